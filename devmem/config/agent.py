@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 
 from pydantic import (
     AfterValidator,
@@ -21,6 +21,9 @@ from pydantic import (
 from devmem.config.base import ConfigModel, Duration, MemoryOptions
 from devmem.model.caller import ALIASES, Stage
 from devmem.model.interactions import ParticipantType
+
+RecordedType: TypeAlias = Literal["agent", "tool", "knowledge", "llm"]
+"""Kind of a callee whose calls can be recorded."""
 
 
 class ViewConfig(ConfigModel):
@@ -132,6 +135,10 @@ class AgentConfig(ConfigModel):
     """Stores that this agent reads or writes."""
     memory_options: MemoryOptions | None = None
     """Memory options of this agent alone; keys that are not set are taken from the workflow's `memory_options`."""
+    auto_trace: bool = Field(default=True, json_schema_extra={"advanced": True})
+    """Record this agent's calls, and those from within them, where the workflow has a `conversation` block."""
+    collection_types: tuple[RecordedType, ...] | None = Field(default=None, json_schema_extra={"advanced": True})
+    """Kinds of callees whose calls from within this agent are recorded; absent takes the `types` of `conversation`."""
     plan: str | None = None
     """Prompt of a planning call before the answer; without it the stage `plan` does not happen."""
     critique: str | None = None

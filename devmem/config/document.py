@@ -225,6 +225,10 @@ class Report:
         """Record that the value at `path` cannot be used."""
         if path not in self._spoiled and not self.is_full:
             self._errors[self._finding(path, message, Level.ERROR, rule)] = None
+            # A closer look takes for an error what was a warning while reading.
+            self._warnings = {
+                one: None for one in self._warnings if (one.path, one.message) != (path_text(path), message)
+            }
             self._error_paths.add(path)
 
     def spoil(self, path: DocumentPath, message: str) -> None:

@@ -39,6 +39,7 @@ class Rule(StrEnum):
     SHARED_FILE = "shared-file", "Two stores keep their items in one file."
     MISSING_MODEL = "missing-model", "A provider that needs a model's name does not have one."
     MISSING_EXTRA = "missing-extra", "A package that the workflow needs is not installed."
+    UNWRITABLE_FILE = "unwritable-file", "A file of a store that cannot be written."
     MISSING_FILE = "missing-file", "A file or folder that the workflow needs is not there."
 
 

@@ -63,7 +63,7 @@ class Reader:
         )
 
     def review(self, workflow: Workflow) -> tuple[Finding, ...]:
-        """Return the warnings and notes about the workflow that was read, after a closer look at it.
+        """Return the findings about the workflow that was read, after a closer look at it.
 
         Files of subgraphs are read again; beside that nothing is opened, asked or written.
         """
@@ -74,7 +74,7 @@ class Reader:
         scene = Scene(report=self._report, base_dir=workflow.base_dir, close=True)
         inspect_graph(Graph((), scene, workflow.nodes, workflow.memory, recorded=recorded), {})
         _review_subgraphs(scene, workflow.nodes, set())
-        return self._report.warnings
+        return self._report.findings
 
     def _version(self) -> str:
         version = self._parts["version"].value if "version" in self._parts else None

@@ -7,6 +7,7 @@ look at this machine, or at what was probably forgotten.
 
 from __future__ import annotations
 
+import os
 import pathlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -514,3 +515,26 @@ def _file_that_devall_has(store: Store) -> Found:
                 f"DevAll takes {str(theirs.resolve())!r}, which does"
             )
             yield (key,), message
+
+
+def unwritable_file(store: Store) -> Found:
+    """Report the paths of a store where neither the file nor, if it is missing, its folder can be written."""
+    for key in ("memory_path", "index_path"):
+        written = getattr(store.declaration.config, key, None)
+        if not isinstance(written, str) or written == "auto" or "://" in written or has_placeholder(written):
+            continue
+        file = store.scene.base_dir / pathlib.Path(written).expanduser()
+        there = next((one for one in (file, *file.parents) if one.exists()), file)
+        if file.is_dir():
+            yield (key,), f"{str(file)!r} is a folder; name a file in it"
+        elif there != file and not there.is_dir():
+            yield (key,), f"{str(file)!r} cannot be written: {str(there)!r} is not a folder"
+        elif not os.access(there, os.W_OK):
+            yield (key,), f"{str(file)!r} cannot be written: {str(there)!r} does not allow it"
+
+
+@check(Rule.UNWRITABLE_FILE, Store)
+def _json_file_that_cannot_be_written(store: Store) -> Found:
+    """Warn at the start: a JSON file is written at the end, when it is too late."""
+    path = getattr(store.declaration.config, "memory_path", None)
+    return unwritable_file(store) if str(path).endswith(".json") else iter(())

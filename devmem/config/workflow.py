@@ -6,11 +6,11 @@ import pathlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, field_validator
 
-from devmem.config.agent import AgentConfig, Condition, EdgeCondition, LiteralConfig, PassthroughConfig
+from devmem.config.agent import AgentConfig, Condition, EdgeCondition, LiteralConfig, PassthroughConfig, RecordedType
 from devmem.config.base import ConfigModel, MemoryOptions, Placed
 from devmem.config.document import DocumentPath
 from devmem.config.findings import Rule
@@ -18,8 +18,6 @@ from devmem.config.placeholders import Unresolved
 from devmem.config.store import StoreDeclaration, StoreTypes
 from devmem.errors import ConfigError, Finding, PluginError
 from devmem.model.interactions import Interaction, InteractionKind, Participant, ParticipantType
-
-RecordedType: TypeAlias = Literal["agent", "tool", "knowledge", "llm"]
 
 
 class CopyRule(ConfigModel):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextvars
 import itertools
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, ParamSpec, Self, TypeVar
@@ -66,6 +66,8 @@ class TraceContext:
     """Id of the user whom the trace belongs to; None is nobody."""
     frames: tuple[Frame, ...]
     """Callers, the outermost first; there is at least the one who began the trace."""
+    types: frozenset[ParticipantType] | None = None
+    """Kinds of callees whose calls are recorded, of those that the recorder records; None means all of these."""
     not_before: float = 0.0
     """Event time of the latest record that is known to precede, in seconds since the epoch."""
 
@@ -84,13 +86,12 @@ class TraceContext:
 
     def within(self, frame: Frame) -> TraceContext:
         """Return the context inside of a call."""
-        return TraceContext(
-            conversation=self.conversation,
-            trace=self.trace,
-            recorder=self.recorder,
-            user=self.user,
-            frames=(*self.frames, frame),
-            not_before=self.not_before,
+        return replace(self, frames=(*self.frames, frame))
+
+    def records(self, callee: ParticipantType) -> bool:
+        """Whether calls of this kind of callee are recorded."""
+        return (
+            self.recorder is not None and self.recorder.records(callee) and (self.types is None or callee in self.types)
         )
 
 
@@ -118,6 +119,21 @@ class Entered:
     def __exit__(self, *_: object) -> None:
         if self._context is not None:
             _CURRENT.reset(self._token)
+
+
+@contextmanager
+def recording_only(types: Iterable[ParticipantType] | None) -> Iterator[None]:
+    """Record in a block only calls of some kinds of callees, of those that are recorded around it.
+
+    None changes nothing, as does a block outside of a trace.
+    """
+    current = _CURRENT.get()
+    if current is None or types is None:
+        yield
+        return
+    wanted = frozenset(types)
+    with Entered(replace(current, types=wanted if current.types is None else wanted & current.types)):
+        yield
 
 
 @contextmanager
@@ -260,7 +276,7 @@ class Call:
         if self._inner is not None or current is None or current.recorder is None:
             return
         record_id = None
-        if current.recorder.records(self._callee.type):
+        if current.records(self._callee.type):
             pair_id = self._pair_id = unique_id() if self._call_id is None else _named_id(current.trace, self._call_id)
             record_id = f"{pair_id}-input"
             if self._call_id is not None and any(frame.record_id == record_id for frame in current.frames):

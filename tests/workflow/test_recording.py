@@ -69,6 +69,27 @@ def test_two_nodes_are_recorded_by_yaml_alone(tmp_path: Path) -> None:
         ]
 
 
+def two_agents(folder: Path, **more: str) -> Workflow:
+    """Return a workflow whose writer has more settings."""
+    nodes = (agent_yaml("writer", **more), agent_yaml("reviewer", agent="critic"))
+    return write_workflow(folder, STORE, "conversation: {store: global, types: [agent, llm]}", "nodes:", *nodes, EDGE)
+
+
+def test_an_agent_that_is_not_traced_leaves_no_record_of_itself_or_its_model(tmp_path: Path) -> None:
+    with recorded(two_agents(tmp_path, auto_trace="false"), "A secret.") as log:
+        assert {one.target.name for one in log.log("monday") if one.kind.value == "input"} == {"critic", "extractive"}
+        assert not any("A secret." in one.content and one.source.name == "ann" for one in log.log("monday"))
+
+
+def test_an_agent_may_have_kinds_of_calls_of_its_own(tmp_path: Path) -> None:
+    with recorded(two_agents(tmp_path, collection_types="[tool]"), "Write.") as log:
+        records = log.log("monday")
+    asked = [(one.source.name, one.target.type.value) for one in records if one.kind.value == "input"]
+    assert ("writer", "llm") not in asked
+    assert ("critic", "llm") in asked
+    assert ("ann", "agent") in asked
+
+
 DOCUMENTED = Path(__file__).parents[2] / "docs" / "stores" / "conversation.md"
 EXAMPLE = Path(__file__).parents[2] / "configs" / "recorded.yaml"
 

@@ -31,7 +31,8 @@ def show_check(terminal: Terminal, check: WorkflowCheck) -> None:
         terminal.print(terminal.masked(f"{level}{finding}"), style=_STYLES[finding.level])
     if check.workflow is not None:
         counted = [number_of(count, level.value) for level in Level if (count := check.count(level))]
-        terminal.print(f"{check.file}: OK: {', '.join([*summary_of(check.workflow), *counted])}", style="green")
+        verdict, style = ("cannot run here", "red") if check.count(Level.ERROR) else ("OK", "green")
+        terminal.print(f"{check.file}: {verdict}: {', '.join([*summary_of(check.workflow), *counted])}", style=style)
 
 
 def summary_of(workflow: Workflow) -> list[str]:
@@ -68,7 +69,7 @@ def validate(ctx: typer.Context, files: WorkflowFiles) -> None:
     checks = [check_workflow(file) for file in files]
     for check in checks:
         show_check(terminal, check)
-    if any(check.workflow is None for check in checks):
+    if any(check.count(Level.ERROR) for check in checks):
         raise typer.Exit(EXIT_FAILED)
 
 
