@@ -10,12 +10,11 @@ from devmem.cli.failures import CommandError
 from devmem.cli.targets import make, opened, why_empty
 from devmem.cli.terminal import Terminal
 from devmem.config.workflow import Workflow
-from devmem.stores.abilities import keeps_versions, versions_of
+from devmem.stores.abilities import every_item, keeps_versions, versions_of
 from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.memory import MemoryBase
 from devmem.text.analysis import shorten
 from devmem.text.display import one_line
-from devmem.transfer.filling import every_item
 
 _LEAST: Final = 4
 """Characters of the shortest beginning that is looked for."""

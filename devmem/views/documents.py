@@ -94,7 +94,7 @@ def checks_json(checks: Sequence[WorkflowCheck]) -> JsonObject:
     """Return the outcome of checking workflows: `files` with their counts, and `findings`."""
     return {
         "files": [
-            {"file": check.file, "valid": check.workflow is not None}
+            {"file": check.file, "valid": not check.count(Level.ERROR)}
             | {f"{level.value}s": check.count(level) for level in Level}
             for check in checks
         ],
