@@ -51,7 +51,7 @@ class ConfigModel(BaseModel):
 
     A store type that never takes writes says so with `read_only: ClassVar[bool] = True`, and one that a workflow's
     `conversation` block may name with `keeps_records`; one that can take part in a workflow's transaction with
-    `keeps_versions`.
+    `keeps_versions`. `has_similarity = False` says that its answers know no similarity to the query.
     """
 
     model_config = ConfigDict(

@@ -405,6 +405,11 @@ def _attachment_without_effect(attached: Attached) -> Found:
         yield ("view",), f"stores of type {store.type!r} have no views; all of it is read"
     if not entry.read and not entry.write:
         yield ("read",), "this store is neither read nor written here"
+    view = entry.view or getattr(store.config, "view", None)
+    by_time = view is not None and view.order != "search"
+    if entry.similarity_threshold > -1 and (by_time or not getattr(store.config, "has_similarity", True)):
+        advice = "; `view: {order: search}` finds by similarity" if by_time else ""
+        yield ("similarity_threshold",), f"the latest items are read here, whatever their similarity{advice}"
 
 
 @check(Rule.NO_EFFECT, Attached)

@@ -49,7 +49,7 @@ from devmem.stores.abilities import as_of, versions_of
 from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.erasing import ForgetReceipt
 from devmem.stores.items import store_items
-from devmem.stores.memory import MemoryBase, async_twin
+from devmem.stores.memory import MemoryBase, as_async
 
 _LOG: Final = logging.getLogger(__name__)
 _SHOWN: Final = 10
@@ -414,16 +414,16 @@ class Memory(MemoryReader):
         """Do what `add` does without blocking the event loop."""
         return await asyncio.to_thread(lambda: self.add(content, **options))
 
-    aupdate = async_twin(update)
-    aforget = async_twin(forget)
-    aerase = async_twin(erase)
-    ahistory = async_twin(history)
-    aruns = async_twin(runs)
-    acommit = async_twin(commit)
-    adiscard = async_twin(discard)
-    arevert = async_twin(revert)
-    adiff = async_twin(diff)
-    aclose = async_twin(close)
+    aupdate = as_async(update)
+    aforget = as_async(forget)
+    aerase = as_async(erase)
+    ahistory = as_async(history)
+    aruns = as_async(runs)
+    acommit = as_async(commit)
+    adiscard = as_async(discard)
+    arevert = as_async(revert)
+    adiff = as_async(diff)
+    aclose = as_async(close)
 
     async def __aenter__(self) -> Self:
         return self

@@ -18,7 +18,7 @@ from devmem.model.items import MemoryItem
 from devmem.search.merging import MergePolicy, merge, with_related
 from devmem.search.query import Filter, Order
 from devmem.stores.abilities import every_item
-from devmem.stores.memory import MemoryBase, MemoryQuery, async_twin
+from devmem.stores.memory import MemoryBase, MemoryQuery, as_async
 
 _LOG: Final = logging.getLogger(__name__)
 BATCH_SIZE: Final = 100
@@ -196,11 +196,11 @@ class MemoryReader:
     def __contains__(self, id: object) -> bool:  # noqa: A002 - what databases call it
         return isinstance(id, str) and self._item(id) is not None
 
-    asearch = async_twin(search)
-    acontext = async_twin(context)
-    aget = async_twin(get)
-    arecent = async_twin(recent)
-    acount = async_twin(count)
+    asearch = as_async(search)
+    acontext = as_async(context)
+    aget = as_async(get)
+    arecent = as_async(recent)
+    acount = as_async(count)
 
 
 def _checked_text(query: object) -> str:

@@ -18,13 +18,22 @@ from devmem.config.store import EmbeddingConfig
 from devmem.errors import EmbeddingError
 from devmem.model.caller import Caller
 from devmem.model.items import MemoryContentSnapshot, MemoryItem, Vector
-from devmem.model.results import FileReport, Hit, HitGroup, MemoryWritePayload, SearchReport, WriteOutcome, from_store
+from devmem.model.results import (
+    FileReport,
+    Hit,
+    HitGroup,
+    MemoryWritePayload,
+    SearchReport,
+    WriteOutcome,
+    WriteStatus,
+    from_store,
+)
 from devmem.models.chat import ChatModel
 from devmem.models.chat_providers import open_chat
 from devmem.models.embedder import Embedder, TokenEmbedder, TokenEmbedding, query_embedder
 from devmem.models.embedding_providers import open_embedder
 from devmem.search.merging import by_conversation
-from devmem.search.query import Filter, Order
+from devmem.search.query import Filter, Order, event_key
 from devmem.storage.erasure import EraseRequest, EraseResult, Residue, descendants
 from devmem.storage.protocol import CollectionInfo, check_deletion
 
@@ -200,15 +209,38 @@ def best_conversations(report: SearchReport, *, limit: int, hits_each: int) -> l
     return [replace(group, hits=group.hits[:hits_each]) for group in groups]
 
 
+_ANY: Final = Filter()
+_IN_PROCESS: Final = "memory"
 Progress = Callable[[int], None]
 """Called with the number of items done so far."""
+
+
+S = TypeVar("S")
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def as_async(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], Coroutine[Any, Any, R]]:
+    """Return the async twin of a method, which does the same in a thread, so that the event loop is not blocked."""
+    name = method.__name__
+
+    async def twin(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        # By its name, so that the method of a subclass is called.
+        return await asyncio.to_thread(getattr(self, name), *args, **kwargs)
+
+    twin.__name__ = f"a{name}"
+    twin.__qualname__ = method.__qualname__.replace(name, twin.__name__)
+    twin.__doc__ = f"Do what `{name}` does without blocking the event loop."
+    return twin
 
 
 class MemoryBase(ABC):
     """A memory with a policy: what it writes, what it keeps and how it answers.
 
-    A store type supplies the abstract methods. One instance serves all nodes and is called from several threads. Called
-    directly, a store raises what goes wrong; the `MemoryManager` isolates and reports it.
+    A store type supplies `load`, `update`, and `retrieve` or `find`; one that keeps anything supplies `save` too. The
+    other methods work on `contents`, unless a store type that keeps its items elsewhere overrides them. One instance
+    serves all nodes and is called from several threads. Called directly, a store raises what goes wrong; the
+    `MemoryManager` isolates and reports it.
     """
 
     config_model: ClassVar[type[ConfigModel]]
@@ -219,6 +251,12 @@ class MemoryBase(ABC):
     def __init__(self, setup: StoreSetup) -> None:
         self.setup = setup
         self.name = setup.name
+        self.contents: list[MemoryItem] = []
+        """The items in the order of their storing, of a store type that keeps them in the process."""
+        self._changing = threading.RLock()
+        own = type(self)
+        if own.find is MemoryBase.find and own.retrieve is MemoryBase.retrieve:
+            raise TypeError(f"{own.__name__} cannot answer a query: it defines neither `retrieve` nor `find`")
 
     @abstractmethod
     def load(self) -> None:
@@ -235,30 +273,58 @@ class MemoryBase(ABC):
     def save(self) -> None:  # noqa: B027 - most stores are durable without it
         """Finish what could not be finished before; cheap when there is nothing to do."""
 
-    @abstractmethod
     def find(self, query: MemoryQuery) -> SearchReport:
         """Answer a query: the hits, best first, at most `query.top_k`, which is at least 1.
 
-        With `query.explain`, the report says how the store came to them, as far as it can tell.
+        With `query.explain`, the report says how the store came to them, as far as it can tell. A store type that only
+        defines `retrieve` is asked for so many items that enough of them match the query's filter.
         """
+        asked = query.snapshot or MemoryContentSnapshot(text=query.text)
+        wanted = query.top_k if query.where.everything() else max(query.top_k, self.count_memories())
+        found = self.retrieve(query.agent_role, asked, wanted, query.similarity_threshold)
+        now = self.setup.clock()
+        visible = [item for item in found if query.where.admits(item, now)][: query.top_k]
+        return SearchReport.of([Hit(item=item, score=1 / place) for place, item in enumerate(visible, start=1)])
 
     @abstractmethod
     def update(self, payload: MemoryWritePayload) -> WriteOutcome:
         """Store what a finished node said; durable when it returns."""
 
-    @abstractmethod
     def add(self, items: Sequence[MemoryItem], progress: Progress | None = None) -> list[WriteOutcome]:
         """Store finished items, as an import does; each keeps its id and is stored once."""
+        outcomes: list[WriteOutcome] = []
+        with self._changing:
+            known = {item.id for item in self.contents}
+            for item in items:
+                status = WriteStatus.DUPLICATE if item.id in known else WriteStatus.STORED
+                if status is WriteStatus.STORED:
+                    self.contents.append(item)
+                    known.add(item.id)
+                outcomes.append(WriteOutcome(status=status, item_id=item.id))
+            self.save()
+        if progress:
+            progress(len(outcomes))
+        return outcomes
 
-    @abstractmethod
     def get(self, ids: Sequence[str]) -> list[MemoryItem]:
         """Return the items that are there, in the order of `ids`."""
+        known = {item.id: item for item in self._matching(None)}
+        return [known[item_id] for item_id in ids if item_id in known]
 
-    @abstractmethod
     def recent(
         self, limit: int, where: Filter | None = None, *, order: Order = Order.STORED, offset: int = 0
     ) -> list[MemoryItem]:
         """Return the last items of an order, the last one first, after passing over `offset` of them."""
+        items = self._matching(where)
+        if order is Order.EVENT:
+            # Stable: of equal ones, the one that was stored later comes later.
+            items.sort(key=event_key)
+        return items[::-1][max(offset, 0) :][: max(limit, 0)]
+
+    def _matching(self, where: Filter | None) -> list[MemoryItem]:
+        """Return the items that match a filter, None for any, and have not expired, in the order of their storing."""
+        now = self.setup.clock()
+        return [item for item in list(self.contents) if (where or _ANY).admits(item, now)]
 
     def delete(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
         """Delete the named or the matching items; return how many there were.
@@ -269,9 +335,21 @@ class MemoryBase(ABC):
         check_deletion(ids, where)
         return self._delete(ids, where)
 
-    @abstractmethod
     def _delete(self, ids: Sequence[str] | None, where: Filter | None) -> int:
         """Delete the items that have one of the ids, None for any, and match the filter, None for any."""
+        items = list(self.contents) if where is None else self._matching(where)
+        named = None if ids is None else set(ids)
+        return self._remove(item.id for item in items if named is None or item.id in named)
+
+    def _remove(self, ids: Iterable[str]) -> int:
+        gone = set(ids)
+        with self._changing:
+            places = [place for place, item in enumerate(self.contents) if item.id in gone]
+            # In place and from the end, as `update` of a store type appends to it meanwhile.
+            for place in reversed(places):
+                del self.contents[place]
+            self.save()
+        return len(places)
 
     def erase(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
         """Delete the named or the matching items for good, with every version that is kept of them.
@@ -293,7 +371,8 @@ class MemoryBase(ABC):
         return descendants(self._all_items(), ids)
 
     def _all_items(self) -> list[MemoryItem]:
-        return self.recent(self.count_memories())
+        # Expired items are erased too.
+        return list(self.contents) or self.recent(self.count_memories())
 
     def begin_purge(self, erasing: EraseRequest) -> int:  # noqa: ARG002 - of a subclass
         """Record durably, where other machines open the store too, what is about to be purged.
@@ -328,24 +407,33 @@ class MemoryBase(ABC):
         reason = "stores of this type do not report what is left in logs, caches and backups"
         return EraseResult(items=items, unreached=(Residue(place=place, reason=reason),))
 
-    @abstractmethod
     def clear(self) -> int:
         """Delete everything; return how many items there were."""
+        return self._remove(item.id for item in list(self.contents))
 
-    @abstractmethod
     def trim(self, *, keep: int | None = None, stored_before: float | None = None) -> int:
         """Delete all but the `keep` newest items, and those stored before a time (seconds since the epoch)."""
+        items = list(self.contents)
+        surplus = items[: max(len(items) - keep, 0)] if keep is not None else []
+        old = [item for item in items if stored_before is not None and item.created_at < stored_before]
+        return self._remove(item.id for item in (*surplus, *old))
 
-    @abstractmethod
     def count_memories(self, where: Filter | None = None) -> int:
         """Return the number of items that a search could find."""
+        return len(self._matching(where))
 
-    @abstractmethod
     def info(self) -> CollectionInfo:
         """Report where the items are and how many there are."""
+        return CollectionInfo(
+            location=_IN_PROCESS,
+            items=self.count_memories(),
+            waiting=0,
+            size_bytes=0,
+            embedding=None,
+            dimension=None,
+        )
 
-    @abstractmethod
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - a store that holds nothing open releases nothing
         """Release what the memory holds; closing twice is allowed."""
 
     def examine(self) -> Iterable[FileReport]:
@@ -408,33 +496,6 @@ class MemoryBase(ABC):
         )
         return [hit.item for hit in self.search(wanted)]
 
-    async def asearch(self, query: MemoryQuery) -> list[Hit]:
-        """Do `search` without blocking the event loop."""
-        return await asyncio.to_thread(self.search, query)
-
-    async def aretrieve(
-        self, agent_role: str, query: MemoryContentSnapshot | str, top_k: int = 3, similarity_threshold: float = -1.0
-    ) -> list[MemoryItem]:
-        """Do `retrieve` without blocking the event loop."""
-        return await asyncio.to_thread(self.retrieve, agent_role, query, top_k, similarity_threshold)
-
-    async def aupdate(self, payload: MemoryWritePayload) -> WriteOutcome:
-        """Do `update` without blocking the event loop."""
-        return await asyncio.to_thread(self.update, payload)
-
-
-S = TypeVar("S")
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
-def async_twin(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], Coroutine[Any, Any, R]]:
-    """Return the method that does the same in a thread, so that the event loop is not blocked."""
-
-    async def twin(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return await asyncio.to_thread(method, self, *args, **kwargs)
-
-    twin.__name__ = f"a{method.__name__}"
-    twin.__qualname__ = method.__qualname__.replace(method.__name__, twin.__name__)
-    twin.__doc__ = f"Do what `{method.__name__}` does without blocking the event loop."
-    return twin
+    asearch = as_async(search)
+    aretrieve = as_async(retrieve)
+    aupdate = as_async(update)

@@ -18,7 +18,7 @@ from devmem.model.results import Hit, MemoryWritePayload
 from devmem.search.merging import with_related
 from devmem.search.query import Filter
 from devmem.stores.items import Expiry, store_items
-from devmem.stores.memory import MemoryBase, MemoryQuery, async_twin
+from devmem.stores.memory import MemoryBase, MemoryQuery, as_async
 
 User: TypeAlias = str | AnyUser | None
 """A user's id; None is nobody, `devmem.ANY` everybody."""
@@ -286,11 +286,11 @@ class AttachmentHandle:
             parts[name] = asked if own is None else own
         return Scope(**parts)
 
-    asearch = async_twin(search)
-    aget = async_twin(get)
-    arecent = async_twin(recent)
-    aadd = async_twin(add)
-    adelete = async_twin(delete)
+    asearch = as_async(search)
+    aget = as_async(get)
+    arecent = as_async(recent)
+    aadd = as_async(add)
+    adelete = as_async(delete)
 
 
 def checked_hits(hits: Sequence[Hit]) -> list[Hit]:

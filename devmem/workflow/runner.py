@@ -23,7 +23,7 @@ from devmem.recording.log import caller_in_trace
 from devmem.search.query import Filter
 from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.config import PlaceConfig
-from devmem.stores.memory import MemoryBase, async_twin
+from devmem.stores.memory import MemoryBase, as_async
 from devmem.workflow.agent import AgentRun
 from devmem.workflow.attachments import OperationHook, User, log_operation
 from devmem.workflow.graph import Graph, NodeResult, RunResult
@@ -188,7 +188,7 @@ class WorkflowRunner:
         self._recording.settle()
         return replace(result, trace=scope.trace or scope.run if self._recording.is_on else None)
 
-    arun = async_twin(run)
+    arun = as_async(run)
 
     def _run_committed(self, node: NodeConfig | None, asked: Message, scope: Scope) -> RunResult:
         """Run all or one of the nodes, as a transaction where the workflow says so."""

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from devmem.config.reading import parse_workflow
+from devmem.plugins import registry
+
 from .conftest import Read
 
 STORES = "memory:\n- {name: notes, type: notes}\n- {name: docs, type: files, config: {file_sources: [{path: .}]}}\n"
@@ -52,6 +55,29 @@ def _attached(attachment: str, agent: str = "") -> str:
 def test_attachments_without_effect(read: Read, attachment: str, agent: str, key: str, message: str) -> None:
     found = _warnings(read, _attached(attachment, agent))
     assert [(path, text[: len(message)]) for path, text in found] == [(f"nodes[0].config.memories[0].{key}", message)]
+
+
+@pytest.mark.parametrize(
+    ("store_type", "view", "warned"),
+    [
+        ("blackboard", "", True),
+        ("conversation", "", True),
+        ("conversation", "view: {order: search}", False),
+        ("brain", "", False),
+        ("simple", "", False),
+    ],
+)
+def test_a_threshold_without_effect(store_type: str, view: str, warned: bool) -> None:
+    """Items that are read by time have no similarity."""
+    text = (
+        f"memory:\n- {{name: notes, type: {store_type}, config: {{}}}}\n"
+        "nodes: [{id: a, type: agent, config: {memories: "
+        f"[{{name: notes, similarity_threshold: 0.2, {view}}}]}}}}]"
+    )
+    found = [
+        each.path for each in parse_workflow(text, registry).warnings if "whatever their similarity" in each.message
+    ]
+    assert found == (["nodes[0].config.memories[0].similarity_threshold"] if warned else [])
 
 
 @pytest.mark.parametrize(

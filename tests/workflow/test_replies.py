@@ -60,7 +60,7 @@ def test_calls_of_tools_and_usage_are_handed_on(tmp_path: Path) -> None:
     assert result.output == "fine"
 
 
-def test_the_async_twin_of_a_run(tmp_path: Path) -> None:
+def test_the_as_async_of_a_run(tmp_path: Path) -> None:
     workflow = write_workflow(tmp_path, TWO)
     with open_stores(workflow) as stores:
         runner = WorkflowRunner(workflow, stores, chat_models=ChatsByNode())

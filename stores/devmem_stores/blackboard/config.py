@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -11,6 +11,8 @@ from devmem.stores import Duration, KeysConfig, PlaceConfig, RetentionConfig
 
 class BlackboardConfig(KeysConfig, RetentionConfig, PlaceConfig):
     """Configuration of a `blackboard` store."""
+
+    has_similarity: ClassVar[bool] = False
 
     memory_path: str | None = "auto"
     """Where the entries live: a path (SQLite, or DevAll's format when it ends in `.json`), `auto` for a file of the
