@@ -277,7 +277,7 @@ class MemoryBase(ABC):
         """Answer a query: the hits, best first, at most `query.top_k`, which is at least 1.
 
         With `query.explain`, the report says how the store came to them, as far as it can tell. A store type that only
-        defines `retrieve` is asked for so many items that enough of them match the query's filter.
+        defines `retrieve` is asked for more items where the query has a filter, which leaves out some.
         """
         asked = query.snapshot or MemoryContentSnapshot(text=query.text)
         wanted = query.top_k if query.where.everything() else max(query.top_k, self.count_memories())
