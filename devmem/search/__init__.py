@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from devmem.search.conversations import ConversationBreakdown, first_mentions, nearness, score_conversations
     from devmem.search.merging import MergePolicy, by_conversation, is_echo, merge, says_nothing_new, with_related
     from devmem.search.query import DAY, Ranking, Weights, fuse
-    from devmem.search.rendering import devall_score, rank_as_devall, render, strip_recalled
+    from devmem.search.rendering import devall_score, quote_labels, rank_as_devall, render, strip_recalled
     from devmem.search.score import (
         ContextFeatures,
         Features,
@@ -44,6 +44,7 @@ __all__ = [
     "merge",
     "nearness",
     "overview_scores",
+    "quote_labels",
     "rank_as_devall",
     "render",
     "says_nothing_new",

@@ -14,7 +14,7 @@ from devmem.model.interactions import NAMES, SIDES, Language, labelled_text
 from devmem.model.items import MemoryItem
 from devmem.model.results import CutHit, CutReason, Hit, HitGroup, MemoryRetrievalResult, StoreFailure
 from devmem.search.query import event_key
-from devmem.search.rendering import Shown, entry_lines, frame_lines, origin_mark, render, section_line
+from devmem.search.rendering import Shown, entry_lines, frame_lines, origin_mark, quote_labels, render, section_line
 from devmem.text.analysis import STOP_WORDS, estimate_tokens, mostly_unspaced, shorten, split_sentences, terms
 from devmem.text.patterns import lazy_pattern
 from devmem.text.statements import is_update
@@ -227,8 +227,14 @@ def _texts(hits: Sequence[Hit], policy: MergePolicy) -> list[str]:
     earlier, language = earlier_marks(hits, policy.language), policy.language
     origins = [origin_mark(hit.item, policy.reader, language) if policy.origins else "" for hit in hits]
     return [
-        mark + origin + labelled_text(hit, language) for mark, origin, hit in zip(earlier, origins, hits, strict=True)
+        mark + origin + _dated_text(hit, language) for mark, origin, hit in zip(earlier, origins, hits, strict=True)
     ]
+
+
+def _dated_text(hit: Hit, language: Language) -> str:
+    """Return the text of a hit after its day; the text itself can have no form of a label."""
+    day = hit.item.dated_summary().removesuffix(hit.item.content_summary.strip())
+    return day + quote_labels(labelled_text(hit, language).removeprefix(day))
 
 
 def _fitting(text: str, tokens: int) -> str:

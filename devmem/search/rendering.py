@@ -45,6 +45,7 @@ _LOOKALIKES: Final = str.maketrans(dict.fromkeys("═꞊゠〓⹀᐀≡🟰", "=
 _IGNORED: Final = lazy_pattern(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u2800\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8\U000e0000-\U000e0fff]"
 )
+_LIST_NUMBER: Final = lazy_pattern(r"\W*\d+\s*[.):、]")
 _LONG_RUN: Final = lazy_pattern(r"(?:=[^\S\n]*){4}")
 _EDGE: Final = lazy_pattern(r"\W*")
 _RUN: Final = lazy_pattern(r"={2,}|-{3,}")
@@ -93,16 +94,53 @@ def strip_recalled(text: str) -> str:
     return _BLOCK.sub("", text).strip() if "=====" in text else text
 
 
+_LABEL: Final = lazy_pattern(
+    r"(?:earlier|id|from|file|tool|imported?|agent|user|source|较早|来自|文件|工具|导入|智能体|用户)|\d{2,4}\s*[-/.年]\s*\d"
+)
+"""What a label of an entry begins with, after its bracket."""
+
+
+def quote_labels(text: str) -> str:
+    """Return a stored text with quotation marks around each line that could be mistaken for a label of an entry.
+
+    Every label (`[2026-05-08]`, `(earlier)`, `(file x)`) begins with a bracket, so the first line is quoted if it does,
+    whatever signs stand before. Later lines never begin an entry: only those that read like a date or an origin are
+    quoted.
+    """
+    first, *more = text.splitlines() or [""]
+    lines = [f'"{first}"' if _bracketed(first) is not None else first]
+    for line in more:
+        inside = _bracketed(line)
+        lines.append(f'"{line}"' if inside is not None and _LABEL.match(inside.casefold()) else line)
+    return "\n".join(lines)
+
+
+def _bracketed(line: str) -> str | None:
+    """Return what follows the bracket that a line begins with, a number and signs before it aside; None without one."""
+    folded = _folded(line)
+    numbered = _LIST_NUMBER.match(folded)
+    at = numbered.end() if numbered else 0
+    while at < len(folded) and not (folded[at].isalnum() or unicodedata.category(folded[at]) == "Ps"):
+        at += 1
+    is_open = at < len(folded) and unicodedata.category(folded[at]) == "Ps"
+    return folded[at + 1 :].lstrip() if is_open else None
+
+
 def _quoted(text: str) -> list[str]:
     """Split a stored text into lines, each changed where it could be mistaken for one of the block."""
     return [_defused(line) for line in text.splitlines()] or [""]
 
 
 def _defused(line: str) -> str:
-    folded = _visible(unicodedata.normalize("NFKC", _visible(line))).translate(_LOOKALIKES)
+    folded = _folded(line)
     if not _looks_like_frame(folded):
         return line
     return _RUN.sub(lambda run: " ".join(run[0]), folded)
+
+
+def _folded(line: str) -> str:
+    """Return a line as the eye sees it: without invisible characters, with one form of each sign."""
+    return _visible(unicodedata.normalize("NFKC", _visible(line))).translate(_LOOKALIKES)
 
 
 def _looks_like_frame(line: str) -> bool:

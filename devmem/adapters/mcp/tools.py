@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from devmem.errors import DevmemError, ItemNotFoundError
 from devmem.memory import Memory, MemoryRecord, SearchHit
+from devmem.search import quote_labels
 from devmem.stores import TRUST, SourceKind, estimate_tokens, indented, one_line, shorten
 
 Value: TypeAlias = str | int | float | bool
@@ -196,7 +197,7 @@ def _lines(number: int, passage: Passage) -> str:
         facts.append(f"score {passage.score}")
     if passage.metadata:
         facts.append(one_line(", ".join(f"{key}={value}" for key, value in passage.metadata.items())))
-    return f"{number}. [{passage.date[:10]}] {indented(passage.text)}\n   ({'; '.join(facts)})"
+    return f"{number}. [{passage.date[:10]}] {indented(quote_labels(passage.text))}\n   ({'; '.join(facts)})"
 
 
 def _found_text(hit: SearchHit) -> str:
