@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from devmem.search.candidates import CandidateSet, instructors
-from devmem.search.indexes.columns import Rows
-from devmem.search.indexes.top_k import places_in
+from devmem.search.indexes.columns import Rows, places_in
 from devmem.search.query import group_starts
 from devmem.search.score import ContextFeatures, Features, ScoreBreakdown, add_context, overview_scores, score_features
 from devmem.search.source import Column, Places, QueryContext

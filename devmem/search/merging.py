@@ -269,7 +269,7 @@ def by_conversation(hits: Sequence[Hit]) -> list[HitGroup]:
     return [HitGroup.of(found, found[0].score) for found in groups.values()]
 
 
-_ECHO_SHARE: Final = 0.8
+_REPEATED_SHARE: Final = 0.8
 _DATE: Final = lazy_pattern(r"\[\d{4}-\d\d-\d\d\]")
 _NO_WORD: Final = lazy_pattern(r"\W+")
 _CLAUSE_END: Final = lazy_pattern(r"(?<=[;；\n])")
@@ -285,18 +285,18 @@ class _Known:
         self._labels: set[str] = set()
         self._clauses: set[str] = set()
         for clause in (clause for text in recalled for clause in _clauses(text)):
-            self._clauses.add(_echo_words(clause))
+            self._clauses.add(_normalized(clause))
             if label := _LABEL.match(clause):
-                self._labels.add(_echo_words(label[1]))
-                self._clauses.add(_echo_words(clause[label.end() :]))
+                self._labels.add(_normalized(label[1]))
+                self._clauses.add(_normalized(clause[label.end() :]))
 
     def holds(self, clause: str) -> bool:
         """Whether a clause was recalled word for word, its list number and its label aside."""
         plain = _NUMBER.sub("", clause)
         label = _LABEL.match(plain)
-        if label and _echo_words(label[1]) in self._labels | NAMES:
+        if label and _normalized(label[1]) in self._labels | NAMES:
             plain = plain[label.end() :]
-        return _echo_words(clause) in self._clauses or _echo_words(plain) in self._clauses
+        return _normalized(clause) in self._clauses or _normalized(plain) in self._clauses
 
 
 def is_echo(answer: str, recalled: Iterable[str]) -> bool:
@@ -304,17 +304,17 @@ def is_echo(answer: str, recalled: Iterable[str]) -> bool:
     known = _Known(recalled)
     total = repeated = 0
     for clause in _clauses(answer):
-        length = len(_echo_words(clause))
+        length = len(_normalized(clause))
         total += length
         repeated += length if length and known.holds(clause) else 0
-    return total > 0 and repeated >= _ECHO_SHARE * total
+    return total > 0 and repeated >= _REPEATED_SHARE * total
 
 
 def says_nothing_new(text: str, recalled: Iterable[str]) -> bool:
     """Whether each sentence of the text is a question or was recalled word for word."""
     known = _Known(recalled)
     told = (sentence for sentence in split_sentences(text) if not sentence.rstrip().endswith(("?", "？")))
-    return all(known.holds(clause) for sentence in told for clause in _clauses(sentence) if _echo_words(clause))
+    return all(known.holds(clause) for sentence in told for clause in _clauses(sentence) if _normalized(clause))
 
 
 def _clauses(text: str) -> Iterator[str]:
@@ -322,5 +322,5 @@ def _clauses(text: str) -> Iterator[str]:
         yield from _CLAUSE_END.split(sentence)
 
 
-def _echo_words(text: str) -> str:
+def _normalized(text: str) -> str:
     return " ".join(_NO_WORD.sub(" ", text.casefold()).split())

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from devmem.model.items import MemoryItem, Vector
 from devmem.models.embedder import TokenCodes
-from devmem.search.indexes.columns import Mask, Rows
-from devmem.search.indexes.top_k import Positions, places_in
+from devmem.search.indexes.columns import Mask, Positions, Rows, places_in
 from devmem.search.query import MAX_QUERY_CHARACTERS, Filter, SearchQuery
 from devmem.text.times import Period, period_of
 

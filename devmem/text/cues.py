@@ -154,7 +154,7 @@ _SPEAKERS: Final = {
     **dict.fromkeys(("assistant", "ai", "bot", "chatbot", "gpt", "chatgpt", "model", "助手", "助理"), Side.ASSISTANT),
 }
 
-_QUESTIONS_FIRST_PERSON: Final = lazy_pattern(r"\b(?:i|my|mine|i['’](?:m|ve|d|ll))\b|我", re.IGNORECASE)
+_ASKS_SPEAKER: Final = lazy_pattern(r"\b(?:i|my|mine|i['’](?:m|ve|d|ll))\b|我", re.IGNORECASE)
 _ANSWERED: Final = (
     "said|told|recommended|suggested|mentioned|gave|provided|listed|explained|advised|proposed|shared|showed|wrote"
 )
@@ -206,7 +206,7 @@ def side_asked_about(query: str) -> Side | None:
     """Return whose words a question asks for: "did I say" the user's, "did you suggest" the assistant's."""
     if _ASKS_ASSISTANT.search(query):
         return Side.ASSISTANT
-    return Side.USER if _QUESTIONS_FIRST_PERSON.search(query) else None
+    return Side.USER if _ASKS_SPEAKER.search(query) else None
 
 
 def asks_for_help(query: str) -> bool:
@@ -245,7 +245,7 @@ def mentioned(query: str, speakers: Iterable[str]) -> frozenset[str]:
     return frozenset(name for name in speakers if _is_named(name, words))
 
 
-def subjects(query: str, named: Iterable[str]) -> frozenset[str]:
+def subjects(query: str, speakers: Iterable[str]) -> frozenset[str]:
     """Return whom a query is about: the first that it names, and those who are named together with them.
 
     "What did Ann tell Ben?" asks for what Ann said; "What do Ann and Ben like?" for what both said; "Ann, what did Ben
@@ -253,9 +253,9 @@ def subjects(query: str, named: Iterable[str]) -> frozenset[str]:
 
     Args:
         query: the question.
-        named: the speakers that it names.
+        speakers: those whom it names.
     """
-    places = _without_address(query, sorted((*_place(query, name), name) for name in named))
+    places = _without_address(query, sorted((*_place(query, name), name) for name in speakers))
     found: set[str] = set()
     last = 0
     for start, end, name in places:

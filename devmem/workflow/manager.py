@@ -387,7 +387,7 @@ class MemoryManager:
         with self._timed("update", name, stage) as counts:
             outcome = self._unsaved.write(name, payload, partial(self._update_store, name))
             counts.failure = outcome.failure
-            if outcome.status in _MANAGER_KEPT:
+            if outcome.status in _ACCEPTED:
                 counts.items, counts.attachments = 1, attachments_of_payload(payload)
         return outcome
 
@@ -437,7 +437,7 @@ class MemoryManager:
 
 _UNSAID: Final = WriteOutcome(status=WriteStatus.STORED, reason="the store says nothing about it, as DevAll's do")
 
-_MANAGER_KEPT: Final = (WriteStatus.STORED, WriteStatus.SUPERSEDED, WriteStatus.QUEUED)
+_ACCEPTED: Final = (WriteStatus.STORED, WriteStatus.SUPERSEDED, WriteStatus.QUEUED)
 
 
 def _embedding_failures(queries: Sequence[MemoryQuery]) -> list[StoreFailure]:

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from devmem.model.items import Vector
 from devmem.models.embedder import TokenCodes
-from devmem.search.indexes.columns import locked, with_room
-from devmem.search.indexes.top_k import Positions
+from devmem.search.indexes.columns import Positions, locked, with_room
 from devmem.search.query import ranges
 from devmem.search.token_matching import QueryTokens, code_width, hamming_distances
 

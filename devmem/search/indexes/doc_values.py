@@ -17,8 +17,17 @@ from typing import Any, ClassVar, Final, NamedTuple, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from devmem.search.indexes.columns import NO_STRING, Mask, RowColumn, Rows, StringTable, locked, with_room
-from devmem.search.indexes.top_k import Positions, places_in
+from devmem.search.indexes.columns import (
+    NO_STRING,
+    Mask,
+    Positions,
+    RowColumn,
+    Rows,
+    StringTable,
+    locked,
+    places_in,
+    with_room,
+)
 
 STRING_COLUMNS: Final = (
     *("agent", "user", "session", "conversation", "trace", "run"),
@@ -307,7 +316,7 @@ class DocValues:
 
 _MOST_ROWS: Final = 4_000_000
 """Maximum number of rows that are kept, of 8 bytes each, for all conditions together."""
-_CONDITION_CACHE_NONE: Final[Rows] = np.empty(0, dtype=np.int64)
+_NO_ROWS: Final[Rows] = np.empty(0, dtype=np.int64)
 
 
 ConditionLookup: TypeAlias = Callable[[str, Rows, Callable[[Rows], Rows]], Rows]
@@ -336,7 +345,7 @@ class ConditionCache:
     def _matching(self, condition: Hashable, among: Rows, ask: Callable[[Rows], Rows]) -> Rows:
         """Return those of some rows that match a condition; see `ConditionLookup`."""
         compared, found = locked(
-            self._lock, lambda: self._known.get(condition, (_CONDITION_CACHE_NONE, _CONDITION_CACHE_NONE))
+            self._lock, lambda: self._known.get(condition, (_NO_ROWS, _NO_ROWS))
         )
         unknown = among[places_in(compared, among) < 0]
         if len(unknown):

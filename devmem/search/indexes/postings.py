@@ -16,7 +16,7 @@ from typing import Any, Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from devmem.search.indexes.columns import Mask, RowColumn, Rows, with_room
+from devmem.search.indexes.columns import Mask, Positions, RowColumn, Rows, Scores, best_positions, with_room
 from devmem.search.indexes.scoring import (
     K1,
     Codes,
@@ -30,7 +30,6 @@ from devmem.search.indexes.scoring import (
     scores_at,
     term_hash,
 )
-from devmem.search.indexes.top_k import Positions, Scores, best_positions
 from devmem.text.analysis import query_terms, term_weight
 
 Lengths = NDArray[np.float32]

@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from devmem.model.items import Vector
-from devmem.search.indexes.columns import with_room
-from devmem.search.indexes.top_k import Positions
+from devmem.search.indexes.columns import Positions, with_room
 
 if TYPE_CHECKING:
     import faiss

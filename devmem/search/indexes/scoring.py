@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from devmem.search.indexes.top_k import Positions, Scores, best_positions, lower_bound
+from devmem.search.indexes.columns import Positions, Scores, best_positions, lower_bound
 from devmem.text.analysis import STOP_WORDS, terms
 
 K1: Final = 0.9

@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 
 from devmem.config.store import IndexConfig
 from devmem.model.items import Vector
-from devmem.search.indexes.columns import Mask, RowColumn, Rows
+from devmem.search.indexes.columns import Mask, Positions, RowColumn, Rows
 from devmem.search.indexes.quantized import ExactVectors, Found, QuantizedVectors
-from devmem.search.indexes.top_k import Positions
 
 
 class Vectors(Protocol):

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from devmem.search.indexes.columns import Rows
+from devmem.search.indexes.columns import Positions, Rows, Scores, places_in
 from devmem.search.indexes.postings import Postings
 from devmem.search.indexes.scoring import (
     K1,
@@ -27,7 +27,6 @@ from devmem.search.indexes.scoring import (
     scores_at,
     term_hash,
 )
-from devmem.search.indexes.top_k import Positions, Scores, places_in
 from devmem.storage.postgres.database import Connection
 from devmem.storage.postgres.schema import PASSAGE_BITS
 from devmem.storage.postgres.server.admitted import Admitted, AdmittedPassages

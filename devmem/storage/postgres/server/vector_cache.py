@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from devmem.model.items import Vector
-from devmem.search.indexes.columns import Rows, locked, with_room
-from devmem.search.indexes.top_k import places_in
+from devmem.search.indexes.columns import Rows, locked, places_in, with_room
 from devmem.storage.postgres.database import Connection, Cursor, RowNumbers, Snapshot
 from devmem.storage.postgres.rows import vectors_from
 from devmem.storage.postgres.schema import PASSAGE_BITS

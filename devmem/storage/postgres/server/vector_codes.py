@@ -14,8 +14,7 @@ from typing import Final
 import numpy as np
 
 from devmem.search.indexes.codes import CodeQuery, SignCodes, code_length, sign_codes
-from devmem.search.indexes.columns import Rows, locked
-from devmem.search.indexes.top_k import Positions
+from devmem.search.indexes.columns import Positions, Rows, locked
 from devmem.storage.postgres.database import Connection, RowNumbers
 from devmem.storage.postgres.rows import vectors_from
 from devmem.storage.postgres.schema import PASSAGE_BITS

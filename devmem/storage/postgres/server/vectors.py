@@ -18,8 +18,7 @@ from psycopg import sql
 
 from devmem.model.items import Vector
 from devmem.search.indexes.codes import CodeQuery
-from devmem.search.indexes.columns import Rows
-from devmem.search.indexes.top_k import Positions, distinct, places_in
+from devmem.search.indexes.columns import Positions, Rows, distinct, places_in
 from devmem.storage.postgres.database import Connection, composed
 from devmem.storage.postgres.rows import vector_from
 from devmem.storage.postgres.schema import PASSAGE_BITS, table_of

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devmem.search.indexes.top_k import best_positions, distinct, rows_mask
+from devmem.search.indexes.columns import best_positions, distinct, rows_mask
 
 
 @given(
