@@ -97,7 +97,7 @@ def strip_recalled(text: str) -> str:
 _LABEL: Final = lazy_pattern(
     r"(?:earlier|id|from|file|tool|imported?|agent|user|source|较早|来自|文件|工具|导入|智能体|用户)|\d{2,4}\s*[-/.年]\s*\d"
 )
-"""What a label of an entry begins with, after its bracket."""
+"""Beginning of a label of an entry, after its bracket."""
 
 
 def quote_labels(text: str) -> str:
