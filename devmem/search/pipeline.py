@@ -13,9 +13,8 @@ import numpy as np
 from devmem.model.results import HitGroup, RejectedCandidate, RejectReason, SearchReport
 from devmem.search.candidates import CandidateSet, find_candidates, neighboring_turns, standing_requests
 from devmem.search.conversations import rank_conversations
-from devmem.search.features import score_candidates
 from devmem.search.query import SearchQuery, Weights
-from devmem.search.score import ScoreBreakdown
+from devmem.search.score import ScoreBreakdown, score_candidates
 from devmem.search.selection import HitSelector
 from devmem.search.source import Column, QueryContext, SearchSource
 from devmem.search.token_matching import MaxSimScorer, query_tokens

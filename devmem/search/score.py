@@ -1,4 +1,4 @@
-"""Scores of candidates: of their own match, of their conversation, and of properties of their text.
+"""Features of the candidates, and the scores that they sum up to: own match, conversation, properties of the text.
 
 Each contribution is a plain addend, so that a hit's score can be explained. The weights were fitted by softmax
 regression over turns of conversations between people and with an assistant, and checked on conversations left out
@@ -7,7 +7,7 @@ regression over turns of conversations between people and with an assistant, and
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from operator import attrgetter
 from typing import Final
@@ -15,10 +15,47 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from devmem.search.candidates import CandidateSet, instructors
+from devmem.search.indexes.columns import Rows, places_in
 from devmem.search.query import Ranking, group_starts, rank_in_group
+from devmem.search.source import Column, Places, QueryContext
+from devmem.search.token_matching import MaxSimScorer
+from devmem.text.analysis import PASSAGE_LENGTH
+from devmem.text.cues import (
+    Cue,
+    Side,
+    asks_for_help,
+    asks_for_name,
+    asks_for_number,
+    asks_for_overview,
+    asks_when,
+    mentioned,
+    side_asked_about,
+    side_of,
+    subjects,
+)
 
-Column = NDArray[np.float64]
-
+_BRIEF: Final = 150
+"""Characters up to which a text needs its context in full."""
+_ANSWER_OFFSET: Final = 0.1
+"""Similarity of any two texts."""
+_RESTATED_OFFSET: Final = 0.3
+"""Similarity of an answer that is about something else than the query."""
+_ON_TOPIC: Final = 0.65
+"""Share of the best candidate's similarity beyond which an answer's opening counts."""
+_REACH: Final = 2
+"""Number of turns before and after a candidate that count."""
+_LOWEST: Final = 0.2
+_SPAN: Final = 0.4
+"""The fused score stands in for a missing late-interaction score: from 0.2 for the worst candidate to 0.6."""
+_SPAN_WITHOUT: Final = 0.25
+"""The same where no candidate has late interaction, so that the fused score decides less beside the other features."""
+_PREFERENCE: Final = 0.75
+"""Share that a preference counts of what an instruction does."""
+_DATED: Final = 0.22
+"""Share that an expression of time counts where no time is asked for: what is dated tells more."""
+_WITH_CONTEXT: Final = 50
+"""Number of turns before and after each of the 50 best candidates that add to its score."""
 OFFSET: Final = 0.25
 """Late-interaction score of any two texts."""
 
@@ -137,6 +174,200 @@ class ScoreBreakdown:
 
 _PARTS: Final = tuple(part.name for part in fields(ScoreBreakdown) if part.name not in ("features", "late_interaction"))
 _columns: Final[Callable[[ScoreBreakdown], tuple[Column, ...]]] = attrgetter(*_PARTS)
+
+
+def score_candidates(
+    context: QueryContext, candidates: CandidateSet, fused: Column, max_sim: Column, matches: MaxSimScorer | None
+) -> ScoreBreakdown:
+    """Return each candidate's score, feature by feature.
+
+    Args:
+        context: the query and the indexes.
+        candidates: n items.
+        fused: their score by both signals, shape (n,).
+        max_sim: their late-interaction score, NaN where there is none; shape (n,).
+        matches: computes late interaction; None where there is none.
+    """
+    query, doc_values = context.query, context.indexes.doc_values
+    positions = doc_values.positions(candidates.rows)
+    coverage = _coverage(context, candidates)
+    match = _match(fused, _with_vectors(context, candidates, max_sim))
+    # What waits for its embedding has its words alone: it shall not lose to what matches worse but has more signals.
+    by_words = np.where(np.isnan(candidates.similarity), _LOWEST + _span(max_sim) * coverage, -np.inf)
+    features = _features(context, coverage, positions, np.maximum(match, by_words), candidates.similarity)
+    breakdown = score_features(features, query.ranking, max_sim)
+    if asks_for_overview(context.text) and query.vector is not None:
+        waits = np.isnan(candidates.similarity)
+        return overview_scores(breakdown, np.where(waits, by_words, candidates.similarity))
+    if not query.ranking.context or not doc_values.has_conversations:
+        return breakdown
+    best = np.argsort(-breakdown.total(), kind="stable")[:_WITH_CONTEXT]
+    return add_context(breakdown, context_features(context, candidates, best, coverage, matches))
+
+
+def _with_vectors(context: QueryContext, candidates: CandidateSet, max_sim: Column) -> Column:
+    """Return the late-interaction score, mixed with the cosine as far as the model needs it."""
+    share = context.query.tokens.vector_share if context.query.tokens is not None else 0.0
+    return max_sim if not share else (1 - share) * max_sim + share * candidates.similarity
+
+
+def _span(max_sim: Column) -> float:
+    return _SPAN_WITHOUT if np.isnan(max_sim).all() else _SPAN
+
+
+def _match(fused: Column, max_sim: Column) -> Column:
+    """Return the late-interaction score, and where there is none a substitute on the same scale."""
+    known = ~np.isnan(max_sim)
+    if not known.any():
+        return _LOWEST + _span(max_sim) * fused
+    low, high = max_sim[known].min(), max_sim[known].max()
+    return np.where(known, max_sim, low + (high - low) * fused)
+
+
+def _coverage(context: QueryContext, candidates: CandidateSet) -> Column:
+    ceiling = context.words.ceiling
+    return candidates.lexical / ceiling if ceiling else np.zeros(len(candidates.rows))
+
+
+def _features(
+    context: QueryContext, coverage: Column, positions: Places, match: Column, similarity: Column
+) -> Features:
+    """Return the features of the candidates themselves, without those of their context."""
+    doc_values, query, period = context.indexes.doc_values, context.query, context.period
+    cues, times, threads = (doc_values.column(name)[positions] for name in ("cues", "time", "thread"))
+    brevity = brevity_of(doc_values.column("length")[positions])
+    _, thread = np.unique(threads, return_inverse=True)
+    nothing = np.zeros(len(positions))
+    return Features(
+        match=match,
+        coverage=coverage,
+        brevity=brevity,
+        thread=np.where(threads == 0, -1, thread),
+        speaker=_said_by(context.text, doc_values.speakers(positions)),
+        has_time=_having(cues, Cue.HAS_TIME, 1.0 if asks_when(context.text) else _DATED),
+        names=_having(cues, Cue.NAMES, float(asks_for_name(context.text))),
+        numbers=_having(cues, Cue.NUMBERS, float(asks_for_number(context.text))),
+        second_person=np.where(threads == 0, 0.0, _having(cues, Cue.SECOND_PERSON, 1.0)),
+        is_question=np.where((cues & Cue.IS_QUESTION) > 0, brevity, 0.0),
+        is_reply=np.where((cues & Cue.IS_REPLY) > 0, brevity, 0.0),
+        in_time=((times >= period.start) & (times < period.end)).astype(np.float64) if period else nothing,
+        standing=_standing(context, cues, positions, similarity),
+        recency=0.5 ** (np.maximum(context.asked_at - times, 0) / query.ranking.half_life),
+        importance=doc_values.column("importance")[positions].astype(np.float64),
+    )
+
+
+def _having(cues: NDArray[np.uint8], cue: Cue, value: float) -> Column:
+    """Return a value for the texts that have a cue, and 0 for the others."""
+    return np.where((cues & cue) > 0, value, 0.0)
+
+
+def _said_by(query: str, speakers: list[str | None]) -> Column:
+    """Return 1 for what was said by whom the query is about, 0 by others whom it names, and -1 by anybody else.
+
+    A query that names nobody may be about a side of the conversation.
+    """
+    known = {speaker for speaker in speakers if speaker}
+    names = mentioned(query, known) if known else None
+    if names:
+        about = subjects(query, names)
+        return np.array([1.0 if speaker in about else 0.0 if speaker in names else -1.0 for speaker in speakers])
+    asked_about = side_asked_about(query) if known else None
+    if asked_about is None:
+        return np.zeros(len(speakers))
+    values = {speaker: _side_value(side_of(speaker), asked_about) for speaker in known}
+    return np.array([values[speaker] if speaker else 0.0 for speaker in speakers])
+
+
+def _side_value(side: Side | None, asked_about: Side) -> float:
+    return 0.0 if side is None else 1.0 if side is asked_about else -1.0
+
+
+def _standing(context: QueryContext, cues: NDArray[np.uint8], positions: Places, similarity: Column) -> Column:
+    """Return the similarity of what is to be kept in mind on the query's topic, where the query asks for help."""
+    if not asks_for_help(context.text):
+        return np.zeros(len(positions))
+    share = np.where((cues & Cue.INSTRUCTS) > 0, 1.0, np.where((cues & Cue.PREFERS) > 0, _PREFERENCE, 0.0))
+    share[~instructors(context.indexes.doc_values.speakers(positions))] = 0.0
+    return np.asarray(share * np.nan_to_num(np.maximum(similarity, 0.0)), dtype=np.float64)
+
+
+def brevity_of(lengths: NDArray[np.int32]) -> Column:
+    """Return 1 for a short text, and the less the longer it is; lengths are in characters."""
+    return np.asarray(np.minimum(1.0, _BRIEF / np.maximum(lengths, 1)), dtype=np.float64)
+
+
+def context_features(
+    context: QueryContext, candidates: CandidateSet, best: Places, coverage: Column, matches: MaxSimScorer | None
+) -> ContextFeatures:
+    """Return the features of the turns around the best candidates; 0 for the others.
+
+    Args:
+        context: the query and the indexes.
+        candidates: n items.
+        best: places of the best among them.
+        coverage: share of the query's words in each, shape (n,).
+        matches: computes late interaction; None where there is none.
+    """
+    doc_values = context.indexes.doc_values
+    positions = doc_values.positions(candidates.rows[best])
+    around = context.turns_around(positions, _REACH)
+    window, nearby, answered, restated, opening = np.zeros((5, len(candidates.rows)))
+    sides = [speaker and side_of(speaker) for speaker in doc_values.speakers(positions)]
+    if any((step >= 0).any() for step in around):
+        rows = [np.where(step >= 0, doc_values.rows(step), -1) for step in around]
+        nearby[best] = _nearby_words(candidates.rows, rows, coverage)
+        if matches is not None:
+            window[best] = matches.gains(candidates.rows[best], rows)
+        following = around[_REACH]
+        similarity = _similarities(context, following)
+        long = 1 - brevity_of(doc_values.column("length")[following])
+        answered[best] = np.where(following >= 0, long * np.maximum(similarity - _ANSWER_OFFSET, 0), 0.0)
+        users = [side is Side.USER for side in sides]
+        restated[best] = np.where(users, np.maximum(similarity - _RESTATED_OFFSET, 0), 0.0)
+    if Side.ASSISTANT in sides and not (asks_for_number(context.text) or asks_when(context.text)):
+        # A number or a time is stated anywhere in an answer.
+        answers = best[[side is Side.ASSISTANT for side in sides]]
+        least = _ON_TOPIC * np.fmax.reduce(candidates.similarity, initial=0.0)
+        opening[answers] = np.maximum(_opening_similarities(context, candidates.rows[answers]) - least, 0.0)
+    return ContextFeatures(window=window, nearby_words=nearby, answered=answered, restated=restated, opening=opening)
+
+
+def _opening_similarities(context: QueryContext, rows: Rows) -> Column:
+    """Return the similarity of the first passage of each long text; 0 for a text of one passage.
+
+    An answer opens with what it was asked for, in other words; of what follows, the more there is the more matches by
+    chance.
+    """
+    doc_values = context.indexes.doc_values
+    lengths = doc_values.column("length")[doc_values.positions(rows)]
+    passages, owner = context.indexes.passage_map.passages_of(rows)
+    starts = group_starts(owner)
+    # Fields are passages too, so that a short text may have several.
+    is_long = (np.diff(np.append(starts, len(owner))) > 1) & (lengths[owner[starts]] > PASSAGE_LENGTH)
+    first = starts[is_long]
+    found = np.zeros(len(rows))
+    found[owner[first]] = np.nan_to_num(context.similarities(passages[first]))
+    return found
+
+
+def _nearby_words(candidates: Rows, around: Sequence[Rows], coverage: Column) -> Column:
+    """Return the sum of the coverage of some rows; one that is no candidate has hardly any of the query's words."""
+    at = places_in(candidates, np.stack(around))
+    return np.asarray(np.where(at >= 0, coverage[at], 0.0).sum(axis=0), dtype=np.float64)
+
+
+def _similarities(context: QueryContext, positions: Places) -> Column:
+    """Return the similarity of the best passages of some items, at least 0; 0 where there is none (-1)."""
+    found = np.zeros(len(positions))
+    there = np.flatnonzero(positions >= 0)
+    if not len(there):
+        return found
+    passages, owner = context.indexes.passage_map.passages_of(context.indexes.doc_values.rows(positions[there]))
+    best = np.zeros(len(there))
+    np.maximum.at(best, owner, np.nan_to_num(context.similarities(passages)))
+    found[there] = best
+    return found
 
 
 def score_features(of: Features, ranking: Ranking, late_interaction: Column) -> ScoreBreakdown:

@@ -344,9 +344,7 @@ class ConditionCache:
 
     def _matching(self, condition: Hashable, among: Rows, ask: Callable[[Rows], Rows]) -> Rows:
         """Return those of some rows that match a condition; see `ConditionLookup`."""
-        compared, found = locked(
-            self._lock, lambda: self._known.get(condition, (_NO_ROWS, _NO_ROWS))
-        )
+        compared, found = locked(self._lock, lambda: self._known.get(condition, (_NO_ROWS, _NO_ROWS)))
         unknown = among[places_in(compared, among) < 0]
         if len(unknown):
             compared, found = _merged(compared, unknown), _merged(found, ask(unknown))
