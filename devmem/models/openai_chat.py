@@ -24,6 +24,7 @@ from pydantic import (
 from devmem.errors import ChatModelError, MissingExtraError
 from devmem.model.message import AttachmentRef, Message, MessageBlock, Role
 from devmem.models.chat import ChatReply, ChatRequest, ToolCall, Usage
+from devmem.models.http_client import AnswerRefusedError, answers_within, guarded_client, library_errors
 from devmem.redaction import without_credentials
 from devmem.text.retry import RETRIES_SHARE, DeadlineExceededError, within
 
@@ -278,18 +279,21 @@ class OpenAIChat:
             ChatModelError: there is no key.
         """
         try:
-            import httpx
             import openai
         except ImportError as error:
             raise MissingExtraError(feature="provider: openai", package="openai", extra="openai") from error
         _check_address(base_url)
         self._model, self._timeout = model, timeout
-        # A stream that breaks off raises httpx's errors.
-        self._errors, self._refusal = (openai.OpenAIError, httpx.HTTPError), openai.APIStatusError
+        client = guarded_client(openai.DefaultHttpxClient, timeout)
+        # A stream that breaks off raises the errors of the client's library.
+        self._errors = (openai.OpenAIError, library_errors(client), AnswerRefusedError)
+        self._refusal = openai.APIStatusError
         self._takes_attachments = self._counts_streams = True
         key = api_key.get_secret_value() if api_key else None
         try:
-            self._client = openai.OpenAI(api_key=key, base_url=base_url, timeout=timeout, max_retries=max_retries)
+            self._client = openai.OpenAI(
+                api_key=key, base_url=base_url, timeout=timeout, max_retries=max_retries, http_client=client
+            )
         except openai.OpenAIError as error:
             raise ChatModelError(
                 f"chat model {model!r} has no key: set `api_key`, or OPENAI_API_KEY in the environment "
@@ -367,7 +371,9 @@ class OpenAIChat:
         client, params = self._client_for(params)
         create = client.chat.completions.with_raw_response.create
         ask = partial(create, model=self._model, messages=cast("Any", messages), **params)
-        body = within(self._timeout + RETRIES_SHARE, ask).http_response.content
+        seconds = self._timeout + RETRIES_SHARE
+        with answers_within(seconds):
+            body = within(seconds, ask).http_response.content
         try:
             return parse_answer(body)
         except (ValidationError, RecursionError):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 from base64 import b64decode
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from pydantic import BaseModel, ValidationError
@@ -19,11 +20,14 @@ from devmem.config.store import EmbeddingConfig
 from devmem.errors import EmbeddingError, EmbeddingUnavailableError, MissingExtraError
 from devmem.model.items import Vector
 from devmem.models.embedder import ModelIdentity, unit_rows
+from devmem.models.http_client import AnswerRefusedError, answers_within, guarded_client
 from devmem.redaction import without_credentials
-from devmem.text.retry import RETRIES_SHARE, DeadlineExceededError, within
+from devmem.text.retry import RETRIES_SHARE, Backoff, DeadlineExceededError, within
 
 if TYPE_CHECKING:
     from openai import OpenAI
+
+T = TypeVar("T")
 
 
 class _Entry(BaseModel):
@@ -89,8 +93,10 @@ def translated_errors(*, address: str, secret: str) -> Iterator[None]:
     try:
         yield
     except DeadlineExceededError as error:
-        said = f"{address}: {error}, retries included; raise `timeout` or try again"
+        said = f"{address}: {error}; raise `timeout` or try again"
         raise EmbeddingUnavailableError(said) from error
+    except AnswerRefusedError as error:
+        raise EmbeddingUnavailableError(f"{address}: {error}") from error
     except openai.APITimeoutError as error:
         raise EmbeddingUnavailableError(f"{address}: no answer in time; raise `timeout` or try again") from error
     except openai.APIConnectionError as error:
@@ -121,6 +127,14 @@ _KEY_VARIABLE = "OPENAI_API_KEY"
 _PLACEHOLDER = re.compile(r"\$\{?\w*\}?")
 _CHARACTERS_AT_ONCE = 200_000
 """Maximum number of characters in one request: OpenAI takes 300 000 tokens, and a Chinese character can be several."""
+_WIDEST = 8192
+"""Numbers of the longest vector that a text may get where the configuration names no length."""
+_NUMBER = 32
+"""Bytes that a number of an answer takes at most, with the spaces beside it."""
+_SPARE = 1_000_000
+"""Bytes of an answer that are for whatever else it says."""
+_LONG_WAIT = 2.0
+"""Seconds from which a failure is not repeated by the next caller."""
 
 
 class Provider:
@@ -131,6 +145,7 @@ class Provider:
         self._model = config.model or _MODEL
         self._making = Lock()
         self._client: OpenAI | None = None
+        self._backoff = Backoff(first=30.0, longest=600.0)
 
     @property
     def identity(self) -> ModelIdentity:
@@ -179,9 +194,24 @@ class Provider:
                 encoding_format="float",
                 extra_body=None if size is None else {"dimensions": size},
             )
-            answer = within(self._params.timeout + RETRIES_SHARE, ask)
+            answer = self._patiently(ask, _SPARE + len(texts) * (size or _WIDEST) * _NUMBER)
         address = without_credentials(str(client.base_url))
         return read_answer(answer.http_response.content, count=len(texts), address=address)
+
+    def _patiently(self, ask: Callable[[], T], limit: int) -> T:
+        """Ask for an answer of limited size, unless the service cost its callers a long wait a moment ago."""
+        if not self._backoff.admits():
+            raise DeadlineExceededError(f"it kept callers waiting, and is asked again in {self._backoff.left:.0f} s")
+        seconds, started = self._params.timeout + RETRIES_SHARE, time.monotonic()
+        try:
+            with answers_within(seconds, limit=limit):
+                answer = within(seconds, ask)
+        except Exception:
+            if time.monotonic() - started >= _LONG_WAIT:
+                self._backoff.failed()
+            raise
+        self._backoff.worked()
+        return answer
 
     def _open(self) -> OpenAI:
         with self._making:
@@ -191,7 +221,7 @@ class Provider:
 
     def _make_client(self) -> OpenAI:
         try:
-            from openai import OpenAI
+            from openai import DefaultHttpxClient, OpenAI
         except ImportError as error:
             raise MissingExtraError(
                 feature="the embedding provider 'openai'", package="openai", extra="openai"
@@ -205,6 +235,7 @@ class Provider:
             base_url=address,
             timeout=self._params.timeout,
             max_retries=self._params.max_retries,
+            http_client=guarded_client(DefaultHttpxClient, self._params.timeout),
         )
 
     def _key(self) -> str:

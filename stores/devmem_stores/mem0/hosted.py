@@ -8,58 +8,18 @@ Requests as `mem0/client/main.py` of mem0ai 2.0.0 to 2.2.1 makes them: `GET /v1/
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import httpx
 
+from devmem.models.http_client import guarded_client
 from devmem_stores.mem0.backend import Ids, Page, Write, platform_filters
 from devmem_stores.mem0.config import Mem0Config
 from devmem_stores.mem0.errors import Mem0AnswerError, Mem0RejectedError, Mem0SetupError, translated_errors
 from devmem_stores.mem0.in_process import load_mem0
 from devmem_stores.mem0.items import Change, Record, read_history, read_record, read_records
-
-
-class DeadlineClient(httpx.Client):
-    """A client whose requests end in time, however slowly the head or the body of an answer drips in.
-
-    httpx itself limits only the time between two pieces of an answer (and mem0's own client that to 300 s). So a
-    request runs in a thread of its own, which is left behind when the time is over.
-    """
-
-    def __init__(self, timeout: float) -> None:
-        """Set the seconds that a request may take."""
-        super().__init__(timeout=timeout)
-        self._seconds = timeout
-
-    def send(self, request: httpx.Request, **options: Any) -> httpx.Response:  # noqa: ANN401 - httpx's own options
-        """Send a request and return its answer, read to the end.
-
-        Raises:
-            httpx.ReadTimeout: it did not end in time.
-        """
-        sending = _in_thread(lambda: super(DeadlineClient, self).send(request, **options))
-        try:
-            return sending.result(self._seconds)
-        except TimeoutError:
-            raise httpx.ReadTimeout("the answer did not end in time", request=request) from None
-
-
-def _in_thread(action: Callable[[], httpx.Response]) -> Future[httpx.Response]:
-    """Run an action in a thread that does not keep the process from ending."""
-    future: Future[httpx.Response] = Future()
-
-    def run() -> None:
-        try:
-            future.set_result(action())
-        except BaseException as error:  # noqa: BLE001 - it belongs to who waits for the result
-            future.set_exception(error)
-
-    threading.Thread(target=run, name="mem0 request", daemon=True).start()
-    return future
-
 
 _SERVICE: Final = "https://api.mem0.ai"
 
@@ -90,7 +50,7 @@ class HostedMem0:
         with self._lock:
             if self._opened is None:
                 mem0 = load_mem0(telemetry=self._config.telemetry, folder=self._folder, secrets=(self._key,))
-                http = DeadlineClient(self._config.timeout)
+                http = guarded_client(httpx.Client, self._config.timeout)
                 try:
                     client = self._make_client(mem0, http, operation)
                     self._check_project(client, operation)
@@ -100,7 +60,7 @@ class HostedMem0:
                 self._opened = client
             return self._opened
 
-    def _make_client(self, mem0: Any, http: DeadlineClient, operation: str) -> Any:  # noqa: ANN401 - see `_client`
+    def _make_client(self, mem0: Any, http: httpx.Client, operation: str) -> Any:  # noqa: ANN401 - see `_client`
         try:
             with translated_errors(operation, self._key):
                 try:

@@ -1,0 +1,158 @@
+"""The HTTP policy of every client of ours: bounded in time and size, and never led to another host.
+
+Services are asked through the `openai` package and mem0's client, which take a client of httpx (or of its successor,
+whichever the package is built on); `guarded_client` makes one. A request ends in time, however slowly its answer drips
+in. An answer is unpacked piece by piece and ends at the limit that the caller set, however small it was packed. A
+redirect to another origin is not followed, since the texts of a memory would go there.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import partial
+from typing import Any, Final, cast
+
+from devmem.redaction import without_credentials
+from devmem.text.retry import DeadlineExceededError, within
+
+DEFAULT_LIMIT: Final = 32_000_000
+"""Bytes of an answer, unpacked, where nothing else is set."""
+_PIECE: Final = 1 << 16
+_MOST_REDIRECTS: Final = 5
+_GZIP: Final = zlib.MAX_WBITS | 16
+"""Window bits by which `zlib` reads gzip, a little at a time; no other packing is asked for."""
+_limit: ContextVar[int] = ContextVar("devmem_answer_limit", default=DEFAULT_LIMIT)
+_deadline: ContextVar[float] = ContextVar("devmem_answer_deadline", default=float("inf"))
+
+
+class AnswerRefusedError(Exception):
+    """An answer is against the policy: too large, packed in another way, or a redirect to another origin."""
+
+
+@contextmanager
+def answers_within(seconds: float, *, limit: int = DEFAULT_LIMIT) -> Iterator[None]:
+    """Bound the requests made inside the block: their time together, retries included, and the bytes of each answer.
+
+    What is still under way when the time is over ends with its next byte.
+    """
+    limit_before, deadline_before = _limit.set(limit), _deadline.set(time.monotonic() + seconds)
+    try:
+        yield
+    finally:
+        _limit.reset(limit_before)
+        _deadline.reset(deadline_before)
+
+
+def guarded_client(base: type[Any], timeout: float) -> Any:  # noqa: ANN401 - of httpx or of its successor
+    """Return a client of a class of httpx that keeps the policy.
+
+    Args:
+        base: `httpx.Client` or a subclass.
+        timeout: seconds for one request and its answer, or for the head of an answer that is streamed.
+    """
+    library = _library_of(base)
+
+    class GuardedClient(base):  # type: ignore[misc] # the class is an argument
+        def send(self, request: Any, *, stream: bool = False, **options: Any) -> Any:  # noqa: ANN401 - httpx's own
+            """Send a request, and follow redirects within its origin.
+
+            Raises:
+                httpx.ReadTimeout: it did not end in time.
+                AnswerRefusedError: the answer is against the policy.
+            """
+            request.headers["accept-encoding"] = "gzip"
+            options["follow_redirects"] = False
+            ends = min(time.monotonic() + timeout, _deadline.get())
+
+            def exchange() -> Any:  # noqa: ANN401
+                response = _followed(partial(super(GuardedClient, self).send, stream=True, **options), request)
+                response.stream = _guarded(response, library, _deadline.get() if stream else ends)
+                if not stream:
+                    response.read()
+                return response
+
+            try:
+                return within(max(ends - time.monotonic(), 0.0), exchange)
+            except DeadlineExceededError:
+                raise library.ReadTimeout("the answer did not end in time", request=request) from None
+
+    return GuardedClient(timeout=timeout)
+
+
+def _followed(send: Callable[[Any], Any], request: Any) -> Any:  # noqa: ANN401 - httpx's
+    """Return the answer to a request, or that at the place of the same origin where it redirects to."""
+    response = send(request)
+    for _ in range(_MOST_REDIRECTS):
+        if response.next_request is None:
+            return response
+        response.close()
+        if _origin(response.next_request) != _origin(request):
+            there = without_credentials("{}://{}:{}".format(*_origin(response.next_request)))
+            raise AnswerRefusedError(f"the service redirects to {there}, where nothing is sent; is the address right?")
+        response = send(response.next_request)
+    return response
+
+
+def _origin(request: Any) -> tuple[str, str, int]:  # noqa: ANN401 - httpx's
+    url = request.url
+    return url.scheme, url.host, url.port or {"http": 80, "https": 443}.get(url.scheme, 0)
+
+
+def _guarded(response: Any, library: Any, ends: float) -> Any:  # noqa: ANN401 - httpx's
+    """Return the body of an answer, unpacked and within its limits."""
+    packing = response.headers.pop("content-encoding", "identity").strip().lower()
+    if packing not in ("identity", "gzip"):
+        response.close()
+        raise AnswerRefusedError(f"the answer is packed by {packing!r}, which was not asked for")
+    request, stream = response.request, response.stream
+
+    class Guarded(library.SyncByteStream):  # type: ignore[misc] # of the library that the client is of
+        def __iter__(self) -> Iterator[bytes]:
+            total, limit = 0, _limit.get()
+            for piece in self._timed() if packing == "identity" else _unpacked(self._timed()):
+                total += len(piece)
+                if total > limit:
+                    raise AnswerRefusedError(f"the answer has more than {limit:,} bytes")
+                yield piece
+
+        def _timed(self) -> Iterator[bytes]:
+            for raw in stream:
+                if time.monotonic() > ends:
+                    raise library.ReadTimeout("the answer did not end in time", request=request)
+                yield raw
+
+        def close(self) -> None:
+            stream.close()
+
+    return Guarded()
+
+
+def _unpacked(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Unpack gzip in pieces of bounded size; what follows its end is not read."""
+    unpack = zlib.decompressobj(_GZIP)
+    try:
+        for raw in pieces:
+            rest = raw
+            while rest and not unpack.eof:
+                yield unpack.decompress(rest, _PIECE)
+                rest = unpack.unconsumed_tail
+            if unpack.eof:
+                return
+        yield unpack.flush()
+    except zlib.error as error:
+        raise AnswerRefusedError(f"the answer is not gzip, as it says it is: {error}") from error
+
+
+def library_errors(client: object) -> type[Exception]:
+    """Return the base of the errors that a client's library raises while an answer is read."""
+    return cast("type[Exception]", _library_of(type(client)).HTTPError)
+
+
+def _library_of(client: type[Any]) -> Any:  # noqa: ANN401 - httpx or its successor
+    base = next(one for one in client.__mro__ if one.__name__ == "Client")
+    return sys.modules[base.__module__.partition(".")[0]]
