@@ -35,7 +35,8 @@ def lazy_names(package: str, submodules: Sequence[str] = ()) -> tuple[Callable[[
             module, original = origins()[name]
             value = getattr(import_module(module), original)
         elif (current := current_name(package, name)) is not None:
-            return get(current)
+            elsewhere, _, original = current.rpartition(".")
+            value = getattr(import_module(elsewhere or package), original)
         else:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         setattr(sys.modules[package], name, value)

@@ -32,8 +32,24 @@ MOVED_NAMES: Final = {
     "devmem.storage.Erasing": "EraseRequest",
     "devmem.storage.Erasure": "EraseResult",
     "devmem.storage.Unreached": "Residue",
+    "devmem.stores.Backoff": "devmem.text.Backoff",
+    "devmem.stores.UnreadableError": "devmem.text.UnreadableError",
+    "devmem.stores.count_words": "devmem.text.count_words",
+    "devmem.stores.decode_text": "devmem.text.decode_text",
+    "devmem.stores.describe_guess": "devmem.text.describe_guess",
+    "devmem.stores.estimate_tokens": "devmem.text.estimate_tokens",
+    "devmem.stores.extract_summary": "devmem.text.extract_summary",
+    "devmem.stores.indented": "devmem.text.indented",
+    "devmem.stores.last_sender": "devmem.text.last_sender",
+    "devmem.stores.mostly_unspaced": "devmem.text.mostly_unspaced",
+    "devmem.stores.one_line": "devmem.text.one_line",
+    "devmem.stores.query_terms": "devmem.text.query_terms",
+    "devmem.stores.shorten": "devmem.text.shorten",
+    "devmem.stores.split_sentences": "devmem.text.split_sentences",
+    "devmem.stores.strip_frames": "devmem.text.strip_frames",
 }
-"""Former names in public modules, each with the name that replaces it there; `lazy_names` serves those of packages."""
+"""Former names in public modules, each with the name that replaces it, there or in the package that is named;
+`lazy_names` serves those of packages."""
 
 
 class _Moved(ModuleType):

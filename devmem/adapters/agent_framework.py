@@ -7,27 +7,21 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
-from uuid import uuid4
 
 from devmem import Filter, Memory, MemoryItem, Scope
+from devmem.adapters.hosts import collection_of, kept_message, recalled, remember, role_of, writing
 from devmem.adapters.hosts import require as _require
-from devmem.adapters.hosts import writing
-from devmem.errors import DevmemError
 from devmem.messages import Message as Remembered
-from devmem.messages import Role, message_to_item
 from devmem.storage import Condition, Unique, one_of, starts_with
-from devmem.stores import CollectionMemory, shorten
 
 _require("agent_framework", package="agent-framework-core", extra="agent-framework")
 
 from agent_framework import ContextProvider, HistoryProvider, Message  # noqa: E402 - first the error with the extra
 
 if TYPE_CHECKING:
-    from agent_framework import AgentSession, SessionContext, SupportsAgentRun
+    from agent_framework import AgentSession, Content, SessionContext, SupportsAgentRun
 
 _HOST: Final = "agent_framework"
 _FORM: Final = "agent_framework.message"
@@ -35,10 +29,6 @@ _FORM: Final = "agent_framework.message"
 _ID: Final = "agent_framework.id"
 """Metadata key of its id, where it has one."""
 _ANY_MESSAGE: Final = {_FORM: starts_with("{")}
-_SUMMARY: Final = 1_000
-"""Characters of a text that is shown whole in lists."""
-_ROLES: Final = {"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM, "developer": Role.SYSTEM}
-_LOG: Final = logging.getLogger(__name__)
 
 
 class DevmemContextProvider(ContextProvider):  # type: ignore[misc] # not in the environment of the type checkers
@@ -75,13 +65,11 @@ class DevmemContextProvider(ContextProvider):  # type: ignore[misc] # not in the
     ) -> None:
         """Put what is recalled for the messages of a run before them, quoted."""
         query = "\n".join(message.text for message in context.input_messages if message.text)
-        if not query.strip():
-            return
-        try:
-            block = await asyncio.to_thread(self._memory.context, query, limit=self._limit, token_budget=self._budget)
-        except DevmemError as error:
-            _LOG.warning("nothing is recalled for a run: %s", error)
-            return
+        # Whatever other providers added, a history among it; the inputs come last.
+        shown = [_text(message) for message in context.get_messages(include_input=True)]
+        block = await asyncio.to_thread(
+            recalled, self._memory, query, shown=shown, limit=self._limit, token_budget=self._budget
+        )
         if block:
             context.extend_messages(self, [Message("user", [block])])
 
@@ -93,12 +81,9 @@ class DevmemContextProvider(ContextProvider):  # type: ignore[misc] # not in the
         said = [message for message in (*context.input_messages, *answered) if message.text.strip()]
         if not self._remember or not said:
             return
-        try:
-            messages = [_remembered(message) for message in said]
-            with writing(getattr(agent, "name", None) or _HOST, self._memory):
-                await asyncio.to_thread(self._memory.add, messages, session=context.session_id)
-        except DevmemError as error:
-            _LOG.error("what was said is not remembered: %s", error)
+        messages = [_remembered(message) for message in said]
+        writer = getattr(agent, "name", None) or _HOST
+        await asyncio.to_thread(remember, writer, self._memory, messages, session=context.session_id)
 
 
 class DevmemHistoryProvider(HistoryProvider):  # type: ignore[misc] # not in the environment of the type checkers
@@ -120,9 +105,7 @@ class DevmemHistoryProvider(HistoryProvider):  # type: ignore[misc] # not in the
             TypeError: the memory is of a store type that keeps no collection, such as `mem0`.
         """
         super().__init__(source_id, **options)
-        if not isinstance(memory.store, CollectionMemory):
-            raise TypeError(f"a history needs a collection, which {memory.store.setup.store_type!r} has not")
-        self._memory, self._store = memory.unscoped(), memory.store
+        self._memory, self._store = memory.unscoped(), collection_of(memory, "a history")
 
     async def get_messages(
         self, session_id: str | None, *, state: dict[str, Any] | None = None, **_: Any
@@ -167,19 +150,29 @@ class DevmemHistoryProvider(HistoryProvider):  # type: ignore[misc] # not in the
 
 def _remembered(message: Message) -> Remembered:
     return Remembered(
-        message.text,
-        id=message.message_id or "",
-        role=_ROLES.get(message.role, Role.TOOL),
-        source=message.author_name or "",
+        _text(message), id=message.message_id or "", role=role_of(message.role), source=message.author_name or ""
     )
+
+
+def _text(message: Message) -> str:
+    """Return the text of a message, or else the calls of tools and their results in it."""
+    return message.text or "\n".join(filter(None, map(_tool_text, message.contents)))
+
+
+def _tool_text(content: Content) -> str:
+    if content.type == "function_call":
+        return f"{content.name}({_plain(content.arguments)})"
+    return _plain(content.result) if content.type == "function_result" else ""
+
+
+def _plain(value: object) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
+    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _item_of(message: Message, scope: Scope, now: float) -> MemoryItem:
-    remembered = replace(_remembered(message), created_at=now)
-    item = message_to_item(
-        remembered, item_id=uuid4().hex, scope=scope, summary=shorten(message.text, _SUMMARY), stored_at=now
-    )
-    own = {_FORM: json.dumps(message.to_dict(), ensure_ascii=False)}
+    own: dict[str, Any] = {_FORM: json.dumps(message.to_dict(), ensure_ascii=False)}
     if message.message_id:
         own[_ID] = message.message_id
-    return replace(item, metadata={**item.metadata, **own})
+    return kept_message(_remembered(message), scope, now, own)

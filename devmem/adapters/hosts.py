@@ -1,12 +1,40 @@
-"""The frameworks that adapters are for, each an optional package."""
+"""Parts that adapters of several frameworks share: origin of texts, recalling for a prompt, items of messages."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import asdict, replace
 from importlib.util import find_spec
+from typing import Final, TypeVar
+from uuid import uuid4
 
-from devmem import Memory, acting_as
-from devmem.errors import MissingExtraError
+from pydantic import JsonValue
+
+from devmem import Memory, MemoryContentSnapshot, MemoryItem, Scope, acting_as
+from devmem.errors import DevmemError, MissingExtraError
+from devmem.messages import Message, Role, message_to_item
+from devmem.stores import TRUST, CollectionMemory, Provenance, SourceKind
+from devmem.text import shorten
+
+SUMMARY_LENGTH: Final = 1_000
+"""Characters of a text that is shown whole in lists."""
+_WIDEN: Final = 4
+"""Factor by which a search is widened until enough of its hits are admitted."""
+_ROLES: Final[Mapping[str, Role]] = {
+    "user": Role.USER,
+    "assistant": Role.ASSISTANT,
+    "model": Role.ASSISTANT,
+    "chatbot": Role.ASSISTANT,
+    "system": Role.SYSTEM,
+    "developer": Role.SYSTEM,
+}
+_LOG: Final = logging.getLogger(__name__)
+
+H = TypeVar("H")
 
 
 def require(module: str, *, package: str, extra: str) -> None:
@@ -23,10 +51,26 @@ def require(module: str, *, package: str, extra: str) -> None:
     try:
         found = find_spec(module)
     except ModuleNotFoundError:
-        # A package above it is not there.
+        # A package above it does not exist.
         found = None
     if found is None:
         raise MissingExtraError(feature=f"devmem's adapter for {package}", package=package, extra=extra)
+
+
+def collection_of(memory: Memory, user: str) -> CollectionMemory:
+    """Return the store of a memory, for a `user` such as "a session" that needs a collection.
+
+    Raises:
+        TypeError: the memory is of a store type that keeps no collection, such as `mem0`.
+    """
+    if not isinstance(memory.store, CollectionMemory):
+        raise TypeError(f"{user} needs a collection, which {memory.store.setup.store_type!r} has not")
+    return memory.store
+
+
+def _writer(host: str, memory: Memory) -> str:
+    """Return the agent whose handle a memory is, or else the host."""
+    return memory.new_scope().agent or host
 
 
 def writing(host: str, memory: Memory) -> AbstractContextManager[None]:
@@ -34,4 +78,98 @@ def writing(host: str, memory: Memory) -> AbstractContextManager[None]:
 
     Whoever is named around the block goes before: a workflow's node, a command, `devmem.acting_as`.
     """
-    return acting_as(memory.new_scope().agent or host, by_default=True)
+    return acting_as(_writer(host, memory), by_default=True)
+
+
+def agents_word(host: str, memory: Memory) -> Provenance:
+    """Return the origin of a text that a model, or the program around it, decided to keep.
+
+    It is an agent's word, trusted as such (0.8), whoever the memory belongs to: the user did not say it. Messages have
+    the origin of their roles instead: the user's 1, the agent's 0.8, a tool's result 0.4.
+    """
+    return Provenance(kind=SourceKind.NODE, name=_writer(host, memory))
+
+
+AGENT_TRUST: Final = TRUST[SourceKind.NODE]
+"""Trust of what an agent keeps, see `agents_word`."""
+
+
+def role_of(role: object) -> Role:
+    """Return the role of a host's name of one; unknown ones, such as `function`, are tools'."""
+    return _ROLES.get(str(getattr(role, "value", role)), Role.TOOL)
+
+
+def recalled(
+    memory: Memory,
+    query: str,
+    *,
+    shown: Collection[str] = (),
+    exclude: Collection[str] = (),
+    limit: int,
+    token_budget: int,
+) -> str:
+    """Return the block of what answers a query, without what the prompt shows already, by its id or its text.
+
+    A memory that fails is logged and costs the host's request nothing.
+    """
+    if not query.strip():
+        return ""
+    try:
+        return memory.context(query, limit=limit, token_budget=token_budget, exclude=exclude, shown=shown)
+    except DevmemError as error:
+        _LOG.warning("nothing is recalled: %s", error)
+        return ""
+
+
+def remember(host: str, memory: Memory, messages: Sequence[Message], *, session: str | None = None) -> None:
+    """Remember what was said; a memory that fails is logged and costs the host's request nothing."""
+    try:
+        with writing(host, memory):
+            memory.add(messages, session=session)
+    except DevmemError as error:
+        _LOG.error("what was said is not remembered: %s", error)
+
+
+def scoped_id(named: Sequence[object], scope: Scope) -> str:
+    """Return the id of the item of what a host names; in another scope it is another item."""
+    text = json.dumps([*named, asdict(scope)], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def snapshot_of(text: str) -> tuple[str, MemoryContentSnapshot | None]:
+    """Return what is shown of a text in lists, and the whole text where that is more."""
+    if len(text) <= SUMMARY_LENGTH:
+        return text, None
+    return shorten(text, SUMMARY_LENGTH), MemoryContentSnapshot(text=text)
+
+
+def kept_message(message: Message, scope: Scope, now: float, own: Mapping[str, JsonValue]) -> MemoryItem:
+    """Return a new item of a message in a host's history, with the host's own metadata; `now` is its time."""
+    item = message_to_item(
+        replace(message, created_at=now),
+        item_id=uuid4().hex,
+        scope=scope,
+        summary=shorten(message.content, SUMMARY_LENGTH),
+        stored_at=now,
+    )
+    return replace(item, metadata={**item.metadata, **own})
+
+
+def widened(
+    search: Callable[[int], Sequence[H]], admits: Callable[[H], bool], limit: int, *, filtered: bool = False
+) -> list[H]:
+    """Return the best `limit` hits that are admitted, of searches that are widened until they find enough.
+
+    Args:
+        search: returns at most as many hits as it is told.
+        admits: whether a hit is meant.
+        limit: maximum number of hits.
+        filtered: whether many hits are not admitted, so that the first search is a wider one.
+    """
+    asked = _WIDEN * limit if filtered else limit
+    while True:
+        hits = search(asked)
+        admitted = [hit for hit in hits if admits(hit)]
+        if len(admitted) >= limit or len(hits) < asked:
+            return admitted[:limit]
+        asked *= _WIDEN

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from devmem import Memory
+from devmem.adapters.hosts import recalled, role_of, writing
 from devmem.adapters.hosts import require as _require
-from devmem.adapters.hosts import writing
-from devmem.messages import Message, Role
-from devmem.stores import estimate_tokens
+from devmem.messages import Message
+from devmem.text import estimate_tokens
 
 _require("llama_index.core.memory", package="llama-index-core", extra="llama-index")
 
@@ -23,14 +23,6 @@ from llama_index.core.memory.memory import BaseMemoryBlock  # noqa: E402
 
 _SESSION: Final = "session_id"
 """Key under which LlamaIndex's `Memory` names the session of a message."""
-_ROLES: Final = {
-    "user": Role.USER,
-    "assistant": Role.ASSISTANT,
-    "model": Role.ASSISTANT,
-    "chatbot": Role.ASSISTANT,
-    "system": Role.SYSTEM,
-    "developer": Role.SYSTEM,
-}
 
 
 class DevmemMemoryBlock(BaseMemoryBlock[str]):  # type: ignore[misc] # not in the environment of the type checkers
@@ -62,7 +54,10 @@ class DevmemMemoryBlock(BaseMemoryBlock[str]):  # type: ignore[misc] # not in th
         query = _last_said(messages or [])
         if query is None:
             return ""
-        return await asyncio.to_thread(self._memory.context, query, limit=self.limit, token_budget=self.token_budget)
+        shown = [_text(message) for message in messages or []]
+        return await asyncio.to_thread(
+            recalled, self._memory, query, shown=shown, limit=self.limit, token_budget=self.token_budget
+        )
 
     async def _aput(self, messages: list[ChatMessage]) -> None:
         await asyncio.to_thread(self._put, messages)
@@ -86,8 +81,7 @@ class DevmemMemoryBlock(BaseMemoryBlock[str]):  # type: ignore[misc] # not in th
 
 
 def _message_of(message: ChatMessage) -> Message:
-    role = getattr(message.role, "value", message.role)
-    return Message(_text(message), role=_ROLES.get(str(role), Role.TOOL))
+    return Message(_text(message), role=role_of(message.role))
 
 
 def _text(message: ChatMessage) -> str:

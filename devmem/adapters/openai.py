@@ -10,17 +10,22 @@ import asyncio
 import functools
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
+from devmem import Memory
+from devmem.adapters.hosts import recalled
+from devmem.adapters.hosts import remember as remember_messages
 from devmem.adapters.hosts import require as _require
-from devmem.adapters.hosts import writing
-from devmem.errors import DevmemError
-from devmem.memory import Memory
+from devmem.messages import Message, Role
 
 _require("openai", package="openai", extra="openai")
 
 import openai  # noqa: E402 - first the error that names the extra
+from openai._legacy_response import LegacyAPIResponse  # noqa: E402 - of `with_raw_response`, which has no other name
+from openai._response import APIResponse, AsyncAPIResponse  # noqa: E402 - of `with_streaming_response`
 
 C = TypeVar("C", openai.OpenAI, openai.AsyncOpenAI)
 Request = dict[str, Any]
@@ -28,12 +33,16 @@ Request = dict[str, Any]
 _LOG: Final = logging.getLogger(__name__)
 _FAILURES: Final = ("response.failed", "error")
 """Types of the events with which a streamed response ends too early."""
+_REQUESTING: Final[ContextVar[bool]] = ContextVar("devmem_openai_requesting", default=False)
+"""Whether a method with a memory is at work, which may call another one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Way:
     """Where a kind of requests has its messages, and its answers their text."""
 
+    resources: Sequence[str]
+    """Resources of a client whose methods make such requests."""
     messages: str
     """Argument of the messages."""
     text_of: Callable[[Any], str]
@@ -45,11 +54,12 @@ class _Way:
 def wrap(client: C, memory: Memory, *, limit: int = 5, token_budget: int = 2000, remember: bool = True) -> C:
     """Return a copy of a client that has a memory; the client itself stays as it is.
 
-    Before each `chat.completions.create` and `responses.create`, what answers the user's last message is put before
-    it, quoted. After the request, the message and the answer's text are remembered; of a stream when its text is
-    complete, whether or not the caller reads on. Of a request that fails, or a stream that is cut or left before that,
-    nothing is. A memory that fails is logged and costs the request nothing. Other methods are the client's own, and
-    copies that `with_options` makes have no memory.
+    Before each `create`, `parse` and `stream` of `chat.completions` and `responses`, what answers the user's last
+    message is put before it, quoted. After the request, the message and the answer's text are remembered; of a stream
+    when its text is complete, whether or not the caller reads on. Of a request that fails, or a stream that is cut or
+    left before that, nothing is. A memory that fails is logged and costs the request nothing. Copies that
+    `with_options` makes have the same memory. Raw responses are remembered too, those of `with_streaming_response` when
+    the caller has them parsed. Other methods are the client's own.
 
     Args:
         client: `openai.OpenAI`, `openai.AsyncOpenAI`, or a client derived from one of them.
@@ -58,131 +68,190 @@ def wrap(client: C, memory: Memory, *, limit: int = 5, token_budget: int = 2000,
         token_budget: maximum size of what is recalled, in estimated tokens.
         remember: whether what is said is remembered.
     """
-    wrapped = client.copy()
-    memories = _Memories(memory, limit=limit, token_budget=token_budget, remember=remember)
-    ways: tuple[tuple[Any, _Way], ...] = (
-        (wrapped.chat.completions, _Way(messages="messages", text_of=_chat_text, is_last=_ends_chat)),
-        (wrapped.responses, _Way(messages="input", text_of=_response_text, is_last=_ends_response)),
-    )
+    return _with_memory(client.copy(), _Memories(memory, limit=limit, token_budget=token_budget, remember=remember))
+
+
+def _with_memory(client: C, memories: _Memories) -> C:
+    """Return a client whose requests have a memory, as have those of the copies that are made of it."""
     is_async = isinstance(client, openai.AsyncOpenAI)
-    for resource, way in ways:
-        make = _remembering_async if is_async else _remembering
-        resource.create = make(resource.create, memories, way)
-    return wrapped
+    make = _remembering_async if is_async else _remembering
+    for way in (_CHAT, _RESPONSES):
+        for path in way.resources:
+            resource = _resource(client, path)
+            # `stream` sends its request by `create`; older versions of the client have fewer methods.
+            for name in ("create", "parse"):
+                if (method := getattr(resource, name, None)) is not None:
+                    setattr(resource, name, make(method, memories, way))
+    copy = client.copy
+
+    @functools.wraps(copy)
+    def copied(**options: Any) -> C:  # noqa: ANN401 - options of the client
+        return _with_memory(copy(**options), memories)
+
+    client.copy = client.with_options = copied  # type: ignore[method-assign]
+    return client
+
+
+def _resource(client: object, path: str) -> object:
+    """Return a resource of a client; None where its version has none of this name."""
+    found: object = client
+    for name in path.split("."):
+        found = getattr(found, name, None)
+    return found
 
 
 class _Memories:
-    """The memory and its limits; what fails in it is logged."""
+    """The memory and its limits."""
 
     def __init__(self, memory: Memory, *, limit: int, token_budget: int, remember: bool) -> None:
         self._memory, self._limit, self._budget, self._remember = memory, limit, token_budget, remember
 
     def recalled(self, request: Request, way: _Way) -> Request:
         """Return the request with what is recalled for the user's last message."""
-        at, message = _last_said(request.get(way.messages))
+        given = request.get(way.messages)
+        at, message = _last_said(given)
         if message is None:
             return request
-        try:
-            block = self._memory.context(_text(message), limit=self._limit, token_budget=self._budget)
-        except DevmemError as error:
-            _LOG.warning("nothing is recalled for a request: %s", error)
-            return request
+        messages: list[Any] = [message] if isinstance(given, str) else list(given or ())
+        shown = [_text(one) for one in messages if isinstance(one, Mapping)]
+        block = recalled(self._memory, _text(message), shown=shown, limit=self._limit, token_budget=self._budget)
         if not block:
             return request
-        given = request[way.messages]
-        messages = [{"role": "user", "content": given}] if isinstance(given, str) else list(given)
         return {**request, way.messages: [*messages[:at], {"role": "user", "content": block}, *messages[at:]]}
 
     def remember(self, request: Request, way: _Way, answer: str) -> None:
         """Remember the user's last message of a request and the answer, where that has a text."""
         _, message = _last_said(request.get(way.messages))
-        if not self._remember or message is None or not answer:
-            return
-        asked = {"role": "user", "content": _text(message)}
-        try:
-            with writing("openai", self._memory):
-                self._memory.add([asked, {"role": "assistant", "content": answer}])
-        except DevmemError as error:
-            _LOG.error("what was said is not remembered: %s", error)
+        if self._remember and message is not None and answer:
+            said = [Message(_text(message), role=Role.USER), Message(answer, role=Role.ASSISTANT)]
+            remember_messages("openai", self._memory, said)
 
 
-def _remembering(create: Callable[..., Any], memories: _Memories, way: _Way) -> Callable[..., Any]:
-    @functools.wraps(create)
+@contextmanager
+def _requesting() -> Iterator[None]:
+    token = _REQUESTING.set(True)
+    try:
+        yield
+    finally:
+        _REQUESTING.reset(token)
+
+
+def _remembering(send: Callable[..., Any], memories: _Memories, way: _Way) -> Callable[..., Any]:
+    @functools.wraps(send)
     def remembering(**request: Any) -> Any:  # noqa: ANN401 - whatever the client takes and returns
-        answer = create(**memories.recalled(request, way))
-        if isinstance(answer, openai.Stream):
-            return _observed(answer, _Listener(memories, request, way))
-        memories.remember(request, way, way.text_of(answer))
-        return answer
+        if _REQUESTING.get():
+            return send(**request)
+        asked = memories.recalled(request, way)
+        with _requesting():
+            answer = send(**asked)
+        return _Exchange(memories, request, way).answered(answer)
 
     return remembering
 
 
-def _remembering_async(create: Callable[..., Any], memories: _Memories, way: _Way) -> Callable[..., Any]:
-    @functools.wraps(create)
+def _remembering_async(send: Callable[..., Any], memories: _Memories, way: _Way) -> Callable[..., Any]:
+    @functools.wraps(send)
     async def remembering(**request: Any) -> Any:  # noqa: ANN401 - whatever the client takes and returns
-        answer = await create(**await asyncio.to_thread(memories.recalled, request, way))
-        if isinstance(answer, openai.AsyncStream):
-            return _observed_async(answer, _Listener(memories, request, way))
-        await asyncio.to_thread(memories.remember, request, way, way.text_of(answer))
-        return answer
+        if _REQUESTING.get():
+            return await send(**request)
+        asked = await asyncio.to_thread(memories.recalled, request, way)
+        with _requesting():
+            answer = await send(**asked)
+        return await asyncio.to_thread(_Exchange(memories, request, way).answered, answer)
 
     return remembering
 
 
 @dataclass(slots=True)
-class _Listener:
-    """Collects the text of a stream, and remembers it once."""
+class _Exchange:
+    """A request and its answer, in whatever form the caller gets it; it is remembered once."""
 
     memories: _Memories
     request: Request
     way: _Way
     texts: list[str] = field(default_factory=list)
     is_done: bool = False
+    is_heard: bool = False
+
+    def answered(self, answer: Any) -> Any:  # noqa: ANN401 - whatever the client returns
+        """Remember an answer, or have it remembered when its text is complete; return what the caller gets."""
+        if isinstance(answer, openai.Stream | openai.AsyncStream):
+            self._listen(answer)
+        elif isinstance(answer, LegacyAPIResponse):
+            self._read(answer)
+        elif isinstance(answer, APIResponse):
+            self._await_parsing(answer)
+        elif isinstance(answer, AsyncAPIResponse):
+            self._await_async_parsing(answer)
+        else:
+            self.texts.append(self.way.text_of(answer))
+            self.finish()
+        return answer
+
+    def _read(self, raw: LegacyAPIResponse[Any]) -> None:
+        """Remember a response that the caller gets raw; what it is parsed to is kept in it."""
+        try:
+            answer = raw.parse()
+        except (openai.OpenAIError, ValueError) as error:
+            # The caller, who may not want to parse it, gets it all the same.
+            _LOG.warning("an answer that cannot be read is not remembered: %s", error)
+        else:
+            self.answered(answer)
+
+    def _await_parsing(self, raw: APIResponse[Any]) -> None:
+        parse = raw.parse
+
+        def parsed(**options: Any) -> Any:  # noqa: ANN401 - what the caller has it parsed to
+            return self.answered(parse(**options))
+
+        raw.parse = parsed  # type: ignore[method-assign]
+
+    def _await_async_parsing(self, raw: AsyncAPIResponse[Any]) -> None:
+        parse = raw.parse
+
+        async def parsed(**options: Any) -> Any:  # noqa: ANN401 - what the caller has it parsed to
+            return await asyncio.to_thread(self.answered, await parse(**options))
+
+        raw.parse = parsed  # type: ignore[method-assign]
+
+    def _listen(self, stream: openai.Stream[Any] | openai.AsyncStream[Any]) -> None:
+        """Hear the pieces of a stream, which stays the same object and may be handed out several times."""
+        if self.is_heard:
+            return
+        self.is_heard = True
+        # What the stream's own iteration reads from.
+        if isinstance(stream, openai.Stream):
+            stream._iterator = self._pieces(stream._iterator)  # noqa: SLF001 - see above
+        else:
+            stream._iterator = self._async_pieces(stream._iterator)  # noqa: SLF001 - see above
+
+    def _pieces(self, pieces: Iterator[Any]) -> Iterator[Any]:
+        for piece in pieces:
+            if self.hear(piece):
+                self.finish()
+            yield piece
+        # For services that do not mark the last piece.
+        self.finish()
+
+    async def _async_pieces(self, pieces: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        async for piece in pieces:
+            if self.hear(piece):
+                await asyncio.to_thread(self.finish)
+            yield piece
+        await asyncio.to_thread(self.finish)
 
     def hear(self, piece: object) -> bool:
         """Take a piece, and report whether the text is complete now."""
         self.texts.append(self.way.text_of(piece))
-        # Half an answer is none.
+        # Half an answer is not remembered.
         self.is_done = self.is_done or getattr(piece, "type", None) in _FAILURES
         return self.way.is_last(piece)
 
     def finish(self) -> None:
+        """Remember what was heard, unless it is already, or failed."""
         if not self.is_done:
             self.is_done = True
             self.memories.remember(self.request, self.way, "".join(self.texts))
-
-
-def _observed(stream: openai.Stream[Any], listener: _Listener) -> openai.Stream[Any]:
-    """Have a listener hear the pieces of a stream, which stays the same object."""
-    pieces = stream._iterator  # noqa: SLF001 - what the stream's own `__iter__` and `__next__` read from
-
-    def heard() -> Iterator[Any]:
-        for piece in pieces:
-            if listener.hear(piece):
-                listener.finish()
-            yield piece
-        # For services that do not mark the last piece.
-        listener.finish()
-
-    stream._iterator = heard()  # noqa: SLF001 - see above
-    return stream
-
-
-def _observed_async(stream: openai.AsyncStream[Any], listener: _Listener) -> openai.AsyncStream[Any]:
-    """Have a listener hear the pieces of a stream, which stays the same object."""
-    pieces = stream._iterator  # noqa: SLF001 - what the stream's own `__aiter__` and `__anext__` read from
-
-    async def heard() -> AsyncIterator[Any]:
-        async for piece in pieces:
-            if listener.hear(piece):
-                await asyncio.to_thread(listener.finish)
-            yield piece
-        # For services that do not mark the last piece.
-        await asyncio.to_thread(listener.finish)
-
-    stream._iterator = heard()  # noqa: SLF001 - see above
-    return stream
 
 
 def _last_said(messages: object) -> tuple[int, Mapping[str, Any] | None]:
@@ -239,3 +308,12 @@ def _response_text(answer: Any) -> str:  # noqa: ANN401 - a response, an event o
 
 def _ends_response(event: object) -> bool:
     return getattr(event, "type", None) in ("response.completed", "response.incomplete")
+
+
+_CHAT: Final = _Way(
+    resources=("chat.completions", "beta.chat.completions"),
+    messages="messages",
+    text_of=_chat_text,
+    is_last=_ends_chat,
+)
+_RESPONSES: Final = _Way(resources=("responses",), messages="input", text_of=_response_text, is_last=_ends_response)

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final, TypeAlias, TypeVar, cast
-from uuid import uuid4
 
 from devmem import Filter, Memory, MemoryItem, Scope
+from devmem.adapters.hosts import collection_of, kept_message, recalled, role_of, writing
 from devmem.adapters.hosts import require as _require
-from devmem.adapters.hosts import writing
-from devmem.errors import DevmemError
-from devmem.messages import Message, Role, message_to_item
+from devmem.messages import Message
 from devmem.storage import Unique, starts_with
-from devmem.stores import TRUST, CollectionMemory, SourceKind, shorten
 
 _require("agents.memory", package="openai-agents", extra="openai-agents")
 
@@ -31,10 +26,6 @@ InputItem: TypeAlias = TResponseInputItem
 
 ITEM: Final = "openai_agents.item"
 """Metadata key of the input item as it came, as JSON text."""
-_SUMMARY: Final = 1_000
-"""Characters of a text that is shown whole in lists."""
-_ROLES: Final = {"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM, "developer": Role.SYSTEM}
-_KINDS: Final = {Role.USER: SourceKind.USER, Role.TOOL: SourceKind.TOOL}
 
 
 def item_of(given: InputItem, scope: Scope, now: float) -> MemoryItem:
@@ -50,12 +41,8 @@ def item_of(given: InputItem, scope: Scope, now: float) -> MemoryItem:
     """
     form = json.dumps(given, ensure_ascii=False)
     raw = cast("Mapping[str, Any]", given)
-    role = _ROLES.get(str(raw.get("role")), Role.TOOL)
-    message = Message(text_of(given), role=role, source=_speaker(raw), created_at=now)
-    summary = shorten(message.content, _SUMMARY)
-    item = message_to_item(message, item_id=uuid4().hex, scope=scope, summary=summary, stored_at=now)
-    trust = TRUST[_KINDS.get(role, SourceKind.NODE)]
-    return replace(item, metadata={**item.metadata, ITEM: form}, trust=trust)
+    message = Message(text_of(given), role=role_of(raw.get("role")), source=_speaker(raw))
+    return kept_message(message, scope, now, {ITEM: form})
 
 
 def given_of(item: MemoryItem) -> InputItem:
@@ -82,9 +69,6 @@ def _speaker(raw: Mapping[str, Any]) -> str:
     return name if isinstance(name, str) else ""
 
 
-_LOG: Final = logging.getLogger(__name__)
-
-
 class Recall:
     """A `call_model_input_filter` that puts what answers the user before the user's last message, quoted.
 
@@ -92,16 +76,9 @@ class Recall:
     A memory that fails is logged and costs the run nothing.
     """
 
-    def __init__(
-        self,
-        memory: Memory,
-        kept: Callable[[int | None], Sequence[MemoryItem]],
-        *,
-        limit: int,
-        token_budget: int,
-    ) -> None:
-        """Recall from a memory; `kept` returns the last items of the session's history."""
-        self._memory, self._kept, self._limit, self._budget = memory, kept, limit, token_budget
+    def __init__(self, memory: Memory, *, limit: int, token_budget: int) -> None:
+        """Recall from a memory."""
+        self._memory, self._limit, self._budget = memory, limit, token_budget
 
     async def __call__(self, data: CallModelData[Any]) -> ModelInputData:
         """Return the model's input with what is recalled."""
@@ -109,21 +86,16 @@ class Recall:
         at = _last_said(given.input)
         if at is None:
             return given
-        try:
-            block = await asyncio.to_thread(self._block, given.input, at)
-        except DevmemError as error:
-            _LOG.warning("nothing is recalled for a run: %s", error)
-            return given
+        block = await asyncio.to_thread(self._block, given.input, at)
         if not block:
             return given
-        recalled: InputItem = {"role": "user", "content": block}
-        return ModelInputData(input=[*given.input[:at], recalled, *given.input[at:]], instructions=given.instructions)
+        said: InputItem = {"role": "user", "content": block}
+        return ModelInputData(input=[*given.input[:at], said, *given.input[at:]], instructions=given.instructions)
 
     def _block(self, items: Sequence[InputItem], at: int) -> str:
         # By their texts: the SDK takes ids and other fields off before the model sees an item.
-        shown = {text_of(item) for item in items}
-        known = [item.id for item in self._kept(len(items)) if text_of(given_of(item)) in shown]
-        return self._memory.context(text_of(items[at]), limit=self._limit, token_budget=self._budget, exclude=known)
+        shown = [text_of(item) for item in items]
+        return recalled(self._memory, shown[at], shown=shown, limit=self._limit, token_budget=self._budget)
 
 
 def _last_said(items: Sequence[InputItem]) -> int | None:
@@ -170,12 +142,10 @@ class DevmemSession:
             TypeError: the memory is of a store type that keeps no collection, such as `mem0`.
             ValueError: the id is blank.
         """
-        if not isinstance(memory.store, CollectionMemory):
-            raise TypeError(f"a session needs a collection, which {memory.store.setup.store_type!r} has not")
+        self._store = collection_of(memory, "a session")
         self.session_id = session_id
         settings = dict(session_settings) if isinstance(session_settings, Mapping) else session_settings
         self.session_settings = SessionSettings().resolve(settings)
-        self._store = memory.store
         self._whole = memory.unscoped()
         self._memory = self._whole.scoped(session=session_id)
 
@@ -193,7 +163,7 @@ class DevmemSession:
             limit = self.session_settings.limit
         if limit is not None and limit < 0:
             raise ValueError(f"`limit` is at least 0, not {limit}")
-        return [given_of(item) for item in await _to_its_end(lambda: self.kept(limit))]
+        return [given_of(item) for item in await _to_its_end(lambda: self._kept(limit))]
 
     async def add_items(self, items: list[InputItem]) -> None:
         """Append items to the history, all of them or, after an error, none.
@@ -230,9 +200,9 @@ class DevmemSession:
             this_session: recall from this session only, not from everything in the memory's scope.
         """
         memory = self._memory if this_session else self._whole
-        return Recall(memory, self.kept, limit=limit, token_budget=token_budget)
+        return Recall(memory, limit=limit, token_budget=token_budget)
 
-    def kept(self, limit: int | None) -> list[MemoryItem]:
+    def _kept(self, limit: int | None) -> list[MemoryItem]:
         """Return the items of the history, oldest first: all, or the last `limit`."""
         if limit is None:
             return list(self._store.scan(self._where()))
@@ -261,6 +231,3 @@ async def _to_its_end(call: Callable[[], T]) -> T:
     # Nobody is left who could be told of its error, which the event loop would report as never retrieved.
     task.exception()
     raise cancelled
-
-
-_require("agents.memory", package="openai-agents", extra="openai-agents")

@@ -6,14 +6,15 @@ agent = Agent(memory_manager=MemoryManager(stores=[DevmemMemoryStore(devmem.open
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from devmem import Memory
+from devmem.adapters.hosts import agents_word, writing
 from devmem.adapters.hosts import require as _require
-from devmem.adapters.hosts import writing
 from devmem.memory import SearchHit
 from devmem.messages import Message, Role
 
@@ -92,7 +93,8 @@ class DevmemMemoryStore(MemoryStore):  # type: ignore[misc] # not in the environ
         scope = self._memory.new_scope()
         item_id = sha256(f"{scope} {digest}".encode()).hexdigest()[:32]
         with writing(_HOST, self._memory):
-            return await self._memory.aadd(content, id=item_id, metadata=metadata)
+            source = agents_word(_HOST, self._memory)
+            return await self._memory.aadd(content, id=item_id, metadata=metadata, source=source)
 
     async def add_messages(
         self, messages: list[StrandsMessage], context: AddMessagesContext | None = None
@@ -104,25 +106,39 @@ class DevmemMemoryStore(MemoryStore):  # type: ignore[misc] # not in the environ
         """
         numbers = context.sequence_numbers if context is not None else None
         made = [
-            _message_of(message, f"{self._run} {number}")
+            said
             for message, number in zip(messages, numbers or [uuid4().hex for _ in messages], strict=True)
+            for said in _messages_of(message, f"{self._run} {number}")
         ]
-        said = [message for message in made if message.content.strip()]
-        if not said:
+        if not made:
             return []
         with writing(_HOST, self._memory):
-            return await asyncio.to_thread(self._memory.add, said)
+            return await asyncio.to_thread(self._memory.add, made)
 
 
-def _message_of(message: StrandsMessage, place: str) -> Message:
-    text = _text(message["content"])
-    # A run may count from 0 again without a new beginning: the text tells its messages from the earlier ones.
-    message_id = sha256(f"{place} {message['role']} {text}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
-    return Message(text, id=message_id, role=Role.USER if message["role"] == "user" else Role.ASSISTANT)
+def _messages_of(message: StrandsMessage, place: str) -> Iterator[Message]:
+    """Yield the results of tools in a message, and what else it says; Strands hands on results as the user's."""
+    results = (block["toolResult"].get("content", ()) for block in message["content"] if "toolResult" in block)
+    said = Role.USER if message["role"] == "user" else Role.ASSISTANT
+    texts = ((Role.TOOL, "\n".join(map(_text, results))), (said, _text(message["content"])))
+    for role, text in texts:
+        if text.strip():
+            # A run may count from 0 again without a new beginning: the text tells its messages from the earlier ones.
+            named = f"{place} {role if role is Role.TOOL else message['role']} {text}"
+            message_id = sha256(named.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+            yield Message(text, id=message_id, role=role)
 
 
 def _text(blocks: Sequence[Mapping[str, Any]]) -> str:
-    return "\n".join(block["text"] for block in blocks if isinstance(block.get("text"), str))
+    """Return the texts of blocks; data of a tool's result as JSON."""
+    texts = (_block_text(block) for block in blocks)
+    return "\n".join(text for text in texts if text)
+
+
+def _block_text(block: Mapping[str, Any]) -> str:
+    if isinstance(text := block.get("text"), str):
+        return text
+    return json.dumps(block["json"], ensure_ascii=False, default=str) if "json" in block else ""
 
 
 def _metadata(hit: SearchHit) -> dict[str, Any]:

@@ -44,6 +44,8 @@ class Envelope:
     expires_at: float | None
     trust: float | None
     """None takes that of the source, see `TRUST`."""
+    source: Provenance | None
+    """Origin of texts; None is the agent of the scope, else its user. The role of a message names its own."""
     fields: tuple[str, ...] | None
     """See `MemoryItem.indexed_fields`."""
 
@@ -56,6 +58,7 @@ def envelope_of(
     time: When | None,
     expires_at: When | timedelta | None,
     trust: float | None,
+    source: Provenance | None,
     fields: Sequence[str] | None,
 ) -> Envelope:
     """Return what the arguments of a call mean at the time `now`, in seconds since the epoch.
@@ -72,6 +75,7 @@ def envelope_of(
         event_time=None if time is None else seconds_of(time),
         expires_at=None if expires_at is None else expiry_of(expires_at, now),
         trust=trust,
+        source=source,
         fields=field_paths(fields),
     )
 
@@ -256,7 +260,11 @@ def _summary_of(text: str) -> tuple[str, str]:
 def _item_of_text(text: str, envelope: Envelope, item_id: str) -> MemoryItem:
     summary, whole = _summary_of(text)
     scope = envelope.scope
-    kind, name = (SourceKind.NODE, scope.agent) if scope.agent else (SourceKind.USER, scope.user or "")
+    source = envelope.source or (
+        Provenance(kind=SourceKind.NODE, name=scope.agent)
+        if scope.agent
+        else Provenance(kind=SourceKind.USER, name=scope.user or "")
+    )
     return MemoryItem(
         id=item_id,
         content_summary=summary,
@@ -266,8 +274,8 @@ def _item_of_text(text: str, envelope: Envelope, item_id: str) -> MemoryItem:
         event_time=envelope.event_time,
         expires_at=envelope.expires_at,
         scope=scope,
-        provenance=Provenance(kind=kind, name=name),
-        trust=TRUST[kind] if envelope.trust is None else envelope.trust,
+        provenance=source,
+        trust=TRUST[source.kind] if envelope.trust is None else envelope.trust,
     )
 
 

@@ -16,6 +16,7 @@ from pydantic import JsonValue
 from devmem.errors import DevmemError, ItemNotFoundError, NotStoredError, ScopeError, VersionConflictError
 from devmem.memory.contents import (
     Content,
+    Envelope,
     check_one_text,
     envelope_of,
     field_paths,
@@ -40,7 +41,7 @@ from devmem.memory.records import (
 from devmem.memory.runs import MemoryRun, RunsWithin
 from devmem.memory.scope import ScopeGuard, ScopeParts, checked_name, checked_number, in_scope
 from devmem.model.caller import acting_as
-from devmem.model.items import MemoryItem, Scope, version_hash, with_key
+from devmem.model.items import MemoryItem, Provenance, Scope, version_hash, with_key
 from devmem.model.message import Message
 from devmem.model.results import WriteStatus
 from devmem.model.versions import RunInfo
@@ -63,6 +64,7 @@ class AddOptions(ScopeParts, total=False):
     time: When | None
     expires_at: When | timedelta | None
     trust: float | None
+    source: Provenance | None
     fields: Sequence[str] | None
 
 
@@ -132,6 +134,7 @@ class Memory(MemoryReader):
         time: When | None = None,
         expires_at: When | timedelta | None = None,
         trust: float | None = None,
+        source: Provenance | None = None,
         fields: Sequence[str] | None = None,
         **scope: Unpack[ScopeParts],
     ) -> str | list[str]:
@@ -147,6 +150,7 @@ class Memory(MemoryReader):
             time: when it happened; None is not known, or the message's own time.
             expires_at: from when on it is forgotten, or how long from now.
             trust: from 0 (hearsay) to 1 (the user's own words); None takes its source's: user 1, agent 0.8, tool 0.4.
+            source: origin of a text (`devmem.stores.Provenance`); None is the scope's agent, else its user.
             fields: paths of the metadata that are searched too, such as `title`; None takes those of the store.
             scope: whom it belongs to: user, agent, session, conversation.
 
@@ -159,14 +163,22 @@ class Memory(MemoryReader):
             NotStoredError: the store does not take it.
         """
         within, now = self._guard.restricted(scope).scope(), self._clock()
-        facts = envelope_of(within, now, metadata, time=time, expires_at=expires_at, trust=trust, fields=fields)
-        items = items_of(listed(content), facts, id)
-        if id is not None or key is not None:
-            check_one_text(content, id, key)
-            items = items if key is None else [with_key(items[0], key, within)]
-            _check_id(self.store, items[0].id, facts.scope)
-        ids = store_items(self.store, items)
+        facts = envelope_of(
+            within, now, metadata, time=time, expires_at=expires_at, trust=trust, source=source, fields=fields
+        )
+        ids = store_items(self.store, self._items_of(content, facts, id, key))
         return ids[0] if isinstance(content, str) else ids
+
+    def _items_of(
+        self, content: Content | Iterable[Content], facts: Envelope, item_id: str | None, key: str | None
+    ) -> list[MemoryItem]:
+        """Return the items that are added; see `add`."""
+        items = items_of(listed(content), facts, item_id)
+        if item_id is not None or key is not None:
+            check_one_text(content, item_id, key)
+            items = items if key is None else [with_key(items[0], key, facts.scope)]
+            _check_id(self.store, items[0].id, facts.scope)
+        return items
 
     def update(
         self,

@@ -23,6 +23,8 @@ from devmem.stores.memory import MemoryBase, MemoryQuery, as_async
 _LOG: Final = logging.getLogger(__name__)
 BATCH_SIZE: Final = 100
 """Number of records that `async for` reads at once."""
+_WIDEN: Final = 4
+"""Factor by which a search is widened until enough of its hits are new to a prompt."""
 
 
 class MemoryReader:
@@ -112,6 +114,7 @@ class MemoryReader:
         language: Literal["en", "zh"] = "en",
         where: Filter | None = None,
         exclude: Collection[str] = (),
+        shown: Collection[str] = (),
         **scope: Unpack[ScopeParts],
     ) -> str:
         """Return the hits for a query as one text for a prompt; empty without any.
@@ -126,6 +129,7 @@ class MemoryReader:
             language: of the lines around the stored texts.
             where: a filter beside the scope.
             exclude: ids of the records that the prompt has already; others take their place.
+            shown: texts that the prompt has already, compared without regard to white space.
             scope: whose items are searched: user, agent, session, conversation.
 
         Raises:
@@ -133,11 +137,30 @@ class MemoryReader:
             CollectionError: the memory cannot be read.
         """
         limit = checked_number("limit", limit)
-        found = self.search(query, limit=limit + len(exclude), where=where, **scope)
+        found = self._not_shown(query, limit, exclude, shown, where, scope)
         # A memory in a file is named by its path, which no model needs to know.
         name = PurePath(self.store.name).stem if "/" in self.store.name or "\\" in self.store.name else self.store.name
-        hits = [replace(one.hit, store=name) for one in found if one.id not in exclude][:limit]
+        hits = [replace(one.hit, store=name) for one in found]
         return merge([hits], MergePolicy(token_budget=token_budget, language=language)).formatted_text
+
+    def _not_shown(
+        self,
+        query: str,
+        limit: int,
+        exclude: Collection[str],
+        shown: Collection[str],
+        where: Filter | None,
+        scope: ScopeParts,
+    ) -> list[SearchHit]:
+        """Return the best hits that a prompt does not have yet; the search is widened while they are too few."""
+        known = {" ".join(text.split()) for text in shown}
+        asked = limit + len(exclude)
+        while True:
+            found = self.search(query, limit=asked, where=where, **scope)
+            new = [hit for hit in found if hit.id not in exclude and " ".join(hit.text.split()) not in known]
+            if len(new) >= limit or len(found) < asked:
+                return new[:limit]
+            asked *= _WIDEN
 
     def get(self, id: str) -> MemoryRecord | None:  # noqa: A002 - what databases call it
         """Return the record of an id; None where none is visible here."""

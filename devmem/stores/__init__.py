@@ -43,19 +43,12 @@ if TYPE_CHECKING:
     from devmem.stores.items import AGENT_KEY, agent_of, item_from, skipped, turns_of
     from devmem.stores.keyed_memory import KeyedMemory
     from devmem.stores.memory import MemoryBase, MemoryQuery, Progress, QueryEmbedding, StoreSetup
-    from devmem.text.analysis import estimate_tokens, mostly_unspaced, query_terms, shorten, split_sentences
-    from devmem.text.devall_frames import last_sender, strip_frames
-    from devmem.text.display import indented, one_line
-    from devmem.text.files import UnreadableError, decode_text, describe_guess
-    from devmem.text.retry import Backoff
-    from devmem.text.summarizing import count_words, extract_summary
 else:
     __getattr__, __dir__ = _lazy_names(__name__)
 
 __all__ = [
     "AGENT_KEY",
     "TRUST",
-    "Backoff",
     "ChatConfig",
     "ChatModel",
     "ChatReply",
@@ -94,37 +87,23 @@ __all__ = [
     "SnapshotBlock",
     "SourceKind",
     "StoreSetup",
-    "UnreadableError",
     "Vector",
     "ViewConfig",
     "WriteStatus",
     "agent_of",
     "by_conversation",
     "content_hash",
-    "count_words",
     "damage",
-    "decode_text",
     "derived",
-    "describe_guess",
     "dump_item",
     "embed_items",
-    "estimate_tokens",
-    "extract_summary",
-    "indented",
     "is_path",
     "item_from",
-    "last_sender",
     "load_item",
-    "mostly_unspaced",
-    "one_line",
     "open_chat",
     "open_chat_model",
     "open_embedder",
-    "query_terms",
-    "shorten",
     "skipped",
-    "split_sentences",
-    "strip_frames",
     "texts_at",
     "turns_of",
     "unfinished",

@@ -16,12 +16,15 @@ import pytest
 
 import devmem
 from devmem.adapters.openai import wrap
+from tests.adapters.contract import ANSWER, QUESTION, Recalls, Talks
 
 ASKED = [{"role": "system", "content": "You help."}, {"role": "user", "content": "When is the launch?"}]
 
 
 class Service:
     """Answers every request with the same words: as a completion, a response, or a stream of either."""
+
+    words = "On the third."
 
     def __init__(self) -> None:
         self.requests: list[dict[str, Any]] = []
@@ -51,7 +54,7 @@ class Service:
             return "text/event-stream", "".join(f"data: {json.dumps(one)}\n\n" for one in pieces).encode()
         if is_chat:
             calls = request["messages"][-1]["content"] == "call a tool"
-            message = {"role": "assistant", "content": None if calls else "On the third."}
+            message = {"role": "assistant", "content": None if calls else self.words}
             return "application/json", json.dumps({"id": "1", "choices": [{"index": 0, "message": message}]}).encode()
         part = {"type": "output_text", "text": "On the third.", "annotations": []}
         output = [{"id": "m", "type": "message", "role": "assistant", "status": "completed", "content": [part]}]
@@ -195,3 +198,26 @@ def test_the_block_of_a_memory_is_quoted_and_keeps_its_budget(memory: devmem.Mem
     assert len(memory.context("launch", token_budget=40)) < len(block)
     assert memory.context("zebra xylophone") == ""
     assert asyncio.run(memory.acontext("launch", language="zh")).startswith("===== 相关记忆")
+
+
+class TestContract(Talks, Recalls):
+    @pytest.fixture(autouse=True)
+    def connected(self, client: openai.OpenAI, service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.client, self.service, self.patch = client, service, monkeypatch
+
+    @pytest.fixture
+    def memory(self) -> Iterator[devmem.Memory]:
+        with devmem.open(":memory:", embedding=None) as memory:
+            yield memory
+
+    def ask(self, memory: devmem.Memory, *texts: str) -> None:
+        messages: Any = [{"role": "user", "content": text} for text in texts]
+        wrap(self.client, memory).chat.completions.create(model="m", messages=messages)
+
+    def talk(self, memory: devmem.Memory) -> None:
+        self.patch.setattr(self.service, "words", ANSWER)
+        self.ask(memory, QUESTION)
+
+    def recalled(self, memory: devmem.Memory, *shown: str) -> str:
+        self.ask(memory, *shown)
+        return str(self.service.requests[0]["messages"][-2]["content"])

@@ -73,6 +73,8 @@ def test_imports_point_down_only() -> None:
             "devmem_stores.blackboard",
             "Stores never import one another",
         ),
+        ("devmem/adapters/openai.py", "devmem.memory.reading", "Adapters import public names only"),
+        ("devmem/adapters/mcp/tools.py", "devmem.model.caller", "Adapters import public names only"),
     ],
 )
 def test_an_import_that_points_up_is_noticed(tmp_path: Path, file: str, module: str, contract: str) -> None:

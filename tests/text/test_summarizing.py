@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devmem.stores import count_words, extract_summary, split_sentences
+from devmem.text import count_words, extract_summary, split_sentences
 
 TEXT = (
     "The launch moved to June. Hello there. The launch of the boat needs three tents. What a day. "

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from crewai.memory.types import MemoryRecord
 
-from devmem import Filter, MemoryContentSnapshot, MemoryItem, Scope
+from devmem import Filter, MemoryItem, Scope
+from devmem.adapters.hosts import AGENT_TRUST, scoped_id, snapshot_of
 from devmem.memory import record_of
 from devmem.storage import differs_from, starts_with
-from devmem.stores import Provenance, SourceKind, shorten
+from devmem.stores import Provenance, SourceKind
 
 SOURCE: Final = "crewai"
 """Name of the source of what is written here."""
@@ -31,14 +30,11 @@ _CATEGORY: Final = "crewai.category."
 """Begins the metadata keys of the categories, one each, which filters can name."""
 OTHERS: Final = "/devmem"
 """Scope of what others wrote into the memory."""
-_SUMMARY: Final = 1_000
-"""Characters of a text that is shown whole in lists."""
 
 
 def item_id(record_id: str, scope: Scope) -> str:
     """Return the id of the item of a record; in another scope it is another item."""
-    named = json.dumps([record_id, asdict(scope)], sort_keys=True)
-    return hashlib.sha256(named.encode()).hexdigest()[:32]
+    return scoped_id([record_id], scope)
 
 
 def category_key(category: str) -> str:
@@ -72,11 +68,11 @@ def item_of(record: MemoryRecord, scope: Scope) -> MemoryItem:
         raise ValueError(f"the metadata key {taken[0]!r} is taken by the storage itself; rename it")
     if scope_text(record.scope).startswith(scope_text(OTHERS)):
         raise ValueError(f"the scope {OTHERS!r} is for what others wrote into the memory; choose another one")
-    summary = record.content if len(record.content) <= _SUMMARY else shorten(record.content, _SUMMARY)
+    summary, whole = snapshot_of(record.content)
     return MemoryItem(
         id=item_id(record.id, scope),
         content_summary=summary,
-        input_snapshot=MemoryContentSnapshot(text=record.content) if summary != record.content else None,
+        input_snapshot=whole,
         metadata={
             **record.metadata,
             _ID: record.id,
@@ -91,6 +87,7 @@ def item_of(record: MemoryRecord, scope: Scope) -> MemoryItem:
         created_at=_utc(record.created_at).timestamp(),
         scope=scope,
         provenance=Provenance(kind=SourceKind.NODE, name=SOURCE),
+        trust=AGENT_TRUST,
     )
 
 

@@ -34,14 +34,11 @@ from devmem.adapters.crewai.records import (
     touched,
 )
 from devmem.adapters.embedded_texts import EmbeddedTexts
-from devmem.adapters.hosts import writing
+from devmem.adapters.hosts import collection_of, widened, writing
 from devmem.errors import VersionConflictError
 from devmem.memory import User
 from devmem.storage import Filter, Order, PreparedItem, SearchQuery, Unique, Weights, differs_from, version_hash
 from devmem.stores import CollectionMemory, MemoryQuery, ModelIdentity, PassageEmbeddings, Vector
-
-_WIDEN: Final = 4
-"""Factor by which a search is widened until enough of its hits pass the predicate."""
 
 
 class Searcher:
@@ -83,16 +80,15 @@ class Searcher:
             raise EmbeddingDimensionMismatchError(expected, len(vector))
 
     def _passing(self, vector: Sequence[float], meant: Selection, limit: int) -> list[Hit]:
-        where = self._memory.matching(meant.where)
-        text, asked = self._texts.text_of(vector), limit if meant.rest is None else _WIDEN * limit
+        where, text = self._memory.matching(meant.where), self._texts.text_of(vector)
         if text is None and self._store.embedder is None:
             raise ValueError("without a model texts are searched: make CrewAI's Memory with embedder=storage.embedder")
-        while True:
-            hits = self._ranked(text, vector, asked, where)
-            passing = [hit for hit in hits if meant.admits(record_from(hit.item))]
-            if len(passing) >= limit or len(hits) < asked:
-                return passing[:limit]
-            asked *= _WIDEN
+        return widened(
+            lambda asked: self._ranked(text, vector, asked, where),
+            lambda hit: meant.admits(record_from(hit.item)),
+            limit,
+            filtered=meant.rest is not None,
+        )
 
     def _ranked(self, text: str | None, vector: Sequence[float], limit: int, where: Filter) -> list[Hit]:
         # Two records of the same text are two records here, not one that is found twice.
@@ -167,11 +163,9 @@ class DevmemStorage:
         Raises:
             TypeError: the memory is of a store type that keeps no collection, such as `mem0`.
         """
-        if not isinstance(memory.store, CollectionMemory):
-            raise TypeError(f"CrewAI's storage needs a collection, which {memory.store.setup.store_type!r} has not")
-        self._memory, self._store = memory.unscoped(), memory.store
+        self._memory, self._store = memory.unscoped(), collection_of(memory, "CrewAI's storage")
         self._track_access = track_access
-        self.embedder = EmbeddedTexts(memory.store.embedder or TextNames())
+        self.embedder = EmbeddedTexts(self._store.embedder or TextNames())
         """Embeds texts for CrewAI's `Memory(embedder=...)`."""
         self._searcher = Searcher(self._memory, self._store, self.embedder)
 

@@ -12,9 +12,11 @@ from uuid import uuid4
 from pydantic import JsonValue
 
 from devmem import Filter, Memory, MemoryContentSnapshot, MemoryItem, Scope
+from devmem.adapters.hosts import collection_of
 from devmem.errors import MemoryFileError, VersionConflictError
 from devmem.storage import Unique, starts_with, version_hash
-from devmem.stores import TRUST, CollectionMemory, PassageEmbeddings, Provenance, SourceKind, shorten
+from devmem.stores import TRUST, PassageEmbeddings, Provenance, SourceKind
+from devmem.text import shorten
 
 VERSION: Final = "file_version"
 """Metadata key of a text that every write changes, so that no two versions of a file are the same."""
@@ -196,11 +198,9 @@ class MemoryFiles:
         Raises:
             TypeError: the memory is of a store type that keeps no collection, such as `mem0`.
         """
-        if not isinstance(memory.store, CollectionMemory):
-            raise TypeError(f"files need a collection, which a store of type {memory.store.setup.store_type!r} has not")
         self.memory = memory.unscoped()
         self.limits = limits or FileLimits()
-        self._store: CollectionMemory = memory.store
+        self._store = collection_of(memory, "a folder of files")
         self.scope = self.memory.new_scope()
         """Whom the files belong to."""
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
 
 from langgraph.store.base import InvalidNamespaceError, PutOp
 
-from devmem import MemoryContentSnapshot, MemoryItem, Scope
+from devmem import MemoryItem, Scope
+from devmem.adapters.hosts import AGENT_TRUST, scoped_id, snapshot_of
 from devmem.memory import record_of
-from devmem.stores import Provenance, SourceKind, shorten, texts_at
+from devmem.stores import Provenance, SourceKind, texts_at
 
 _CHOICE: Final = re.compile(r"\{([^{}]*)\}")
 
@@ -62,8 +61,6 @@ RESERVED: Final = frozenset({NAMESPACE, KEY, UPDATED, TTL})
 """Metadata keys beside those of the value."""
 OTHERS: Final[Namespace] = ("devmem",)
 """Namespace of what others wrote into the memory."""
-_SUMMARY: Final = 1_000
-"""Characters of a text that is shown whole in lists."""
 _FIELD_END: Final = "\n\n"
 """Makes a paragraph of each field."""
 
@@ -95,8 +92,7 @@ def check_namespace(namespace: Sequence[object]) -> None:
 
 def item_id(namespace: Namespace, key: str, scope: Scope) -> str:
     """Return the id of the item of a key in a namespace; in another scope it is another item."""
-    named = json.dumps([namespace, key, asdict(scope)], sort_keys=True)
-    return hashlib.sha256(named.encode()).hexdigest()[:32]
+    return scoped_id([namespace, key], scope)
 
 
 def namespace_text(namespace: Namespace) -> str:
@@ -133,18 +129,19 @@ def item_of(op: PutOp, name: str, fields: Sequence[str] | None, times: Times, sc
         own[TTL] = times.ttl_minutes
     indexed = field_paths(value, fields or ())
     text = "\n".join(_lines(value)) if fields is None else _FIELD_END.join(field_texts(value, indexed))
-    summary = text if len(text) <= _SUMMARY else shorten(text, _SUMMARY)
+    summary, whole = snapshot_of(text)
     return MemoryItem(
         id=name,
         content_summary=summary,
         # The text of fields is in the metadata.
-        input_snapshot=MemoryContentSnapshot(text=text) if fields is None and summary != text else None,
+        input_snapshot=whole if fields is None else None,
         metadata={**value, **own},
         indexed_fields=indexed,
         created_at=times.created_at,
         expires_at=times.expires_at,
         scope=scope,
         provenance=Provenance(kind=SourceKind.NODE, name=SOURCE),
+        trust=AGENT_TRUST,
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 from langgraph.store.base import SearchItem, SearchOp
 
 from devmem import Filter, Hit, Memory, MemoryItem
+from devmem.adapters.hosts import widened
 from devmem.adapters.langgraph.items import (
     NAMESPACE,
     OTHERS,
@@ -146,8 +147,6 @@ def _is_number(value: object) -> bool:
 
 
 _PAGE: Final = 256
-_WIDEN: Final = 4
-"""Factor by which a search is widened until enough of its hits pass the predicate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,13 +200,12 @@ class Reader:
                     self._store.add([again], expected={item.id: version_hash(item)})
 
     def _hits(self, query: str, limit: int, where: Filter, wanted: ValueFilter) -> list[Hit]:
-        asked = limit if wanted.rest is None else _WIDEN * limit
-        while True:
-            hits = self._ranked(query, asked, where)
-            passing = [hit for hit in hits if _passes(hit.item, wanted)]
-            if len(passing) >= limit or len(hits) < asked:
-                return passing[:limit]
-            asked *= _WIDEN
+        return widened(
+            lambda asked: self._ranked(query, asked, where),
+            lambda hit: _passes(hit.item, wanted),
+            limit,
+            filtered=wanted.rest is not None,
+        )
 
     def _ranked(self, query: str, limit: int, where: Filter) -> list[Hit]:
         asked = MemoryQuery(text=query, top_k=limit, where=where)

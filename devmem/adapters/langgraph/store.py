@@ -28,7 +28,7 @@ from langgraph.store.base.embed import EmbeddingsLambda
 
 import devmem
 from devmem import Filter, Memory
-from devmem.adapters.hosts import writing
+from devmem.adapters.hosts import collection_of, writing
 from devmem.adapters.langgraph.items import (
     NAMESPACE,
     OTHERS,
@@ -190,10 +190,8 @@ class DevmemStore(BaseStore):  # type: ignore[misc] # LangGraph is not in the en
         Raises:
             TypeError: the memory is of a store type that keeps no collection, such as `mem0`.
         """
-        if not isinstance(memory.store, CollectionMemory):
-            raise TypeError(f"a LangGraph store needs a collection, which {memory.store.setup.store_type!r} has not")
         self._memory = memory.unscoped()
-        self._store = memory.store
+        self._store = collection_of(memory, "a LangGraph store")
         self.index_config = index
         self.ttl_config = ttl
         self._reader = Reader(self._memory, self._store, by_cosine=scores == "cosine")

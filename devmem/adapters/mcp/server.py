@@ -15,10 +15,10 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
 from devmem import acting_as
-from devmem.adapters.mcp.tools import TOOLS, failed, passage_of, passages_answer
+from devmem.adapters.mcp.tools import TOOLS, Call, failed, passage_of, passages_answer
 from devmem.errors import DevmemError
 from devmem.memory import Memory
-from devmem.stores import one_line, shorten
+from devmem.text import one_line, shorten
 
 _RECALLED: Final = 10
 
@@ -215,8 +215,10 @@ class _Handlers:
     async def _call_tool(self, ctx: _Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         tool = self._tools.get(params.name)
         if tool is not None:
-            with acting_as(self._memory.new_scope().agent or _client_name(ctx) or "mcp"):
-                return await asyncio.to_thread(tool.call, self._memory, params.arguments or {}, self._options.budget)
+            client = _client_name(ctx) or "mcp"
+            call = Call(memory=self._memory, client=client, budget=self._options.budget)
+            with acting_as(self._memory.new_scope().agent or client):
+                return await asyncio.to_thread(tool.call, call, params.arguments or {})
         if any(tool.name == params.name for tool in TOOLS):
             return failed(f"this memory is served read-only: {params.name!r} is not possible")
         raise MCPError(types.INVALID_PARAMS, f"unknown tool {params.name!r}; there are {', '.join(self._tools)}")

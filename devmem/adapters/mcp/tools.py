@@ -10,13 +10,14 @@ from typing import Annotated, Any, Final, Generic, TypeAlias, TypeVar
 from mcp import types
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
+from devmem.adapters.hosts import agents_word
 from devmem.errors import DevmemError, ItemNotFoundError
 from devmem.memory import Memory, MemoryRecord, SearchHit
 from devmem.search import quote_labels
-from devmem.stores import TRUST, SourceKind, estimate_tokens, indented, one_line, shorten
+from devmem.text import estimate_tokens, indented, one_line, shorten
 
 Value: TypeAlias = str | int | float | bool
-"""One value of an item's metadata."""
+"""A value that a search can ask for."""
 _Id: TypeAlias = Annotated[str, Field(min_length=1, max_length=200)]
 _Time: TypeAlias = Annotated[str, Field(min_length=4, max_length=64)]
 
@@ -39,7 +40,7 @@ class RememberArguments(Arguments):
         default=None, description="When it happened, as an ISO date or time; leave out if unknown."
     )
     expires_at: _Time | None = Field(default=None, description="ISO date or time from which on it is forgotten.")
-    metadata: dict[str, Value] = Field(
+    metadata: dict[str, JsonValue] = Field(
         default_factory=dict, description='Labels to filter by later, such as {"topic": "launch"}.'
     )
 
@@ -76,7 +77,7 @@ class UpdateArguments(Arguments):
     text: str | None = Field(default=None, min_length=1, max_length=100_000, description="Replaces the old text.")
     time: _Time | None = Field(default=None, description="When it happened, as an ISO date or time.")
     expires_at: _Time | None = Field(default=None, description="ISO date or time from which on it is forgotten.")
-    metadata: dict[str, Value | None] = Field(
+    metadata: dict[str, JsonValue] = Field(
         default_factory=dict, description="Labels to set; null takes a label out. Others stay."
     )
 
@@ -222,6 +223,17 @@ A = TypeVar("A", bound=Arguments)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """A call of a tool: by whom, and on what."""
+
+    memory: Memory
+    client: str
+    """Name of the client that calls."""
+    budget: int
+    """Maximum size of the answer in estimated tokens."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Tool(Generic[A]):
     """A tool: what a client is told of it, and how it is carried out."""
 
@@ -230,8 +242,8 @@ class Tool(Generic[A]):
     description: str
     arguments: type[A]
     result: type[BaseModel]
-    run: Callable[[Memory, A, int], Answer]
-    """Carries it out on a memory; the last argument is the maximum size of the answer in tokens."""
+    run: Callable[[Call, A], Answer]
+    """Carries it out."""
     writes: bool = False
     destroys: bool = False
     """Whether it changes or deletes what is there, and does not only add."""
@@ -255,10 +267,10 @@ class Tool(Generic[A]):
             ),
         )
 
-    def call(self, memory: Memory, raw: Mapping[str, Any], budget: int) -> types.CallToolResult:
+    def call(self, call: Call, raw: Mapping[str, Any]) -> types.CallToolResult:
         """Carry it out; what goes wrong is an error that the model can read and act on."""
         try:
-            answer = self.run(memory, self.arguments.model_validate(raw), budget)
+            answer = self.run(call, self.arguments.model_validate(raw))
         except ValidationError as error:
             return failed("\n".join(_finding(problem) for problem in error.errors()))
         except (DevmemError, ValueError) as error:
@@ -291,31 +303,36 @@ def _without_titles(node: Any) -> Any:  # noqa: ANN401 - any JSON value
     return [_without_titles(each) for each in node] if isinstance(node, list) else node
 
 
-def _remember(memory: Memory, asked: RememberArguments, _budget: int) -> Answer:
-    new = memory.add(
-        asked.text, metadata=asked.metadata, time=asked.time, expires_at=asked.expires_at, trust=TRUST[SourceKind.NODE]
+def _remember(call: Call, asked: RememberArguments) -> Answer:
+    new = call.memory.add(
+        asked.text,
+        metadata=asked.metadata,
+        time=asked.time,
+        expires_at=asked.expires_at,
+        source=agents_word(call.client, call.memory),
     )
     return _written(f"Remembered as {new}", new, asked.text)
 
 
-def _recall(memory: Memory, asked: RecallArguments, budget: int) -> Answer:
-    hits = memory.search(
+def _recall(call: Call, asked: RecallArguments) -> Answer:
+    hits = call.memory.search(
         asked.query, limit=asked.limit, after=asked.after, before=asked.before, metadata=asked.metadata
     )
     none = "Nothing that is remembered matches."
-    return passages_answer([passage_of(hit) for hit in hits], budget=budget, none=none)
+    return passages_answer([passage_of(hit) for hit in hits], budget=call.budget, none=none)
 
 
-def _list(memory: Memory, asked: ListArguments, budget: int) -> Answer:
-    records = memory.recent(asked.limit, offset=asked.offset)
-    total = memory.count()
+def _list(call: Call, asked: ListArguments) -> Answer:
+    total = call.memory.count()
+    # No database takes a number of any size.
+    records = call.memory.recent(asked.limit, offset=asked.offset) if asked.offset < total else []
     none = f"There are {total} memories; none is left after {asked.offset}." if total else "Nothing is remembered yet."
-    return passages_answer([passage_of(record) for record in records], budget=budget, none=none, total=total)
+    return passages_answer([passage_of(record) for record in records], budget=call.budget, none=none, total=total)
 
 
-def _update(memory: Memory, asked: UpdateArguments, _budget: int) -> Answer:
+def _update(call: Call, asked: UpdateArguments) -> Answer:
     given = {name: getattr(asked, name) for name in ("time", "expires_at") if name in asked.model_fields_set}
-    record = memory.update(asked.id, asked.text, metadata=asked.metadata, **given)
+    record = call.memory.update(asked.id, asked.text, metadata=asked.metadata, **given)
     return _written(f"Updated {record.id}", record.id, record.text)
 
 
@@ -324,11 +341,11 @@ def _written(done: str, item_id: str, text: str) -> Answer:
     return Answer(text=f"{done}: {shown}", data=Remembered(id=item_id, text=shown))
 
 
-def _forget(memory: Memory, asked: ForgetArguments, _budget: int) -> Answer:
-    missing = [one for one in dict.fromkeys(asked.ids) if one not in memory]
+def _forget(call: Call, asked: ForgetArguments) -> Answer:
+    missing = [one for one in dict.fromkeys(asked.ids) if one not in call.memory]
     if missing and len(missing) == len(set(asked.ids)):
         raise ItemNotFoundError(missing[0])
-    count = memory.forget(*asked.ids)
+    count = call.memory.forget(*asked.ids)
     text = f"Forgot {count} {'memory' if count == 1 else 'memories'}."
     if missing:
         text += f" Not found: {', '.join(map(one_line, missing))}."

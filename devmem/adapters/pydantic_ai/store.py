@@ -24,10 +24,11 @@ from pydantic_ai_harness.memory import (
 from devmem import Memory, MemoryItem, Scope
 from devmem.adapters.files import ROOT, Beside, FileLimits, MemoryFiles
 from devmem.adapters.files import MemoryFile as KeptFile
-from devmem.adapters.hosts import writing
+from devmem.adapters.hosts import widened, writing
 from devmem.errors import VersionConflictError
 from devmem.memory import SearchHit
-from devmem.stores import Provenance, SourceKind, shorten
+from devmem.stores import Provenance, SourceKind
+from devmem.text import shorten
 
 KEPT: Final = timedelta(days=30)
 """Time after which a receipt expires."""
@@ -87,8 +88,6 @@ METADATA: Final = "pydantic_ai.metadata"
 _SEGMENT: Final = re.compile(r"[A-Za-z0-9_.-]{1,200}")
 _MAX_METADATA: Final = 4_096
 """Maximum number of characters of what is recorded with a version."""
-_WIDEN: Final = 4
-"""Factor by which a search is widened until enough of its hits are directly below the prefix."""
 
 
 class DevmemMemoryStore:
@@ -284,13 +283,12 @@ class DevmemMemoryStore:
 
     def _hits(self, start: str, query: str, limit: int) -> list[SearchHit]:
         """Return the best files directly below a place; those in deeper ones belong to other namespaces."""
-        asked, where = limit, self._files.where(start)
-        while True:
-            hits = self._files.memory.search(query, limit=asked, where=where)
-            direct = [hit for hit in hits if "/" not in hit.item.provenance.name.removeprefix(start)]
-            if len(direct) >= limit or len(hits) < asked:
-                return direct[:limit]
-            asked *= _WIDEN
+        where = self._files.where(start)
+        return widened(
+            lambda asked: self._files.memory.search(query, limit=asked, where=where),
+            lambda hit: "/" not in hit.item.provenance.name.removeprefix(start),
+            limit,
+        )
 
 
 def _place(path: str) -> str:

@@ -24,11 +24,11 @@ from pydantic_ai.tools import RunContext
 from pydantic_ai.toolsets import FunctionToolset
 
 from devmem import Memory
-from devmem.adapters.hosts import writing
+from devmem.adapters.hosts import agents_word, recalled, writing
 from devmem.errors import DevmemError, ItemNotFoundError
 from devmem.memory import SearchHit
 from devmem.messages import Message, Role
-from devmem.stores import TRUST, SourceKind, shorten
+from devmem.text import shorten
 
 MemoryOf: TypeAlias = Memory | Callable[[RunContext[Any]], Memory]
 """A memory, or a function that returns that of a run: `lambda run: memory.scoped(user=run.deps.user)`."""
@@ -103,7 +103,8 @@ class _Tools:
         """
         memory = memory_of(self._memory, run)
         with writing(_name(run), memory):
-            new = await _carried_out(lambda: memory.add(text, trust=TRUST[SourceKind.NODE]))
+            source = agents_word(_name(run), memory)
+            new = await _carried_out(lambda: memory.add(text, source=source))
         return f"Remembered as {new}."
 
     async def forget(self, run: RunContext[Any], ids: list[str]) -> str:
@@ -224,15 +225,12 @@ def recalling(memory: MemoryOf, *, limit: int = 5, token_budget: int = 2000) -> 
         if not prompt:
             return history
         mine = memory_of(memory, run)
-        try:
-            block = await run_sync(lambda: mine.context(prompt, limit=limit, token_budget=token_budget))
-        except DevmemError as error:
-            _LOG.warning("nothing is recalled for a run: %s", error)
-            return history
+        shown = [message.content for message in _said(history)]
+        block = await run_sync(lambda: recalled(mine, prompt, shown=shown, limit=limit, token_budget=token_budget))
         asked = history[at]
         if block and isinstance(asked, ModelRequest):
-            recalled = UserPromptPart([TextContent(block, metadata=MARK)])
-            history[at] = replace(asked, parts=_before_prompt(asked.parts, recalled))
+            part = UserPromptPart([TextContent(block, metadata=MARK)])
+            history[at] = replace(asked, parts=_before_prompt(asked.parts, part))
         return history
 
     return process

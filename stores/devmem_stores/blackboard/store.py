@@ -8,16 +8,8 @@ from uuid import uuid4
 
 from devmem import Hit, MemoryItem, MemoryWritePayload, WriteOutcome
 from devmem.storage import Unique
-from devmem.stores import (
-    ConfigModel,
-    KeyedMemory,
-    MemoryQuery,
-    SearchReport,
-    StoreSetup,
-    item_from,
-    skipped,
-    strip_frames,
-)
+from devmem.stores import ConfigModel, KeyedMemory, MemoryQuery, SearchReport, StoreSetup, item_from, skipped
+from devmem.text import strip_frames
 from devmem_stores.blackboard.config import BlackboardConfig
 
 

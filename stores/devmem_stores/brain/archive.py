@@ -11,18 +11,8 @@ from pydantic import JsonValue
 
 from devmem import MemoryContentSnapshot, MemoryItem, MemoryWritePayload, Turn, WriteOutcome
 from devmem.messages import Message, Role, holds_message, item_to_message, message_to_item
-from devmem.stores import (
-    TRUST,
-    Provenance,
-    SourceKind,
-    indented,
-    item_from,
-    one_line,
-    shorten,
-    skipped,
-    strip_frames,
-    turns_of,
-)
+from devmem.stores import TRUST, Provenance, SourceKind, item_from, skipped, turns_of
+from devmem.text import indented, one_line, shorten, strip_frames
 from devmem_stores.brain.config import ChatKey
 from devmem_stores.brain.state import HEARD, Entry, spoken
 

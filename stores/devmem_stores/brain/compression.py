@@ -12,7 +12,7 @@ from uuid import uuid4
 from devmem import MissingExtraError
 from devmem.errors import ChatModelError
 from devmem.models import SUMMARY_PROMPTS, Language, LanguageChoice, Summarized, Summarizer, TextModel, prompt_language
-from devmem.stores import Backoff, estimate_tokens, extract_summary, query_terms
+from devmem.text import Backoff, estimate_tokens, extract_summary, query_terms
 from devmem_stores.brain.config import BrainBusyError, BrainConfig, ChatKey
 from devmem_stores.brain.state import BrainState, Entry, Summary, expiring_sources, least_trust, spoken
 from devmem_stores.brain.state_store import StateStore

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from devmem import MissingExtraError
 from devmem.errors import CollectionError
 from devmem.storage import Residue, StateKey, StateTable
-from devmem.stores import Backoff
+from devmem.text import Backoff
 from devmem_stores.brain.config import BrainCacheError, CacheRefusedError, CacheUnavailableError, RedisConfig
 from devmem_stores.brain.local_states import Deletion, Stored, Watermark
 from devmem_stores.brain.state import load_state

@@ -14,7 +14,8 @@ from devmem import WriteOutcome
 from devmem.errors import MessageError
 from devmem.messages import Message, dump_message, load_message
 from devmem.models import SummaryMethod
-from devmem.stores import WriteStatus, indented, one_line, skipped
+from devmem.stores import WriteStatus, skipped
+from devmem.text import indented, one_line
 
 FORMAT: Final = 1
 MARKS: Final = 8

@@ -30,11 +30,9 @@ from devmem.stores import (
     SourceKind,
     StoreSetup,
     damage,
-    estimate_tokens,
-    extract_summary,
-    mostly_unspaced,
     unfinished,
 )
+from devmem.text import estimate_tokens, extract_summary, mostly_unspaced
 from devmem_stores.brain import services as metagpt_helpers
 from devmem_stores.brain.archive import entries_of_exchange, item_of_exchange
 from devmem_stores.brain.compression import Compressor, LlmTasks

@@ -9,7 +9,8 @@ from typing import Final, Literal
 from devmem import Filter, MemoryContentSnapshot, MemoryItem, Scope
 from devmem.recording import Interaction, InteractionKind, Participant, ParticipantType
 from devmem.storage import Condition, differs_from, one_of
-from devmem.stores import TRUST, Provenance, SourceKind, indented, shorten
+from devmem.stores import TRUST, Provenance, SourceKind
+from devmem.text import indented, shorten
 
 RECORD_KEY: Final = "interaction"
 """Metadata key that marks a record. The keys of its JSON form, but its content, stand beside it, so that filters on

@@ -13,7 +13,8 @@ from devmem import Filter, MemoryContentSnapshot, MemoryItem, Scope, WriteOutcom
 from devmem.models import Summarizer, TextModel
 from devmem.recording import Interaction, InteractionKind, Participant, ParticipantType
 from devmem.storage import Collection, Order
-from devmem.stores import StoreSetup, derived, estimate_tokens, shorten
+from devmem.stores import StoreSetup, derived
+from devmem.text import estimate_tokens, shorten
 from devmem_stores.conversation.config import ConversationConfig
 from devmem_stores.conversation.items import View, item_to_interaction, sentence, summaries_for
 from devmem_stores.conversation.prompt import within

@@ -9,7 +9,7 @@ from typing import Final
 
 from devmem import Hit, MemoryItem
 from devmem.recording import InteractionKind
-from devmem.stores import estimate_tokens, shorten
+from devmem.text import estimate_tokens, shorten
 from devmem_stores.conversation.items import Language, item_to_interaction, sentence
 
 _WORTH_SHOWING: Final = 20

@@ -19,10 +19,10 @@ from devmem.stores import (
     ViewConfig,
     WriteStatus,
     item_from,
-    shorten,
     skipped,
     turns_of,
 )
+from devmem.text import shorten
 from devmem_stores.conversation.config import ConversationConfig
 from devmem_stores.conversation.items import (
     Language,

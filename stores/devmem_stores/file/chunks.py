@@ -14,7 +14,8 @@ from typing import Final
 from pydantic import JsonValue
 
 from devmem import Hit, MemoryContentSnapshot, MemoryItem
-from devmem.stores import TRUST, Provenance, SourceKind, estimate_tokens, split_sentences
+from devmem.stores import TRUST, Provenance, SourceKind
+from devmem.text import estimate_tokens, split_sentences
 
 _LINE: Final = re.compile(r"[^\n]*\n|[^\n]+")
 

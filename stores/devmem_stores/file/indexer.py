@@ -20,16 +20,8 @@ from typing import BinaryIO, Final
 
 from devmem import Filter, MemoryItem, MissingExtraError
 from devmem.storage import Collection
-from devmem.stores import (
-    TRUST,
-    IndexPlan,
-    IndexProgress,
-    IndexReport,
-    IndexStep,
-    PassageEmbeddings,
-    SourceKind,
-    UnreadableError,
-)
+from devmem.stores import TRUST, IndexPlan, IndexProgress, IndexReport, IndexStep, PassageEmbeddings, SourceKind
+from devmem.text import UnreadableError
 from devmem_stores.file.chunks import VERSION, Chunk, Chunking, item_of
 from devmem_stores.file.config import Limits
 from devmem_stores.file.manifest import Entry, Manifest

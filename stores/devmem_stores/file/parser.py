@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from devmem import MissingExtraError
-from devmem.stores import UnreadableError
+from devmem.text import UnreadableError
 from devmem_stores.file.chunks import Chunk, Chunking
 from devmem_stores.file.config import Limits
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from devmem.errors import MissingExtraError
-from devmem.stores import UnreadableError
+from devmem.text import UnreadableError
 from devmem_stores.file.chunks import Chunk, Chunking, chunks_of
 from devmem_stores.file.config import Limits
 from devmem_stores.file.formats import encoding_guess, read_sections

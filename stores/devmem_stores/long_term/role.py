@@ -20,7 +20,8 @@ from devmem.messages import (
     message_to_item,
     readable_text,
 )
-from devmem.stores import WriteStatus, shorten
+from devmem.stores import WriteStatus
+from devmem.text import shorten
 from devmem_stores.long_term.config import LongTermConfig, watches
 
 

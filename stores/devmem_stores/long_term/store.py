@@ -12,17 +12,8 @@ from devmem import EmbeddingError, Filter, Hit, MemoryItem, MemoryWritePayload, 
 from devmem.errors import MessageError
 from devmem.messages import Message, item_to_message
 from devmem.storage import SearchQuery, Unique, Weights
-from devmem.stores import (
-    CollectionMemory,
-    ConfigModel,
-    StoreSetup,
-    Vector,
-    WriteStatus,
-    item_from,
-    shorten,
-    skipped,
-    strip_frames,
-)
+from devmem.stores import CollectionMemory, ConfigModel, StoreSetup, Vector, WriteStatus, item_from, skipped
+from devmem.text import shorten, strip_frames
 from devmem_stores.long_term.config import LongTermConfig
 from devmem_stores.long_term.role import Kept, RoleMemory, item_of, same_words, whole_text
 

@@ -14,7 +14,7 @@ from uuid import UUID
 from pydantic import JsonValue
 
 from devmem import Filter, MemoryItem, Scope
-from devmem.stores import Backoff
+from devmem.text import Backoff
 from devmem_stores.mem0.config import Mem0Config
 from devmem_stores.mem0.errors import Mem0Error, Mem0RateLimitError, Mem0ScopeError, Mem0UnavailableError
 from devmem_stores.mem0.items import ID_KEY, Change, Record, to_item

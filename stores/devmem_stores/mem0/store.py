@@ -27,8 +27,8 @@ from devmem.stores import (
     StoreSetup,
     WriteStatus,
     skipped,
-    strip_frames,
 )
+from devmem.text import strip_frames
 from devmem_stores.mem0.backend import (
     Backend,
     Records,

@@ -16,15 +16,8 @@ from pydantic import Field, JsonValue, SecretStr
 from devmem import Hit
 from devmem.errors import ChatModelError
 from devmem.messages import Message, Role, SystemMessage, UserMessage
-from devmem.stores import (
-    ChatModel,
-    ChatRequest,
-    CollectionConfig,
-    ConfigModel,
-    RetentionConfig,
-    open_chat_model,
-    shorten,
-)
+from devmem.stores import ChatModel, ChatRequest, CollectionConfig, ConfigModel, RetentionConfig, open_chat_model
+from devmem.text import shorten
 
 
 class RankerConfig(ConfigModel):

@@ -13,7 +13,8 @@ from typing import Final, TypeAlias
 from devmem import DevmemError, Filter, Hit, MemoryItem, Scope, WriteOutcome
 from devmem.errors import MessageError, RerankerError
 from devmem.messages import Message, Role, action_names, item_to_message, message_to_item, readable_text
-from devmem.stores import MemoryQuery, QueryEmbedding, shorten
+from devmem.stores import MemoryQuery, QueryEmbedding
+from devmem.text import shorten
 from devmem.workflow import StoreFailure
 from devmem_stores.role_zero.config import Rules, Situation
 from devmem_stores.role_zero.window import Fresh, OutboxMemory, Recall

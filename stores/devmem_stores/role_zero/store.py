@@ -23,11 +23,9 @@ from devmem.stores import (
     SearchReport,
     StoreSetup,
     item_from,
-    last_sender,
-    shorten,
     skipped,
-    strip_frames,
 )
+from devmem.text import last_sender, shorten, strip_frames
 from devmem_stores.role_zero.config import (
     ChatRanker,
     Importance,

@@ -33,7 +33,6 @@ from devmem.storage import (
     open_collection,
 )
 from devmem.stores import (
-    Backoff,
     CollectionMemory,
     FileReport,
     MemoryQuery,
@@ -44,6 +43,7 @@ from devmem.stores import (
     dump_item,
     load_item,
 )
+from devmem.text import Backoff
 from devmem.workflow import StoreFailure
 from devmem_stores.role_zero.config import Importance, RoleZeroConfig
 

@@ -17,12 +17,10 @@ from devmem.stores import (
     StoreSetup,
     agent_of,
     content_hash,
-    indented,
     item_from,
-    shorten,
     skipped,
-    strip_frames,
 )
+from devmem.text import indented, shorten, strip_frames
 from devmem_stores.simple.config import SimpleConfig
 
 

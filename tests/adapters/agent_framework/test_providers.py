@@ -15,6 +15,7 @@ from agent_framework import Agent, AgentSession, ChatResponse, Content, Message,
 import devmem
 from devmem.adapters.agent_framework import DevmemContextProvider, DevmemHistoryProvider
 from tests.adapters.actors import actors
+from tests.adapters.contract import ANSWER, QUESTION, RESULT, Recalls, Talks
 from tests.adapters.pages import run_example
 
 
@@ -132,3 +133,38 @@ def test_the_history_names_the_agent_or_the_host(memory: devmem.Memory) -> None:
     assert actors(memory) == {"clerk"}
     run(DevmemHistoryProvider(memory).save_messages("2", [Message("user", ["Ann takes tea."])]))
     assert actors(memory) == {"clerk", "agent_framework"}
+
+
+def messages() -> list[Message]:
+    call = Content.from_function_call("1", "look", arguments='{"what": "pier"}')
+    return [
+        Message("user", [QUESTION]),
+        Message("assistant", [call]),
+        Message("tool", [Content.from_function_result("1", result=RESULT)]),
+        Message("assistant", [ANSWER]),
+    ]
+
+
+class TestHistoryContract(Talks):
+    keeps_results = True
+
+    def talk(self, memory: devmem.Memory) -> None:
+        run(DevmemHistoryProvider(memory).save_messages("1", messages()))
+
+
+class TestContextContract(Talks, Recalls):
+    def talk(self, memory: devmem.Memory) -> None:
+        asked, *_, answered = messages()
+        context = SessionContext(session_id="1", input_messages=[asked])
+        context._response = ChatResponse(messages=[answered])
+        provider, session = DevmemContextProvider(memory), AgentSession(session_id="1")
+        run(provider.after_run(agent=None, session=session, context=context, state={}))
+
+    def recalled(self, memory: devmem.Memory, *shown: str) -> str:
+        *earlier, asked = shown
+        context = SessionContext(session_id="1", input_messages=[Message("user", [asked])])
+        context.extend_messages("history", [Message("user", [text]) for text in earlier])
+        provider, session = DevmemContextProvider(memory), AgentSession(session_id="1")
+        run(provider.before_run(agent=None, session=session, context=context, state={}))
+        (block,) = context.get_messages(sources={"devmem"})
+        return str(block.text)

@@ -22,6 +22,7 @@ from devmem.adapters.crewai import DevmemStorage
 from devmem.adapters.crewai.storage import Searcher
 from devmem.testing import HashEmbedder
 from tests.adapters.actors import actors
+from tests.adapters.contract import Notes
 
 LONG_AGO = datetime(2025, 1, 1)
 PAGE = Path(__file__).resolve().parents[3] / "docs/adapters/crewai.md"
@@ -265,3 +266,8 @@ def test_the_example_of_the_page_works(
     code = re.findall(r"```text\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)[0]
     exec(compile(code, str(PAGE), "exec"), {"llm": MagicMock()})
     assert "INV-17" in capsys.readouterr().out
+
+
+class TestContract(Notes):
+    def note(self, memory: devmem.Memory, text: str) -> None:
+        DevmemStorage(memory).save([MemoryRecord(content=text)])

@@ -20,6 +20,7 @@ from devmem.errors import NotStoredError, ScopeError
 from devmem.storage import differs_from
 from devmem.testing import HashEmbedder
 from tests.adapters.actors import actors
+from tests.adapters.contract import ANSWER, QUESTION, RESULT, Talks
 from tests.adapters.pages import run_example
 
 ANN: dict[str, Any] = {"app_name": "shop", "user_id": "ann"}
@@ -201,3 +202,11 @@ def test_the_history_names_the_author_or_the_application(service: DevmemMemorySe
     assert actors(memory) == {"shop"}
     run(service.add_session_to_memory(session(event("1", "Bob takes coffee."))))
     assert actors(memory) == {"shop", "user"}
+
+
+class TestContract(Talks):
+    def talk(self, memory: devmem.Memory) -> None:
+        response = types.Part(function_response=types.FunctionResponse(name="look", response={"result": RESULT}))
+        returned = Event(id="2", author="helper", content=types.Content(role="user", parts=[response]))
+        events = (event("1", QUESTION), returned, event("3", ANSWER, "helper"))
+        run(DevmemMemoryService(memory).add_session_to_memory(session(*events)))

@@ -20,6 +20,7 @@ import devmem
 from devmem.adapters.langgraph import DevmemStore
 from devmem.adapters.langgraph.reading import Reader
 from devmem.stores import CollectionMemory
+from tests.adapters.contract import Notes
 
 NOTES = ("ann", "notes")
 PAGE = Path(__file__).resolve().parents[3] / "docs/adapters/langgraph.md"
@@ -332,3 +333,8 @@ def test_the_example_of_the_page_runs(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == ["She takes her tea without milk."]
+
+
+class TestContract(Notes):
+    def note(self, memory: devmem.Memory, text: str) -> None:
+        DevmemStore(memory).put(NOTES, "hall", {"text": text})

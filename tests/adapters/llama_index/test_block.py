@@ -12,8 +12,9 @@ from llama_index.core.memory import BaseMemoryBlock, Memory
 
 import devmem
 from devmem.adapters.llama_index import DevmemMemoryBlock
-from devmem.stores import estimate_tokens
+from devmem.text import estimate_tokens
 from tests.adapters.actors import actors
+from tests.adapters.contract import ANSWER, QUESTION, RESULT, Recalls, Talks
 from tests.adapters.pages import run_example
 
 
@@ -103,3 +104,14 @@ def test_the_example_of_the_page(tmp_path: Path) -> None:
 def test_the_history_names_the_host(memory: devmem.Memory) -> None:
     run(DevmemMemoryBlock(memory).aput([said("Ann takes tea.")]))
     assert actors(memory) == {"llama_index"}
+
+
+class TestContract(Talks, Recalls):
+    keeps_results = True
+
+    def talk(self, memory: devmem.Memory) -> None:
+        said_by = {QUESTION: MessageRole.USER, RESULT: MessageRole.TOOL, ANSWER: MessageRole.ASSISTANT}
+        run(DevmemMemoryBlock(memory).aput([said(text, role) for text, role in said_by.items()]))
+
+    def recalled(self, memory: devmem.Memory, *shown: str) -> str:
+        return str(run(DevmemMemoryBlock(memory).aget([said(text) for text in shown])))

@@ -8,6 +8,7 @@ from mcp import Client, MCPError
 import devmem
 from devmem.adapters.mcp import ServerOptions
 from tests.adapters.actors import actors
+from tests.adapters.contract import Notes
 
 from .conftest import Tools, ask
 
@@ -20,6 +21,7 @@ def test_what_is_remembered_is_recalled_with_date_and_score(tools: Tools) -> Non
         "id": new["id"],
         "text": "Ann moved the launch to June 2nd.",
         "date": "2026-05-08T00:00:00Z",
+        "source": "mcp",
         "metadata": {"topic": "launch"},
     }
 
@@ -162,3 +164,8 @@ def test_the_history_names_the_client(memory: devmem.Memory) -> None:
 
     ask(memory, remember)
     assert actors(memory) == {"mcp"}
+
+
+class TestContract(Notes):
+    def note(self, memory: devmem.Memory, text: str) -> None:
+        Tools(memory)("remember", text=text)

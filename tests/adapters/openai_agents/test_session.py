@@ -13,11 +13,13 @@ from typing import Any
 import pytest
 from agents import Agent, RunConfig, Runner, function_tool, set_tracing_disabled
 from agents.memory import Session, SessionSettings
+from agents.run import CallModelData, ModelInputData
 from agents.testing import ScriptedModel, assistant_message, function_call
 
 import devmem
 from devmem.adapters.openai_agents import DevmemSession
 from tests.adapters.actors import actors
+from tests.adapters.contract import ANSWER, QUESTION, RESULT, Recalls, Talks
 
 PAGE = Path(__file__).resolve().parents[3] / "docs/adapters/openai_agents.md"
 TALK: list[Any] = [
@@ -293,11 +295,11 @@ class TestRecall:
         session = DevmemSession("s", memory)
         monkeypatch.setattr(memory.store, "search", failing)
         assert [item["content"] for item in self.ask(session, "When is the launch?")] == ["When is the launch?"]
-        assert "nothing is recalled for a run" in caplog.text
+        assert "nothing is recalled" in caplog.text
 
 
 def test_a_store_without_a_collection_is_refused(memory: devmem.Memory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("devmem.adapters.openai_agents.CollectionMemory", int)
+    monkeypatch.setattr("devmem.adapters.hosts.CollectionMemory", int)
     with pytest.raises(TypeError, match="a session needs a collection"):
         DevmemSession("s", memory)
 
@@ -314,3 +316,21 @@ def test_the_history_names_the_host_or_the_agent_of_the_handle(memory: devmem.Me
     assert actors(memory) == {"openai_agents"}
     asyncio.run(DevmemSession("1", memory.scoped(agent="clerk")).add_items(said("Bob takes coffee.")))
     assert actors(memory) == {"openai_agents", "clerk"}
+
+
+class TestContract(Talks, Recalls):
+    keeps_results = True
+
+    def talk(self, memory: devmem.Memory) -> None:
+        items: list[Any] = [
+            {"role": "user", "content": QUESTION},
+            {"type": "function_call", "call_id": "c", "name": "look", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": "c", "output": RESULT},
+            {"role": "assistant", "content": ANSWER},
+        ]
+        asyncio.run(DevmemSession("s", memory).add_items(items))
+
+    def recalled(self, memory: devmem.Memory, *shown: str) -> str:
+        data = CallModelData(ModelInputData(input=said(*shown), instructions=None), agent=None, context=None)
+        given = asyncio.run(DevmemSession("s", memory).recall()(data))
+        return str(given.input[-2]["content"])

@@ -15,6 +15,7 @@ from pydantic_ai import Agent
 from pydantic_ai.capabilities import ProcessHistory
 from pydantic_ai.messages import (
     ModelMessage,
+    ModelRequest,
     ModelResponse,
     RetryPromptPart,
     TextPart,
@@ -27,6 +28,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 import devmem
 from devmem.adapters.pydantic_ai import memory_toolset, recalling, remember
 from tests.adapters.actors import actors
+from tests.adapters.contract import ANSWER, QUESTION, RESULT, Notes, Recalls, Talks
 
 PAGE = Path(__file__).resolve().parents[3] / "docs/adapters/pydantic_ai.md"
 LAUNCH = "Ann moved the launch to June 2nd."
@@ -145,7 +147,7 @@ class TestRecalling:
         agent = Agent(model.model, capabilities=[ProcessHistory(recalling(memory))])
         asyncio.run(agent.run("When is the launch?"))
         assert model.prompts() == ["When is the launch?"]
-        assert "nothing is recalled for a run" in caplog.text
+        assert "nothing is recalled" in caplog.text
 
 
 def test_what_was_said_is_remembered_once_and_without_what_was_recalled(memory: devmem.Memory) -> None:
@@ -166,3 +168,28 @@ def test_the_example_of_the_page_runs(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == ["Noted.", "['When is the launch?', 'Noted.']"]
+
+
+class TestContract(Notes, Talks, Recalls):
+    def note(self, memory: devmem.Memory, text: str) -> None:
+        agent = Agent(Model({"tool": "remember", "text": text}).model, toolsets=[memory_toolset(memory)])
+        asyncio.run(agent.run("Keep it."))
+
+    def talk(self, memory: devmem.Memory) -> None:
+        call = ToolCallPart("look", {"what": "pier"}, tool_call_id="1")
+        history: list[ModelMessage] = [
+            ModelRequest([UserPromptPart(QUESTION)]),
+            ModelResponse([call]),
+            ModelRequest([ToolReturnPart("look", RESULT, tool_call_id="1")]),
+            ModelResponse([TextPart(ANSWER)]),
+        ]
+        remember(memory, history)
+
+    def recalled(self, memory: devmem.Memory, *shown: str) -> str:
+        *earlier, asked = shown
+        model = Model()
+        agent = Agent(model.model, capabilities=[ProcessHistory(recalling(memory))])
+        history: list[ModelMessage] = [ModelRequest([UserPromptPart(text)]) for text in earlier]
+        asyncio.run(agent.run(asked, message_history=history))
+        block, _ = model.prompts()[-2:]
+        return block

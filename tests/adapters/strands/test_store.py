@@ -14,6 +14,7 @@ from strands.memory.types import AddMessagesContext
 import devmem
 from devmem.adapters.strands import DevmemMemoryStore
 from tests.adapters.actors import actors
+from tests.adapters.contract import ANSWER, QUESTION, RESULT, Notes, Talks
 from tests.adapters.pages import run_example
 
 
@@ -104,3 +105,17 @@ def test_the_history_names_the_host(store: DevmemMemoryStore, memory: devmem.Mem
     run(store.add("Ann takes tea."))
     run(store.add_messages([said("user", "The kettle is on.")]))
     assert actors(memory) == {"strands"}
+
+
+class TestContract(Notes, Talks):
+    keeps_results = True
+
+    def note(self, memory: devmem.Memory, text: str) -> None:
+        run(DevmemMemoryStore(memory).add(text))
+
+    def talk(self, memory: devmem.Memory) -> None:
+        call: Any = {"role": "assistant", "content": [{"toolUse": {"toolUseId": "1", "name": "look", "input": {}}}]}
+        result = {"toolUseId": "1", "status": "success", "content": [{"text": RESULT}]}
+        returned: Any = {"role": "user", "content": [{"toolResult": result}]}
+        batch = [said("user", QUESTION), call, returned, said("assistant", ANSWER)]
+        run(DevmemMemoryStore(memory).add_messages(batch))

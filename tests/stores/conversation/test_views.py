@@ -10,7 +10,8 @@ import pytest
 
 from devmem import Caller, ConfigError, Filter, MemoryManager, Scope, load_workflow, open_stores
 from devmem.recording import Interaction, InteractionKind, Participant, ParticipantType
-from devmem.stores import MemoryQuery, StoreSetup, ViewConfig, estimate_tokens
+from devmem.stores import MemoryQuery, StoreSetup, ViewConfig
+from devmem.text import estimate_tokens
 from devmem_stores.conversation import ConversationConfig, ConversationMemory
 from devmem_stores.conversation.prompt import newest_within, within
 

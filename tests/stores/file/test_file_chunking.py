@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devmem.stores import estimate_tokens
+from devmem.text import estimate_tokens
 from devmem_stores.file.chunks import Chunking, Section, chunk, lines_of, section_of, spans
 from devmem_stores.file.formats import code, markdown, plain, python
 

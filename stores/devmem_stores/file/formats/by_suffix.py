@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import PurePath
 from typing import Final
 
-from devmem.stores import decode_text, describe_guess
+from devmem.text import decode_text, describe_guess
 from devmem_stores.file.chunks import Section
 
 _TEXTS: Final = {

@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterator
 from typing import Final
 
-from devmem.stores import UnreadableError
+from devmem.text import UnreadableError
 from devmem_stores.file.chunks import Section
 from devmem_stores.file.formats.records import record_section
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from devmem import MissingExtraError
-from devmem.stores import UnreadableError
+from devmem.text import UnreadableError
 from devmem_stores.file.chunks import Section
 
 try:

@@ -6,7 +6,7 @@ import io
 import logging
 
 from devmem import MissingExtraError
-from devmem.stores import UnreadableError
+from devmem.text import UnreadableError
 from devmem_stores.file.chunks import Section
 
 try:

@@ -1,0 +1,89 @@
+"""The contract of adapters: who said what is kept and trusted as such, and what a prompt shows is not recalled into it.
+
+An adapter's tests inherit the parts that its host has, and say how the host does it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Final
+
+import devmem
+from devmem import MemoryItem
+from devmem.stores import SourceKind
+
+NOTE: Final = "The hall is booked for June 2nd."
+QUESTION: Final = "When is the launch of the ferry?"
+ANSWER: Final = "The launch of the ferry is on June 2nd."
+RESULT: Final = "launch: the pier is free until nine"
+"""Text that a tool returned."""
+ORIGINS: Final = {
+    NOTE: (SourceKind.NODE, 0.8),
+    QUESTION: (SourceKind.USER, 1.0),
+    ANSWER: (SourceKind.NODE, 0.8),
+    RESULT: (SourceKind.TOOL, 0.4),
+}
+"""Kind of the source and trust of each text."""
+
+
+def everything(memory: devmem.Memory) -> dict[str, MemoryItem]:
+    """Return the items of everybody, by their texts."""
+    return {record.text.strip(): record.item for record in memory.scoped(user=devmem.ANY)}
+
+
+class Notes(ABC):
+    """Of hosts whose model, or program, decides what to keep."""
+
+    @abstractmethod
+    def note(self, memory: devmem.Memory, text: str) -> None:
+        """Keep a text as the model does."""
+
+    def test_what_a_model_keeps_is_an_agents_word_and_not_the_users(self, memory: devmem.Memory) -> None:
+        for handle in (memory, memory.scoped(user="ann"), memory.scoped(agent="cook")):
+            self.note(handle, NOTE)
+        kept = [record.item for record in memory.scoped(user=devmem.ANY) if NOTE in record.text]
+        assert len(kept) == 3
+        assert [item.trust for item in kept] == [0.8] * 3
+        assert SourceKind.USER not in {item.provenance.kind for item in kept}
+
+
+class Talks(ABC):
+    """Of hosts that hand on what was said."""
+
+    keeps_results: bool = False
+    """Whether results of tools are kept; otherwise nothing of them is."""
+
+    @abstractmethod
+    def talk(self, memory: devmem.Memory) -> None:
+        """Hand on the question, the answer, and a tool's result in between."""
+
+    def test_what_was_said_has_the_origin_of_its_role(self, memory: devmem.Memory) -> None:
+        self.talk(memory)
+        kept = everything(memory)
+        expected = {QUESTION, ANSWER, *([RESULT] if self.keeps_results else [])}
+        assert expected <= kept.keys()
+        assert {text: (item.provenance.kind, item.trust) for text, item in kept.items() if text in ORIGINS} == {
+            text: ORIGINS[text] for text in expected
+        }
+
+    def test_a_tools_result_is_found_by_its_text_or_not_kept(self, memory: devmem.Memory) -> None:
+        self.talk(memory)
+        assert all(item.content_summary.strip() for item in everything(memory).values())
+        assert (RESULT in [hit.text for hit in memory.search("the pier")]) is self.keeps_results
+
+
+class Recalls(ABC):
+    """Of hosts whose prompts get what is recalled."""
+
+    @abstractmethod
+    def recalled(self, memory: devmem.Memory, *shown: str) -> str:
+        """Return the block that a prompt gets which has these texts already, the last of which is the question."""
+
+    def test_what_the_prompt_shows_is_not_recalled_into_it(self, memory: devmem.Memory) -> None:
+        earlier = "The ferry's launch was moved by Ann."
+        for text in (QUESTION, f" {earlier}\n", ANSWER):
+            memory.add(text)
+        block = self.recalled(memory, earlier, QUESTION)
+        assert ANSWER in block
+        assert earlier not in block
+        assert QUESTION not in block
