@@ -14,7 +14,7 @@ from typing import Final
 from devmem.config.agent import AgentConfig, Attachment
 from devmem.config.findings import Rule, choices, closest
 from devmem.config.placeholders import has_placeholder
-from devmem.config.rules import Chat, Embedding, Found, Graph, Store, check, unwritable_file
+from devmem.config.rules import Chat, Embedding, Found, Graph, Store, check, sources_without_files, unwritable_file
 from devmem.config.store import EmbeddingConfig, IndexConfig, StoreDeclaration, names_only_model, only_model
 from devmem.config.workflow import NodeConfig, Subgraph
 from devmem.errors import Level, install_command
@@ -51,6 +51,11 @@ def _stores_in_one_place(graph: Graph) -> Found:
 @check(Rule.UNWRITABLE_FILE, Store, level=Level.ERROR, close=True)
 def _store_that_cannot_be_written(store: Store) -> Found:
     return unwritable_file(store)
+
+
+@check(Rule.MISSING_FILE, Store, close=True)
+def _sources(store: Store) -> Found:
+    return iter(()) if store.path[:1] == ("graph",) else sources_without_files(store)
 
 
 @check(Rule.NO_EFFECT, Store, close=True)

@@ -11,6 +11,7 @@ import os
 import pathlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from glob import has_magic
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from typing import Any, Final, Literal, TypeAlias, TypeVar
@@ -26,6 +27,8 @@ from devmem.config.workflow import (
     Edge,
     NodeConfig,
     Subgraph,
+    base_dir_of,
+    source_paths,
     unset_message,
     written_stores,
 )
@@ -505,6 +508,27 @@ def _viewed(nodes: Iterable[NodeConfig]) -> Iterator[tuple[DocumentPath, str]]:
 
 
 @check(Rule.MISSING_FILE, Store)
+def _sources_of_devall(store: Store) -> Found:
+    """Warn at the start where files are looked for: DevAll starts at the working directory."""
+    return sources_without_files(store) if store.path[:1] == ("graph",) else iter(())
+
+
+def sources_without_files(store: Store) -> Found:
+    """Report the sources of a store that do not exist or are empty."""
+    folder = base_dir_of(store.declaration, store.scene.base_dir)
+    for index, path in enumerate(source_paths(store.declaration)):
+        place = (folder / path).resolve()
+        if has_magic(path):
+            continue
+        if not place.exists():
+            other = (pathlib.Path(path)).resolve()
+            nor = f" and no {str(other)!r}" if store.path[:1] == ("graph",) and other != place else ""
+            yield ("file_sources", index, "path"), f"there is no {str(place)!r}{nor}: nothing is indexed of it"
+        elif place.is_dir() and not any(place.iterdir()):
+            yield ("file_sources", index, "path"), f"the folder {str(place)!r} is empty: nothing is indexed of it"
+
+
+@check(Rule.MISSING_FILE, Store)
 def _file_that_devall_has(store: Store) -> Found:
     """Warn where DevAll would find a file in the working directory and devmem starts a new one beside the workflow."""
     if store.path[:1] != ("graph",):
@@ -513,7 +537,8 @@ def _file_that_devall_has(store: Store) -> Found:
         written = getattr(store.declaration.config, key, None)
         if written is None or str(written) == "auto":
             continue
-        ours, theirs = store.scene.base_dir / str(written), pathlib.Path(str(written))
+        folder = base_dir_of(store.declaration, store.scene.base_dir)
+        ours, theirs = folder / str(written), pathlib.Path(str(written))
         if not theirs.is_absolute() and theirs.exists() and not ours.exists():
             message = (
                 f"paths start at the workflow's folder here, so this is {str(ours)!r}, which does not exist; "
@@ -528,7 +553,7 @@ def unwritable_file(store: Store) -> Found:
         written = getattr(store.declaration.config, key, None)
         if not isinstance(written, str) or written == "auto" or "://" in written or has_placeholder(written):
             continue
-        file = store.scene.base_dir / pathlib.Path(written).expanduser()
+        file = base_dir_of(store.declaration, store.scene.base_dir) / pathlib.Path(written).expanduser()
         there = next((one for one in (file, *file.parents) if one.exists()), file)
         if file.is_dir():
             yield (key,), f"{str(file)!r} is a folder; name a file in it"

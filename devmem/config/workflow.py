@@ -14,7 +14,7 @@ from devmem.config.agent import AgentConfig, Condition, EdgeCondition, LiteralCo
 from devmem.config.base import ConfigModel, MemoryOptions, Placed
 from devmem.config.document import DocumentPath
 from devmem.config.findings import Rule
-from devmem.config.placeholders import Unresolved
+from devmem.config.placeholders import Unresolved, has_placeholder
 from devmem.config.store import StoreDeclaration, StoreTypes
 from devmem.errors import ConfigError, Finding, PluginError
 from devmem.model.interactions import Interaction, InteractionKind, Participant, ParticipantType
@@ -217,6 +217,29 @@ def written_stores(stores: Sequence[StoreDeclaration], nodes: Sequence[NodeConfi
     attached = (entry for node in nodes if node.config is not None for entry in node.config.memories)
     written = {entry.name for entry in attached if entry.write}
     return [store for store in stores if store.name in written and not getattr(store.config, "read_only", False)]
+
+
+def base_dir_of(store: StoreDeclaration, base_dir: pathlib.Path) -> pathlib.Path:
+    """Return the folder at which the paths of a store start: that of the workflow, `base_dir`.
+
+    A store of files that a DevAll document declares starts at the working directory, as in DevAll, where its sources
+    are there and not beside the workflow.
+    """
+    if store.place.location[:1] != ("graph",):
+        return base_dir
+    named = [pathlib.Path(path) for path in source_paths(store)]
+    relative = [path for path in named if not path.is_absolute()]
+    if any((base_dir / path).exists() for path in relative) or not any(path.exists() for path in relative):
+        return base_dir
+    return pathlib.Path.cwd()
+
+
+def source_paths(store: StoreDeclaration) -> list[str]:
+    """Return the paths of the files and folders that a store reads; none of a store that is not made from files."""
+    sources = getattr(store.config, "file_sources", None) or ()
+    found = [getattr(source, "path", None) for source in sources]
+    named = [path for path in found if isinstance(path, str) and not has_placeholder(path)]
+    return [str(pathlib.Path(path).expanduser()) for path in named]
 
 
 def unresolved_finding(unresolved: Unresolved, file: str) -> Finding:

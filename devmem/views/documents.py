@@ -1,4 +1,4 @@
-"""JSON form of items and hits, shared by the command line, the web page and the tool servers."""
+"""JSON form of items and hits, shared by the command line and the tool servers."""
 
 from __future__ import annotations
 

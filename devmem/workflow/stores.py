@@ -18,7 +18,7 @@ from devmem import config
 from devmem.config import reading as checking
 from devmem.config.reading import WorkflowCheck
 from devmem.config.store import EmbeddingConfig
-from devmem.config.workflow import Workflow
+from devmem.config.workflow import Workflow, base_dir_of
 from devmem.errors import SessionNameError
 from devmem.model.message import AttachmentRef, MessageBlock
 from devmem.models.embedder import Embedder
@@ -83,7 +83,7 @@ def make_store(
         name=declaration.name,
         store_type=declaration.type,
         config=declaration.config,
-        base_dir=workflow.base_dir,
+        base_dir=base_dir_of(declaration, workflow.base_dir),
         session_dir=session_folder(workflow, session),
         open_embedder=embedders,
         clock=clock,

@@ -156,6 +156,11 @@ class Sources:
                 roots[folder] = roots.get(folder, False) or deep
         return list(roots.items())
 
+    def missing_above(self, folder: Path) -> Path | None:
+        """Return the source that does not exist and is a folder or above it; None where there is none."""
+        paths = (self._absolute(source.path) for source in self._sources)
+        return next((path for path in paths if not path.exists() and path in (folder, *folder.parents)), None)
+
     def has_file(self, name: str) -> bool:
         """Whether a file of the index is there."""
         return bool(name) and self._absolute(name).is_file()

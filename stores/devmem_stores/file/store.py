@@ -344,6 +344,11 @@ class FileMemory(CollectionMemory):
             yield
             return
         path = f"{self._file}.lock"
+        if (missing := self._sources.missing_above(Path(path).parent)) is not None:
+            # A folder that the index made would look as if the source existed and were empty.
+            raise CollectionUnwritableError(
+                self._file, f"is in {str(missing)!r}, a source that does not exist: create it, or correct its `path`"
+            )
         lock = FileLock(path, mode=OWNER_ONLY)
         try:
             Path(path).parent.mkdir(parents=True, exist_ok=True)
