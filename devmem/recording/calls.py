@@ -63,7 +63,7 @@ class TraceContext:
     trace: str
     recorder: InteractionRecorder | None
     user: str | None
-    """Id of the user whom the trace belongs to; None is nobody."""
+    """Id of the user whom the trace belongs to; None leaves it unscoped."""
     frames: tuple[Frame, ...]
     """Callers, the outermost first; there is at least the one who began the trace."""
     types: frozenset[ParticipantType] | None = None
@@ -144,20 +144,20 @@ def trace(
     trace: str | None = None,
     user: str | None = None,
 ) -> Iterator[TraceContext]:
-    """Begin a trace: what is called within the block is recorded as part of it.
+    """Begin a trace: calls within the block are recorded as part of it.
 
     Args:
         recorder: records the calls; None takes that of the surrounding trace.
         conversation: id of the conversation; None takes the surrounding trace's, or a new one.
         trace: id of the trace; None makes a new one.
-        user: id of the user who begins the trace; only searches for this user find what is recorded. None binds it to
-            nobody.
+        user: id of the user who begins the trace; only searches for this user find the records. None leaves them
+            unscoped.
 
     Yields:
         the context, with the ids.
 
     Raises:
-        TypeError: an id is no text; no store would take what is recorded.
+        TypeError: an id is not a text, so that no store would take the records.
     """
     for key, value in {"conversation": conversation, "trace": trace, "user": user}.items():
         if value is not None and not isinstance(value, str):
@@ -286,7 +286,7 @@ class Call:
         self._inner = current.within(Frame(callee=self._callee, record_id=record_id))
 
     def inside(self) -> Entered:
-        """Make the call the caller of what is called within a block."""
+        """Make the call the caller of calls within a block."""
         return Entered(self._inner)
 
     def finish(self, error: BaseException | None = None) -> None:

@@ -124,7 +124,7 @@ class Renderer:
         self._max_length, self._mask = max_length, mask
 
     def content(self, value: object) -> str:
-        """Return a value as text: a string as it is, an exception as its kind and words, anything else as JSON."""
+        """Return a value as text: a string unchanged, an exception as its kind and words, anything else as JSON."""
         try:
             return self._content(value)
         except Exception as error:  # noqa: BLE001 - a stranger's object may raise anything when it is read
@@ -252,7 +252,7 @@ def _single_text(value: object) -> str:
 
 
 def _shown_fields(model: BaseModel) -> list[tuple[str, object]]:
-    """Return the fields of a model but for those that it leaves out of its own JSON."""
+    """Return the fields of a model but for those that it leaves out of its JSON."""
     declared = type(model).model_fields
     return [(name, value) for name, value in model if name not in declared or not declared[name].exclude]
 

@@ -136,7 +136,7 @@ class Sink(Protocol):
 
 
 class Forwarder:
-    """Sends what is in the journal of this process, and in those that were left behind."""
+    """Sends the records in the journal of this process and in abandoned ones."""
 
     def __init__(self, sink: Sink, folder: Path, backoff: Backoff, before_each: Callable[[], None]) -> None:
         """Prepare the thread, which `start` starts.
@@ -235,7 +235,7 @@ class Forwarder:
                 return False
             journal.acknowledge(batch.end)
             if len(batch.records) < _BATCH and not self._hurry.is_set():
-                # What was recorded meanwhile is collected first.
+                # Records that were appended meanwhile are collected first.
                 break
         return journal.waiting_bytes == 0
 

@@ -1,4 +1,4 @@
-"""A local journal: what is appended survives the death of the process, before any store has it.
+"""A local journal: appended records survive the death of the process, before any store has it.
 
 One file a process. A line is written with one system call, so a kill leaves it whole or not at all. The process that
 writes the file holds a lock on it, which tells a journal in use from one that was left behind. A second file has the
@@ -82,7 +82,7 @@ def _create_for_appending(path: str, flags: int) -> int:
 
 
 def lock_file(file: BinaryIO | FileIO) -> bool:
-    """Lock a file until it is closed; return whether nobody else has it locked."""
+    """Lock a file until it is closed; return whether no one else has it locked."""
     try:
         if sys.platform == "win32":
             file.seek(1 << 62)
@@ -103,7 +103,7 @@ def read_position(path: Path) -> int:
     try:
         return int(_position_path(path).read_text(encoding="ascii"))
     except (FileNotFoundError, ValueError):
-        # What is sent again is stored once, by its id.
+        # A record that is sent again is stored once, by its id.
         return 0
 
 

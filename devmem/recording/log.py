@@ -90,7 +90,8 @@ INPUT_SUFFIX: Final = "-input"
 def asked_by(sender: Participant | None) -> Iterator[None]:
     """Make a participant the one who asks in a block, as where an agent hands its answer on to the next one.
 
-    What is called is no call from within the sender's own. None changes nothing, as does a block outside of a trace.
+    Calls in the block do not count as made within the sender's call. None changes nothing, as does a block outside
+    of a trace.
     """
     current = current_trace()
     asking = None if current is None or sender is None else current.within(Frame(callee=sender, record_id=None))
@@ -139,7 +140,7 @@ def _lines(journal: JournalState) -> tuple[int, int]:
     """Return the numbers of records that wait and of damaged lines among them."""
     with journal.path.open("rb") as file:
         file.seek(read_position(journal.path))
-        # A last line without a line feed was acknowledged to nobody.
+        # A last line without a line feed was never acknowledged.
         whole = [line for line in file.read().splitlines(keepends=True) if line.endswith(b"\n")]
     damaged = sum(1 for line in whole if decode_line(line[:-1]) is None)
     return len(whole) - damaged, damaged

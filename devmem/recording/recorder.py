@@ -35,7 +35,7 @@ _MOST_HELD: Final = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordingOptions:
-    """The choice of what is recorded, and its limits."""
+    """Which calls are recorded, and the limits."""
 
     active: bool = True
     types: frozenset[ParticipantType] = ALL_TYPES
@@ -71,7 +71,7 @@ class InteractionRecorder:
     """Records interactions; safe to use from several threads.
 
     A record is acknowledged when it is in the journal. A store that is slow or down delays no recorded call and fails
-    none. A forked child has a journal of its own, and leaves it to its parent, or to the next process, to send it on.
+    none. A forked child has its own journal, which its parent, or the next process, sends on.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class InteractionRecorder:
             sink: where the records end.
             folder: where the journals are; processes with the same sink share it. `journal_folder` returns the usual
                 one.
-            options: what is recorded; None takes the defaults.
+            options: which calls are recorded; None takes the defaults.
             clock: time in seconds since the epoch.
             backoff: when to try again after the sink failed; None waits 1 to 30 seconds.
 
@@ -187,13 +187,13 @@ class InteractionRecorder:
     def close(self, timeout: float = 30.0) -> bool:
         """Flush and stop; return whether the store took everything.
 
-        What it did not take stays in the journal for the next start.
+        The rest stays in the journal for the next start.
         """
         if self._closed:
             return True
         drained = self.flush(timeout)
         self._closed = True
-        # A thread that is still in the store may be about to acknowledge: the journal stays as it is then.
+        # A thread that is still in the store may be about to acknowledge: the journal is left alone then.
         if self._forwarder.stop(timeout) and self._journal is not None:
             self._journal.close()
         if self._held:
@@ -240,7 +240,7 @@ class InteractionRecorder:
             self._reject(str(error))
 
     def _retry_held(self) -> None:
-        """Append what is held, if that is possible again."""
+        """Append the held records, if that is possible again."""
         if not self._held:
             return
         try:
@@ -270,7 +270,7 @@ _LIVING: Final[weakref.WeakSet[InteractionRecorder]] = weakref.WeakSet()
 
 
 def _close_all() -> None:
-    """Flush the recorders at the end of the process, for a moment; what is left is sent by the next one."""
+    """Flush the recorders at the end of the process, for a moment; the next one sends the rest."""
     for recorder in list(_LIVING):
         recorder.close(timeout=2.0)
 

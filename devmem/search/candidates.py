@@ -129,7 +129,7 @@ def read_signals(context: QueryContext, rows: Rows) -> CandidateSet:
 
 
 MetadataLookup: TypeAlias = Callable[[Mapping[str, Scalar | Condition], Rows], Rows]
-"""Returns those of some rows, each of which is there, whose metadata match; compared as by `Filter.admits`."""
+"""Returns the rows, of existing ones, whose metadata match; compared as by `Filter.admits`."""
 
 
 def filter_indexes(

@@ -125,7 +125,7 @@ def differs_from(value: Scalar) -> Condition:
 
 
 def after_prefix(prefix: str) -> str | None:
-    """Return the first text, by code points, after all that begin with a prefix; None when there is none."""
+    """Return the first text, by code points, after all that begin with a prefix; None where no text follows."""
     while prefix:
         last = ord(prefix[-1])
         if last < 0x10FFFF:

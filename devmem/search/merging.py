@@ -191,7 +191,7 @@ def _content_keys(hit: Hit) -> set[str]:
 
 
 def _unlabelled(summary: str) -> str:
-    """Return a summary that has one side of an exchange without its label; one of both sides as it is."""
+    """Return a summary without its label if it has one side of an exchange; one of both sides is unchanged."""
     one_sided = not any(f"\n{label}" in summary for label in SIDES)
     label = next((label for label in SIDES if summary.startswith(label)), "")
     return summary.removeprefix(label) if one_sided else summary

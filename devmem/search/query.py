@@ -63,16 +63,16 @@ def metadata_key(key: str) -> str | None:
 class Filter:
     """Predicate on items; a field that is None or empty does not restrict. Expired items never match.
 
-    Raises `FilterError` for a value that a field cannot have. An empty name is a name like any other, and not nobody;
-    what opens a memory for people (`devmem.open`, the manager, the command line) refuses it.
+    Raises `FilterError` for a value that a field cannot have. An empty name is a name like any other, and does not mean
+    "unscoped"; `devmem.open`, the manager and the command line refuse it.
     """
 
     scope: Scope = field(default_factory=Scope)
     """Each part that is set must equal the item's."""
     or_unbound: bool = False
-    """Whether an item that is bound to nobody in a part of `scope` matches there too."""
+    """Whether an item that is unscoped in a part of `scope` matches there too."""
     unbound: tuple[str, ...] = ()
-    """Names of scope parts, such as `user`, in which a matching item is bound to nobody."""
+    """Names of scope parts, such as `user`, in which a matching item is unscoped."""
     scope_in: Mapping[str, Condition] = field(default_factory=dict)
     """Conditions on scope parts, by name: `{"agent": one_of("writer", "editor")}`."""
     after: float | None = None
@@ -106,7 +106,7 @@ class Filter:
         return 1 + max((part._depth() for part in self.any_of), default=0)  # noqa: SLF001 - of this class
 
     def _named_values(self) -> Iterator[tuple[str, object]]:
-        """Return what is compared with an item's fields, by the name of the place in the filter."""
+        """Return the values that are compared with fields of items, by their places in the filter."""
         for part in SCOPE_PARTS:
             if (name := getattr(self.scope, part)) is not None:
                 yield f"scope.{part}", name

@@ -33,13 +33,13 @@ _MARKERS: Final[dict[Language, _Markers]] = {
 
 
 def _block(markers: _Markers) -> str:
-    # A block holds no start line of its own: a start without an end removes nothing, and the pattern stays linear.
+    # A block contains no second start line: a start without an end removes nothing, and the pattern stays linear.
     start, end = (rf"^{re.escape(line)}[ \t\r]*$" for line in (markers.start, markers.end))
     return rf"{start}(?:(?!{start}).)*?{end}[\r\n]*"
 
 
 _BLOCK: Final = lazy_pattern("|".join(map(_block, _MARKERS.values())), re.MULTILINE | re.DOTALL)
-# What looks like an equals sign or a hyphen and is not one after NFKC.
+# Characters that look like an equals sign or a hyphen and are not normalized to one by NFKC.
 _LOOKALIKES: Final = str.maketrans(dict.fromkeys("═꞊゠〓⹀᐀≡🟰", "=") | dict.fromkeys("‐‒–—―−─━╌╍┄┅┈┉⸺⸻", "-"))
 # Unicode's default-ignorable characters that are not of the categories Cf and Cc, and the blank Braille cell.
 _IGNORED: Final = lazy_pattern(

@@ -53,7 +53,7 @@ _SPAN_WITHOUT: Final = 0.25
 _PREFERENCE: Final = 0.75
 """Share that a preference counts of what an instruction does."""
 _DATED: Final = 0.22
-"""Share that an expression of time counts where no time is asked for: what is dated tells more."""
+"""Share that an expression of time counts where no time is asked for: dated texts tell more."""
 _WITH_CONTEXT: Final = 50
 """Number of turns before and after each of the 50 best candidates that add to its score."""
 OFFSET: Final = 0.25
@@ -73,7 +73,7 @@ class Features:
     thread: NDArray[np.int64]
     """Number of the conversation; -1 for none."""
     speaker: Column
-    """1 for a speaker whom the query is about, 0 for others whom it names or when it names nobody, -1 for the rest."""
+    """1 for a speaker whom the query is about, 0 for others whom it names or when it names no one, -1 for the rest."""
     has_time: Column
     """1 when the query asks for a time and the text names one; a share of it when it asks for something else."""
     names: Column
@@ -192,7 +192,7 @@ def score_candidates(
     positions = doc_values.positions(candidates.rows)
     coverage = _coverage(context, candidates)
     match = _match(fused, _with_vectors(context, candidates, max_sim))
-    # What waits for its embedding has its words alone: it shall not lose to what matches worse but has more signals.
+    # An item whose embedding is pending has its words alone: it must not lose to worse matches with more signals.
     by_words = np.where(np.isnan(candidates.similarity), _LOWEST + _span(max_sim) * coverage, -np.inf)
     features = _features(context, coverage, positions, np.maximum(match, by_words), candidates.similarity)
     breakdown = score_features(features, query.ranking, max_sim)
@@ -265,7 +265,7 @@ def _having(cues: NDArray[np.uint8], cue: Cue, value: float) -> Column:
 def _said_by(query: str, speakers: list[str | None]) -> Column:
     """Return 1 for what was said by whom the query is about, 0 by others whom it names, and -1 by anybody else.
 
-    A query that names nobody may be about a side of the conversation.
+    A query without names may be about a side of the conversation.
     """
     known = {speaker for speaker in speakers if speaker}
     names = mentioned(query, known) if known else None
@@ -284,7 +284,7 @@ def _side_value(side: Side | None, asked_about: Side) -> float:
 
 
 def _standing(context: QueryContext, cues: NDArray[np.uint8], positions: Places, similarity: Column) -> Column:
-    """Return the similarity of what is to be kept in mind on the query's topic, where the query asks for help."""
+    """Return the similarity of standing instructions on the query's topic, where the query asks for help."""
     if not asks_for_help(context.text):
         return np.zeros(len(positions))
     share = np.where((cues & Cue.INSTRUCTS) > 0, 1.0, np.where((cues & Cue.PREFERS) > 0, _PREFERENCE, 0.0))
@@ -352,7 +352,7 @@ def _opening_similarities(context: QueryContext, rows: Rows) -> Column:
 
 
 def _nearby_words(candidates: Rows, around: Sequence[Rows], coverage: Column) -> Column:
-    """Return the sum of the coverage of some rows; one that is no candidate has hardly any of the query's words."""
+    """Return the sum of the coverage of some rows; rows outside the candidates have hardly any of the query's words."""
     at = places_in(candidates, np.stack(around))
     return np.asarray(np.where(at >= 0, coverage[at], 0.0).sum(axis=0), dtype=np.float64)
 
@@ -413,7 +413,7 @@ def add_context(breakdown: ScoreBreakdown, context: ContextFeatures) -> ScoreBre
 
 
 def overview_scores(breakdown: ScoreBreakdown, similarity: Column) -> ScoreBreakdown:
-    """Return the scores for a query that asks for an overview: what is about its subject counts, in whatever words.
+    """Return the scores for a query that asks for an overview: texts about its subject count, in whatever words.
 
     Args:
         breakdown: the scores for a look-up.

@@ -143,7 +143,7 @@ def weigh(vectors: Vector, frequencies: Sequence[int], texts: int) -> QueryToken
 
     Args:
         vectors: of the query's tokens, shape (tokens, dimension).
-        frequencies: number of texts with the word of each token; -1 for what is no word and counts nothing.
+        frequencies: number of texts with the word of each token; -1 for punctuation, which counts nothing.
         texts: number of texts.
     """
     known = np.array(frequencies, dtype=np.float64)
@@ -177,7 +177,7 @@ def query_tokens(context: QueryContext) -> QueryTokens | None:
 
 
 def _frequency(context: QueryContext, word: str) -> int:
-    """Return the number of admitted passages with a word; -1 for what is no word."""
+    """Return the number of admitted passages with a word; -1 for punctuation."""
     parts = terms(word)
     return min(context.words.frequency(term) for term in parts) if parts else -1
 

@@ -111,14 +111,14 @@ def words(text: str) -> Iterator[int]:
 
 @lru_cache(maxsize=1 << 16)
 def is_content(word: str) -> bool:
-    """Whether a word carries meaning of its own; punctuation and stop words do not."""
+    """Whether a word carries its own meaning; punctuation and stop words do not."""
     return any(term not in STOP_WORDS for term in terms(word))
 
 
 def forms_question(word: str, before: str) -> bool:
     """Whether a word only forms a question ("did"), or is what an apostrophe cuts off ("Ann's").
 
-    What answers a question hardly has either as a word of its own: their rarity says nothing.
+    Answers hardly ever contain either as a word: their rarity says nothing.
 
     Args:
         word: a word, or a part of one.

@@ -23,7 +23,7 @@ class Cue(IntFlag):
     HAS_TIME = 2
     """It holds an expression of time: `yesterday`, `last week`, `in May`, a year, a date."""
     INSTRUCTS = 4
-    """It says what is to be done from now on: `always show types`, `whenever I ask`."""
+    """It is a standing instruction: `always show types`, `whenever I ask`."""
     PREFERS = 8
     """It says what somebody would rather have: `I prefer`, `I'd rather`."""
     SECOND_PERSON = 16
@@ -281,7 +281,7 @@ def _is_named(name: str, words: set[str]) -> bool:
     if name.casefold() in _ROLES or all(part in STOP_WORDS for part in parts):
         # Somebody called "Me" or "Will" cannot be told from the word.
         return False
-    # A single character of a script without spaces is a word of its own: the whole name has to be there.
+    # A single character of a script without spaces is a word: the whole name has to occur.
     first = parts[0]
     by_first = len(first) > 1 and first.isascii() and first not in STOP_WORDS and first in words
     return by_first or all(part in words for part in parts)

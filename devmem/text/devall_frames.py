@@ -20,7 +20,7 @@ def frame(source: str, role: str, text: str) -> str:
 
 
 def strip_frames(text: str) -> str:
-    """Take every frame's line away; what was said stays as it is."""
+    """Remove the lines of all frames; the rest is unchanged."""
     return _FRAME.sub("", text).strip() if "===" in text else text
 
 

@@ -22,7 +22,7 @@ _UNIT_OF: Final = {name: unit for unit, names in _UNITS.items() for name in name
 _PART: Final = lazy_pattern(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[a-z]+)\s*", re.IGNORECASE | re.ASCII)
 _ISO_DATE: Final = lazy_pattern(r"P[^T]*[YM]")
 _LONGEST: Final = 36_525 * 86_400.0
-"""A century: what is longer is a mistake in the unit."""
+"""A century: a longer one is a mistake in the unit."""
 
 
 def parse_duration(raw: object) -> float:

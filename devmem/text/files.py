@@ -73,14 +73,14 @@ def create_private(path: str, flags: int) -> int:
 
 
 def create_empty(path: Path) -> None:
-    """Create an empty file that only its owner can read; one that is there already stays as it is.
+    """Create an empty file that only its owner can read; an existing one is left alone.
 
     SQLite gives the files beside a database the mode of the database.
 
     Raises:
         OSError: the file cannot be created.
     """
-    # Closing a file releases every lock that the process has on it: nobody may open it in between.
+    # Closing a file releases every lock that the process has on it: no one may open it in between.
     with _CREATING:
         try:
             os.close(os.open(os.path.realpath(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_ONLY))
@@ -89,7 +89,7 @@ def create_empty(path: Path) -> None:
 
 
 def _create_beside(path: Path) -> tuple[Path, BinaryIO]:
-    """Create a new file with a name of its own, locked so that `remove_leftovers` knows that it is in use."""
+    """Create a new file with a unique name, locked so that `remove_leftovers` knows that it is in use."""
     while True:
         unfinished = path.with_name(f"{path.name}.{uuid4().hex}.part")
         file = open(unfinished, "xb", opener=create_private)  # noqa: SIM115 - the caller closes it

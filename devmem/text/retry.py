@@ -91,7 +91,7 @@ class DeadlineExceededError(Exception):
 def within(seconds: float, action: Callable[[], T]) -> T:
     """Return the result of a call, or raise what it raises.
 
-    The call runs in a thread of its own. One that is over time is left to itself and keeps no process from ending.
+    The call runs in its own thread. One that exceeds its time is abandoned and does not keep the process from ending.
 
     Raises:
         DeadlineExceededError: the call has not ended after `seconds`.

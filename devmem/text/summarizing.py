@@ -26,7 +26,7 @@ def count_words(text: str) -> int:
 def extract_summary(text: str, max_words: int) -> str:
     """Return the most informative sentences of a text, in their order, at most `max_words` words in all.
 
-    A text that is short enough comes back as it is; of a first sentence that is too long, its beginning.
+    A text that is short enough is returned unchanged; a first sentence that is too long is cut.
     """
     text = text.strip()
     if count_words(text) <= max_words:

@@ -22,7 +22,7 @@ from devmem.workflow.graph import NodeResult, RunResult
 from devmem.workflow.stores import WorkflowCheck
 
 JsonObject: TypeAlias = dict[str, Any]
-"""An object that `json.dumps` writes as it is."""
+"""An object that `json.dumps` writes unchanged."""
 
 SIGNALS: Final = ("score", "similarity", "lexical", "recency", "rerank")
 """The signals of a hit, in the order in which they are shown."""

@@ -36,7 +36,7 @@ class AgentRun:
     scope: Scope = field(default_factory=Scope)
     """Whom the run is for; what is written belongs to it."""
     user: User = None
-    """Whose items are recalled, beside those bound to nobody; `devmem.ANY` is everybody."""
+    """Whose items are recalled, beside unscoped ones; `devmem.ANY` is everybody."""
     caller: Caller = field(default_factory=Caller)
     """The node's agent, and this call of it."""
     on_text: Callable[[str], None] | None = None
@@ -190,7 +190,7 @@ class AgentRun:
 
 
 def _recorded(reply: ChatReply) -> object:
-    """Return what is recorded of a reply: its text, with the calls of tools where there are any."""
+    """Return the record of a reply: its text, with the calls of tools where there are any."""
     if not reply.tool_calls:
         return reply.text
     return {"text": reply.text, "tool_calls": list(reply.tool_calls)}

@@ -21,13 +21,13 @@ from devmem.stores.items import Expiry, store_items
 from devmem.stores.memory import MemoryBase, MemoryQuery, as_async
 
 User: TypeAlias = str | AnyUser | None
-"""A user's id; None is nobody, `devmem.ANY` everybody."""
+"""A user's id; None means unscoped, `devmem.ANY` everybody."""
 
 
 def visible_to(user: User, where: Filter | None = None) -> Filter:
-    """Return the filter of what a user may see: the user's items and those bound to nobody.
+    """Return the filter of what a user may see: the user's items and unscoped ones.
 
-    Without a user only what is bound to nobody is visible, unless `where` names the user itself.
+    Without a user only unscoped items are visible, unless `where` names the user itself.
 
     Raises:
         ValueError: the user is empty text, as an unset variable gives.
@@ -137,8 +137,8 @@ def _blocks(snapshot: MemoryContentSnapshot | None) -> int:
 class AttachmentHandle:
     """A store as one node may use it.
 
-    What it reads is its user's and its agent's, or bound to nobody, and is trusted as the attachment demands. What it
-    writes and deletes is its user's and its agent's alone; without a user that is what is bound to nobody.
+    It reads items of its user and its agent, and unscoped ones, that are trusted as the attachment demands. It writes
+    and deletes items of its user and its agent alone; without a user, unscoped ones.
     Each call is reported to the manager's `on_operation`, and has an async twin: `asearch`, `aget`, ...
     """
 
@@ -277,7 +277,7 @@ class AttachmentHandle:
     def _settled(self, scope: Scope) -> Scope:
         """Return the scope of an item to add."""
         if self._scope.user is None and scope.user is not None:
-            raise ScopeError(f"this attachment writes what is bound to nobody; an item is bound to user {scope.user!r}")
+            raise ScopeError(f"this attachment writes unscoped items; an item is of user {scope.user!r}")
         parts: dict[str, str | None] = {}
         for name in (part.name for part in fields(Scope)):
             own, asked = getattr(self._scope, name), getattr(scope, name)

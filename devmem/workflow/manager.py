@@ -195,7 +195,7 @@ class MemoryManager:
         Args:
             attachments: what the node reads and writes, in the order in which that happens.
             stores: every store by its name, loaded.
-            options: budget, language and ranking of what is shown.
+            options: budget, language and ranking of the block.
             rescue_dir: where `close` puts writes that failed to the end; None takes the folder for temporary files.
             clock: returns the time in seconds since the epoch.
             on_operation: is called after each search of a store, each write to it, and each call of a handle from
@@ -274,7 +274,7 @@ class MemoryManager:
             turns: what each of them said, in order, where the caller knows it; None takes DevAll's frames in the
                 query's text apart. All are searched for, the last one weighted at most.
             current_stage: the stage at which the node is.
-            user: whose items are seen, beside those bound to nobody; None sees only these, `devmem.ANY` everybody's.
+            user: whose items are seen, beside unscoped ones; None sees only these, `devmem.ANY` everybody's.
             run: the run that asks; stores that last for one run show its items alone.
             where: a further filter.
             caller: who asks; parts that it leaves open are those of the manager.
@@ -383,7 +383,7 @@ class MemoryManager:
         return replace(payload, expires_at=self._clock() + attachment.ttl)
 
     def _write(self, name: str, payload: MemoryWritePayload, stage: Stage) -> WriteOutcome:
-        """Write what is unsaved, then the payload; what fails is kept, in order."""
+        """Write the unsaved payloads, then this one; failed ones are kept, in order."""
         with self._timed("update", name, stage) as counts:
             outcome = self._unsaved.write(name, payload, partial(self._update_store, name))
             counts.failure = outcome.failure

@@ -64,7 +64,7 @@ class CopyingSink:
 
 
 def rebuild_view(source: CopySource, rule: CopyRule, into: MemoryBase) -> tuple[int, int]:
-    """Copy every record that a rule admits into its store; what is there already is left as it is.
+    """Copy every record that a rule admits into its store; existing ones are left alone.
 
     Returns:
         the number of admitted records, and of those that were missing.
@@ -99,7 +99,7 @@ class RunRecording:
         """Prepare the recording.
 
         Args:
-            workflow: says what is recorded.
+            workflow: declares the recording.
             stores: the opened stores, by name.
             folder: where the journals are of a store without a file; None takes that of the session.
 
@@ -162,7 +162,7 @@ class RunRecording:
         return Participant(self._agents.get(last.source, last.source), kind)
 
     def settle(self) -> None:
-        """Wait a moment for the store where agents read what is recorded."""
+        """Wait a moment for the store where agents read records."""
         if self._recorder is not None and self._is_read and not self._recorder.flush(_PATIENCE):
             _LOG.warning(
                 "what was said last is stored later: %s", self._recorder.status().failure or "the store is slow"

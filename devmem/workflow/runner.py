@@ -60,7 +60,7 @@ def _bound_items(store: MemoryBase | None) -> int:
 
 
 def pass_on(node: NodeConfig, inputs: Sequence[Message]) -> NodeResult:
-    """Return what a node that is no agent says: a literal its text, any other its inputs."""
+    """Return the output of a node other than an agent: a literal its text, any other its inputs."""
     settings = node.settings
     if isinstance(settings, LiteralConfig):
         said = Message(role=Role(settings.role), content=settings.content, source=node.id)
@@ -136,8 +136,8 @@ class WorkflowRunner:
             workflow: what to run.
             stores: every store that an agent is attached to, and the one that `conversation` names, loaded.
             chat_models: chooses each node's chat model; None takes what the node's configuration names.
-            scope: whom the run is for; each input gets a `run` of its own. Items of its user are recalled beside those
-                bound to nobody; without a user only these are.
+            scope: whom the run is for; each input gets its own `run`. Items of its user are recalled beside
+                unscoped ones; without a user only these are.
             all_users: recall everybody's items, whoever the run is for.
             rescue_dir: where writes go that failed to the end.
             on_operation: is called after each search of a store and each write to it; logs it by default.

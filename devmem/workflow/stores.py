@@ -104,7 +104,7 @@ def open_stores(
 ) -> Iterator[Mapping[str, MemoryBase]]:
     """Open stores by name (None: all of the workflow), and save and close them at the end, also after an error.
 
-    What an earlier process had decided to forget is finished first.
+    Erasures that an earlier process had decided are finished first.
 
     `load` loads one store, for a caller that shows the progress of a long one; None calls its `load`.
 

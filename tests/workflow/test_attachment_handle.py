@@ -78,7 +78,7 @@ def test_nothing_is_added_for_somebody_else(store: MemoryBase, scope: Scope) -> 
 
 
 def test_without_a_user_nothing_is_added_for_one(store: MemoryBase) -> None:
-    with pytest.raises(ScopeError, match="bound to nobody"):
+    with pytest.raises(ScopeError, match="unscoped items"):
         _handle(store, None).add(_item("new", scope=Scope(user="bob")))
 
 

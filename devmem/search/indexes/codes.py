@@ -81,7 +81,7 @@ class TokenCache:
             the codes of all of them in order, padded with zeros to `code_width(width)` bytes, and the number of codes
             of each: 0 for a passage that has none, or those of another model.
         """
-        # What is kept is never written again: it can be copied without the lock.
+        # Kept codes are never overwritten: they can be copied without the lock.
         places, codes, ends = locked(self._lock, lambda: self._find(rows, passages, width))
         at = np.array(places, dtype=np.int64)
         starts = ends[np.maximum(at - 1, 0)]
@@ -112,7 +112,7 @@ class TokenCache:
             missing = [passage for passage in missing if passage not in self._places]
         found = rows.of(missing)
         if found and self._bytes_with(found, width) > self._most_bytes:
-            # There is more than has room: reading ahead would evict what is asked for.
+            # There is more than has room: reading ahead would evict the codes that were asked for.
             self._ahead = 0
             self._clear()
             found = rows.of(passages)

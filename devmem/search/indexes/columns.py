@@ -274,7 +274,8 @@ def locked(lock: AbstractContextManager[object], operation: Callable[[], T]) -> 
 class GenerationCache(Generic[T]):
     """A cache for the latest generation of a database: another generation starts with a new one.
 
-    What tells generations apart is up to the caller. Thread-safe; a search goes on with the cache that it was given.
+    The caller decides how generations are distinguished. Thread-safe; a search goes on with the cache that it was
+    given.
     """
 
     def __init__(self, make: Callable[[], T]) -> None:

@@ -327,7 +327,7 @@ that returns the matching ones of rows that were not compared before."""
 class ConditionCache:
     """The rows that were compared with each condition, and those of them that match. Thread-safe.
 
-    A row's number is never used again, and an item that changes gets another row: what is known of a row stays true.
+    A row's number is never used again, and an item that changes gets another row: facts about a row stay true.
     Conditions that were asked for last are kept.
     """
 
@@ -362,5 +362,5 @@ def _merged(known: Rows, new: Rows) -> Rows:
     """Return known rows, which ascend, and new ones in ascending order."""
     new = np.sort(new)
     joined = np.concatenate([known, new])
-    # What is new is mostly of the highest numbers.
+    # New rows mostly have the highest numbers.
     return np.sort(joined, kind="stable") if len(known) and len(new) and new[0] < known[-1] else joined

@@ -44,7 +44,7 @@ class SnapshotState:
     token: str
     """Recorded in the database too when the snapshot was written: that of another database differs."""
     watermarks: dict[str, int]
-    """How far the follower of the database had come, in terms of its own."""
+    """How far the follower of the database had come, in its own terms."""
     expired_until: float
     """Items that expired until then are missing; seconds since the epoch."""
 
@@ -60,7 +60,7 @@ def save_snapshot(path: Path, parts: Parts, state: SnapshotState) -> bool:
 
 
 def load_snapshot(path: Path) -> tuple[Parts, SnapshotState] | None:
-    """Read the snapshot; None when there is none, it is of another version, or it is damaged, which is logged."""
+    """Read the snapshot; None when it is missing, of another version, or damaged, which is logged."""
     try:
         content = _content(path)
     except FileNotFoundError:
@@ -289,7 +289,7 @@ class IndexSet:
 def load_indexes(
     path: Path, config: IndexConfig | None, is_current: Callable[[SnapshotState], bool]
 ) -> tuple[IndexSet, SnapshotState] | None:
-    """Return the indexes of a snapshot file; None when there is none that can be used.
+    """Return the indexes of a snapshot file; None when no usable one exists.
 
     Args:
         path: of the file.

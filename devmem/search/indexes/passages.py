@@ -47,7 +47,7 @@ def passages_of(item: MemoryItem) -> list[str]:
 def named_passages(item: MemoryItem) -> list[Passage]:
     """Split all text of an item into passages: its own text first, then that of each indexed field.
 
-    Left out of its own text is what a field has, paragraphs of a snapshot that the summary or an earlier snapshot has,
+    Its own text leaves out the text of fields, paragraphs of a snapshot that the summary or an earlier snapshot has,
     a summary that is only the start of a snapshot, and the name of the source.
     """
     fields = field_texts(item)
@@ -74,7 +74,7 @@ def _own_parts(item: MemoryItem) -> list[str]:
 
 
 def _without(parts: Sequence[str], fields: Sequence[str]) -> list[str]:
-    """Return the paragraphs of texts that no field has, be it only that theirs was cut."""
+    """Return the paragraphs of texts that no field holds in full."""
     known = {part for text in fields for part in _paragraphs(text)}
     paragraphs = (part for text in parts for part in _paragraphs(text))
     return [part for part in paragraphs if part not in known and not _is_cut_from(part, known)]
@@ -91,7 +91,7 @@ def _paragraphs(text: str) -> Iterator[str]:
 
 
 def _holds(summary: str, part: str) -> bool:
-    """Whether a summary has a paragraph as words of its own, not inside of others; white space does not count."""
+    """Whether a summary has a paragraph as separate words, not inside others; white space does not count."""
     part, summary = " ".join(part.split()), " ".join(summary.split())
     return part in summary and re.search(rf"(?<!\w){re.escape(part)}(?!\w)", summary, re.ASCII) is not None
 
@@ -128,7 +128,7 @@ def _day_words(item: MemoryItem) -> str:
 class PassageMap:
     """Passages and their items' rows, sorted. Not thread-safe but for its views.
 
-    What has the higher row has the higher passages, so both columns ascend together. The room of removed ones is freed
+    The higher row has the higher passages, so both columns ascend together. The room of removed ones is freed
     when they are as many as the others.
     """
 

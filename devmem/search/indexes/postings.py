@@ -71,7 +71,7 @@ class Texts:
 
     @property
     def mean_length(self) -> float:
-        """Mean length over all positions; 0 when there is none."""
+        """Mean length over all positions; 0 without any."""
         return self._total_length / max(self.used, 1)
 
     def view(self) -> Self:
@@ -105,7 +105,7 @@ class Texts:
         return float(self.lengths[mask].sum(dtype=np.float64)) / max(int(np.count_nonzero(mask)), 1)
 
     def initial_scores(self, allowed: Mask | None) -> Scores:
-        """Return scores to add to: 0, and -inf for what is removed or not allowed."""
+        """Return scores to add to: 0, and -inf for removed and disallowed rows."""
         if allowed is not None:
             return np.where(allowed, np.float32(0), np.float32(-np.inf))
         scores = np.zeros(self.used, dtype=np.float32)
@@ -129,7 +129,7 @@ class WordQuery:
         """Look the terms up.
 
         Args:
-            text: what is searched for.
+            text: text to search for.
             lookup: finds the postings of a term.
             texts: that are searched.
             allowed: whether each of them may be found; None allows all that are not removed.
@@ -369,7 +369,7 @@ class PostingsIndex:
         """Look up the terms of a text, to find rows by them or to score rows; valid until the index changes.
 
         Args:
-            text: what is searched for.
+            text: text to search for.
             allowed: the rows that may be found, in any order: statistics are those of an index of these alone, so that
                 scores tell nothing about the others. None allows all.
         """

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def one_thread() -> Iterator[None]:
     """Keep FAISS from starting threads for one query: waking them costs more than they save.
 
-    The setting is the calling thread's own (OpenMP's nthreads-var), so nobody else's searches change.
+    The setting is the calling thread's own (OpenMP's nthreads-var), so searches in other threads do not change.
     """
     import faiss
 

@@ -61,7 +61,7 @@ def impact_table(mean_length: float) -> Impacts:
 _LOOK_UP_BELOW: Final = 40
 """Looking up a row in a list costs as much as adding this many of its postings."""
 _SLACK: Final = 1e-4
-"""Relative precision of sums of float32: what is that close to the threshold stays a candidate."""
+"""Relative precision of sums of float32: rows that close to the threshold stay candidates."""
 
 
 class PostingList(Protocol):

@@ -117,10 +117,10 @@ class BuildCancelledError(Exception):
 
 
 class Build:
-    """One approximate segment being built out of others, which nobody changes meanwhile."""
+    """One approximate segment being built out of others, which do not change meanwhile."""
 
     def __init__(self, sources: Sequence[Segment], executor: Executor) -> None:
-        """Start the work; what is removed from then on is reported to `remove`."""
+        """Start the work; later removals are reported to `remove`."""
         self._removed: list[Rows] = []
         self._cancelled = threading.Event()
         self._executor = executor
@@ -307,7 +307,7 @@ class VectorIndex:
         """Return a snapshot to search, which later changes do not affect.
 
         This is where an approximate index that is due begins to be built, and where a finished one is taken into use:
-        an index that nobody searches needs none.
+        an index that is not searched needs none.
         """
         if self._build is not None and self._build.done():
             self._take_over(self._build)
