@@ -29,6 +29,7 @@ MOVED_NAMES: Final = {
     "devmem.errors.UnknownStoreTypeError": "UnknownPluginError",
     "devmem.recording.Recorder": "InteractionRecorder",
     "devmem.config.Place": "SourcePosition",
+    "devmem.search.is_echo": "repeats_recalled",
     "devmem.storage.Erasing": "EraseRequest",
     "devmem.storage.Erasure": "EraseResult",
     "devmem.storage.Unreached": "Residue",

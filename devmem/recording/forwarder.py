@@ -71,7 +71,7 @@ def journal_folder(location: str | Path) -> Path:
     return Path(f"{location}.journals")
 
 
-def refused_lock(folder: Path) -> FileLock:
+def lock_refused_records(folder: Path) -> FileLock:
     """Return the lock of the file of refused records, which whoever appends to it or rewrites it holds.
 
     Acquiring it raises `filelock.Timeout`, an `OSError`, where another process does not release it.
@@ -286,7 +286,7 @@ class Forwarder:
     def _refuse(self, record: Interaction, error: Exception) -> None:
         path = self._folder / REFUSED
         line = json.dumps({**record.to_json(), "refused": f"{type(error).__name__}: {error}"})
-        with refused_lock(self._folder), open(path, "a", encoding="ascii", opener=create_private) as file:
+        with lock_refused_records(self._folder), open(path, "a", encoding="ascii", opener=create_private) as file:
             file.write(f"{line}\n")
         self.refused += 1
         _LOG.error("the store refuses the record %s, which is in %s now: %s", record.id, path, error)

@@ -7,7 +7,14 @@ from devmem.lazy_names import lazy_names as _lazy_names
 if TYPE_CHECKING:
     from devmem.model.interactions import Language
     from devmem.search.conversations import ConversationBreakdown, first_mentions, nearness, score_conversations
-    from devmem.search.merging import MergePolicy, by_conversation, is_echo, merge, says_nothing_new, with_related
+    from devmem.search.merging import (
+        MergePolicy,
+        by_conversation,
+        merge,
+        repeats_recalled,
+        says_nothing_new,
+        with_related,
+    )
     from devmem.search.query import DAY, Ranking, Weights, fuse
     from devmem.search.rendering import devall_score, quote_labels, rank_as_devall, render, strip_recalled
     from devmem.search.score import (
@@ -40,13 +47,13 @@ __all__ = [
     "devall_score",
     "first_mentions",
     "fuse",
-    "is_echo",
     "merge",
     "nearness",
     "overview_scores",
     "quote_labels",
     "rank_as_devall",
     "render",
+    "repeats_recalled",
     "says_nothing_new",
     "score_conversations",
     "score_features",

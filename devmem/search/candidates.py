@@ -152,7 +152,7 @@ def filter_indexes(
     return FilterMatches(
         positions=admitted,
         passages=indexes.passage_map.all_passages_of(doc_values.rows(np.flatnonzero(admitted))),
-        hidden=int(np.count_nonzero(scope)) - int(np.count_nonzero(admitted)),
+        filtered=int(np.count_nonzero(scope)) - int(np.count_nonzero(admitted)),
     )
 
 

@@ -299,7 +299,7 @@ class _Known:
         return _normalized(clause) in self._clauses or _normalized(plain) in self._clauses
 
 
-def is_echo(answer: str, recalled: Iterable[str]) -> bool:
+def repeats_recalled(answer: str, recalled: Iterable[str]) -> bool:
     """Whether at least four fifths of the answer's clauses, by length, were recalled word for word."""
     known = _Known(recalled)
     total = repeated = 0

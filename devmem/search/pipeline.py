@@ -58,7 +58,7 @@ class SearchPipeline:
             cut=(*selector.cut, *self._cut) if explain else (),
             candidates=scored.found,
             reranked=int(np.count_nonzero(~np.isnan(breakdown.late_interaction))) if breakdown else 0,
-            filtered=self._context.matches.hidden,
+            filtered=self._context.matches.filtered,
             query_cut=len(self._context.query.text) - len(self._context.text),
             period=(period.start, period.end) if period else None,
             stage_ms=self._stage_ms,

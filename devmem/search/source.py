@@ -158,7 +158,7 @@ class FilterMatches:
     """Whether each position of the doc values is admitted."""
     passages: Rows | None = None
     """The admitted passages, ascending."""
-    hidden: int = 0
+    filtered: int = 0
     """Number of items within the filter's scope that the rest of it does not admit."""
 
 

@@ -28,7 +28,7 @@ from devmem.model.results import (
     WriteOutcome,
     WriteStatus,
 )
-from devmem.search.merging import MergePolicy, is_echo, merge, says_nothing_new
+from devmem.search.merging import MergePolicy, merge, repeats_recalled, says_nothing_new
 from devmem.search.query import Filter
 from devmem.search.rendering import rank_as_devall, strip_recalled
 from devmem.stores.memory import MemoryBase, MemoryQuery, QueryEmbedding
@@ -132,7 +132,7 @@ def _shrink(cache: OrderedDict[str, T]) -> None:
         cache.popitem(last=False)
 
 
-ECHO: Final = WriteOutcome(
+_REPEATED: Final = WriteOutcome(
     status=WriteStatus.SKIPPED, reason="the answer only repeats what was recalled, and the input says nothing new"
 )
 """Outcome of a payload that brings nothing new."""
@@ -150,8 +150,8 @@ def without_recalled(payload: MemoryWritePayload, recalls: RecallCache) -> tuple
     )
     answer = fresh.output_text()
     only_block = bool(payload.output_text().strip()) and not answer.strip()
-    echo = payload.quoted or only_block or is_echo(answer, recalls.texts(turns_in(fresh.inputs_text)))
-    return (replace(fresh, output_snapshot=None) if echo else fresh), echo
+    repeated = payload.quoted or only_block or repeats_recalled(answer, recalls.texts(turns_in(fresh.inputs_text)))
+    return (replace(fresh, output_snapshot=None) if repeated else fresh), repeated
 
 
 def says_only_known(inputs: str, recalls: RecallCache, store: str) -> bool:
@@ -355,14 +355,14 @@ class MemoryManager:
         A write that fails is kept, and tried again before the next one to that store.
         """
         stage = Stage(current_stage)
-        fresh, echo = without_recalled(replace(payload, caller=self._completed(payload.caller)), self._recalls)
+        fresh, repeated = without_recalled(replace(payload, caller=self._completed(payload.caller)), self._recalls)
         writes: list[StoreWrite] = []
         failures: list[StoreFailure] = []
         for attachment in self._attachments:
             if not attachment.write or stage not in attachment.write_stage:
                 continue
-            if echo and says_only_known(fresh.inputs_text, self._recalls, attachment.name):
-                writes.append(StoreWrite(store=attachment.name, outcome=ECHO))
+            if repeated and says_only_known(fresh.inputs_text, self._recalls, attachment.name):
+                writes.append(StoreWrite(store=attachment.name, outcome=_REPEATED))
                 continue
             operation = "update"
             try:

@@ -15,7 +15,7 @@ from typing import Final
 from devmem.errors import DevmemError
 from devmem.model.interactions import Interaction
 from devmem.model.items import MemoryItem, Scope
-from devmem.recording.forwarder import REFUSED, refused_lock, waiting_records
+from devmem.recording.forwarder import REFUSED, lock_refused_records, waiting_records
 from devmem.recording.journal import abandoned_journals
 from devmem.recording.log import InteractionStore
 from devmem.storage.erasure import EraseRequest, Residue
@@ -140,7 +140,7 @@ def remove_waiting(file: Path, checksums: set[str]) -> list[Residue]:
             gone = [entry.key for entry in outbox.entries(rejected=True) if checksum_of(entry.value) in checksums]
             outbox.remove(gone)
             return outbox.scrub()
-    with refused_lock(file.parent) if file.name == REFUSED else nullcontext():
+    with lock_refused_records(file.parent) if file.name == REFUSED else nullcontext():
         _remove_lines(file, checksums)
     return []
 

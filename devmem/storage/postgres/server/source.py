@@ -198,7 +198,7 @@ class ServerSource:
             else ServerVectors(state.dimension, admitted, loaded, codes, has_hnsw=state.has_hnsw),
         )
         narrows = period is not None or not is_scope_alone(where)
-        return FilterMatches(hidden=count_hidden(admitted, where, self._moment.now) if narrows else 0)
+        return FilterMatches(filtered=count_hidden(admitted, where, self._moment.now) if narrows else 0)
 
     def _texts(self, admitted: Admitted) -> SearchedTexts:
         if admitted.restricts:

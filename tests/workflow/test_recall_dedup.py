@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from devmem import MemoryContentSnapshot, MemoryManager, MemoryWritePayload
-from devmem.search import is_echo, says_nothing_new
+from devmem.search import repeats_recalled, says_nothing_new
 from devmem.stores import WriteStatus
 
 from .doubles import ScriptedStore, hit, manager_of, said
@@ -134,7 +134,7 @@ def test_an_empty_answer_is_no_echo() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "known", "echo"),
+    ("answer", "known", "repeated"),
     [
         ("", ["x"], False),
         ("...", ["x"], False),
@@ -146,8 +146,8 @@ def test_an_empty_answer_is_no_echo() -> None:
         ("tea cake", ["tea", "cake"], False),
     ],
 )
-def test_an_echo_is_four_fifths_of_the_sentences_word_for_word(answer: str, known: list[str], echo: bool) -> None:
-    assert is_echo(answer, known) is echo
+def test_an_echo_is_four_fifths_of_the_sentences_word_for_word(answer: str, known: list[str], repeated: bool) -> None:
+    assert repeats_recalled(answer, known) is repeated
 
 
 @pytest.mark.parametrize(
