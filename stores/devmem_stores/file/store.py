@@ -22,16 +22,11 @@ from pydantic import ValidationError
 from devmem import EmbeddingError, MemoryItem, MemoryWritePayload, WriteOutcome
 from devmem.errors import (
     CollectionBusyError,
-    CollectionDamagedError,
     CollectionUnwritableError,
     DataFileError,
     EmbeddingMismatchError,
-    Finding,
 )
-from devmem.model.results import Fact
 from devmem.storage import Collection, EraseRequest, EraseResult, Residue, SqliteCollection, Unique, file_of, states_of
-from devmem.storage.sidecar_db import examine_database, tables_of
-from devmem.storage.sqlite.examination import connect_read_only
 from devmem.stores import (
     CollectionMemory,
     ConfigModel,
@@ -46,11 +41,9 @@ from devmem.stores import (
     SearchReport,
     StoreSetup,
     Vector,
-    damage,
     embed_items,
     load_item,
     skipped,
-    unfinished,
 )
 from devmem.stores.embedding_queue import made_by
 from devmem.text.files import OWNER_ONLY
@@ -58,9 +51,15 @@ from devmem_stores.file import indexer as comparison
 from devmem_stores.file.chunks import Chunking, shown
 from devmem_stores.file.config import FileConfig, Limits
 from devmem_stores.file.indexer import Indexer, Recipe
-from devmem_stores.file.manifest import DatabaseManifest, Manifest
+from devmem_stores.file.manifest import (
+    SUFFIX,
+    DatabaseManifest,
+    Manifest,
+    SqliteManifest,
+    examine_manifest,
+    is_manifest,
+)
 from devmem_stores.file.sources import Sources
-from devmem_stores.file.sqlite_manifest import SqliteManifest
 
 if TYPE_CHECKING:
     from devmem_stores.file.watcher import Watcher
@@ -200,61 +199,6 @@ def _put_in_place(beside: str, location: str) -> None:
 def _remove(beside: str) -> None:
     for suffix in _BESIDE:
         Path(beside + suffix).unlink(missing_ok=True)
-
-
-SUFFIX: Final = ".manifest"
-_TABLES: Final = {"files", "loose"}
-
-
-def is_manifest(path: Path) -> bool:
-    """Whether a file is a manifest."""
-    return tables_of(path) >= _TABLES
-
-
-def examine_manifest(path: Path, index: Path | None) -> FileReport:
-    """Examine a manifest.
-
-    Args:
-        path: the manifest's file.
-        index: SQLite file of the index, to compare with; None where it is elsewhere.
-    """
-
-    def look(connection: sqlite3.Connection) -> tuple[Mapping[str, Fact], list[Finding]]:
-        rows = connection.execute("SELECT name, chunks, ids, problem FROM files ORDER BY name").fetchall()
-        (loose,) = connection.execute("SELECT count(*) FROM loose").fetchone()
-        facts = {"files": len(rows), "chunks": sum(int(chunks) for _, chunks, _, _ in rows), "loose": loose}
-        stored = _stored_ids(index)
-        findings = [unfinished(f"{name} could not be indexed: {problem}") for name, _, _, problem in rows if problem]
-        for name, chunks, ids, _ in rows:
-            findings += _findings(name, chunks, ids, stored)
-        if loose:
-            findings.append(unfinished(f"{loose:,} chunks are assigned to no file; the next pass settles them"))
-        return facts, findings
-
-    return examine_database(path, "manifest of files", look)
-
-
-def _findings(name: str, chunks: int, ids: str, stored: frozenset[str] | None) -> list[Finding]:
-    try:
-        named = json.loads(ids)
-    except ValueError as error:
-        return [damage(f"the record of {name} cannot be read: {error}")]
-    if not isinstance(named, list) or len(named) != chunks:
-        return [damage(f"the record of {name} has {chunks} chunks, but not as many ids")]
-    missing = 0 if stored is None else len(set(named) - stored)
-    return [damage(f"{name}: {missing:,} of {chunks:,} chunks are not in the index")] if missing else []
-
-
-def _stored_ids(index: Path | None) -> frozenset[str] | None:
-    """Return the ids of the stored chunks; None where the index cannot be compared with."""
-    if index is None or not index.is_file():
-        return None
-    try:
-        with closing(connect_read_only(index)) as connection:
-            return frozenset(name for (name,) in connection.execute("SELECT id FROM items"))
-    except (CollectionDamagedError, sqlite3.Error):
-        # The report of the index says so.
-        return None
 
 
 _LOG: Final = logging.getLogger("devmem.stores.file")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
@@ -78,8 +79,8 @@ def test_lines_are_those_of_the_text(text: str, chunking: Chunking) -> None:
 
 @pytest.mark.parametrize("reader", [plain, markdown, python, code])
 @given(text=LINES)
-def test_sections_hold_every_line_once(reader: object, text: str) -> None:
-    sections: list[Section] = reader.sections(text)  # type: ignore[attr-defined]
+def test_sections_hold_every_line_once(reader: Callable[[str], list[Section]], text: str) -> None:
+    sections = reader(text)
     lines = lines_of(text)
     numbers = [number for section in sections for number in section.numbers]
     assert numbers == sorted(set(numbers))
@@ -116,9 +117,9 @@ def test_tokens_are_a_unit() -> None:
 def test_a_fence_is_kept_whole_and_a_huge_one_is_not() -> None:
     fence = "```\n" + "run --me\n" * 8 + "```\n"
     text = "Words before it. " * 4 + "\n\n" + fence + "\nWords after it.\n"
-    (section,) = markdown.sections(text)
+    (section,) = markdown(text)
     pieces = list(chunk(section, Chunking(size=40, overlap=10)))
     assert any(fence.strip() in piece.text for piece in pieces)
     huge = "```\n" + "run --me\n" * 80 + "```\n"
-    (section,) = markdown.sections(huge)
+    (section,) = markdown(huge)
     assert all(len(piece.text) <= 40 for piece in chunk(section, Chunking(size=40, overlap=0)))

@@ -26,7 +26,7 @@ from devmem.stores import StoreSetup
 from devmem.testing import HashEmbedder
 from devmem_stores.file import FileConfig, FileMemory
 from devmem_stores.file import indexer
-from devmem_stores.file.sqlite_manifest import SqliteManifest
+from devmem_stores.file.manifest import SqliteManifest
 
 base, after = Path(sys.argv[1]), int(sys.argv[2])
 indexer._AT_ONCE = 8
