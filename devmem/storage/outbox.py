@@ -136,7 +136,7 @@ class Outbox(Generic[T]):
             if db.execute("SELECT count(*) FROM writes").fetchone()[0] > self._limit:
                 raise OutboxFullError(self.place, self._limit)
 
-        self._run(lambda db: write_transaction(db, lambda: insert(db)))
+        self._run(lambda db: write_transaction(db, insert, db))
 
     def waiting(self) -> int:
         """Count the writes that are still to be sent."""

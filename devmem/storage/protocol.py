@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Collection as Several
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -44,9 +44,9 @@ class PreparedItem:
         own = None if item.embedding is None else PassageEmbeddings.of(item.embedding)
         return PreparedItem(item=item, passages=tuple(passages_of(item)) or ("",), embeddings=own)
 
-    def terms(self) -> Iterable[EncodedTerms]:
+    def terms(self) -> list[EncodedTerms]:
         """Return what full-text search finds each passage by, in order."""
-        return (encode_terms(indexed_text(passage, self.item)) for passage in self.passages)
+        return [encode_terms(indexed_text(passage, self.item)) for passage in self.passages]
 
     def length(self) -> int:
         """Return the characters of all passages."""

@@ -6,7 +6,7 @@ import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 
 from devmem.errors import RunStateError
 from devmem.model.items import MemoryItem, SourceKind
@@ -254,41 +254,51 @@ def _seen_at_once(run: str, first: int, last: int) -> RunRow:
 
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
-def write_transaction(connection: sqlite3.Connection, operation: Callable[[], T]) -> T:
-    """Run an operation under the write lock; commit all that it wrote, or nothing when anything is raised.
+def write_transaction(
+    connection: sqlite3.Connection, operation: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+) -> T:
+    """Call an operation under the write lock; commit all that it wrote, or nothing when anything is raised.
 
-    The lock is taken before the operation reads: one that was read before another process's commit could not be
-    written any more.
+    The lock is taken before the operation reads: what was read before another process's commit could not be written any
+    more.
     """
-    return _run(connection, "BEGIN IMMEDIATE", operation)
+    return _run(connection, ("BEGIN IMMEDIATE", "COMMIT"), operation, *args, **kwargs)
 
 
-def read_transaction(connection: sqlite3.Connection, operation: Callable[[], T]) -> T:
-    """Run an operation that reads the database as of one commit."""
-    return _run(connection, "BEGIN", operation)
+def read_transaction(connection: sqlite3.Connection, operation: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Call an operation that reads the database as of one commit."""
+    return _run(connection, ("BEGIN", "COMMIT"), operation, *args, **kwargs)
 
 
-def rolled_back(connection: sqlite3.Connection, operation: Callable[[], T]) -> T:
-    """Run an operation that reads, and roll back what it created to read by."""
-    return _run(connection, "BEGIN", operation, end="ROLLBACK")
+def rolled_back(connection: sqlite3.Connection, operation: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Call an operation that reads, and roll back what it created to read by."""
+    return _run(connection, ("BEGIN", "ROLLBACK"), operation, *args, **kwargs)
 
 
-def _run(connection: sqlite3.Connection, begin: str, operation: Callable[[], T], *, end: str = "COMMIT") -> T:
+def _run(
+    connection: sqlite3.Connection,
+    bounds: tuple[str, str],
+    operation: Callable[P, T],
+    *args: P.args,
+    **kwargs: P.kwargs,
+) -> T:
     # Not a context manager: Ctrl-C between its `__enter__` and the block, or at the start of its `__exit__`, would
     # leave the transaction open, and with it every other process locked out.
+    begin, end = bounds
     try:
-        _abandon(connection)
+        abandon(connection)
         connection.execute(begin)
-        result = operation()
+        result = operation(*args, **kwargs)
         connection.execute(end)
         return result
     finally:
-        _abandon(connection)
+        abandon(connection)
 
 
-def _abandon(connection: sqlite3.Connection) -> None:
+def abandon(connection: sqlite3.Connection) -> None:
     """Roll back what is not committed; at the start, what an exception in a rollback left open."""
     if connection.in_transaction:
         connection.execute("ROLLBACK")

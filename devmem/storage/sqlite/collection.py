@@ -24,12 +24,18 @@ from devmem.storage.opening import CollectionOptions, path_of
 from devmem.storage.protocol import DEFAULT_HISTORY_DAYS, Durability, ItemChanges, check_deletion
 from devmem.storage.runs import HistoryLimit, read_transaction, write_transaction
 from devmem.storage.searching import MOST_EXPORTS, ExportRecord
-from devmem.storage.sidecar_db import ConnectionPool
-from devmem.storage.sqlite import database, model_check, writes
-from devmem.storage.sqlite.database import MEMORY, SharedLock, shorten_log, translate_errors, with_room
+from devmem.storage.sidecar_db import ConnectionPool, SharedLock
+from devmem.storage.sqlite import database, writes
+from devmem.storage.sqlite.database import (
+    MEMORY,
+    WriteTransaction,
+    claim_file,
+    shorten_log,
+    translate_errors,
+    with_room,
+)
 from devmem.storage.sqlite.follower import SqliteFollower
 from devmem.storage.sqlite.indexed_fields import record_fields, replace_fields
-from devmem.storage.sqlite.model_check import claim_file
 from devmem.storage.sqlite.reader import Opened, SqliteReader
 from devmem.storage.sqlite.schema import ensure_indexes
 from devmem.storage.sqlite.version_writer import CurrentVersionWriter
@@ -80,7 +86,7 @@ def record_backup(path: Path, backup: Path, *, items: int, made_at: float) -> No
     """
     record = ExportRecord(kind="backup", place=str(backup.absolute()), made_at=made_at, items=items)
     with translate_errors(str(path)), closing(sqlite3.connect(path, timeout=30.0, isolation_level=None)) as connection:
-        write_transaction(connection, lambda: _record(connection, record))
+        write_transaction(connection, _record, connection, record)
 
 
 def _record(connection: sqlite3.Connection, export: ExportRecord) -> None:
@@ -140,6 +146,7 @@ class SqliteCollection(SqliteVersions, SqliteExports):
         self._readers = ConnectionPool(self._connect)
         with database.translate_errors(self.location):
             self._writer = self._open_writer(model, store_type)
+        self._transaction = WriteTransaction(self._writer, self._attachments, self._prepare_write)
         self._file = database.file_identity(self.location) if self._in_file else None
 
     def _open_writer(self, model: ModelIdentity | None, store_type: str | None) -> sqlite3.Connection:
@@ -158,24 +165,19 @@ class SqliteCollection(SqliteVersions, SqliteExports):
 
     def _write(self, operation: Callable[[sqlite3.Connection], T]) -> T:
         """Run an operation in a write transaction."""
-
-        def checked() -> T:
-            if self._in_file and database.file_identity(self.location) != self._file:
-                raise CollectionUnwritableError(
-                    self.location,
-                    "the file was moved, deleted or replaced while it was open; nothing was written: "
-                    "open the store again.",
-                )
-            writes.await_embeddings(self._writer, self._damaged)
-            return operation(self._writer)
-
-        def committed() -> T:
+        with self._write_lock, database.translate_errors(self.location):
             self._check_open()
-            with database.translate_errors(self.location):
-                return writes.commit(self._writer, self._attachments, checked)
+            if self._in_file:
+                return self._transaction.run(operation)
+            return self._memory_lock.write(partial(self._transaction.run, operation))
 
-        with self._write_lock:
-            return committed() if self._in_file else self._memory_lock.write(committed)
+    def _prepare_write(self, connection: sqlite3.Connection) -> None:
+        if self._in_file and database.file_identity(self.location) != self._file:
+            raise CollectionUnwritableError(
+                self.location,
+                "the file was moved, deleted or replaced while it was open; nothing was written: open the store again.",
+            )
+        writes.await_embeddings(connection, self._damaged)
 
     def _delete(self, operation: Callable[[sqlite3.Connection], T]) -> T:
         """Run an operation that deletes in a write transaction, on a full disk too."""
@@ -204,9 +206,7 @@ class SqliteCollection(SqliteVersions, SqliteExports):
         with database.translate_errors(self.location):
             if not self._in_file:
                 return self._memory_lock.read(in_memory)
-            return self._readers.run(
-                lambda connection: read_transaction(connection, lambda: operation(connection)),
-            )
+            return self._readers.run(lambda connection: read_transaction(connection, operation, connection))
 
     def _model_name(self) -> str | None:
         return self._model
@@ -254,7 +254,7 @@ class SqliteCollection(SqliteVersions, SqliteExports):
         """Store the embeddings of waiting items."""
 
         def store(connection: sqlite3.Connection) -> int:
-            model_check.check_embeddings(connection, self.location, self._model, embeddings.values())
+            writes.check_embeddings(connection, self.location, self._model, embeddings.values())
             return writes.set_embeddings(connection, embeddings)
 
         return self._write(store)

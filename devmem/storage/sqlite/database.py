@@ -1,9 +1,9 @@
-"""The SQLite file: opening it, creating its schema, and translating SQLite's errors."""
+"""The SQLite file: opening it, creating its schema, its write transactions, and translating SQLite's errors."""
 
 from __future__ import annotations
 
+import logging
 import sqlite3
-import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -21,11 +21,15 @@ from devmem.errors import (
     CollectionError,
     CollectionUnwritableError,
 )
+from devmem.model.items import MemoryItem
+from devmem.models.embedder import ModelIdentity
+from devmem.storage.attachments import AttachmentFiles
 from devmem.storage.erasure import clean_up
-from devmem.storage.protocol import Durability
-from devmem.storage.runs import read_transaction, write_transaction
+from devmem.storage.protocol import Durability, PreparedItem
+from devmem.storage.runs import abandon, read_transaction, write_transaction
+from devmem.storage.searching import check_model, check_store_type, is_replaceable
 from devmem.storage.sidecar_db import PoolClosedError
-from devmem.storage.sqlite.rows import define_functions
+from devmem.storage.sqlite.rows import ITEM_CHECKSUM, DamagedRows, define_functions, item_from_row, update_terms
 from devmem.storage.sqlite.schema import (
     SCHEMA_VERSION,
     create_tables,
@@ -35,9 +39,12 @@ from devmem.storage.sqlite.schema import (
     upgrade_from_4,
 )
 from devmem.text.analysis import ANALYSIS_VERSION
+from devmem.text.cues import cues_of
 from devmem.text.files import create_empty
 
 T = TypeVar("T")
+
+_LOG: Final = logging.getLogger(__name__)
 
 KEY: Final = "checksum"
 
@@ -62,6 +69,72 @@ def sealed_transaction(connection: sqlite3.Connection, operation: Callable[[], T
         return result
 
     return write_transaction(connection, sealed)
+
+
+class WriteTransaction:
+    """The write transactions of a collection's file, one after another, by its only connection for writing."""
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        attachments: AttachmentFiles | None,
+        prepare: Callable[[sqlite3.Connection], None],
+    ) -> None:
+        """Take what every transaction uses.
+
+        Args:
+            connection: in autocommit mode.
+            attachments: files of the collection; None in memory.
+            prepare: is called first in each transaction, and refuses it by raising.
+        """
+        self._connection, self._attachments, self._prepare = connection, attachments, prepare
+
+    def run(self, operation: Callable[[sqlite3.Connection], T]) -> T:
+        """Run an operation under the write lock; commit all that it wrote, or nothing when anything is raised.
+
+        Attachments that no item refers to any more are removed afterwards.
+        """
+        # Everything is in this one function, which calls the operation: a context manager would leave the transaction
+        # open when Ctrl-C comes between its `__enter__` and the block, or at the start of its `__exit__`, and with it
+        # every other process locked out.
+        connection, attachments = self._connection, self._attachments
+        try:
+            abandon(connection)
+            # The lock is taken before the operation reads: what was read before another process's commit could not be
+            # written any more.
+            connection.execute("BEGIN IMMEDIATE")
+            self._prepare(connection)
+            result = operation(connection)
+            seal(connection)
+            connection.execute("COMMIT")
+        except BaseException:
+            if attachments is not None:
+                attachments.discard_released()
+            raise
+        finally:
+            abandon(connection)
+        if attachments is not None and attachments.released:
+            self._remove_released(attachments)
+        return result
+
+    def _remove_released(self, attachments: AttachmentFiles) -> None:
+        def remove() -> None:
+            attachments.remove_released(lambda name: is_named(self._connection, name))
+
+        try:
+            # Under the write lock: nobody may begin to refer to a file while it is removed.
+            write_transaction(self._connection, remove)
+        except sqlite3.Error as error:
+            # The deletion itself is committed.
+            _LOG.warning("%s: attachments of deleted items were not removed (%s).", attachments.folder, error)
+            attachments.discard_released()
+
+
+def is_named(connection: sqlite3.Connection, name: str) -> bool:
+    """Whether an item or a version refers to an attachment."""
+    query = "SELECT 1 FROM {} WHERE instr(body, ?) LIMIT 1"
+    tables = ("items", "versions")
+    return any(connection.execute(query.format(table), (name,)).fetchone() is not None for table in tables)
 
 
 def _checksum(meta: Mapping[str, object]) -> int:
@@ -184,13 +257,13 @@ def prepare_schema(connection: sqlite3.Connection, location: str, store_type: st
         CollectionError: it was written by a newer devmem.
     """
     # In one transaction: another process may be creating the file right now.
-    header = read_transaction(connection, lambda: _read_header(connection))
+    header = read_transaction(connection, _read_header, connection)
     _check_header(connection, location, header)
     if header.version == SCHEMA_VERSION:
         return
     if location != MEMORY:
         _enable_wal(connection)
-    write_transaction(connection, lambda: _create_schema(connection, location, store_type))
+    write_transaction(connection, _create_schema, connection, location, store_type)
 
 
 def _check_header(connection: sqlite3.Connection, location: str, header: _Header) -> None:
@@ -359,49 +432,6 @@ def _damaged_meta(what: str) -> sqlite3.DatabaseError:
     return error
 
 
-class SharedLock:
-    """A lock that any number of readers, or one writer, hold. Not reentrant; a waiting writer goes first."""
-
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._readers: set[object] = set()
-        self._waiting: set[object] = set()
-        self._writer: object | None = None
-
-    def read(self, operation: Callable[[], T]) -> T:
-        """Run an operation while no writer runs one."""
-        holder = object()
-        try:
-            with self._changed:
-                self._changed.wait_for(lambda: self._writer is None and not self._waiting)
-                self._readers.add(holder)
-            return operation()
-        finally:
-            self._release(holder)
-
-    def write(self, operation: Callable[[], T]) -> T:
-        """Run an operation while nobody else runs one."""
-        holder = object()
-        try:
-            with self._changed:
-                self._waiting.add(holder)
-                self._changed.wait_for(lambda: self._writer is None and not self._readers)
-                self._writer = holder
-                self._waiting.discard(holder)
-            return operation()
-        finally:
-            self._release(holder)
-
-    def _release(self, holder: object) -> None:
-        """Forget a holder, whatever it had come to: an exception may be raised anywhere."""
-        with self._changed:
-            self._readers.discard(holder)
-            self._waiting.discard(holder)
-            if self._writer is holder:
-                self._writer = None
-            self._changed.notify_all()
-
-
 _CODES: Final = ("SQLITE_FULL", "SQLITE_IOERR_WRITE")
 
 
@@ -439,3 +469,98 @@ def shorten_log(connection: sqlite3.Connection) -> None:
 
 def _is_full(error: CollectionUnwritableError) -> bool:
     return getattr(error.__cause__, "sqlite_errorname", "") in _CODES
+
+
+_ITEM_TABLES: Final = ("items", "versions")
+
+
+def refresh_analysis(connection: sqlite3.Connection, damaged: DamagedRows) -> None:
+    """Replace terms and cues of every item when they are of another version of the text analysis."""
+    if read_meta(connection)["analysis"] == ANALYSIS_VERSION:
+        return
+    for table in _ITEM_TABLES:
+        select = f"SELECT row, CAST(body AS BLOB), body_checksum FROM {table}"
+        for row, *rest in connection.execute(select).fetchall():
+            if (item := item_from_row(damaged, row, *rest)) is not None:
+                _refresh_passages(connection, row, item)
+                _refresh_cues(connection, table, row, item)
+    set_meta(connection, "analysis", ANALYSIS_VERSION)
+    connection.execute("UPDATE meta SET value = value + 1 WHERE key = 'generation'")
+
+
+def _refresh_passages(connection: sqlite3.Connection, row: int, item: MemoryItem) -> None:
+    passages = connection.execute("SELECT passage FROM passages WHERE row = ? ORDER BY passage", (row,)).fetchall()
+    for (passage,), encoded in zip(passages, PreparedItem.of(item).terms(), strict=True):
+        update_terms(connection, passage, row, encoded)
+
+
+def _refresh_cues(connection: sqlite3.Connection, table: str, row: int, item: MemoryItem) -> None:
+    """Replace an item's cues, unless its columns are damaged: a new checksum would hide that."""
+    intact = f"row = ? AND {ITEM_CHECKSUM} = columns_checksum"
+    values = (int(cues_of(item.content_summary)), row)
+    if connection.execute(f"UPDATE {table} SET cues = ? WHERE {intact}", values).rowcount:
+        connection.execute(f"UPDATE {table} SET columns_checksum = {ITEM_CHECKSUM} WHERE row = ?", (row,))
+
+
+def claim_file(
+    connection: sqlite3.Connection,
+    location: str,
+    model: ModelIdentity | None,
+    store_type: str | None,
+    damaged: DamagedRows,
+) -> bool:
+    """Check that file, store type and model belong together, and record those that were not known yet.
+
+    Return whether the collection has a model.
+
+    Raises:
+        CollectionInUseError: the file belongs to another store type.
+        EmbeddingMismatchError: its embeddings are of another model.
+    """
+    meta = read_sealed_meta(connection)
+    owner = meta["store_type"]
+    check_store_type(location, owner=None if owner is None else str(owner), wanted=store_type)
+    if _is_recorded(meta, model, store_type) and not _replaceable(meta, model):
+        # Opening takes no write lock then: it does not wait for another process.
+        return _claim_model(connection, location, model)
+
+    def record() -> bool:
+        if store_type and not owner:
+            set_meta(connection, "store_type", store_type)
+        refresh_analysis(connection, damaged)
+        return _claim_model(connection, location, model)
+
+    return sealed_transaction(connection, record)
+
+
+def _is_recorded(meta: Mapping[str, str | int | None], model: ModelIdentity | None, store_type: str | None) -> bool:
+    """Whether nothing about the collection is left to record."""
+    return (
+        meta["analysis"] == ANALYSIS_VERSION
+        and (store_type is None or meta["store_type"] is not None)
+        and (model is None or meta.get("model") is not None)
+    )
+
+
+def _replaceable(meta: Mapping[str, str | int | None], model: ModelIdentity | None) -> bool:
+    recorded, dimension = meta.get("model"), meta.get("dimension")
+    return is_replaceable(
+        model,
+        recorded=None if recorded is None else str(recorded),
+        dimension=None if dimension is None else int(dimension),
+    )
+
+
+def _claim_model(connection: sqlite3.Connection, location: str, model: ModelIdentity | None) -> bool:
+    """Record the model of a collection that has none, or compare; return whether there is a model now."""
+    meta = read_meta(connection)
+    recorded = meta.get("model")
+    if model is None:
+        return recorded is not None
+    if recorded is None or _replaceable(meta, model):
+        set_meta(connection, "model", model.name)
+        set_meta(connection, "dimension", model.dimension)
+        return True
+    dimension = meta.get("dimension")
+    check_model(location, model, recorded=str(recorded), dimension=None if dimension is None else int(dimension))
+    return True

@@ -29,11 +29,11 @@ from devmem.storage.erasure import (
 from devmem.storage.runs import HistoryLimit
 from devmem.storage.sql import Sql
 from devmem.storage.sqlite import database, predicates, rows
+from devmem.storage.sqlite.database import is_named
 from devmem.storage.sqlite.follower import erasures_of
 from devmem.storage.sqlite.reader import SqliteReader
 from devmem.storage.sqlite.runs import forget_runs, runs_of_items, runs_of_versions
 from devmem.storage.sqlite.version_writer import CurrentVersionWriter, remove_versions
-from devmem.storage.sqlite.writes import is_named
 
 T = TypeVar("T")
 

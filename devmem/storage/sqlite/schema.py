@@ -289,8 +289,8 @@ def ensure_indexes(connection: sqlite3.Connection, keys: Iterable[str]) -> None:
     """
     of_metadata = {f"items_by_metadata_{key}": f"{metadata_value(key)}, {metadata_type(key)}" for key in keys}
     wanted = {**_OF_COLUMNS, **of_metadata}
-    if wanted.keys() - read_transaction(connection, lambda: _existing(connection)):
-        write_transaction(connection, lambda: _create(connection, wanted))
+    if wanted.keys() - read_transaction(connection, _existing, connection):
+        write_transaction(connection, _create, connection, wanted)
 
 
 def _existing(connection: sqlite3.Connection) -> set[str]:

@@ -15,8 +15,8 @@ from devmem.model.versions import ItemVersion, Operation
 from devmem.models.embedder import PassageEmbeddings
 from devmem.storage.protocol import ItemChanges, PreparedItem, WritingCollection
 from devmem.storage.runs import HistoryLimit, VersionEnd, recorded
-from devmem.storage.sqlite import model_check, rows, view, writes
 from devmem.storage.sqlite import predicates as history
+from devmem.storage.sqlite import rows, view, writes
 from devmem.storage.sqlite import runs as pending
 from devmem.storage.sqlite.erasing import SqliteEraser
 from devmem.storage.sqlite.reader import Opened
@@ -229,7 +229,7 @@ class SqliteRunView(WritingCollection, SqliteView):
         """Store the embeddings of waiting items, which everybody sees where the items are not the run's own."""
 
         def store(connection: sqlite3.Connection) -> int:
-            model_check.check_embeddings(connection, self.location, self._model_name(), embeddings.values())
+            writes.check_embeddings(connection, self.location, self._model_name(), embeddings.values())
             return within_run(connection, self._run, lambda: writes.set_embeddings(connection, embeddings))
 
         return self._write(store)

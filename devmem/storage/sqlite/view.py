@@ -13,9 +13,9 @@ from typing import Final, Protocol, TypeVar
 
 from devmem.config.store import IndexConfig
 from devmem.storage.runs import read_transaction, rolled_back
-from devmem.storage.sidecar_db import ConnectionPool
+from devmem.storage.sidecar_db import ConnectionPool, SharedLock
 from devmem.storage.sql import ReadOnly
-from devmem.storage.sqlite.database import SharedLock, translate_errors
+from devmem.storage.sqlite.database import translate_errors
 from devmem.storage.sqlite.follower import Recorded, SqliteFollower
 from devmem.storage.sqlite.predicates import RECORDED_FROM
 from devmem.storage.sqlite.reader import Opened, SqliteReader
@@ -70,7 +70,7 @@ class FileSnapshotView:
 
     def run(self, operation: Callable[[sqlite3.Connection], T]) -> T:
         """Run an operation in a read transaction."""
-        return self._pool.run(lambda connection: read_transaction(connection, lambda: operation(connection)))
+        return self._pool.run(lambda connection: read_transaction(connection, operation, connection))
 
     def close(self) -> None:
         """Close the connections."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, TypeVar
+from typing import Final
 
 from devmem.errors import VersionConflictError
 from devmem.model.fields import embedded_hash, has_text
@@ -15,17 +14,42 @@ from devmem.model.results import WriteOutcome, WriteStatus
 from devmem.model.versions import Operation
 from devmem.models.embedder import PassageEmbeddings
 from devmem.search.query import Filter
-from devmem.storage.attachments import AttachmentFiles
 from devmem.storage.protocol import PreparedItem, Unique, usable_embeddings
-from devmem.storage.runs import VersionEnd, write_transaction
-from devmem.storage.searching import check_item
+from devmem.storage.runs import VersionEnd
+from devmem.storage.searching import check_item, check_length, check_name
 from devmem.storage.sql import Sql
-from devmem.storage.sqlite import database, model_check, predicates, rows
-from devmem.storage.sqlite.database import sealed_transaction
+from devmem.storage.sqlite import database, predicates, rows
 from devmem.storage.sqlite.reader import Opened
 from devmem.storage.sqlite.rows import DamagedRows
 from devmem.storage.sqlite.runs import forget_runs, runs_of_versions
 from devmem.storage.sqlite.version_writer import VersionWriter, prune_changes, remove_versions
+
+
+def check_embeddings(
+    connection: sqlite3.Connection, location: str, model: str | None, embeddings: Iterable[PassageEmbeddings | None]
+) -> None:
+    """Refuse embeddings of another model or length; the first embedding of all sets the length.
+
+    Args:
+        connection: in a write transaction.
+        location: location of the collection, for the error.
+        model: name of the model that made the embeddings; None when it is not known.
+        embeddings: embeddings that are to be stored.
+
+    Raises:
+        EmbeddingMismatchError: the model or the length is another.
+    """
+    lengths = {encoding.vectors.shape[1] for encoding in embeddings if encoding is not None}
+    if not lengths:
+        return
+    meta = database.read_meta(connection)
+    check_name(location, made=meta.get("model"), given=model)
+    recorded = meta.get("dimension")
+    if recorded is None:
+        recorded = min(lengths)
+        database.set_meta(connection, "dimension", recorded)
+    for length in lengths:
+        check_length(location, made=int(recorded), given=length)
 
 
 def check_versions(
@@ -180,7 +204,7 @@ class SqliteItemChanges:
         connection, damaged = self._version_writer.connection, self._opened.damaged
         self._version_writer.purge()
         made = (item.embeddings for item in batch)
-        model_check.check_embeddings(connection, self._opened.location, self._model, made)
+        check_embeddings(connection, self._opened.location, self._model, made)
         check_versions(connection, damaged, expected, self._now)
         if absent is not None:
             check_absent(connection, self._condition(absent))
@@ -246,43 +270,7 @@ class SqliteItemChanges:
         return predicates.where_sql(where, self._now, indexed)
 
 
-T = TypeVar("T")
-
-_LOG: Final = logging.getLogger(__name__)
 _SELECT_BODIES: Final = "SELECT row, CAST(body AS BLOB), body_checksum FROM items"
-
-
-def commit(connection: sqlite3.Connection, attachments: AttachmentFiles | None, operation: Callable[[], T]) -> T:
-    """Run an operation in a write transaction, then remove the attachments that no item refers to any more."""
-    try:
-        result = sealed_transaction(connection, operation)
-    except BaseException:
-        if attachments is not None:
-            attachments.discard_released()
-        raise
-    if attachments is not None and attachments.released:
-        _remove_released(connection, attachments)
-    return result
-
-
-def _remove_released(connection: sqlite3.Connection, attachments: AttachmentFiles) -> None:
-    def remove() -> None:
-        attachments.remove_released(lambda name: is_named(connection, name))
-
-    try:
-        # Under the write lock: nobody may begin to refer to a file while it is removed.
-        write_transaction(connection, remove)
-    except sqlite3.Error as error:
-        # The deletion itself is committed.
-        _LOG.warning("%s: attachments of deleted items were not removed (%s).", attachments.folder, error)
-        attachments.discard_released()
-
-
-def is_named(connection: sqlite3.Connection, name: str) -> bool:
-    """Whether an item or a version refers to an attachment."""
-    query = "SELECT 1 FROM {} WHERE instr(body, ?) LIMIT 1"
-    tables = ("items", "versions")
-    return any(connection.execute(query.format(table), (name,)).fetchone() is not None for table in tables)
 
 
 def set_embeddings(connection: sqlite3.Connection, embeddings: Mapping[str, PassageEmbeddings]) -> int:
