@@ -331,7 +331,7 @@ def dump_item_json(item: MemoryItem) -> bytes:
     except PydanticSerializationError:
         try:
             raw = _adapter().dump_python(item, mode="json", **options)
-        except PydanticSerializationError as error:
+        except ValueError as error:
             raise ValueError(f"item {item.id!r} cannot be stored: {error}") from error
         # A lone surrogate has no UTF-8 form; as a backslash escape it is JSON.
         return json.dumps(_with_exact_keys(raw, item), ensure_ascii=False).encode("utf-8", "backslashreplace")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -12,11 +13,12 @@ from typing import Any, Final, Generic, Literal, Protocol, Self, TypeAlias, Type
 from uuid import uuid4
 
 import numpy as np
+from pydantic import ValidationError
 
 from devmem.config.store import IndexConfig
 from devmem.errors import CollectionInUseError, EmbeddingMismatchError
 from devmem.model.fields import embedded_hash
-from devmem.model.items import MemoryItem, Scope, Vector, load_item_json
+from devmem.model.items import MemoryItem, Scope, Vector, dump_item_json, load_item_json
 from devmem.model.results import Hit, HitGroup, SearchReport
 from devmem.models.embedder import ModelIdentity
 from devmem.search.indexes.columns import locked
@@ -334,10 +336,10 @@ def item_columns(prepared: PreparedItem, text: TextForm) -> tuple[str | float | 
     return (
         text(item.id),
         item.content_hash,
-        float(item.created_at),
-        None if item.event_time is None else float(item.event_time),
-        None if item.expires_at is None else float(item.expires_at),
-        float(item.trust),
+        _number(item.created_at),
+        None if item.event_time is None else _number(item.event_time),
+        None if item.expires_at is None else _number(item.expires_at),
+        _number(item.trust),
         _importance(item),
         text(scope.agent),
         text(scope.user),
@@ -356,7 +358,11 @@ def item_columns(prepared: PreparedItem, text: TextForm) -> tuple[str | float | 
 def stored_hash(content_hash: str, body: str | bytes) -> str:
     """Return the `embedded_hash` of a stored item, given the hash of its content; only one with fields is read."""
     named = _FIELDS in body if isinstance(body, str) else _FIELDS.encode() in body
-    return embedded_hash(load_item_json(body)) if named else content_hash
+    try:
+        return embedded_hash(load_item_json(body)) if named else content_hash
+    except (ValueError, RecursionError):
+        # A damaged row, which no embedding is asked of.
+        return content_hash
 
 
 def _speaker(item: MemoryItem, text: TextForm) -> str | None:
@@ -369,7 +375,12 @@ def _importance(item: MemoryItem) -> float | None:
     if isinstance(found, bool) or not isinstance(found, int | float) or _is_not_finite(found):
         return None
     # An integer may be too large for a float.
-    return float(min(max(found, 0), 1))
+    return _number(min(max(found, 0), 1))
+
+
+def _number(value: float) -> float:
+    """Return a number as SQLite gives it back, which has no negative zero."""
+    return float(value) + 0.0
 
 
 def check_item(item: MemoryItem) -> None:
@@ -384,11 +395,51 @@ def check_item(item: MemoryItem) -> None:
             raise ValueError(f"item {item.id!r} cannot be stored: its `{name}` is {value!r}, not a string")
     for name in ("created_at", "event_time", "expires_at", "trust"):
         if _is_not_finite(value := getattr(item, name)):
-            raise ValueError(f"item {item.id!r} cannot be stored: its `{name}` is {value}")
+            shown = value if isinstance(value, float) else "too large a number"
+            raise ValueError(f"item {item.id!r} cannot be stored: its `{name}` is {shown}")
 
 
 def _is_not_finite(value: object) -> bool:
-    return isinstance(value, float) and not math.isfinite(value)
+    try:
+        return isinstance(value, int | float) and not math.isfinite(value)
+    except OverflowError:
+        return True
+
+
+MOST_LEVELS: Final = 190
+"""Maximum depth of an item's JSON form; the parser stops at 200, and exports enclose items in other values."""
+MOST_DIGITS: Final = 4300
+"""Maximum number of digits of an integer, both in the parser of item bodies and in that of Python."""
+
+
+def item_body(item: MemoryItem) -> bytes:
+    """Return the JSON form in which an item is stored, which can be read again.
+
+    Raises:
+        ValueError: it could not: it is nested too deeply, a number has too many digits, or a value is of no JSON type.
+    """
+    body = dump_item_json(item)
+    # Of a short body with few brackets this is known without reading it.
+    if len(body) <= MOST_DIGITS and body.count(b"{") + body.count(b"[") <= MOST_LEVELS:
+        return body
+    try:
+        load_item_json(body)
+        _check_depth(body)
+    except (ValueError, RecursionError) as error:
+        reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+        raise ValueError(
+            f"item {item.id!r} cannot be stored, as it could not be read again: {reason}. Metadata and blocks may be "
+            f"nested {MOST_LEVELS - 2} levels deep, and integers may have {MOST_DIGITS} digits."
+        ) from error
+    return body
+
+
+def _check_depth(body: bytes) -> None:
+    depth = 0
+    for bracket in re.findall(rb"[\[\]{}]", re.sub(rb'"(?:[^"\\]|\\.)*"', b"", body)):
+        depth += 1 if bracket in b"[{" else -1
+        if depth > MOST_LEVELS:
+            raise ValueError("its values are nested too deeply")
 
 
 def vector_bytes(vector: Vector) -> bytes:

@@ -64,3 +64,45 @@ def test_whatever_was_stored_can_be_searched(batch: list[MemoryItem]) -> None:
             best, *_ = collection.search(SearchQuery(vector=item.embedding))
             assert best.similarity == pytest.approx(1.0, abs=1e-5)
     collection.close()
+
+
+def _nested(levels: int) -> Any:
+    value: Any = "core"
+    for level in range(levels):
+        value = [value] if level % 2 else {"a": value}
+    return value
+
+
+EXTREMES = st.dictionaries(
+    st.text(max_size=3),
+    st.integers(0, 260).map(_nested)
+    | st.integers(0, 4_500).map(lambda digits: -(10**digits))
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.just(-0.0),
+    max_size=3,
+)
+
+
+@given(batch=BATCHES, metadata=EXTREMES, at=st.sampled_from([-0.0, 0.0, 1e300, -1e300, 10**400, 2**63]))
+def test_whatever_is_accepted_is_returned_by_every_call(
+    batch: list[MemoryItem], metadata: dict[str, Any], at: float
+) -> None:
+    """An item that cannot be read back is refused; it would break every call that meets it."""
+    extreme = MemoryItem(id="extreme", content_summary="tea at four", metadata=metadata, created_at=at)
+    wanted = [each for each in batch if each.id != extreme.id]
+    collection = SqliteCollection(model=MODEL)
+    collection.add(wanted)
+    try:
+        collection.add([extreme])
+    except ValueError as error:
+        assert "item 'extreme' cannot be stored" in str(error)  # noqa: PT017 - most are accepted
+    else:
+        wanted.append(extreme)
+    same(collection.get([item.id for item in wanted]), wanted)
+    same(list(collection.scan()), wanted)
+    found = {hit.item.id for hit in collection.search(SearchQuery(text="tea at four", limit=99))}
+    assert ("extreme" in found) == (extreme in wanted)
+    assert [version.item for item in wanted for version in collection.history(item.id)] == wanted
+    assert collection.info().damaged == 0
+    assert collection.delete(ids=[item.id for item in wanted]) == len(wanted)
+    collection.close()

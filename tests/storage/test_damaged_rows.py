@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 import random
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +17,11 @@ import numpy as np
 import pytest
 
 from devmem.errors import CollectionDamagedError, CollectionError
-from devmem.model.items import MemoryItem, Scope
+from devmem.model.items import MemoryItem, Scope, dump_item_json
+from devmem.model.results import WriteStatus
 from devmem.models import PassageEmbeddings
 from devmem.storage import Filter, SearchQuery, SqliteCollection
+from devmem.storage.sqlite import rows
 from devmem.storage.sqlite.examination import examine
 from devmem.testing import HashEmbedder
 
@@ -288,3 +292,24 @@ def test_a_damaged_change_is_in_no_history(tmp_path: Path, statement: str) -> No
     with closing(SqliteCollection(path)) as collection:
         assert [version.item.content_summary for version in collection.history("1")] == ["rain"]
         assert collection.info().damaged == 1
+
+
+@pytest.mark.parametrize("metadata", [{"deep": json.loads("[" * 220 + "]" * 220)}, {"long": 10**4400}])
+def test_a_body_that_cannot_be_parsed_is_left_out_counted_and_erasable(
+    path: Path, metadata: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Earlier versions stored such items; each call that met one raised an error of the parser."""
+    unreadable = replace(note(20), metadata={"kind": "note", **metadata})
+    with closing(opened(path)) as collection:
+        with monkeypatch.context() as patched:
+            patched.setattr(rows, "item_body", dump_item_json)
+            collection.add([unreadable])
+        for query in QUERIES:
+            assert "20" not in query(collection)
+        assert len(collection.recent(50)) == 20
+        assert collection.info().damaged == 1
+        assert [version.item.id for version in collection.history("7")] == ["7"]
+        assert collection.history("20") == []
+        assert collection.erase(ids=["20"]) == 1
+        assert collection.count() == 20
+        assert collection.add([note(20)])[0].status is WriteStatus.STORED

@@ -11,13 +11,13 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from psycopg.types.json import Jsonb
 
-from devmem.model.items import MemoryItem, dump_item_json
+from devmem.model.items import MemoryItem
 from devmem.models.embedder import PassageEmbeddings
 from devmem.storage.postgres.database import Connection, composed, pipelined, stored_text
 from devmem.storage.postgres.rows import ITEM_COLUMNS, ITEM_TABLES, Tables, json_scalar, key_of
 from devmem.storage.postgres.schema import PASSAGE_BITS
 from devmem.storage.protocol import PreparedItem
-from devmem.storage.searching import item_columns
+from devmem.storage.searching import item_body, item_columns
 
 _FEW: Final = 50
 """Number of rows of a table up to which INSERT is faster: a COPY waits for the server twice."""
@@ -169,7 +169,7 @@ def _item_values(store: int, row: int, new: NewItem, origin: Origin) -> Row:
     item = new.item
     keys = key_of(item.id), key_of(item.content_hash)
     columns = item_columns(new.prepared, stored_text)
-    body = dump_item_json(new.body).decode()
+    body = item_body(new.body).decode()
     change = origin.operation, stored_text(origin.run), stored_text(origin.actor), origin.time_or_base
     return (store, row, *keys, *columns, new.waiting, Jsonb(_metadata(item.metadata), dumps=_as_it_is), body, *change)
 

@@ -140,8 +140,7 @@ class SqliteCollection(SqliteVersions, SqliteExports):
         super().__init__(opened, follower=follower, statement_lock=nullcontext() if in_file else threading.Lock())
         self._in_file, self._history = in_file, HistoryLimit(days=history_days)
         self._closed, self._model = False, model.name if model else None
-        self._write_lock = threading.RLock()
-        self._memory_lock = SharedLock()
+        self._write_lock, self._memory_lock = threading.RLock(), SharedLock()
         self._connect = partial(database.open_connection, place, durability, busy_timeout)
         self._readers = ConnectionPool(self._connect)
         with database.translate_errors(self.location):

@@ -12,11 +12,11 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from devmem.model.items import MemoryItem, dump_item_json, load_item_json
+from devmem.model.items import MemoryItem, load_item_json
 from devmem.models.embedder import PassageEmbeddings, code_bytes
 from devmem.search.indexes.scoring import EncodedTerms
 from devmem.storage.protocol import PreparedItem
-from devmem.storage.searching import COLUMNS, MISSING, item_columns, stored_hash, vector_bytes, vector_from
+from devmem.storage.searching import COLUMNS, MISSING, item_body, item_columns, stored_hash, vector_bytes, vector_from
 from devmem.text.files import encodable, original
 
 _ITEM_COLUMNS: Final = (
@@ -122,8 +122,9 @@ class DamagedRows:
             self._taken.discard((table, row))
         if first:
             _LOG.error(
-                "%s: row %d of the table %r is damaged (its checksum differs) and is left out, as are others like it; "
-                "`info()` counts them. Restore a backup, or copy what can be read to another file.",
+                "%s: row %d of the table %r is damaged (its checksum differs, or it cannot be read) and is left out, "
+                "as are others like it; `info()` counts them. Restore a backup, or copy what can be read to another "
+                "file.",
                 self._location, row, table,
             )  # fmt: skip
 
@@ -229,7 +230,7 @@ def insert_pending(
 
 def _columns(prepared: PreparedItem, body: MemoryItem, *, waiting: bool) -> tuple[str | float | int | None, ...]:
     """Return the values of `ITEM_COLUMNS` but for the row number."""
-    stored = dump_item_json(body)
+    stored = item_body(body)
     columns = item_columns(prepared, sql_text)
     return (*columns, int(waiting), stored.decode(), checksum(stored), checksum(*columns))
 
@@ -333,7 +334,12 @@ def item_from_row(
     if body is None or not is_intact(body, body_checksum):
         damaged.add("items", row)
         return None
-    item = load_item_json(body)
+    try:
+        item = load_item_json(body)
+    except (ValueError, RecursionError):
+        # Written before `item_body` refused what cannot be read again.
+        damaged.add("items", row)
+        return None
     if vector is None:
         return item
     if not is_intact(vector, vector_checksum):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import base64
 from dataclasses import replace
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +48,52 @@ def _attached(name: str, content: bytes) -> SnapshotBlock:
     return SnapshotBlock(role="user", block=MessageBlock(type="image", attachment=ref))
 
 
+def _nested(levels: int) -> object:
+    return reduce(lambda inner, _: {"a": inner}, range(levels), "core")
+
+
+def _is_kept_or_refused(collection: Collection, metadata: dict[str, Any], *, kept: bool) -> None:
+    plain, special = item("tea", id="1"), item("tea with milk", id="2", metadata=metadata)
+    collection.add([plain])
+    if kept:
+        collection.add([special])
+    else:
+        with pytest.raises(ValueError, match="item '2' cannot be stored"):
+            collection.add([item("coffee", id="3"), special])
+    wanted = [plain, special] if kept else [plain]
+    assert list(collection.scan()) == collection.recent(9)[::-1] == collection.get(["1", "2", "3"]) == wanted
+    assert len(collection.search(SearchQuery(text="tea"))) == collection.count() == len(wanted)
+    assert collection.info().damaged == 0
+
+
 class Content(Opening):
     """Texts and attachments."""
+
+    @pytest.mark.parametrize("levels", [1, 100, 187, 188, 189, 199, 230, 254, 255, 300, 2_000])
+    def test_deep_metadata_are_returned_or_refused(self, opened: OpenCollection, levels: int) -> None:
+        """An item that was stored and cannot be read would break every call that meets it."""
+        _is_kept_or_refused(opened(model=MODEL), {"deep": _nested(levels)}, kept=levels <= 188)
+
+    @pytest.mark.parametrize("digits", [1, 4_299, 4_300, 4_301, 20_000])
+    def test_long_integers_are_returned_or_refused(self, opened: OpenCollection, digits: int) -> None:
+        """Likewise: the parser takes 4,300 digits."""
+        _is_kept_or_refused(opened(model=MODEL), {"long": [-(10 ** (digits - 1))]}, kept=digits <= 4_300)
+
+    @pytest.mark.parametrize("field", ["created_at", "event_time", "trust"])
+    def test_a_negative_zero_is_a_zero(self, opened: OpenCollection, field: str) -> None:
+        """A database gives back a positive one, which must not look like damage."""
+        first = opened(model=MODEL)
+        stored = item("tea at four", id="1", metadata={"importance": -0.0}, **{field: -0.0})
+        first.add([stored])
+        assert [hit.item for hit in first.search(SearchQuery(text="tea"))] == [stored]
+        assert first.info().damaged == 0
+
+    def test_a_time_beyond_every_float_is_refused(self, opened: OpenCollection) -> None:
+        """Its column could not hold it."""
+        first = opened(model=MODEL)
+        with pytest.raises(ValueError, match="`event_time` is too large a number"):
+            first.add([item("tea", event_time=10**400)])
+        assert first.count() == 0
 
     @pytest.mark.parametrize("name", _TEXTS)
     def test_any_text_is_kept(self, opened: OpenCollection, name: str) -> None:
