@@ -38,7 +38,6 @@ from devmem.stores.memory import MemoryBase, MemoryQuery, Progress, StoreSetup, 
 from devmem.stores.reranking import open_rerank_stage, ranking_of
 
 _LOG: Final = logging.getLogger(__name__)
-_BATCH: Final = 256
 _SECONDS_A_WRITE: Final = 0.3
 _SECONDS_A_SAVE: Final = 2.0
 """Time after which a write, or a save, leaves items that still wait for their embedding to the next one."""
@@ -332,25 +331,23 @@ class CollectionMemory(MemoryBase):
         embeddings: Mapping[str, PassageEmbeddings] | None = None,
         expected: Mapping[str, str | None] | None = None,
     ) -> list[WriteOutcome]:
-        """Store finished items, some hundreds at a time; each keeps its id and is stored once.
+        """Store finished items, all or none of them; each keeps its id and is stored once.
 
         Args:
             items: the items.
-            progress: is called after each part.
+            progress: is called with their number when they are stored.
             embeddings: those that the store's own model made already, by the items' ids.
             expected: versions that are to be replaced, by the items' ids; see `Collection.add`.
 
         Raises:
-            VersionConflictError: another version is stored; of the part in which it is nothing was stored.
+            VersionConflictError: another version is stored; nothing was stored.
         """
-        outcomes: list[WriteOutcome] = []
-        for start in range(0, len(items), _BATCH):
-            part = items[start : start + _BATCH]
-            known = {**self.stored_embeddings(part), **(embeddings or {})}
-            versions = {item.id: expected[item.id] for item in part if item.id in expected} if expected else None
-            outcomes += self.store_items(part, unique=Unique.ID, embeddings=known, expected=versions)
-            if progress:
-                progress(len(outcomes))
+        if not items:
+            return []
+        known = {**self.stored_embeddings(items), **(embeddings or {})}
+        outcomes = self.store_items(items, unique=Unique.ID, embeddings=known, expected=expected)
+        if progress:
+            progress(len(outcomes))
         return outcomes
 
     def store_items(

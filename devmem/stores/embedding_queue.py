@@ -101,6 +101,8 @@ class TokenCoverageCheck:
             )
 
 
+_LIST_BATCH: Final = 256
+"""Number of items of one write that are embedded at once: an outage costs only the rest of a long list."""
 _BATCH: Final = 64
 _SLICE: Final = 16
 """Number of items that are embedded at once, and where time is limited."""
@@ -133,25 +135,27 @@ class EmbeddingQueue:
         """
         prepared = [PreparedItem.of(item) for item in items]
         todo = [at for at, one in enumerate(prepared) if one.embeddings is None and has_text(one.item)]
-        if not todo:
-            return prepared
-        if self._backoff.left:
-            self._may_wait = True
-            return prepared
-        try:
-            embedded = embed_items(
-                self._embedder, [prepared[at] for at in todo], tokens=self._tokens, known=self._note_known
-            )
-        except EmbeddingError as error:
-            _LOG.warning(
-                "%d item(s) wait for their embedding and are found by their text until then: %s", len(todo), error
-            )
-            self._may_wait = True
-            self._backoff.failed()
-            return prepared
-        self._backoff.worked()
-        for at, one in zip(todo, embedded, strict=True):
-            prepared[at] = one
+        for start in range(0, len(todo), _LIST_BATCH):
+            if self._backoff.left:
+                self._may_wait = True
+                break
+            part = todo[start : start + _LIST_BATCH]
+            try:
+                embedded = embed_items(
+                    self._embedder, [prepared[at] for at in part], tokens=self._tokens, known=self._note_known
+                )
+            except EmbeddingError as error:
+                _LOG.warning(
+                    "%d item(s) wait for their embedding and are found by their text until then: %s",
+                    len(todo) - start,
+                    error,
+                )
+                self._may_wait = True
+                self._backoff.failed()
+                break
+            self._backoff.worked()
+            for at, one in zip(part, embedded, strict=True):
+                prepared[at] = one
         return prepared
 
     def catch_up(self, collection: Collection, progress: Callable[[int], None] | None = None) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import base64
 from dataclasses import replace
-from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +48,10 @@ def _attached(name: str, content: bytes) -> SnapshotBlock:
 
 
 def _nested(levels: int) -> object:
-    return reduce(lambda inner, _: {"a": inner}, range(levels), "core")
+    value: object = "core"
+    for _ in range(levels):
+        value = {"a": value}
+    return value
 
 
 def _is_kept_or_refused(collection: Collection, metadata: dict[str, Any], *, kept: bool) -> None:
