@@ -24,7 +24,7 @@ class Watched(HashEmbedder):
         self._path, self._calls, self._error = path, calls, error
         self.seen: list[int] = []
 
-    def embed(self, texts: Sequence[str]) -> list[Vector]:
+    def embed(self, texts: Sequence[str]) -> Vector:
         reader = SqliteCollection(self._path, model=self.identity)
         self.seen.append(reader.count())
         reader.close()
