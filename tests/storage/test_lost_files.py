@@ -5,12 +5,14 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from devmem.errors import CollectionDamagedError, CollectionUnwritableError
 from devmem.model.items import MemoryItem
 from devmem.storage import JsonCollection, SearchQuery, SqliteCollection
+from devmem.storage.sqlite import database
 from devmem.testing import HashEmbedder
 
 Notes = Callable[..., list[MemoryItem]]
@@ -55,6 +57,36 @@ def test_a_database_that_is_gone_beside_its_log(tmp_path: Path) -> None:
     with pytest.raises(CollectionDamagedError, match=r"the file is missing.*remove .*-wal"):
         SqliteCollection(tmp_path / "store.db")
     assert log.read_bytes() == before
+
+
+def test_a_database_without_the_log_of_its_commits(tmp_path: Path) -> None:
+    """Moved or copied alone, it held no item: what was stored is in the log."""
+    used = SqliteCollection(tmp_path / "used.db")
+    used.add([MemoryItem(content_summary="tea")])
+    moved, log = tmp_path / "moved.db", tmp_path / "moved.db-wal"
+    shutil.copy(tmp_path / "used.db", moved)
+    before = moved.read_bytes()
+    for _ in range(2):
+        with pytest.raises(CollectionDamagedError, match=r"without its log.*put the log beside it as moved\.db-wal"):
+            SqliteCollection(moved)
+        assert not log.exists()
+    assert moved.read_bytes() == before
+    shutil.copy(tmp_path / "used.db-wal", log)
+    used.close()
+    collection = SqliteCollection(moved)
+    assert collection.count() == 1
+    collection.close()
+
+
+def test_a_database_whose_creation_was_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has no items to lose, and does not look like one that lost them."""
+    with monkeypatch.context() as patched:
+        patched.setattr(database, "create_tables", Mock(side_effect=KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            SqliteCollection(tmp_path / "store.db")
+    collection = SqliteCollection(tmp_path / "store.db")
+    collection.add([MemoryItem(content_summary="tea")])
+    collection.close()
 
 
 @pytest.mark.parametrize("use", ["read", "write"])

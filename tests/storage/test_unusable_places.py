@@ -7,11 +7,14 @@ import os
 import shutil
 import sqlite3
 import subprocess
+import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+import devmem
 from devmem.errors import (
     CollectionBusyError,
     CollectionDamagedError,
@@ -22,7 +25,7 @@ from devmem.errors import (
 )
 from devmem.model.items import MemoryItem
 from devmem.models.embedder import ModelIdentity
-from devmem.storage import JsonCollection, SqliteCollection, open_collection
+from devmem.storage import JsonCollection, SearchQuery, SqliteCollection, open_collection
 from devmem.testing import HashEmbedder
 
 Notes = Callable[..., list[MemoryItem]]
@@ -163,6 +166,62 @@ def test_a_read_only_file(tmp_path: Path, sealed: Callable[[], Path], name: str)
     with pytest.raises(CollectionUnwritableError, match="store"):
         open_collection(str(path)).add([MemoryItem(content_summary="lost?")])
     assert path.read_bytes() == before
+
+
+def test_a_file_that_cannot_be_written_is_searched(
+    tmp_path: Path, sealed: Callable[[], Path], notes: Notes, embedder: HashEmbedder, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "sealed" / "store.db"
+    first = SqliteCollection(path, model=embedder.identity, store_type="simple")
+    first.add(notes(0, 20))
+    first.add([MemoryItem(id="note 3", content_summary="cinnamon rolls")])
+    first.close()
+    before = sorted(each.name for each in path.parent.iterdir())
+    sealed()
+    for _ in range(2):
+        opened = SqliteCollection(path, model=embedder.identity, store_type="simple")
+        assert "for reading only" in caplog.text
+        assert [hit.item.id for hit in opened.search(SearchQuery(text="cinnamon"))] == ["note 3"]
+        assert opened.search(SearchQuery(vector=embedder.vector("note 7")))
+        assert (opened.count(), len(opened.recent(99)), len(opened.history("note 3"))) == (20, 20, 2)
+        with closing(opened.as_of(time.time() + 60)) as later:
+            assert later.count() == 20
+        for write in (lambda each: each.add(notes(0, 99)), SqliteCollection.clear, lambda each: each.erase(ids=["1"])):
+            with pytest.raises(CollectionUnwritableError, match="opened for reading only"):
+                write(opened)
+        opened.close()
+    with pytest.raises(CollectionInUseError):
+        SqliteCollection(path, store_type="blackboard")
+    with pytest.raises(EmbeddingMismatchError):
+        SqliteCollection(path, model=ModelIdentity(name="other", dimension=32))
+    assert sorted(each.name for each in path.parent.iterdir()) == before
+
+
+def test_a_log_that_cannot_be_read_without_writing_is_named(tmp_path: Path, sealed: Callable[[], Path]) -> None:
+    """Its commits would be missing."""
+    used = SqliteCollection(tmp_path / "used.db")
+    used.add([MemoryItem(content_summary="tea")])
+    for ending in ("", "-wal"):
+        shutil.copy(tmp_path / f"used.db{ending}", tmp_path / "sealed" / f"store.db{ending}")
+    used.close()
+    folder = sealed()
+    with pytest.raises(CollectionUnwritableError, match=r"store\.db-wal"):
+        SqliteCollection(folder / "store.db")
+
+
+def test_a_memory_that_cannot_be_written_answers(tmp_path: Path, sealed: Callable[[], Path]) -> None:
+    path = tmp_path / "sealed" / "notes.db"
+    with devmem.open(path, embedding=None) as memory:
+        memory.add("Ann likes tea.", user="ann")
+    sealed()
+    with devmem.open(path, embedding=None) as memory:
+        assert [hit.text for hit in memory.search("tea", user="ann")] == ["Ann likes tea."]
+        assert "Ann likes tea." in memory.context("tea", user="ann")
+        with pytest.raises(CollectionUnwritableError, match="opened for reading only"):
+            memory.add("Ann likes coffee.", user="ann")
+        with pytest.raises(CollectionUnwritableError, match="opened for reading only"):
+            memory.forget(user="ann")
+        assert memory.count(user="ann") == 1
 
 
 def test_the_file_of_another_type_of_store(store: Path) -> None:

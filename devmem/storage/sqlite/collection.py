@@ -6,6 +6,7 @@ Several processes may use the file at once (WAL). The search indexes are a cache
 from __future__ import annotations
 
 import json
+import logging
 import sqlite3
 import threading
 import time
@@ -26,10 +27,10 @@ from devmem.storage.runs import HistoryLimit, read_transaction, write_transactio
 from devmem.storage.searching import MOST_EXPORTS, ExportRecord
 from devmem.storage.sidecar_db import ConnectionPool, SharedLock
 from devmem.storage.sqlite import database, writes
+from devmem.storage.sqlite.claim import check_file, claim_file
 from devmem.storage.sqlite.database import (
     MEMORY,
     WriteTransaction,
-    claim_file,
     shorten_log,
     translate_errors,
     with_room,
@@ -44,6 +45,8 @@ from devmem.storage.sqlite.view import FileSnapshotView, MemorySnapshotView, Sna
 from devmem.storage.sqlite.writes import SqliteItemChanges, surplus_of
 
 T = TypeVar("T")
+
+_LOG: Final = logging.getLogger(__name__)
 
 _TABLE: Final = "CREATE TABLE IF NOT EXISTS exports(number INTEGER PRIMARY KEY, body TEXT NOT NULL)"
 _PRUNE: Final = "DELETE FROM exports WHERE number <= (SELECT max(number) FROM exports) - ?"
@@ -132,7 +135,8 @@ class SqliteCollection(SqliteVersions, SqliteExports):
             EmbeddingMismatchError: its embeddings were made by another model.
         """
         place, in_file = str(location), str(location) != MEMORY
-        if in_file:
+        self._read_only = in_file and database.is_read_only(place)
+        if in_file and not self._read_only:
             database.prepare_file(place)
         opened = Opened.at(place, index=index, clock=clock)
         snapshot = Path(place + ".faiss") if in_file else None
@@ -141,34 +145,51 @@ class SqliteCollection(SqliteVersions, SqliteExports):
         self._in_file, self._history = in_file, HistoryLimit(days=history_days)
         self._closed, self._model = False, model.name if model else None
         self._write_lock, self._memory_lock = threading.RLock(), SharedLock()
-        self._connect = partial(database.open_connection, place, durability, busy_timeout)
+        self._connect = partial(database.open_connection, place, durability, busy_timeout, read_only=self._read_only)
         self._readers = ConnectionPool(self._connect)
-        with database.translate_errors(self.location):
-            self._writer = self._open_writer(model, store_type)
+        self._writer = self._open_writer(model, store_type)
         self._transaction = WriteTransaction(self._writer, self._attachments, self._prepare_write)
         self._file = database.file_identity(self.location) if self._in_file else None
 
     def _open_writer(self, model: ModelIdentity | None, store_type: str | None) -> sqlite3.Connection:
         """Open the connection for writing, which in memory is the only one."""
-        writer = self._connect()
-        try:
-            # What is deleted is overwritten, whatever the library was compiled with.
-            writer.execute("PRAGMA secure_delete = ON")
-            database.prepare_schema(writer, self.location, store_type)
-            ensure_indexes(writer, self._indexed)
-            self._has_model = claim_file(writer, self.location, model, store_type, self._damaged)
-        except BaseException:
-            writer.close()
-            raise
+        had_log = database.has_log(self.location)
+        with database.translate_errors(self.location):
+            writer = self._connect()
+            try:
+                self._claim(writer, model, store_type, had_log=had_log)
+            except BaseException:
+                writer.close()
+                raise
         return writer
+
+    def _claim(
+        self, writer: sqlite3.Connection, model: ModelIdentity | None, store_type: str | None, *, had_log: bool
+    ) -> None:
+        if self._read_only:
+            self._has_model = check_file(writer, self.location, model, store_type)
+            _LOG.warning("%s cannot be written here: it is opened for reading only.", self.location)
+            return
+        # What is deleted is overwritten, whatever the library was compiled with.
+        writer.execute("PRAGMA secure_delete = ON")
+        database.prepare_schema(writer, self.location, store_type, had_log=had_log)
+        ensure_indexes(writer, self._indexed)
+        self._has_model = claim_file(writer, self.location, model, store_type, self._damaged)
 
     def _write(self, operation: Callable[[sqlite3.Connection], T]) -> T:
         """Run an operation in a write transaction."""
         with self._write_lock, database.translate_errors(self.location):
-            self._check_open()
+            self._check_writable()
             if self._in_file:
                 return self._transaction.run(operation)
             return self._memory_lock.write(partial(self._transaction.run, operation))
+
+    def _check_writable(self) -> None:
+        self._check_open()
+        if self._read_only:
+            raise CollectionUnwritableError(
+                self.location, "was opened for reading only, as its file system or its rights allow no more."
+            )
 
     def _prepare_write(self, connection: sqlite3.Connection) -> None:
         if self._in_file and database.file_identity(self.location) != self._file:
@@ -191,7 +212,7 @@ class SqliteCollection(SqliteVersions, SqliteExports):
     def _with_writer(self, operation: Callable[[sqlite3.Connection], T]) -> T:
         """Run an operation with the connection for writing, which no other thread uses meanwhile."""
         with self._write_lock, database.translate_errors(self.location):
-            self._check_open()
+            self._check_writable()
             return operation(self._writer)
 
     def _read_shared(self, operation: Callable[[sqlite3.Connection], T]) -> T:
@@ -287,7 +308,7 @@ class SqliteCollection(SqliteVersions, SqliteExports):
     def _close(self) -> None:
         was_open, self._closed = not self._closed, True
         try:
-            if was_open:
+            if was_open and not self._read_only:
                 self._follower.save(self._writer)
         finally:
             # Also when an earlier call was interrupted; closing a closed connection does nothing.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sqlite3
 import time
 import zlib
@@ -21,15 +22,12 @@ from devmem.errors import (
     CollectionError,
     CollectionUnwritableError,
 )
-from devmem.model.items import MemoryItem
-from devmem.models.embedder import ModelIdentity
 from devmem.storage.attachments import AttachmentFiles
 from devmem.storage.erasure import clean_up
-from devmem.storage.protocol import Durability, PreparedItem
+from devmem.storage.protocol import Durability
 from devmem.storage.runs import abandon, read_transaction, write_transaction
-from devmem.storage.searching import check_model, check_store_type, is_replaceable
 from devmem.storage.sidecar_db import PoolClosedError
-from devmem.storage.sqlite.rows import ITEM_CHECKSUM, DamagedRows, define_functions, item_from_row, update_terms
+from devmem.storage.sqlite.rows import define_functions
 from devmem.storage.sqlite.schema import (
     SCHEMA_VERSION,
     create_tables,
@@ -39,7 +37,6 @@ from devmem.storage.sqlite.schema import (
     upgrade_from_4,
 )
 from devmem.text.analysis import ANALYSIS_VERSION
-from devmem.text.cues import cues_of
 from devmem.text.files import create_empty
 
 T = TypeVar("T")
@@ -156,6 +153,7 @@ _REQUIRED_META: Final[Mapping[str, tuple[type, ...]]] = {
 }
 """Types of the properties that every collection has."""
 _CHECKPOINT_ATTEMPTS: Final = 200
+_CREATION_ATTEMPTS: Final = 50
 _OPTIONAL_META: Final[Mapping[str, tuple[type, ...]]] = {
     "model": _TEXT_OR_NONE,
     "dimension": (int, NoneType),
@@ -203,6 +201,25 @@ def _refuse_lost_file(path: Path) -> None:
             )
 
 
+def has_log(location: str) -> bool:
+    """Whether a log of commits is beside the file; to be asked before SQLite opens the file, which makes one."""
+    return Path(f"{location}-wal").exists()
+
+
+def is_read_only(location: str) -> bool:
+    """Whether there is a file with content that cannot be written here, as on a read-only file system."""
+    path, log = Path(location), Path(f"{location}-wal")
+    if not path.is_file() or path.stat().st_size == 0:
+        return False
+    # Where a log that can be written is there already, the folder needs not to be.
+    return not os.access(path, os.W_OK) or not (os.access(path.parent, os.W_OK) or os.access(log, os.W_OK))
+
+
+def _read_only_uri(location: str) -> str:
+    # Without a log nobody has the file open, and SQLite may read it without making one.
+    return f"{Path(location).absolute().as_uri()}?mode=ro{'' if has_log(location) else '&immutable=1'}"
+
+
 def file_identity(location: str) -> tuple[int, int] | None:
     """Return device and inode of the file at a location, None when there is none; a replaced file has others."""
     try:
@@ -212,10 +229,17 @@ def file_identity(location: str) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def open_connection(location: str, durability: Durability, busy_timeout: float) -> sqlite3.Connection:
+def open_connection(
+    location: str, durability: Durability, busy_timeout: float, *, read_only: bool = False
+) -> sqlite3.Connection:
     """Open a connection in autocommit mode; `busy_timeout` is in seconds."""
     connection = sqlite3.connect(
-        location, timeout=busy_timeout, isolation_level=None, check_same_thread=False, cached_statements=256
+        _read_only_uri(location) if read_only else location,
+        timeout=busy_timeout,
+        isolation_level=None,
+        check_same_thread=False,
+        cached_statements=256,
+        uri=read_only,
     )
     try:
         connection.execute(f"PRAGMA synchronous = {durability.upper()}")
@@ -231,7 +255,7 @@ def open_connection(location: str, durability: Durability, busy_timeout: float) 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Header:
+class Header:
     """Identification of a file."""
 
     application_id: int
@@ -239,34 +263,70 @@ class _Header:
     tables: int
 
 
-def _read_header(connection: sqlite3.Connection) -> _Header:
+def read_header(connection: sqlite3.Connection) -> Header:
+    """Return what identifies a file."""
     queries = ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_master")
     application_id, version, tables = (connection.execute(query).fetchone()[0] for query in queries)
-    return _Header(application_id=application_id, version=version, tables=tables)
+    return Header(application_id=application_id, version=version, tables=tables)
 
 
 def _decoded(text: bytes) -> str:
     return text.decode(errors="replace")
 
 
-def prepare_schema(connection: sqlite3.Connection, location: str, store_type: str | None) -> None:
+def prepare_schema(connection: sqlite3.Connection, location: str, store_type: str | None, *, had_log: bool) -> None:
     """Create the schema in a new file, or bring an older one up to date.
 
+    Args:
+        connection: in autocommit mode.
+        location: place of the file.
+        store_type: store type to record in a new file.
+        had_log: what `has_log` answered before the file was opened.
+
     Raises:
-        CollectionDamagedError: the file is not devmem's, or was cut off.
+        CollectionDamagedError: the file is not devmem's, was cut off, or was moved away from its log.
         CollectionError: it was written by a newer devmem.
     """
     # In one transaction: another process may be creating the file right now.
-    header = read_transaction(connection, _read_header, connection)
-    _check_header(connection, location, header)
+    header = read_transaction(connection, read_header, connection)
+    if not had_log and not header.tables:
+        header = _refuse_lost_log(connection, location)
+    check_header(connection, location, header)
     if header.version == SCHEMA_VERSION:
         return
-    if location != MEMORY:
-        _enable_wal(connection)
-    write_transaction(connection, _create_schema, connection, location, store_type)
+    try:
+        if location != MEMORY:
+            _enable_wal(connection)
+        write_transaction(connection, _create_schema, connection, location, store_type)
+    except BaseException:
+        if location != MEMORY and not header.tables:
+            # It would look like a file that lost its log. Where another process uses it, that one goes on creating it.
+            with suppress(sqlite3.Error):
+                connection.execute("PRAGMA journal_mode = DELETE")
+        raise
 
 
-def _check_header(connection: sqlite3.Connection, location: str, header: _Header) -> None:
+def _refuse_lost_log(connection: sqlite3.Connection, location: str) -> Header:
+    """Refuse a file without tables that has been used with a log, which is where its first commits are."""
+    header = read_transaction(connection, read_header, connection)
+    (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
+    for _ in range(_CREATION_ATTEMPTS if mode == "wal" else 0):
+        if header.tables:
+            break
+        # Another process may be creating it right now.
+        time.sleep(0.01)
+        header = read_transaction(connection, read_header, connection)
+    if mode == "wal" and not header.tables:
+        raise CollectionDamagedError(
+            location,
+            "the file was moved or copied without its log, which holds all that was stored: put the log beside it as "
+            f"{Path(location).name}-wal, or remove the file to start with an empty store.",
+        )
+    return header
+
+
+def check_header(connection: sqlite3.Connection, location: str, header: Header) -> None:
+    """Refuse a file that is not devmem's, was cut off, or was written by a newer devmem."""
     found, version, tables = header.application_id, header.version, header.tables
     if found not in (0, APPLICATION_ID) or (found == 0 and tables):
         raise CollectionDamagedError(location, "this SQLite file was not made by devmem; give the store another path.")
@@ -367,6 +427,12 @@ def _translated(location: str, error: sqlite3.Error) -> CollectionError:
         )
     if code.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")):
         folder = Path(location).parent
+        if is_read_only(location) and has_log(location):
+            return CollectionUnwritableError(
+                location,
+                f"can only be read here, but commits are still in its log {location}-wal: open it once where it can be "
+                "written.",
+            )
         return CollectionUnwritableError(
             location, f"cannot be opened for writing ({text}); check {folder} and its rights."
         )
@@ -469,98 +535,3 @@ def shorten_log(connection: sqlite3.Connection) -> None:
 
 def _is_full(error: CollectionUnwritableError) -> bool:
     return getattr(error.__cause__, "sqlite_errorname", "") in _CODES
-
-
-_ITEM_TABLES: Final = ("items", "versions")
-
-
-def refresh_analysis(connection: sqlite3.Connection, damaged: DamagedRows) -> None:
-    """Replace terms and cues of every item when they are of another version of the text analysis."""
-    if read_meta(connection)["analysis"] == ANALYSIS_VERSION:
-        return
-    for table in _ITEM_TABLES:
-        select = f"SELECT row, CAST(body AS BLOB), body_checksum FROM {table}"
-        for row, *rest in connection.execute(select).fetchall():
-            if (item := item_from_row(damaged, row, *rest)) is not None:
-                _refresh_passages(connection, row, item)
-                _refresh_cues(connection, table, row, item)
-    set_meta(connection, "analysis", ANALYSIS_VERSION)
-    connection.execute("UPDATE meta SET value = value + 1 WHERE key = 'generation'")
-
-
-def _refresh_passages(connection: sqlite3.Connection, row: int, item: MemoryItem) -> None:
-    passages = connection.execute("SELECT passage FROM passages WHERE row = ? ORDER BY passage", (row,)).fetchall()
-    for (passage,), encoded in zip(passages, PreparedItem.of(item).terms(), strict=True):
-        update_terms(connection, passage, row, encoded)
-
-
-def _refresh_cues(connection: sqlite3.Connection, table: str, row: int, item: MemoryItem) -> None:
-    """Replace an item's cues, unless its columns are damaged: a new checksum would hide that."""
-    intact = f"row = ? AND {ITEM_CHECKSUM} = columns_checksum"
-    values = (int(cues_of(item.content_summary)), row)
-    if connection.execute(f"UPDATE {table} SET cues = ? WHERE {intact}", values).rowcount:
-        connection.execute(f"UPDATE {table} SET columns_checksum = {ITEM_CHECKSUM} WHERE row = ?", (row,))
-
-
-def claim_file(
-    connection: sqlite3.Connection,
-    location: str,
-    model: ModelIdentity | None,
-    store_type: str | None,
-    damaged: DamagedRows,
-) -> bool:
-    """Check that file, store type and model belong together, and record those that were not known yet.
-
-    Return whether the collection has a model.
-
-    Raises:
-        CollectionInUseError: the file belongs to another store type.
-        EmbeddingMismatchError: its embeddings are of another model.
-    """
-    meta = read_sealed_meta(connection)
-    owner = meta["store_type"]
-    check_store_type(location, owner=None if owner is None else str(owner), wanted=store_type)
-    if _is_recorded(meta, model, store_type) and not _replaceable(meta, model):
-        # Opening takes no write lock then: it does not wait for another process.
-        return _claim_model(connection, location, model)
-
-    def record() -> bool:
-        if store_type and not owner:
-            set_meta(connection, "store_type", store_type)
-        refresh_analysis(connection, damaged)
-        return _claim_model(connection, location, model)
-
-    return sealed_transaction(connection, record)
-
-
-def _is_recorded(meta: Mapping[str, str | int | None], model: ModelIdentity | None, store_type: str | None) -> bool:
-    """Whether nothing about the collection is left to record."""
-    return (
-        meta["analysis"] == ANALYSIS_VERSION
-        and (store_type is None or meta["store_type"] is not None)
-        and (model is None or meta.get("model") is not None)
-    )
-
-
-def _replaceable(meta: Mapping[str, str | int | None], model: ModelIdentity | None) -> bool:
-    recorded, dimension = meta.get("model"), meta.get("dimension")
-    return is_replaceable(
-        model,
-        recorded=None if recorded is None else str(recorded),
-        dimension=None if dimension is None else int(dimension),
-    )
-
-
-def _claim_model(connection: sqlite3.Connection, location: str, model: ModelIdentity | None) -> bool:
-    """Record the model of a collection that has none, or compare; return whether there is a model now."""
-    meta = read_meta(connection)
-    recorded = meta.get("model")
-    if model is None:
-        return recorded is not None
-    if recorded is None or _replaceable(meta, model):
-        set_meta(connection, "model", model.name)
-        set_meta(connection, "dimension", model.dimension)
-        return True
-    dimension = meta.get("dimension")
-    check_model(location, model, recorded=str(recorded), dimension=None if dimension is None else int(dimension))
-    return True

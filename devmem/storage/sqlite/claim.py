@@ -1,0 +1,146 @@
+"""Check that a file, a store type and an embedding model belong together, and record what is not known yet."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping
+from typing import Final
+
+from devmem.errors import CollectionUnwritableError
+from devmem.model.items import MemoryItem
+from devmem.models.embedder import ModelIdentity
+from devmem.storage.protocol import PreparedItem
+from devmem.storage.runs import read_transaction
+from devmem.storage.searching import check_model, check_store_type, is_replaceable
+from devmem.storage.sqlite.database import (
+    check_header,
+    read_header,
+    read_meta,
+    read_sealed_meta,
+    sealed_transaction,
+    set_meta,
+)
+from devmem.storage.sqlite.rows import ITEM_CHECKSUM, DamagedRows, item_from_row, update_terms
+from devmem.storage.sqlite.schema import SCHEMA_VERSION
+from devmem.text.analysis import ANALYSIS_VERSION
+from devmem.text.cues import cues_of
+
+_ITEM_TABLES: Final = ("items", "versions")
+
+
+def refresh_analysis(connection: sqlite3.Connection, damaged: DamagedRows) -> None:
+    """Replace terms and cues of every item when they are of another version of the text analysis."""
+    if read_meta(connection)["analysis"] == ANALYSIS_VERSION:
+        return
+    for table in _ITEM_TABLES:
+        select = f"SELECT row, CAST(body AS BLOB), body_checksum FROM {table}"
+        for row, *rest in connection.execute(select).fetchall():
+            if (item := item_from_row(damaged, row, *rest)) is not None:
+                _refresh_passages(connection, row, item)
+                _refresh_cues(connection, table, row, item)
+    set_meta(connection, "analysis", ANALYSIS_VERSION)
+    connection.execute("UPDATE meta SET value = value + 1 WHERE key = 'generation'")
+
+
+def _refresh_passages(connection: sqlite3.Connection, row: int, item: MemoryItem) -> None:
+    passages = connection.execute("SELECT passage FROM passages WHERE row = ? ORDER BY passage", (row,)).fetchall()
+    for (passage,), encoded in zip(passages, PreparedItem.of(item).terms(), strict=True):
+        update_terms(connection, passage, row, encoded)
+
+
+def _refresh_cues(connection: sqlite3.Connection, table: str, row: int, item: MemoryItem) -> None:
+    """Replace an item's cues, unless its columns are damaged: a new checksum would hide that."""
+    intact = f"row = ? AND {ITEM_CHECKSUM} = columns_checksum"
+    values = (int(cues_of(item.content_summary)), row)
+    if connection.execute(f"UPDATE {table} SET cues = ? WHERE {intact}", values).rowcount:
+        connection.execute(f"UPDATE {table} SET columns_checksum = {ITEM_CHECKSUM} WHERE row = ?", (row,))
+
+
+def claim_file(
+    connection: sqlite3.Connection,
+    location: str,
+    model: ModelIdentity | None,
+    store_type: str | None,
+    damaged: DamagedRows,
+) -> bool:
+    """Check that file, store type and model belong together, and record those that were not known yet.
+
+    Return whether the collection has a model.
+
+    Raises:
+        CollectionInUseError: the file belongs to another store type.
+        EmbeddingMismatchError: its embeddings are of another model.
+    """
+    meta = read_sealed_meta(connection)
+    owner = meta["store_type"]
+    check_store_type(location, owner=None if owner is None else str(owner), wanted=store_type)
+    if _is_recorded(meta, model, store_type) and not _replaceable(meta, model):
+        # Opening takes no write lock then: it does not wait for another process.
+        return _claim_model(connection, location, model)
+
+    def record() -> bool:
+        if store_type and not owner:
+            set_meta(connection, "store_type", store_type)
+        refresh_analysis(connection, damaged)
+        return _claim_model(connection, location, model)
+
+    return sealed_transaction(connection, record)
+
+
+def _is_recorded(meta: Mapping[str, str | int | None], model: ModelIdentity | None, store_type: str | None) -> bool:
+    """Whether nothing about the collection is left to record."""
+    return (
+        meta["analysis"] == ANALYSIS_VERSION
+        and (store_type is None or meta["store_type"] is not None)
+        and (model is None or meta.get("model") is not None)
+    )
+
+
+def _replaceable(meta: Mapping[str, str | int | None], model: ModelIdentity | None) -> bool:
+    recorded, dimension = meta.get("model"), meta.get("dimension")
+    return is_replaceable(
+        model,
+        recorded=None if recorded is None else str(recorded),
+        dimension=None if dimension is None else int(dimension),
+    )
+
+
+def _claim_model(connection: sqlite3.Connection, location: str, model: ModelIdentity | None) -> bool:
+    """Record the model of a collection that has none, or compare; return whether there is a model now."""
+    meta = read_meta(connection)
+    recorded = meta.get("model")
+    if model is None:
+        return recorded is not None
+    if recorded is None or _replaceable(meta, model):
+        set_meta(connection, "model", model.name)
+        set_meta(connection, "dimension", model.dimension)
+        return True
+    dimension = meta.get("dimension")
+    check_model(location, model, recorded=str(recorded), dimension=None if dimension is None else int(dimension))
+    return True
+
+
+def check_file(
+    connection: sqlite3.Connection, location: str, model: ModelIdentity | None, store_type: str | None
+) -> bool:
+    """Check a file that can only be read as `prepare_schema` and `claim_file` do; return whether it has a model.
+
+    Raises:
+        CollectionDamagedError: the file is not devmem's, or was cut off.
+        CollectionUnwritableError: it is of an older format, and cannot be brought up to date.
+        CollectionInUseError: the file belongs to another store type.
+        EmbeddingMismatchError: its embeddings are of another model.
+    """
+    header = read_transaction(connection, read_header, connection)
+    check_header(connection, location, header)
+    if header.version != SCHEMA_VERSION:
+        raise CollectionUnwritableError(
+            location, "is of an older format, and can only be read here: open it once where it can be written."
+        )
+    meta = read_sealed_meta(connection)
+    owner, recorded = meta["store_type"], meta.get("model")
+    check_store_type(location, owner=None if owner is None else str(owner), wanted=store_type)
+    if model is not None and recorded is not None and not _replaceable(meta, model):
+        dimension = meta.get("dimension")
+        check_model(location, model, recorded=str(recorded), dimension=None if dimension is None else int(dimension))
+    return model is not None or recorded is not None
