@@ -50,6 +50,9 @@ class RunVersionWriter:
     def tick(self, keys: Sequence[UUID]) -> None:
         """Do nothing: what a run writes is recorded when it is committed."""
 
+    def stamp(self, now: float) -> None:
+        """Do nothing likewise."""
+
     def insert(self, new: Sequence[NewItem]) -> list[int]:
         """Insert versions of the run in the place of those that it has of the items."""
         keys = [rows.key_of(one.item.id) for one in new]

@@ -81,6 +81,10 @@ class VersionWriter(Protocol):
         """Let the recorded time of the transaction be later than all of the items with these keys, which are locked."""
         ...
 
+    def stamp(self, now: float) -> None:
+        """Let the recorded time of the transaction be `now` (seconds since the epoch), if that is later."""
+        ...
+
     def purge(self) -> None:
         """Remove some of what retention removes, where that is due."""
         ...
@@ -163,6 +167,10 @@ class CurrentVersionWriter:
         found = self.connection.execute(composed(_TICK), {"store": self.store, "keys": list(keys)}).fetchone()
         if found is not None and found[0] is not None:
             self.at = max(self.at, found[0] + 1)
+
+    def stamp(self, now: float) -> None:
+        """Let the recorded time of the transaction be `now`, if that is later."""
+        self.at = max(self.at, recorded(now))
 
     def insert(self, new: Sequence[NewItem]) -> list[int]:
         """Insert current items."""

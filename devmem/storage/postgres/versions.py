@@ -273,7 +273,7 @@ class PostgresRunView(WritingCollection, PostgresView):
             self._runs(connection).begin(self._run, self._actor, self._now())
             version_writer = RunVersionWriter(connection, self._store, self._run, self._access.location.schema)
             changes = PostgresItemChanges(
-                version_writer, self.location, model=self._model_name(), known=known, now=self._now()
+                version_writer, self.location, model=self._model_name(), known=known, clock=self._now
             )
             return operation(changes)
 
@@ -380,7 +380,7 @@ class PostgresVersions(PostgresEraser, VersioningCollection[Connection]):
         known = check_store(connection, self.location, self._store)
         version_writer = CurrentVersionWriter(connection, self._store, limit=limit or self._history, now=self._clock())
         return PostgresItemChanges(
-            version_writer, self.location, model=self._model_name(), known=known, now=self._clock()
+            version_writer, self.location, model=self._model_name(), known=known, clock=self._clock
         )
 
     def erase(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -51,9 +51,13 @@ class _Stored:
 class BatchWriter:
     """Adds a batch of items: decides on each in its turn, then deletes and inserts all at once."""
 
-    def __init__(self, version_writer: VersionWriter, *, has_model: bool, now: float) -> None:
-        """Prepare to add items at `now`, in seconds since the epoch: what had expired by then is not there."""
-        self._version_writer, self._has_model, self._now = version_writer, has_model, now
+    def __init__(self, version_writer: VersionWriter, *, has_model: bool, clock: Callable[[], float]) -> None:
+        """Prepare to add items; what has expired by now is not there.
+
+        `clock` returns seconds since the epoch.
+        """
+        self._version_writer, self._has_model = version_writer, has_model
+        self._clock, self._now = clock, clock()
         self._connection, self._store = version_writer.connection, version_writer.store
         self._stored: dict[str, _Stored] = {}
         """Versions that are there, by id."""
@@ -91,6 +95,8 @@ class BatchWriter:
         if unique is Unique.CONTENT:
             self._read_holders(batch)
         outcomes = [self._decide(prepared, unique) for prepared in batch]
+        # As near to the commit as the order of the statements allows.
+        self._version_writer.stamp(self._clock())
         if self._expired:
             self._version_writer.remove("row = ANY(%s)", [self._expired])
         for run, replaced in self._superseded.items():
@@ -231,7 +237,13 @@ class PostgresItemChanges:
     """Changes items by a version writer; see `ItemChanges`."""
 
     def __init__(
-        self, version_writer: VersionWriter, location: str, *, model: str | None, known: StoreModel, now: float
+        self,
+        version_writer: VersionWriter,
+        location: str,
+        *,
+        model: str | None,
+        known: StoreModel,
+        clock: Callable[[], float],
     ) -> None:
         """Take what the changes need.
 
@@ -240,9 +252,10 @@ class PostgresItemChanges:
             location: place of the store, for errors.
             model: name of the model that made the embeddings; None when it is not known.
             known: model and dimension of the store, which stay as they are until the transaction ends.
-            now: seconds since the epoch; what had expired by then is not there.
+            clock: current time in seconds since the epoch; what has expired by now is not there.
         """
-        self._version_writer, self._location, self._model, self._now = version_writer, location, model, now
+        self._version_writer, self._location, self._model = version_writer, location, model
+        self._clock, self._now = clock, clock()
         self._known = known
         self._connection, self._store = version_writer.connection, version_writer.store
 
@@ -264,7 +277,7 @@ class PostgresItemChanges:
             self._connection, self._location, self._store, self._model, made, known=self._known
         )
         self._version_writer.purge()
-        return BatchWriter(self._version_writer, has_model=has_model, now=self._now).add(
+        return BatchWriter(self._version_writer, has_model=has_model, clock=self._clock).add(
             batch, unique, expected, absent
         )
 

@@ -103,6 +103,9 @@ class RunVersionWriter:
         """Hide items from the run."""
         return self.end(condition, values, VersionEnd(operation=Operation.FORGET))
 
+    def stamp(self, now: float) -> None:
+        """Do nothing: what a run writes is recorded when it is committed."""
+
     def count(self) -> int:
         """Return the number of items."""
         return int(self.connection.execute("SELECT count(*) FROM items").fetchone()[0])

@@ -13,10 +13,22 @@ from devmem.model.items import MemoryItem
 from devmem.model.versions import Operation
 from devmem.storage.attachments import AttachmentFiles
 from devmem.storage.protocol import PreparedItem
-from devmem.storage.runs import HistoryLimit, VersionEnd
+from devmem.storage.runs import HistoryLimit, VersionEnd, recorded
 from devmem.storage.sqlite import database, rows
 from devmem.storage.sqlite import predicates as history
+from devmem.storage.sqlite.rows import CHANGE_CHECKSUMS
 
+_LONG: Final = 5_000
+"""Microseconds for which a write takes the time at which it began for that of its commit."""
+_STAMP: Final = tuple(
+    f"UPDATE {table} SET {column} = ?1, change_checksum = {CHANGE_CHECKSUMS[table].replace(column, '?1')} WHERE {which}"
+    for table, column, which in (
+        ("items", "recorded_from", "row > ?3 AND recorded_from = ?2"),
+        ("versions", "recorded_until", "recorded_until = ?2"),
+        # What was replaced by the same write was never seen.
+        ("versions", "recorded_from", "recorded_until = ?1 AND recorded_from = ?2"),
+    )
+)
 _CHANGES_KEPT: Final = 20_000
 """A cache that missed more changes than about this number is rebuilt."""
 
@@ -44,6 +56,10 @@ class VersionWriter(Protocol):
 
     def remove(self, condition: str, values: Sequence[object]) -> int:
         """Delete the items that match a condition for good, as retention does; return their number."""
+        ...
+
+    def stamp(self, now: float) -> None:
+        """Record what was changed as of `now` (seconds since the epoch); the commit comes next."""
         ...
 
     def count(self) -> int:
@@ -84,7 +100,17 @@ class CurrentVersionWriter:
     @cached_property
     def at(self) -> int:
         """Recorded time of the transaction."""
+        (self._newest,) = self.connection.execute("SELECT COALESCE(max(row), 0) FROM items").fetchone()
         return history.tick(self.connection, self._now)
+
+    def stamp(self, now: float) -> None:
+        """Record what was changed as of `now`, where it took long: nobody sees it before the commit."""
+        if "at" not in self.__dict__ or recorded(now) - self.at < _LONG:
+            return
+        before, self.at = self.at, recorded(now)
+        for statement in _STAMP:
+            self.connection.execute(statement, (self.at, before, self._newest)[: statement.count("?3") + 2])
+        database.set_meta(self.connection, "recorded", self.at)
 
     def insert(
         self,

@@ -209,7 +209,9 @@ class SqliteItemChanges:
         if absent is not None:
             check_absent(connection, self._condition(absent))
         writer = ItemWriter(self._version_writer, damaged, has_model=self._has_model, now=self._now)
-        return [writer.add(item, unique) for item in batch]
+        outcomes = [writer.add(item, unique) for item in batch]
+        self._version_writer.stamp(self._opened.clock())
+        return outcomes
 
     def pop(self, count: int, where: Filter) -> list[MemoryItem]:
         """Delete the items that match and were stored last, at most `count`; return those that can be read."""
@@ -227,9 +229,13 @@ class SqliteItemChanges:
         """Delete the items with these ids that match the filter."""
         condition, values = self._condition(where)
         if ids is None:
-            return self._version_writer.end(condition, values, _FORGOTTEN)
-        named = map(rows.sql_text, ids)
-        return sum(self._version_writer.end(f"id = ? AND {condition}", [one, *values], _FORGOTTEN) for one in named)
+            deleted = self._version_writer.end(condition, values, _FORGOTTEN)
+        else:
+            one_of = f"id = ? AND {condition}"
+            named = map(rows.sql_text, ids)
+            deleted = sum(self._version_writer.end(one_of, [one, *values], _FORGOTTEN) for one in named)
+        self._version_writer.stamp(self._opened.clock())
+        return deleted
 
     def erase(self, ids: Sequence[str] | None, where: Filter | None) -> int:
         """Delete items as `delete` does, and for good the versions that match with all others of items that are gone.

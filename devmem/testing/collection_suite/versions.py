@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
+from contextlib import closing
 from typing import Final, cast
 
 import pytest
@@ -51,6 +53,26 @@ class Versioning(Opening):
     def test_it_is_a_versioned_collection(self, versioned: VersionedCollection) -> None:
         """The protocol is how others ask whether versions are kept."""
         assert isinstance(versioned, VersionedCollection)
+
+    def test_a_long_write_is_recorded_when_it_ends(self, opened: OpenCollection) -> None:
+        """Until then nobody saw it, so an earlier state does not show it."""
+        times = itertools.count(1_000_000.0)
+        slow = cast("VersionedCollection", opened(model=MODEL, clock=lambda: next(times)))
+        slow.add([item("rain", id="0"), item("rain", id="1")])
+        began = next(times)
+        slow.add([item("tea", id="1"), item("tea", id="2"), item("coffee", id="2")])
+        ended = next(times)
+        added = [version for each in ("1", "2") for version in slow.history(each) if version.ended is None]
+        (at,) = {version.began.at for version in added}
+        # The clock goes on with each question.
+        assert began < at < ended
+        assert at == ended - 1 or at - began > 2
+        (replaced,) = [version.ended for version in slow.history("1") if version.ended is not None]
+        assert replaced.at == at
+        with closing(slow.as_of(at - 0.5)) as before, closing(slow.as_of(at)) as after:
+            assert ids(before.scan()) == ["0", "1"]
+            assert [each.content_summary for each in after.get(["0", "1", "2"])] == ["rain", "tea", "coffee"]
+        assert slow.info().damaged == 0
 
     def test_history_tells_what_changed_when(self, versioned: VersionedCollection, clock: ManualClock) -> None:
         """Each version has the change that began it and the one that ended it, without a gap between them."""

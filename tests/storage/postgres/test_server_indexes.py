@@ -144,7 +144,7 @@ def test_what_commits_late_is_found(store_url: str, store: PostgresCollection, c
     with closing(_open(store_url, clock)) as other:
 
         def add_slowly(connection: Connection) -> None:
-            writer = BatchWriter(other._version_writer(connection), has_model=True, now=clock())
+            writer = BatchWriter(other._version_writer(connection), has_model=True, clock=clock)
             writer.add([PreparedItem.of(late)], Unique.ID, {})
             store.add(_items(20))
             store.maintain()

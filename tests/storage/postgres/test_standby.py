@@ -54,7 +54,7 @@ def test_what_commits_late_is_found_on_a_standby(primary: PostgresServer, standb
     ):
 
         def add_slowly(connection: Connection) -> None:
-            writer = BatchWriter(store._version_writer(connection), has_model=False, now=0.0)
+            writer = BatchWriter(store._version_writer(connection), has_model=False, clock=lambda: 0.0)
             writer.add([PreparedItem.of(late)], Unique.ID, {})
             other.add([early])
             assert _found(reader) == ["early"]
