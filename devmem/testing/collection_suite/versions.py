@@ -64,13 +64,14 @@ class Versioning(Opening):
         ended = next(times)
         added = [version for each in ("1", "2") for version in slow.history(each) if version.ended is None]
         (at,) = {version.began.at for version in added}
+        assert at is not None
         # The clock goes on with each question.
         assert began < at < ended
         assert at == ended - 1 or at - began > 2
         (replaced,) = [version.ended for version in slow.history("1") if version.ended is not None]
         assert replaced.at == at
         with closing(slow.as_of(at - 0.5)) as before, closing(slow.as_of(at)) as after:
-            assert ids(before.scan()) == ["0", "1"]
+            assert ids(list(before.scan())) == ["0", "1"]
             assert [each.content_summary for each in after.get(["0", "1", "2"])] == ["rain", "tea", "coffee"]
         assert slow.info().damaged == 0
 
