@@ -6,19 +6,19 @@ import hashlib
 import json
 import logging
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from typing import Any, Final, TypeAlias
-from uuid import uuid4
 
 from pydantic import JsonValue
 
-from devmem.memory.records import When, expiry_of, seconds_of
+from devmem.memory.records import REPEATS, When, expiry_of, seconds_of
 from devmem.memory.scope import checked_mapping
 from devmem.model.fields import is_path
 from devmem.model.items import TRUST, MemoryContentSnapshot, MemoryItem, Provenance, Scope, SourceKind
-from devmem.model.message import Message
+from devmem.model.message import MadeId, Message, Role
 from devmem.model.message_json import holds_message, load_message, message_to_item, readable_text
 from devmem.text.analysis import SUMMARY_LENGTH, shorten
 
@@ -169,31 +169,69 @@ def check_one_text(content: object, item_id: str | None, key: str | None) -> Non
         raise ValueError("`id` or `key` names the item of one text; messages have ids of their own")
 
 
-def items_of(contents: Sequence[Content], envelope: Envelope, item_id: str | None = None) -> list[MemoryItem]:
-    """Return the items of texts and messages; a message without any content, such as a bare tool call, has none.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """An item that may be stored already."""
+
+    item: MemoryItem
+    is_text: bool
+    """Whether it is a text; otherwise it is a message."""
+    is_named: bool = False
+    """Whether the message's id, its time, or for instructions its content tell it from every other message."""
+
+
+def drafts_of(contents: Sequence[Content], envelope: Envelope) -> list[Draft]:
+    """Return the drafts of texts and messages; a message without any content, such as a bare tool call, has none.
 
     Raises:
         MessageError: a mapping is not a message.
     """
-    made = (_item_of(content, envelope, item_id) for content in contents)
-    items = [replace(item, indexed_fields=envelope.fields) for item in made if item is not None]
-    if len(items) < len(contents):
-        _LOG.info("%d of %d messages say nothing and are left out", len(contents) - len(items), len(contents))
-    return items
+    seen: Counter[str] = Counter()
+    made = [_draft_of(content, envelope, seen) for content in contents]
+    drafts = [
+        replace(draft, item=replace(draft.item, indexed_fields=envelope.fields)) for draft in made if draft is not None
+    ]
+    if len(drafts) < len(contents):
+        _LOG.info("%d of %d messages say nothing and are left out", len(contents) - len(drafts), len(contents))
+    return drafts
 
 
-def _item_of(content: Content, envelope: Envelope, item_id: str | None = None) -> MemoryItem | None:
+def _draft_of(content: Content, envelope: Envelope, seen: Counter[str]) -> Draft | None:
     if isinstance(content, str):
-        return _item_of_text(content, envelope, item_id or uuid4().hex)
+        return Draft(item=_item_of_text(content, envelope), is_text=True)
     if isinstance(content, Mapping) and _is_text_form(content):
-        return _item_of_text(content["text"], _with_own(content, envelope), uuid4().hex)
+        return Draft(item=_item_of_text(content["text"], _with_own(content, envelope)), is_text=True)
     message = content if isinstance(content, Message) else _read_message(content)
     summary = shorten(readable_text(message), SUMMARY_LENGTH)
     if not summary:
         return None
+    has_time = envelope.event_time is not None or (isinstance(content, Mapping) and _has_time(content))
+    name = _name_of(message, envelope, has_time=has_time, seen=seen)
+    item = _item_of_message(message, envelope, summary, name or message.id)
+    return Draft(item=item, is_text=False, is_named=name is not None)
+
+
+def _name_of(message: Message, envelope: Envelope, *, has_time: bool, seen: Counter[str]) -> str | None:
+    """Return what tells a message from every other in its scope; None where only its place in a conversation does."""
+    if not isinstance(message.id, MadeId):
+        return message.id
+    if message.role is Role.SYSTEM and not has_time:
+        return f"instructions {message.content_hash()}"
+    if not has_time:
+        return None
+    said = f"{message.created_at if envelope.event_time is None else envelope.event_time} {message.content_hash()}"
+    seen[said] += 1
+    return f"{seen[said]} {said}"
+
+
+def _has_time(raw: Mapping[str, Any]) -> bool:
+    return any(raw.get(key) is not None for key in ("created_at", "timestamp"))
+
+
+def _item_of_message(message: Message, envelope: Envelope, summary: str, name: str) -> MemoryItem:
     item = message_to_item(
         message,
-        item_id=item_id or _message_item_id(message, envelope.scope),
+        item_id=_message_item_id(name, envelope.scope),
         scope=envelope.scope,
         summary=summary,
         stored_at=envelope.stored_at,
@@ -237,8 +275,15 @@ def with_text(item: MemoryItem, text: str) -> MemoryItem:
         # What they said is what the new text takes the place of.
         said, answered = _only_blocks(said), _only_blocks(answered)
         said = replace(said or MemoryContentSnapshot(), text=whole) if whole else said
+    metadata = {key: value for key, value in item.metadata.items() if key != REPEATS}
     return replace(
-        item, content_summary=summary, input_snapshot=said, output_snapshot=answered, content_hash="", embedding=None
+        item,
+        metadata=metadata,
+        content_summary=summary,
+        input_snapshot=said,
+        output_snapshot=answered,
+        content_hash="",
+        embedding=None,
     )
 
 
@@ -257,7 +302,7 @@ def _summary_of(text: str) -> tuple[str, str]:
     return (text, "") if len(text) <= SUMMARY_LENGTH else (shorten(text, SUMMARY_LENGTH), text)
 
 
-def _item_of_text(text: str, envelope: Envelope, item_id: str) -> MemoryItem:
+def _item_of_text(text: str, envelope: Envelope) -> MemoryItem:
     summary, whole = _summary_of(text)
     scope = envelope.scope
     source = envelope.source or (
@@ -266,7 +311,6 @@ def _item_of_text(text: str, envelope: Envelope, item_id: str) -> MemoryItem:
         else Provenance(kind=SourceKind.USER, name=scope.user or "")
     )
     return MemoryItem(
-        id=item_id,
         content_summary=summary,
         input_snapshot=MemoryContentSnapshot(text=whole) if whole else None,
         metadata=dict(envelope.metadata),
@@ -279,9 +323,9 @@ def _item_of_text(text: str, envelope: Envelope, item_id: str) -> MemoryItem:
     )
 
 
-def _message_item_id(message: Message, scope: Scope) -> str:
-    """Name the item of a message in one scope: there it is stored once, and in another scope it is another item."""
-    named = json.dumps([asdict(scope), message.id], sort_keys=True)
+def _message_item_id(name: str, scope: Scope) -> str:
+    """Return the id of a message's item in one scope: there it is stored once, in another scope it is another item."""
+    named = json.dumps([asdict(scope), name], sort_keys=True)
     return hashlib.sha256(named.encode()).hexdigest()[:32]
 
 

@@ -16,11 +16,11 @@ from pydantic import JsonValue
 from devmem.errors import DevmemError, ItemNotFoundError, NotStoredError, ScopeError, VersionConflictError
 from devmem.memory.contents import (
     Content,
-    Envelope,
+    Draft,
     check_one_text,
+    drafts_of,
     envelope_of,
     field_paths,
-    items_of,
     listed,
     with_metadata,
     with_text,
@@ -38,6 +38,7 @@ from devmem.memory.records import (
     record_of,
     seconds_of,
 )
+from devmem.memory.repeats import copies_of, store_drafts
 from devmem.memory.runs import MemoryRun, RunsWithin
 from devmem.memory.scope import ScopeGuard, ScopeParts, checked_name, checked_number, in_scope
 from devmem.model.caller import acting_as
@@ -45,6 +46,7 @@ from devmem.model.items import MemoryItem, Provenance, Scope, version_hash, with
 from devmem.model.message import Message
 from devmem.model.results import WriteStatus
 from devmem.model.versions import RunInfo
+from devmem.storage.erasure import EraseRequest
 from devmem.stores import erasing
 from devmem.stores.abilities import as_of, versions_of
 from devmem.stores.collection_memory import CollectionMemory
@@ -142,8 +144,9 @@ class Memory(MemoryReader):
 
         Args:
             content: a text, a message (`devmem.messages.Message`, or a dict with `role` and `content`), or several.
-                A message that is added again to its scope is kept once; one without any content is left out.
-            id: id of a text's item, which replaces the item of this id in the same scope; None makes a new id.
+                For a text that its scope has already, time and metadata are added to its item. Of a history that is
+                given again, as chat clients do, each message is kept once. One without any content is left out.
+            id: id of a text's item, which replaces the item of this id in the same scope; None makes one.
             key: name of the fact that a text states, such as `diet`, instead of an id: within the same scope the text
                 takes the place of the one before, which `history` keeps. It is kept as the metadata `key`.
             metadata: what else is known; searches and `forget` can ask for its values.
@@ -166,19 +169,17 @@ class Memory(MemoryReader):
         facts = envelope_of(
             within, now, metadata, time=time, expires_at=expires_at, trust=trust, source=source, fields=fields
         )
-        ids = store_items(self.store, self._items_of(content, facts, id, key))
+        ids = self._add(drafts_of(listed(content), facts), content, id, key)
         return ids[0] if isinstance(content, str) else ids
 
-    def _items_of(
-        self, content: Content | Iterable[Content], facts: Envelope, item_id: str | None, key: str | None
-    ) -> list[MemoryItem]:
-        """Return the items that are added; see `add`."""
-        items = items_of(listed(content), facts, item_id)
-        if item_id is not None or key is not None:
-            check_one_text(content, item_id, key)
-            items = items if key is None else [with_key(items[0], key, facts.scope)]
-            _check_id(self.store, items[0].id, facts.scope)
-        return items
+    def _add(self, drafts: list[Draft], content: object, item_id: str | None, key: str | None) -> list[str]:
+        if item_id is None and key is None:
+            return store_drafts(self.store, drafts)
+        check_one_text(content, item_id, key)
+        item = drafts[0].item
+        named = with_key(item, key, item.scope) if key is not None else replace(item, id=item_id or "")
+        _check_id(self.store, named.id, item.scope)
+        return store_items(self.store, [named])
 
     def update(
         self,
@@ -231,6 +232,7 @@ class Memory(MemoryReader):
 
         What was derived from it, such as summaries, is forgotten too, and the earlier versions of all of it: `history`
         and `as_of` do not show them any more, and the bytes leave the files. `erase` also searches the files for them.
+        With a text that is named by its id go its copies: the items of the same scope with the same text.
 
         Args:
             ids: of the records to forget.
@@ -269,14 +271,23 @@ class Memory(MemoryReader):
     def _forget(
         self, ids: Iterable[object], *, dry_run: bool, search: bool, vacuum: bool, selected: Selected
     ) -> ForgetReceipt:
+        request = erase_request(self._guard, ids, selected)
+        copies = self._copies(request)
         plan = erasing.plan_erasure(
             self.store,
-            erase_request(self._guard, ids, selected),
+            replace(request, ids=(*request.ids, *copies)) if request.ids else request,
             lambda item: not self._guard.is_bound or in_scope(item, self._guard.filter()),
         )
         if dry_run:
-            return erasing.preview(self.store, plan)
-        return erasing.execute(self.store, plan, search=search, vacuum=vacuum)
+            return replace(erasing.preview(self.store, plan), copies=copies)
+        return replace(erasing.execute(self.store, plan, search=search, vacuum=vacuum), copies=copies)
+
+    def _copies(self, request: EraseRequest) -> tuple[str, ...]:
+        """Return the ids of the copies of what is named by id, which would be found in its place."""
+        now, named = self._clock(), set(request.ids or ())
+        items = [item for item in self.store.get(list(named)) if request.where.admits(item, now)] if named else []
+        found = [copy for item in items for copy in copies_of(self.store, item) if request.where.admits(copy, now)]
+        return tuple(dict.fromkeys(copy.id for copy in found if copy.id not in named))
 
     def history(self, id: str) -> History:  # noqa: A002 - what databases call it
         """Return the versions of a record that are within reach, oldest first; the current one has no `until`.

@@ -23,6 +23,8 @@ When: TypeAlias = datetime | float | str
 
 _MESSAGE_KEYS: Final = frozenset({MESSAGE_KEY, CAUSE_KEY})
 """Metadata keys of what `MemoryRecord.message` returns."""
+REPEATS: Final = "devmem.stated_before"
+"""Metadata key of an item's earlier statements, see `MemoryRecord.stated_before`."""
 _REPR_LENGTH: Final = 60
 """Characters of a text in a `repr`."""
 
@@ -92,8 +94,14 @@ class MemoryRecord:
     @property
     def metadata(self) -> Mapping[str, JsonValue]:
         """The caller's metadata."""
-        hidden = _MESSAGE_KEYS if _is_message(self.item) else frozenset()
+        hidden = {REPEATS, *(_MESSAGE_KEYS if _is_message(self.item) else ())}
         return {key: value for key, value in self.item.metadata.items() if key not in hidden}
+
+    @property
+    def stated_before(self) -> tuple[Mapping[str, JsonValue], ...]:
+        """Earlier statements of the text, in order: `time`, in ISO 8601; `metadata` and `source` where they differ."""
+        statements = self.item.metadata.get(REPEATS)
+        return tuple(one for one in statements if isinstance(one, Mapping)) if isinstance(statements, list) else ()
 
     @property
     def time(self) -> datetime:
@@ -139,6 +147,11 @@ class SearchHit(MemoryRecord):
     def score(self) -> float:
         """Score by which the hits are ordered, larger is better; comparable within one memory."""
         return self.hit.score
+
+    @property
+    def same_as(self) -> tuple[str, ...]:
+        """Ids of the copies that the search left out because they say the same."""
+        return self.hit.same_as
 
     @property
     def snippet(self) -> str:

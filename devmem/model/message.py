@@ -58,6 +58,12 @@ class Role(StrEnum):
     TOOL = "tool"
 
 
+class MadeId(str):
+    """Id of a message that was given none; one that is stored and read again has it as its own."""
+
+    __slots__ = ()
+
+
 def role_of(role: str) -> Role:
     """Return the role of a name.
 
@@ -339,7 +345,7 @@ class Message:
             _checked(content, str, "`content` is an instance of str"),
             tuple(blocks),
             _speaker(source, sent_from),
-            id or uuid4().hex,
+            id or MadeId(uuid4().hex),
             time.time() if created_at is None else created_at,
             ReadOnlyDict(metadata or {}),
             action_name(cause_by) or (USER_REQUIREMENT if spoken is Role.USER else ""),

@@ -85,7 +85,7 @@ def dump_message(message: Message) -> dict[str, Any]:
         )
     form = {
         "type": made.__name__ if made is not Message else None,
-        "id": message.id,
+        "id": str(message.id),
         "role": message.role.value,
         "content": message.content,
         "blocks": _blocks().dump_python(message.blocks, mode="json", exclude_none=True) or None,

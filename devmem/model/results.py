@@ -75,6 +75,8 @@ class Hit:
     related: tuple[str, ...] = ()
     """Ids of the other hits that state the same of one subject with another value, earlier or later; see
     `devmem.text.statements`."""
+    same_as: tuple[str, ...] = ()
+    """Ids of the other items that were found and left out because they say the same on the same day."""
     store: str = ""
     """Name of the store that found it."""
 

@@ -196,6 +196,8 @@ class HitSelector:
         self._candidates, self._scores, self._breakdown, self._matches = candidates, scores, breakdown, matches
         self._items: dict[int, MemoryItem] = {}
         self._selected: frozenset[int] = frozenset()
+        self._same: dict[int, list[str]] = {}
+        """Ids of the candidates that say the same as a better one."""
         self.cut: list[RejectedCandidate] = []
         """Candidates that were cut, and why, in the order of their scores."""
         # The newer item comes first among equals.
@@ -253,6 +255,7 @@ class HitSelector:
                 if first == at:
                     chosen.append(at)
                 else:
+                    self._same.setdefault(first, []).append(self._item(at).id)
                     self.cut.append(self._cut(at, RejectReason.NEAR_DUPLICATE, self._item(first).id))
         return chosen
 
@@ -294,6 +297,7 @@ class HitSelector:
             parts=breakdown.parts(at) if breakdown else {},
             passage=snippet,
             field=field,
+            same_as=tuple(self._same.get(at, ())),
         )
 
     def _cut(self, at: int, reason: RejectReason, like: str | None = None) -> RejectedCandidate:

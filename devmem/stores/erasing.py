@@ -55,6 +55,8 @@ class ForgetReceipt:
     """Number of items, derived ones included; of those whose versions only were left none is counted."""
     derived: tuple[str, ...] = ()
     """Ids of the items that were forgotten because they were derived from others that were."""
+    copies: tuple[str, ...] = ()
+    """Ids of the items that were forgotten because their text is that of an item which was named by its id."""
     reached: tuple[str, ...] = ()
     """Files that were searched afterwards and hold nothing of the items."""
     unreached: tuple[Residue, ...] = ()
@@ -66,13 +68,13 @@ class ForgetReceipt:
         """Return a row of a table, under `RECEIPT_COLUMNS`."""
         left = ", ".join(f"{one.place} ({one.reason})" for one in self.unreached)
         exports = ", ".join(export.place or "printed" for export in self.exports)
-        return self.store, self.items, len(self.derived), ", ".join(self.reached), left, exports
+        return self.store, self.items, len(self.derived), len(self.copies), ", ".join(self.reached), left, exports
 
     def _repr_html_(self) -> str:
         return html_table(RECEIPT_COLUMNS, [self.cells()])
 
 
-RECEIPT_COLUMNS: Final = ("store", "items", "derived", "searched", "not reached", "exports")
+RECEIPT_COLUMNS: Final = ("store", "items", "derived", "copies", "searched", "not reached", "exports")
 """Columns of a receipt in a notebook."""
 
 

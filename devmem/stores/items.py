@@ -166,7 +166,11 @@ def store_items(store: MemoryBase, items: Sequence[MemoryItem]) -> list[str]:
         NotStoredError: the store does not take some of them.
         CollectionError: they cannot be written.
     """
-    outcomes = store.add(items) if items else []
+    return kept_ids(items, store.add(items) if items else [])
+
+
+def kept_ids(items: Sequence[MemoryItem], outcomes: Sequence[WriteOutcome]) -> list[str]:
+    """Return the ids under which items are kept; raise `NotStoredError` where the store did not take some of them."""
     kept: list[str] = []
     refused: list[str] = []
     for item, outcome in zip(items, outcomes, strict=True):

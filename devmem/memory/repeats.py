@@ -1,0 +1,276 @@
+"""Content that is added again: an equal text, or a conversation that is handed over whole each turn, is stored once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from difflib import SequenceMatcher
+from typing import Final
+from uuid import uuid4
+
+from pydantic import JsonValue
+
+from devmem.errors import VersionConflictError
+from devmem.memory.contents import Draft
+from devmem.memory.records import REPEATS, datetime_of
+from devmem.model.items import KEY, MemoryItem, Scope, version_hash
+from devmem.model.message_json import MESSAGE_KEY, SPEAKER_KEY, holds_message
+from devmem.model.results import WriteOutcome
+from devmem.search.query import Filter, SearchQuery, Weights
+from devmem.stores.collection_memory import CollectionMemory
+from devmem.stores.items import kept_ids
+from devmem.stores.memory import MemoryBase
+
+_PARTS: Final = ("user", "agent", "session", "conversation")
+"""Parts of a scope within which equal texts are one; trace and run do not tell them apart."""
+_ATTEMPTS: Final = 50
+"""Number of times that a write is tried again because somebody else was faster."""
+_IDS_OF_A_TEXT: Final = 4
+"""Number of ids that a text may have; the first may be taken, by an item whose text was updated since."""
+_REPEATS_KEPT: Final = 50
+"""Number of earlier statements that an item keeps."""
+_SPARE: Final = 16
+"""Number of items that are read beyond twice the messages of a call, for other items between the messages."""
+_SURE: Final = 4
+"""Number of known messages, in order, that make a call a whole history, even an edited one."""
+_COPIES: Final = 64
+"""Number of hits among which copies are searched first."""
+
+
+def store_drafts(store: MemoryBase, drafts: Sequence[Draft]) -> list[str]:
+    """Store what is new, and return the id of each draft's item, in their order.
+
+    Raises:
+        NotStoredError: the store does not take some of them.
+        CollectionError: they cannot be written.
+    """
+    left = _ATTEMPTS
+    while True:
+        found = _Known(store, drafts)
+        left -= 1
+        try:
+            return found.store_rest()
+        except VersionConflictError:
+            # Somebody else stored the same text meanwhile: what is said of it now is added to that.
+            if not left:
+                raise
+
+
+@dataclass(slots=True)
+class _Known:
+    """What is stored already of some drafts."""
+
+    store: MemoryBase
+    drafts: Sequence[Draft]
+    ids: dict[int, str] = field(default_factory=dict)
+    """Ids of the items that stay as they are, by the place of their draft."""
+    items: dict[str, MemoryItem] = field(default_factory=dict)
+    """Items that are written, by their ids."""
+    expected: dict[str, str | None] = field(default_factory=dict)
+    """Versions that are replaced, None for a new item."""
+
+    def store_rest(self) -> list[str]:
+        """Store what is not known, and return the ids of all drafts."""
+        texts = [at for at, draft in enumerate(self.drafts) if draft.is_text]
+        self._place_texts(texts, 0)
+        self._place_messages([at for at, draft in enumerate(self.drafts) if not draft.is_text])
+        first = {item_id: at for at, item_id in sorted(self.ids.items(), reverse=True)}
+        written = sorted(self.items.values(), key=lambda item: first[item.id])
+        kept = dict(zip([item.id for item in written], kept_ids(written, self._write(written)), strict=True))
+        return [kept.get(self.ids[at], self.ids[at]) for at in range(len(self.drafts))]
+
+    def _write(self, items: Sequence[MemoryItem]) -> list[WriteOutcome]:
+        if not items:
+            return []
+        # Other stores cannot compare what they replace.
+        if isinstance(self.store, CollectionMemory):
+            return self.store.add(items, expected=self.expected)
+        return self.store.add(items)
+
+    def _place_texts(self, places: Sequence[int], attempt: int) -> None:
+        """Find texts under the ids that they have in their scope; an id that is taken otherwise leads to the next."""
+        named = {at: _id_of_text(self.drafts[at].item, attempt) for at in places}
+        stored = self._stored(named.values())
+        taken: list[int] = []
+        for at, item_id in named.items():
+            item = replace(self.drafts[at].item, id=item_id)
+            found = self.items.get(item_id) or stored.get(item_id)
+            if found is None:
+                self._put(at, item, None)
+            elif not is_same_text(found, item):
+                taken.append(at)
+            elif (again := self._restated(found, item)) is not None:
+                self._put(at, again, stored.get(item_id))
+            else:
+                self.ids[at] = item_id
+        if taken:
+            self._place_texts(taken, attempt + 1)
+
+    def _stored(self, ids: Iterable[str]) -> dict[str, MemoryItem]:
+        """Return the items of some ids that have not expired."""
+        wanted, now = list(dict.fromkeys(ids)), self.store.setup.clock()
+        return {item.id: item for item in self.store.get(wanted) if not item.expired(now)} if wanted else {}
+
+    def _put(self, at: int, item: MemoryItem, older: MemoryItem | None) -> None:
+        self.ids[at] = item.id
+        self.items[item.id] = item
+        self.expected[item.id] = None if older is None else version_hash(older)
+
+    def _restated(self, found: MemoryItem, again: MemoryItem) -> MemoryItem | None:
+        """Return an item with a further statement of it; None where that says nothing new."""
+        if isinstance(self.store, CollectionMemory):
+            # As an item that was never stored it gets the lifetime of a new one.
+            (fresh,) = self.store.stamped([replace(again, id=uuid4().hex)])
+            again = replace(again, expires_at=fresh.expires_at)
+        return restated(found, again)
+
+    def _place_messages(self, places: Sequence[int]) -> None:
+        stored = self._stored(self.drafts[at].item.id for at in places)
+        named = ((at, stored.get(self.drafts[at].item.id)) for at in places)
+        known = {at: item.id for at, item in named if item is not None and self._is_known(at, item)}
+        if any(not self.drafts[at].is_named for at in places):
+            known |= self._known_messages(places)
+        for at in places:
+            self.ids[at] = known.get(at, self.drafts[at].item.id)
+            if at not in known:
+                self.items[self.ids[at]] = self.drafts[at].item
+
+    def _is_known(self, at: int, stored: MemoryItem) -> bool:
+        """Whether a message is stored under its id as it is given; without a time of its own it has the stored one."""
+        form = {MESSAGE_KEY: stored.metadata.get(MESSAGE_KEY)}
+        item = self.drafts[at].item
+        given = replace(item, metadata={**item.metadata, **form}, event_time=stored.event_time)
+        return _said(item) == _said(stored) and version_hash(given) == version_hash(stored)
+
+    def _known_messages(self, places: Sequence[int]) -> dict[int, str]:
+        """Return the ids of the messages that the conversation has already, by the places of their drafts."""
+        given = [self.drafts[at] for at in places]
+        limit = 2 * len(given) + _SPARE
+        stored = self.store.recent(limit, _exactly(given[0].item.scope))
+        messages = [item for item in reversed(stored) if holds_message(item) and _is_in(item, given[0].item.scope)]
+        # A message that was updated since counts as stored last.
+        before = sorted(messages, key=lambda item: (item.created_at, _time_of(item)))
+        pairs = known_messages(before, given, is_whole=len(stored) < limit)
+        return {places[at]: before[there].id for there, at in pairs}
+
+
+def known_messages(before: Sequence[MemoryItem], given: Sequence[Draft], *, is_whole: bool) -> list[tuple[int, int]]:
+    """Return the places of given messages that a conversation has already, each after the place of the stored one.
+
+    Clients hand over the whole history each turn, its last messages, or what is new. The given messages are known as
+    far as they continue at the end of the conversation; so a message that is repeated later in it is a new one. Where
+    they do not, as after an edit, they are a history if it is longer than the conversation and begins like it, or if
+    most of it is known.
+
+    Args:
+        before: the items of the conversation's last messages, oldest first.
+        given: the messages, oldest first.
+        is_whole: whether the conversation has no further messages.
+    """
+    stored_ids = {item.id for item in before}
+    named = {draft.item.id for draft in given if draft.is_named or draft.item.id in stored_ids}
+    ours = [draft.item.id if draft.item.id in named else _said(draft.item) for draft in given]
+    theirs = [item.id if item.id in named else _said(item) for item in before]
+    lead = next((at for at, draft in enumerate(given) if not _is_system(draft.item)), len(given))
+    for start in dict.fromkeys((0, lead)):
+        overlap = next((n for n in range(min(len(ours) - start, len(theirs)), 0, -1)
+                        if theirs[-n:] == ours[start : start + n]), 0)  # fmt: skip
+        if overlap:
+            return [(len(theirs) - overlap + at, start + at) for at in range(overlap)]
+    blocks = SequenceMatcher(None, theirs, ours, autojunk=False).get_matching_blocks()
+    pairs = [(block.a + n, block.b + n) for block in blocks for n in range(block.size)]
+    is_grown = is_whole and len(ours) > len(theirs) and len(pairs) > 1 and theirs[:1] == ours[:1]
+    is_history = is_grown or (len(pairs) >= _SURE and 2 * len(pairs) >= len(ours))
+    return pairs if is_history else []
+
+
+def _said(item: MemoryItem) -> tuple[object, ...]:
+    """Return what makes a message the same as another: role, speaker and content."""
+    form = item.metadata.get(MESSAGE_KEY)
+    role = form.get("role") if isinstance(form, Mapping) else None
+    return role, item.metadata.get(SPEAKER_KEY), item.content_hash
+
+
+def _is_system(item: MemoryItem) -> bool:
+    return _said(item)[0] == "system"
+
+
+def is_same_text(one: MemoryItem, other: MemoryItem) -> bool:
+    """Whether two items are one text in one scope; messages, and values of keys, stand for themselves."""
+    is_plain = not any(holds_message(item) or KEY in item.metadata for item in (one, other))
+    return is_plain and one.content_hash == other.content_hash and _is_in(one, other.scope)
+
+
+def restated(found: MemoryItem, again: MemoryItem) -> MemoryItem | None:
+    """Return an item with a further statement of the same text; None where it has the same time and metadata.
+
+    The item has what the later statement says, and the more trusted source; of the earlier one are kept its time, and
+    the metadata and the other source where they differ.
+    """
+    is_later = None in (found.event_time, again.event_time) or _time_of(again) >= _time_of(found)
+    earlier, later = (found, again) if is_later else (again, found)
+    repeats = found.metadata.get(REPEATS)
+    own = {key: value for key, value in earlier.metadata.items() if key != REPEATS}
+    metadata = {**own, **{key: value for key, value in later.metadata.items() if key != REPEATS}}
+    replaced = {key: value for key, value in own.items() if metadata[key] != value}
+    statement: dict[str, JsonValue] = {"time": datetime_of(_time_of(earlier)).isoformat()}
+    if replaced:
+        statement["metadata"] = replaced
+    trusted, other = (again, found) if again.trust > found.trust else (found, again)
+    if other.provenance != trusted.provenance:
+        statement["source"] = {"kind": other.provenance.kind.value, "name": other.provenance.name}
+    is_new = len(statement) > 1 or _time_of(earlier) != _time_of(later)
+    statements = [*(repeats if isinstance(repeats, list) else []), *([statement] if is_new else [])]
+    if is_new or repeats:
+        metadata[REPEATS] = statements[-_REPEATS_KEPT:]
+    if not is_new and metadata == dict(found.metadata):
+        return None
+    never = found.expires_at is None or again.expires_at is None
+    return replace(
+        again,
+        metadata=metadata,
+        event_time=earlier.event_time if later.event_time is None else later.event_time,
+        expires_at=None if never else max(found.expires_at or 0.0, again.expires_at or 0.0),
+        trust=trusted.trust,
+        provenance=trusted.provenance,
+        indexed_fields=found.indexed_fields if again.indexed_fields is None else again.indexed_fields,
+        embedding=None,
+    )
+
+
+def _time_of(item: MemoryItem) -> float:
+    return item.created_at if item.event_time is None else item.event_time
+
+
+def _id_of_text(item: MemoryItem, attempt: int) -> str:
+    """Return the id of a text in its scope; after some attempts one that nobody else has."""
+    if attempt >= _IDS_OF_A_TEXT:
+        return uuid4().hex
+    scope = [getattr(item.scope, part) for part in _PARTS]
+    named = json.dumps(["text", attempt, scope, item.content_hash])
+    return hashlib.sha256(named.encode()).hexdigest()[:32]
+
+
+def _is_in(item: MemoryItem, scope: Scope) -> bool:
+    return all(getattr(item.scope, part) == getattr(scope, part) for part in _PARTS)
+
+
+def _exactly(scope: Scope) -> Filter:
+    """Return the filter for the items of one scope, and of no narrower one."""
+    own = {part: getattr(scope, part) for part in _PARTS}
+    return Filter(scope=Scope(**own), unbound=tuple(part for part, value in own.items() if value is None))
+
+
+def copies_of(store: MemoryBase, item: MemoryItem) -> Iterator[MemoryItem]:
+    """Yield the other items with the same text in the same scope, as files of earlier versions and runs have them."""
+    if not isinstance(store, CollectionMemory) or holds_message(item) or KEY in item.metadata:
+        return
+    # With weights, a search ranks by these alone and returns hits that say the same; copies come first.
+    asked = SearchQuery(text=item.content_summary, limit=_COPIES, where=_exactly(item.scope), weights=Weights())
+    found = store.collection.search(asked)
+    while len(found) == asked.limit and is_same_text(found[-1].item, item):
+        asked = replace(asked, limit=4 * asked.limit)
+        found = store.collection.search(asked)
+    yield from (hit.item for hit in found if hit.item.id != item.id and is_same_text(hit.item, item))
