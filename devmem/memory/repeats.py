@@ -60,7 +60,7 @@ def store_drafts(store: MemoryBase, drafts: Sequence[Draft]) -> list[str]:
 
 @dataclass(slots=True)
 class _Known:
-    """What is stored already of some drafts."""
+    """Drafts, and the items that some of them have already."""
 
     store: MemoryBase
     drafts: Sequence[Draft]

@@ -1,4 +1,4 @@
-"""What is added again is stored once, and is forgotten whole."""
+"""Texts and histories that are added again are stored once, and forgotten whole."""
 
 from __future__ import annotations
 
