@@ -51,17 +51,15 @@ if TYPE_CHECKING:
         CollectionInfo,
         Durability,
         FieldedCollection,
-        PreparedItem,
         StatefulCollection,
         StateKey,
         StateTable,
-        Unique,
         VersionedCollection,
-        check_deletion,
         states_of,
     )
     from devmem.storage.runs import read_transaction, write_transaction
     from devmem.storage.sqlite.collection import SqliteCollection
+    from devmem.storage.writing import PreparedItem, Unique, check_deletion
 else:
     __getattr__, __dir__ = _lazy_names(__name__)
 

@@ -32,9 +32,10 @@ from devmem.search.query import Filter, Order, SearchQuery
 from devmem.storage.erasure import clean_up
 from devmem.storage.json_format import JsonEntry, read_entries
 from devmem.storage.opening import CollectionOptions, path_of
-from devmem.storage.protocol import Collection, CollectionInfo, PreparedItem, Unique, check_deletion
+from devmem.storage.protocol import Collection, CollectionInfo
 from devmem.storage.sidecar_db import SharedLock
 from devmem.storage.sqlite.collection import SqliteCollection
+from devmem.storage.writing import PreparedItem, Unique, check_deletion
 from devmem.text.files import OWNER_ONLY, replace_file
 
 _UNIT_ERROR: Final = 1e-5

@@ -2,71 +2,29 @@
 
 from __future__ import annotations
 
-import logging
-from abc import ABC, abstractmethod
+import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Collection as Several
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
-from enum import StrEnum
-from typing import Final, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final, Literal, Protocol, Self, TypeAlias, runtime_checkable
+from uuid import uuid4
 
-import numpy as np
-from numpy.typing import NDArray
-
-from devmem.errors import CollectionError, FilterError
-from devmem.model.items import MemoryItem, Vector
+from devmem.errors import CollectionError
+from devmem.model.items import MemoryItem, Scope
 from devmem.model.results import Hit, HitGroup, SearchReport, WriteOutcome
 from devmem.model.versions import ItemDifference, ItemVersion, RunInfo
 from devmem.models.embedder import PassageEmbeddings
 from devmem.redaction import location_without_credentials
 from devmem.search.conditions import Scalar
-from devmem.search.indexes.passages import indexed_text, passages_of
-from devmem.search.indexes.scoring import EncodedTerms, encode_terms
 from devmem.search.query import Filter, Order, SearchQuery
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PreparedItem:
-    """An item, the passages that it is searched by, and their embeddings where they were made."""
-
-    item: MemoryItem
-    passages: tuple[str, ...]
-    """At least one; a single empty one when the item has no text."""
-    embeddings: PassageEmbeddings | None = None
-    """Embeddings of the passages; None when there are none yet, and the item waits for them."""
-
-    @staticmethod
-    def of(item: MemoryItem | PreparedItem) -> PreparedItem:
-        """Cut an item into its passages; its own `embedding` becomes that of the first one."""
-        if isinstance(item, PreparedItem):
-            return item
-        own = None if item.embedding is None else PassageEmbeddings.of(item.embedding)
-        return PreparedItem(item=item, passages=tuple(passages_of(item)) or ("",), embeddings=own)
-
-    def terms(self) -> list[EncodedTerms]:
-        """Return what full-text search finds each passage by, in order."""
-        return [encode_terms(indexed_text(passage, self.item)) for passage in self.passages]
-
-    def length(self) -> int:
-        """Return the characters of all passages."""
-        return sum(map(len, self.passages))
-
+from devmem.storage.writing import Fields, PreparedItem, Unique
 
 Durability: TypeAlias = Literal["full", "normal"]
 """`full` survives power loss; `normal` may lose the last writes then, but never when only the process ends."""
 
 DEFAULT_HISTORY_DAYS: Final = 30.0
 """Days for which versions are kept after another one took their place."""
-
-
-class Unique(StrEnum):
-    """Rule by which an item is the same as one that is stored already."""
-
-    ID = "id"
-    """The same id; with other content the item supersedes the older one."""
-    CONTENT = "content"
-    """The same content for the same agent and user; the item is not stored again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,97 +191,6 @@ class Collection(Protocol):
     def close(self) -> None:
         """Release the files; the collection cannot be used afterwards. Closing twice is allowed."""
         ...
-
-
-def check_deletion(ids: Sequence[str] | None, where: Filter | None) -> None:
-    """Refuse a deletion of everything that does not say so.
-
-    Raises:
-        FilterError: there are no ids, and no filter that restricts anything.
-    """
-    if ids is None and (where is None or where.everything()):
-        raise FilterError("", "a deletion needs ids or a filter that restricts; `clear` deletes everything")
-
-
-T = TypeVar("T")
-
-
-class ItemChanges(Protocol):
-    """Changes the items within one write transaction: the current ones, or those that a pending run sees."""
-
-    def add(
-        self,
-        batch: Sequence[PreparedItem],
-        unique: Unique,
-        expected: Mapping[str, str | None],
-        absent: Filter | None,
-    ) -> list[WriteOutcome]:
-        """Store the items that are not stored already; see `Collection.add`."""
-        ...
-
-    def pop(self, count: int, where: Filter) -> list[MemoryItem]:
-        """Delete the items that match and were stored last; return them with attachments, newest first."""
-        ...
-
-    def delete(self, ids: Sequence[str] | None, where: Filter | None) -> int:
-        """Delete the items with these ids that match the filter; None for either does not restrict."""
-        ...
-
-    def trim(self, keep: int | None, stored_before: float | None) -> int:
-        """Delete all but the newest items, and those stored before a time, for good.
-
-        What has expired and is still there takes no item's place.
-        """
-        ...
-
-
-class WritingCollection(ABC):
-    """The writing methods of `Collection`, on the transactions of a subclass."""
-
-    @abstractmethod
-    def _adding(self, operation: Callable[[ItemChanges], T]) -> T:
-        """Run an operation that adds in a write transaction."""
-
-    def _deleting(self, operation: Callable[[ItemChanges], T]) -> T:
-        """Run an operation that deletes in a write transaction."""
-        return self._adding(operation)
-
-    def _note(self, *, written: int = 0, deleted: int = 0) -> None:  # noqa: B027 - most have nothing to do
-        """Note how many items a committed transaction wrote and deleted."""
-
-    def add(
-        self,
-        items: Sequence[MemoryItem | PreparedItem],
-        *,
-        unique: Unique = Unique.ID,
-        expected: Mapping[str, str | None] | None = None,
-        absent: Filter | None = None,
-    ) -> list[WriteOutcome]:
-        """Store the items, all or none of them."""
-        if not items:
-            return []
-        # Analysed before the transaction begins, as that takes longer than to insert them.
-        prepared = [PreparedItem.of(item) for item in items]
-        outcomes = self._adding(lambda changes: changes.add(prepared, unique, expected or {}, absent))
-        self._note(written=len(prepared))
-        return outcomes
-
-    def pop(self, count: int = 1, where: Filter | None = None) -> list[MemoryItem]:
-        """Delete the items stored last, and return them."""
-        return self._deleting(lambda changes: changes.pop(count, where or Filter()))
-
-    def delete(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
-        """Delete the named or the matching items."""
-        check_deletion(ids, where)
-        return self._deleting(lambda changes: changes.delete(ids, where))
-
-    def clear(self) -> int:
-        """Delete everything."""
-        return self._deleting(lambda changes: changes.delete(None, None))
-
-    def trim(self, *, keep: int | None = None, stored_before: float | None = None) -> int:
-        """Delete all but the newest items, and those stored before a time."""
-        return self._deleting(lambda changes: changes.trim(keep, stored_before))
 
 
 NO_STATES: Final = "keeps items alone, and this store has to keep more: use a file's path, or a URL of PostgreSQL."
@@ -508,8 +375,118 @@ class VersionedCollection(Collection, Protocol):
         ...
 
 
-Fields: TypeAlias = tuple[str, ...]
-"""Paths of the items' metadata; see `MemoryItem.indexed_fields`."""
+@runtime_checkable
+class UnlabelledEmbeddings(Protocol):
+    """A collection that keeps embeddings of an unknown model aside: who has the model settles whether it made them."""
+
+    location: str
+
+    def unlabelled(self) -> list[MemoryItem]:
+        """Return the items whose embedding names no model and was not settled, with that embedding."""
+        ...
+
+    def settle_unlabelled(self, items: Sequence[MemoryItem], *, same_model: bool) -> None:
+        """Search by the embeddings of `unlabelled` items from now on, or keep them in the file alone.
+
+        It writes nothing. The next write labels those of the same model.
+        """
+        ...
+
+    def kept_vectors(self) -> int:
+        """Return the number of embeddings that stand in the file, but are not known to be of the collection's model."""
+        ...
+
+
+MOST_EXPORTS: Final = 1_000
+"""Maximum number of exports that are remembered, the latest ones."""
+
+
+_MOST_IDS: Final = 100
+
+
+_FOREVER: Final = float("-inf")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportRecord:
+    """An export or a backup that was made."""
+
+    kind: Literal["export", "backup"]
+    place: str
+    """Path of the file; empty where it was printed."""
+    made_at: float
+    """Seconds since the epoch, as all times here."""
+    items: int
+    """Number of items."""
+    scope: Scope = field(default_factory=Scope)
+    """Scope that the items were selected by, as salted hashes: it outlives a user who is forgotten."""
+    after: float | None = None
+    before: float | None = None
+    """End of the time that they were selected by, as `Filter` has it."""
+    ids: tuple[str, ...] = ()
+    """Ids that they were selected by, hashed too; empty where there were none, or too many to record."""
+    salt: str = ""
+    """Salt of the hashes."""
+
+    @classmethod
+    def of_selection(cls, place: str, *, made_at: float, items: int, where: Filter, ids: Sequence[str] = ()) -> Self:
+        """Return the record of an export of the items that have some ids, if there are any, and match a filter."""
+        salt = uuid4().hex
+        return cls(
+            kind="export",
+            place=place,
+            made_at=made_at,
+            items=items,
+            scope=_hashed_scope(where.scope, salt),
+            after=where.after,
+            before=where.before,
+            ids=tuple(_hashed(each, salt) for each in ids) if len(ids) <= _MOST_IDS else (),
+            salt=salt,
+        )
+
+    def may_hold(self, item: MemoryItem) -> bool:
+        """Whether an item may be in it, as far as its scope and its times tell."""
+        if item.created_at > self.made_at or (self.ids and _hashed(item.id, self.salt) not in self.ids):
+            return False
+        if self.scope != Scope() and not self.scope.admits(_hashed_scope(item.scope, self.salt)):
+            return False
+        return Filter(after=self.after, before=self.before).admits(item, _FOREVER)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON form; what does not apply is left out."""
+        form = {key: value for key, value in asdict(self).items() if value not in (None, ()) and key != "scope"}
+        scope = {key: value for key, value in asdict(self.scope).items() if value is not None}
+        return {**form, **({"scope": scope} if scope else {})}
+
+    @classmethod
+    def from_json(cls, raw: dict[str, Any]) -> Self:
+        """Read the JSON form.
+
+        Raises:
+            TypeError: it is none.
+        """
+        return cls(**{**raw, "scope": Scope(**raw.get("scope", {})), "ids": tuple(raw.get("ids", ()))})
+
+
+def _hashed(value: str, salt: str) -> str:
+    return hashlib.sha256(f"{salt}{value}".encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _hashed_scope(scope: Scope, salt: str) -> Scope:
+    return Scope(**{part: None if value is None else _hashed(value, salt) for part, value in asdict(scope).items()})
+
+
+@runtime_checkable
+class ExportLog(Protocol):
+    """A collection that remembers its exports."""
+
+    def record_export(self, export: ExportRecord) -> None:
+        """Remember an export, durably."""
+        ...
+
+    def exports(self) -> list[ExportRecord]:
+        """Return the exports that were made, the oldest first."""
+        ...
 
 
 @runtime_checkable
@@ -531,61 +508,3 @@ class FieldedCollection(Protocol):
     def record_fields(self, fields: Sequence[str]) -> None:
         """Record that items are written with other fields, too, which `index_fields` then takes for the store's."""
         ...
-
-
-def recorded_first(fields: Fields, recorded: Sequence[Fields]) -> list[Fields]:
-    """Return what is recorded when items are searched by some fields: these, then all earlier ones."""
-    return [fields, *(earlier for earlier in recorded if earlier != fields)]
-
-
-def recorded_too(fields: Fields, recorded: Sequence[Fields]) -> list[Fields]:
-    """Return what is recorded when items are also written with some fields: the current ones stay the first."""
-    return list(recorded) if fields in recorded else [*(recorded or [()]), fields]
-
-
-def with_fields(item: MemoryItem, fields: Fields, recorded: Sequence[Fields]) -> MemoryItem:
-    """Return an item that is searched by fields of the store, of now or earlier, with others; any other as it is."""
-    left_to_store = item.indexed_fields is None or (bool(item.indexed_fields) and item.indexed_fields in recorded)
-    wanted = fields or None
-    return replace(item, indexed_fields=wanted) if left_to_store and item.indexed_fields != wanted else item
-
-
-_LOG: Final = logging.getLogger(__name__)
-_UNIT_ERROR: Final = 1e-5
-"""Deviation from length 1 that rounding explains; such vectors stay as they are, bit for bit."""
-_DAMAGED: Final = 1e-2
-"""Deviation from length 1 of a stored vector that rounding does not explain."""
-
-
-def unit_vectors(vectors: Vector) -> Vector | None:
-    """Return vectors, shape (n, dimension), scaled to unit length; None when one of them is zero or not finite."""
-    lengths = _lengths(vectors)
-    # Without numpy, which takes three times as long for the few vectors of an item.
-    if all(abs(length - 1) < _UNIT_ERROR for length in lengths.tolist()):
-        return vectors
-    if not np.all(np.isfinite(lengths)) or not np.all(lengths > 0):
-        return None
-    scale = np.where(np.abs(lengths - 1) < _UNIT_ERROR, 1.0, lengths)
-    return (vectors / scale[:, None]).astype(np.float32)
-
-
-def usable_embeddings(item_id: str, embeddings: PassageEmbeddings | None) -> PassageEmbeddings | None:
-    """Return embeddings of unit length; None, for the item to wait for others, where a vector has no direction."""
-    if embeddings is None:
-        return None
-    vectors = unit_vectors(embeddings.vectors)
-    if vectors is None:
-        _LOG.warning("item %r: its embedding is zero or not finite; it waits for another one.", item_id)
-        return None
-    return embeddings if vectors is embeddings.vectors else replace(embeddings, vectors=vectors)
-
-
-def are_unit(vectors: Vector) -> NDArray[np.bool_]:
-    """Return for each of the vectors, shape (n, dimension), whether its length is 1."""
-    lengths = np.einsum("ij,ij->i", vectors, vectors)
-    return np.asarray(np.abs(lengths - 1) < _DAMAGED)
-
-
-def _lengths(vectors: Vector) -> NDArray[np.float64]:
-    # In 64 bits, as the square of a large component is infinite in 32.
-    return np.asarray(np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64)))

@@ -12,7 +12,7 @@ from devmem.model.results import WriteOutcome
 from devmem.models.embedder import PassageEmbeddings
 from devmem.search.conditions import Condition, Operator, Scalar
 from devmem.search.query import SCOPE_PARTS, Filter
-from devmem.storage.protocol import PreparedItem, Unique
+from devmem.storage.writing import PreparedItem, Unique
 
 Sql: TypeAlias = tuple[str, list[object]]
 """A condition and its parameters."""

@@ -11,8 +11,8 @@ from devmem.errors import RunConflictError, RunStateError
 from devmem.model.caller import current_actor
 from devmem.model.items import MemoryItem, version_hash
 from devmem.model.versions import ItemDifference, ItemVersion, Operation, RunInfo, RunState
-from devmem.storage.protocol import WritingCollection
 from devmem.storage.runs import Runs, VersionEnd, recorded, seconds
+from devmem.storage.writing import WritingCollection
 
 
 class Committer(Protocol):

@@ -9,8 +9,7 @@ from typing import Final, Protocol, runtime_checkable
 from devmem.errors import CollectionError, NoVersionsError
 from devmem.model.items import MemoryItem
 from devmem.search.query import Filter, Order
-from devmem.storage.protocol import Collection, VersionedCollection
-from devmem.storage.searching import ExportLog, ExportRecord
+from devmem.storage.protocol import Collection, ExportLog, ExportRecord, VersionedCollection
 from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.memory import MemoryBase
 

@@ -29,7 +29,8 @@ from devmem.storage.erasure import (
 )
 from devmem.storage.location_report import examine_location
 from devmem.storage.opening import file_of, open_collection
-from devmem.storage.protocol import Collection, CollectionInfo, PreparedItem, Unique, VersionedCollection
+from devmem.storage.protocol import Collection, CollectionInfo, VersionedCollection
+from devmem.storage.writing import PreparedItem, Unique
 from devmem.stores.commit_log import erase_records, erasures_folder
 from devmem.stores.config import CollectionConfig, ExpiryConfig, PlaceConfig, RetentionConfig
 from devmem.stores.embedding_queue import EmbeddingQueue, ModelCheck

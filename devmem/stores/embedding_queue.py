@@ -19,8 +19,8 @@ from devmem.errors import CollectionError, EmbeddingError, install_command
 from devmem.model.fields import embedded_hash, has_text
 from devmem.model.items import MemoryItem, Vector
 from devmem.models.embedder import READABLE, Embedder, PassageEmbeddings, TokenCodes, TokenEmbedder, token_codes
-from devmem.storage.protocol import Collection, PreparedItem
-from devmem.storage.searching import UnlabelledEmbeddings
+from devmem.storage.protocol import Collection, UnlabelledEmbeddings
+from devmem.storage.writing import PreparedItem
 from devmem.text.retry import Backoff
 
 _LOG: Final = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ from typing import Final
 from devmem.model.items import MemoryItem
 from devmem.model.results import html_table
 from devmem.storage.erasure import EraseRequest, EraseResult, Residue, words_of
-from devmem.storage.searching import ExportRecord
+from devmem.storage.protocol import ExportRecord
 from devmem.stores.abilities import exports_of
 from devmem.stores.memory import MemoryBase
 

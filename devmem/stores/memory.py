@@ -35,7 +35,8 @@ from devmem.models.embedding_providers import open_embedder
 from devmem.search.merging import by_conversation
 from devmem.search.query import Filter, Order, event_key
 from devmem.storage.erasure import EraseRequest, EraseResult, Residue, descendants
-from devmem.storage.protocol import CollectionInfo, check_deletion
+from devmem.storage.protocol import CollectionInfo
+from devmem.storage.writing import check_deletion
 
 _LOG = logging.getLogger(__name__)
 

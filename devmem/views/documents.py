@@ -15,7 +15,7 @@ from devmem.model.items import MemoryItem, dump_item
 from devmem.model.results import Hit, HitGroup, RejectedCandidate, SearchReport, StoreWrite, WriteOutcome
 from devmem.model.versions import Change, ItemDifference, ItemVersion, RunInfo
 from devmem.storage.erasure import Residue
-from devmem.storage.searching import ExportRecord
+from devmem.storage.protocol import ExportRecord
 from devmem.stores.erasing import ForgetReceipt
 from devmem.workflow.erasing import WorkflowReceipt
 from devmem.workflow.graph import NodeResult, RunResult

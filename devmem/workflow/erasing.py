@@ -19,7 +19,7 @@ from devmem.model.items import MemoryItem, Scope
 from devmem.model.results import html_table
 from devmem.search.query import Filter
 from devmem.storage.erasure import EraseRequest, EraseResult, Residue, search_files, words_in, words_of
-from devmem.storage.searching import ExportRecord
+from devmem.storage.protocol import ExportRecord
 from devmem.storage.sidecar_db import is_in_rows, tables_of
 from devmem.stores import erasing
 from devmem.stores.abilities import exports_of

@@ -40,8 +40,9 @@ from devmem.storage.postgres.server.maintenance import IndexCleaner, IndexSteps
 from devmem.storage.postgres.server.vectors import drop_hnsw
 from devmem.storage.postgres.transactions import Database, without_conflict
 from devmem.storage.postgres.versions import PostgresVersions
-from devmem.storage.protocol import DEFAULT_HISTORY_DAYS, Durability, ItemChanges
+from devmem.storage.protocol import DEFAULT_HISTORY_DAYS, Durability
 from devmem.storage.runs import HistoryLimit
+from devmem.storage.writing import ItemChanges
 
 T = TypeVar("T")
 

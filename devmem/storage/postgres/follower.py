@@ -22,8 +22,8 @@ from devmem.search.indexes.index_set import IndexSet
 from devmem.search.indexes.scoring import EncodedTerms
 from devmem.storage.postgres.database import NOTHING_SHOWN, Connection, Snapshot, composed, read_text
 from devmem.storage.postgres.schema import PASSAGE_BITS, check_tables, dropped
-from devmem.storage.protocol import are_unit
 from devmem.storage.searching import Follower
+from devmem.storage.writing import are_unit
 from devmem.text.files import encodable
 
 _BATCH: Final = 5000

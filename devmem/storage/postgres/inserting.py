@@ -16,8 +16,7 @@ from devmem.models.embedder import PassageEmbeddings
 from devmem.storage.postgres.database import Connection, composed, pipelined, stored_text
 from devmem.storage.postgres.rows import ITEM_COLUMNS, ITEM_TABLES, Tables, json_scalar, key_of
 from devmem.storage.postgres.schema import PASSAGE_BITS
-from devmem.storage.protocol import PreparedItem
-from devmem.storage.searching import item_body, item_columns
+from devmem.storage.writing import PreparedItem, item_body, item_columns
 
 _FEW: Final = 50
 """Number of rows of a table up to which INSERT is faster: a COPY waits for the server twice."""

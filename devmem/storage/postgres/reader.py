@@ -28,9 +28,10 @@ from devmem.storage.postgres.schema import PASSAGE_BITS, lock
 from devmem.storage.postgres.searcher import FollowingSearcher, Searcher
 from devmem.storage.postgres.server.merging import start_again
 from devmem.storage.postgres.transactions import Database, read_store
-from devmem.storage.protocol import CollectionInfo, Fields, PreparedItem, recorded_first, recorded_too, with_fields
+from devmem.storage.protocol import CollectionInfo
 from devmem.storage.searching import SearchingCollection
 from devmem.storage.sql import ReadOnly
+from devmem.storage.writing import Fields, PreparedItem, recorded_first, recorded_too, with_fields
 
 _KIND: Final = "devmem.index"
 _NAME: Final = "fields"

@@ -35,10 +35,10 @@ from devmem.storage.postgres.schema import PASSAGE_BITS
 from devmem.storage.postgres.server.maintenance import IndexCleaner
 from devmem.storage.postgres.version_writer import CurrentVersionWriter, check_run
 from devmem.storage.postgres.writes import PostgresItemChanges
-from devmem.storage.protocol import ItemChanges, WritingCollection, check_deletion
 from devmem.storage.runs import HistoryLimit, VersionEnd, recorded
 from devmem.storage.sql import Sql
 from devmem.storage.versions import Differences, RunChanges, States, VersioningCollection
+from devmem.storage.writing import ItemChanges, WritingCollection, check_deletion
 
 _DIFFERING: Final = (
     "WITH earlier AS ({before}), later AS ({after}) SELECT earlier.row, later.row FROM earlier "

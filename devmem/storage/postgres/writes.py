@@ -27,10 +27,9 @@ from devmem.storage.postgres.schema import PASSAGE_BITS, lock, lock_each, lock_s
 from devmem.storage.postgres.server.maintenance import note_erasure
 from devmem.storage.postgres.server.vectors import drop_hnsw
 from devmem.storage.postgres.version_writer import FORGOTTEN, VersionWriter, remove_versions
-from devmem.storage.protocol import PreparedItem, Unique, usable_embeddings
 from devmem.storage.runs import VersionEnd
-from devmem.storage.searching import stored_hash
 from devmem.storage.sql import Sql
+from devmem.storage.writing import PreparedItem, Unique, stored_hash, usable_embeddings
 
 _LOCKS_EACH: Final = 64
 """Number of contents, or ids, up to which each is locked by itself; locks are scarce."""

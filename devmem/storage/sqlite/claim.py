@@ -9,7 +9,6 @@ from typing import Final
 from devmem.errors import CollectionUnwritableError
 from devmem.model.items import MemoryItem
 from devmem.models.embedder import ModelIdentity
-from devmem.storage.protocol import PreparedItem
 from devmem.storage.runs import read_transaction
 from devmem.storage.searching import check_model, check_store_type, is_replaceable
 from devmem.storage.sqlite.database import (
@@ -22,6 +21,7 @@ from devmem.storage.sqlite.database import (
 )
 from devmem.storage.sqlite.rows import ITEM_CHECKSUM, DamagedRows, item_from_row, update_terms
 from devmem.storage.sqlite.schema import SCHEMA_VERSION
+from devmem.storage.writing import PreparedItem
 from devmem.text.analysis import ANALYSIS_VERSION
 from devmem.text.cues import cues_of
 

@@ -22,9 +22,8 @@ from devmem.errors import CollectionClosedError, CollectionUnwritableError
 from devmem.models.embedder import ModelIdentity, PassageEmbeddings
 from devmem.search.query import Filter
 from devmem.storage.opening import CollectionOptions, path_of
-from devmem.storage.protocol import DEFAULT_HISTORY_DAYS, Durability, ItemChanges, check_deletion
+from devmem.storage.protocol import DEFAULT_HISTORY_DAYS, MOST_EXPORTS, Durability, ExportRecord
 from devmem.storage.runs import HistoryLimit, read_transaction, write_transaction
-from devmem.storage.searching import MOST_EXPORTS, ExportRecord
 from devmem.storage.sidecar_db import ConnectionPool, SharedLock
 from devmem.storage.sqlite import database, writes
 from devmem.storage.sqlite.claim import check_file, claim_file
@@ -43,6 +42,7 @@ from devmem.storage.sqlite.version_writer import CurrentVersionWriter
 from devmem.storage.sqlite.versions import SqliteVersions
 from devmem.storage.sqlite.view import FileSnapshotView, MemorySnapshotView, SnapshotView
 from devmem.storage.sqlite.writes import SqliteItemChanges, surplus_of
+from devmem.storage.writing import ItemChanges, check_deletion
 
 T = TypeVar("T")
 

@@ -23,7 +23,6 @@ from devmem.model.items import MemoryItem, load_item_json
 from devmem.model.results import Fact, FileReport, damage, unfinished
 from devmem.storage.attachments import stored_names
 from devmem.storage.opening import StoreFacts
-from devmem.storage.protocol import PreparedItem
 from devmem.storage.sqlite.database import APPLICATION_ID, is_sealed, read_meta_unchecked, seal, translate_errors
 from devmem.storage.sqlite.rows import (
     BODY_CHECKSUM,
@@ -33,6 +32,7 @@ from devmem.storage.sqlite.rows import (
     define_functions,
     insert_item,
 )
+from devmem.storage.writing import PreparedItem
 from devmem.text.files import remove_leftovers
 
 _PART: Final = 1 << 20

@@ -26,7 +26,7 @@ from devmem.search.pipeline import SearchPipeline
 from devmem.search.query import Filter, Order, SearchQuery, metadata_key
 from devmem.search.source import FilterMatches
 from devmem.storage.attachments import AttachmentFiles
-from devmem.storage.protocol import CollectionInfo, Fields
+from devmem.storage.protocol import CollectionInfo
 from devmem.storage.searching import ReadSnapshot, SearchingCollection, check_length, check_name
 from devmem.storage.sql import Sql
 from devmem.storage.sqlite import predicates, rows
@@ -37,6 +37,7 @@ from devmem.storage.sqlite.indexed_fields import read_fields
 from devmem.storage.sqlite.predicates import TEXT_MARK, json_text, metadata_sql
 from devmem.storage.sqlite.rows import CODES_CHECKSUM, DamagedRows, fetch_items
 from devmem.storage.sqlite.schema import metadata_type, metadata_value
+from devmem.storage.writing import Fields
 
 _INDEXED_COLUMNS: Final = frozenset({"agent", "user", "conversation", "trace"})
 

@@ -15,8 +15,16 @@ import numpy as np
 from devmem.model.items import MemoryItem, load_item_json
 from devmem.models.embedder import PassageEmbeddings, code_bytes
 from devmem.search.indexes.scoring import EncodedTerms
-from devmem.storage.protocol import PreparedItem
-from devmem.storage.searching import COLUMNS, MISSING, item_body, item_columns, stored_hash, vector_bytes, vector_from
+from devmem.storage.searching import MISSING
+from devmem.storage.writing import (
+    COLUMNS,
+    PreparedItem,
+    item_body,
+    item_columns,
+    stored_hash,
+    vector_bytes,
+    vector_from,
+)
 from devmem.text.files import encodable, original
 
 _ITEM_COLUMNS: Final = (

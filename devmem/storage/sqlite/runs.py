@@ -10,13 +10,13 @@ from devmem.model.caller import current_actor
 from devmem.model.items import MemoryItem
 from devmem.model.versions import Operation, RunState
 from devmem.storage.attachments import AttachmentFiles
-from devmem.storage.protocol import PreparedItem
 from devmem.storage.runs import PendingVersion, RunRow, Runs, VersionEnd
 from devmem.storage.sqlite import rows
 from devmem.storage.sqlite.predicates import RECORDED_FROM
 from devmem.storage.sqlite.rows import read_text, sql_text
 from devmem.storage.sqlite.version_writer import prune_changes, remove_versions
 from devmem.storage.sqlite.view import COLUMNS, create_items_view
+from devmem.storage.writing import PreparedItem
 
 T = TypeVar("T")
 

@@ -12,11 +12,11 @@ from devmem.model.caller import Actor, current_actor
 from devmem.model.items import MemoryItem
 from devmem.model.versions import Operation
 from devmem.storage.attachments import AttachmentFiles
-from devmem.storage.protocol import PreparedItem
 from devmem.storage.runs import HistoryLimit, VersionEnd, recorded
 from devmem.storage.sqlite import database, rows
 from devmem.storage.sqlite import predicates as history
 from devmem.storage.sqlite.rows import CHANGE_CHECKSUMS
+from devmem.storage.writing import PreparedItem
 
 _LONG: Final = 5_000
 """Microseconds for which a write takes the time at which it began for that of its commit."""

@@ -13,7 +13,6 @@ from devmem.model.fields import embedded_hash, has_text
 from devmem.model.items import MemoryItem
 from devmem.model.versions import ItemVersion, Operation
 from devmem.models.embedder import PassageEmbeddings
-from devmem.storage.protocol import ItemChanges, PreparedItem, WritingCollection
 from devmem.storage.runs import HistoryLimit, VersionEnd, recorded
 from devmem.storage.sqlite import predicates as history
 from devmem.storage.sqlite import rows, view, writes
@@ -26,6 +25,7 @@ from devmem.storage.sqlite.version_writer import CurrentVersionWriter
 from devmem.storage.sqlite.view import COLUMNS, SnapshotView, SqliteView, as_of_query
 from devmem.storage.sqlite.writes import SqliteItemChanges
 from devmem.storage.versions import Differences, RunChanges, States, VersioningCollection
+from devmem.storage.writing import ItemChanges, PreparedItem, WritingCollection
 
 _NOW: Final = f"SELECT {COLUMNS}, recorded_from FROM main.items"
 _DIFFERING: Final = (

@@ -14,15 +14,15 @@ from devmem.model.results import WriteOutcome, WriteStatus
 from devmem.model.versions import Operation
 from devmem.models.embedder import PassageEmbeddings
 from devmem.search.query import Filter
-from devmem.storage.protocol import PreparedItem, Unique, usable_embeddings
 from devmem.storage.runs import VersionEnd
-from devmem.storage.searching import check_item, check_length, check_name
+from devmem.storage.searching import check_length, check_name
 from devmem.storage.sql import Sql
 from devmem.storage.sqlite import database, predicates, rows
 from devmem.storage.sqlite.reader import Opened
 from devmem.storage.sqlite.rows import DamagedRows
 from devmem.storage.sqlite.runs import forget_runs, runs_of_versions
 from devmem.storage.sqlite.version_writer import VersionWriter, prune_changes, remove_versions
+from devmem.storage.writing import PreparedItem, Unique, check_item, usable_embeddings
 
 
 def check_embeddings(

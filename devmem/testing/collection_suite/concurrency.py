@@ -9,7 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from devmem.model.results import WriteStatus
 from devmem.models.embedder import PassageEmbeddings
 from devmem.search.query import SearchQuery
-from devmem.storage.protocol import Collection, Unique
+from devmem.storage.protocol import Collection
+from devmem.storage.writing import Unique
 from devmem.testing.abilities import needs
 from devmem.testing.collection_suite.fixtures import EMBEDDER, MODEL, OpenCollection, Opening, ids, item, waiting_item
 

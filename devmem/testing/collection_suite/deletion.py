@@ -9,7 +9,8 @@ from devmem.errors import FilterError
 from devmem.model.items import Scope
 from devmem.model.results import WriteStatus
 from devmem.search.query import Filter, SearchQuery
-from devmem.storage.protocol import Collection, Unique
+from devmem.storage.protocol import Collection
+from devmem.storage.writing import Unique
 from devmem.testing.clock import ManualClock
 from devmem.testing.collection_suite.fixtures import EMBEDDER, MODEL, OpenCollection, Opening, ids, item
 

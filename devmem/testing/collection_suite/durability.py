@@ -12,7 +12,8 @@ from devmem.errors import CollectionClosedError, EmbeddingMismatchError
 from devmem.model.items import Scope
 from devmem.model.results import WriteStatus
 from devmem.models.embedder import PassageEmbeddings
-from devmem.storage.protocol import Collection, Unique
+from devmem.storage.protocol import Collection
+from devmem.storage.writing import Unique
 from devmem.testing.abilities import needs
 from devmem.testing.collection_suite.fixtures import EMBEDDER, MODEL, OpenCollection, Opening, ids, item
 

@@ -11,7 +11,8 @@ from devmem.model.items import MemoryItem, Scope
 from devmem.model.results import SearchReport
 from devmem.models.embedder import PassageEmbeddings, token_codes
 from devmem.search.query import Ranking, SearchQuery
-from devmem.storage.protocol import Collection, PreparedItem
+from devmem.storage.protocol import Collection
+from devmem.storage.writing import PreparedItem
 from devmem.testing.collection_suite.fixtures import MODEL
 from devmem.testing.embedders import HashTokenEmbedder
 

@@ -14,7 +14,8 @@ from devmem.model.results import WriteStatus
 from devmem.model.versions import Operation, RunState
 from devmem.models.embedder import PassageEmbeddings
 from devmem.search.query import Filter, SearchQuery
-from devmem.storage.protocol import Collection, Unique, VersionedCollection
+from devmem.storage.protocol import Collection, VersionedCollection
+from devmem.storage.writing import Unique
 from devmem.testing.clock import ManualClock
 from devmem.testing.collection_suite.fixtures import EMBEDDER, ids, item, waiting_item
 from devmem.testing.collection_suite.run_machine import check_runs

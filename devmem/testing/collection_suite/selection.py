@@ -10,7 +10,8 @@ import pytest
 from devmem.model.items import Provenance, Scope, SourceKind
 from devmem.model.results import RejectReason
 from devmem.search.query import MAX_QUERY_CHARACTERS, Filter, Ranking, SearchQuery
-from devmem.storage.protocol import Collection, Unique
+from devmem.storage.protocol import Collection
+from devmem.storage.writing import Unique
 from devmem.testing.collection_suite.fixtures import Opening, item
 from devmem.testing.collection_suite.queries import PLAIN, add_encoded, asked, explained, found, turn
 

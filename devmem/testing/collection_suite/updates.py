@@ -12,7 +12,8 @@ from devmem.errors import VersionConflictError
 from devmem.model.items import MemoryItem, Provenance, Scope, SourceKind, version_hash
 from devmem.model.results import WriteStatus
 from devmem.search.query import Filter
-from devmem.storage.protocol import Collection, Unique
+from devmem.storage.protocol import Collection
+from devmem.storage.writing import Unique
 from devmem.testing.collection_suite.fixtures import Opening, ids, item
 from devmem.testing.collection_suite.queries import add_encoded
 

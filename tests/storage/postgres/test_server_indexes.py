@@ -19,7 +19,7 @@ from devmem.storage.postgres.schema import SEARCH_TABLES, VERSION_TABLES
 from devmem.storage.postgres.server import maintenance, merging
 from devmem.storage.postgres.server import texts as searched_texts
 from devmem.storage.postgres.writes import BatchWriter
-from devmem.storage.protocol import PreparedItem, Unique
+from devmem.storage.writing import PreparedItem, Unique
 from devmem.testing import HashEmbedder, ManualClock
 from tools.bench.synthetic import make_corpus
 from tools.postgres_server import PostgresServer

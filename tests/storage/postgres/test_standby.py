@@ -13,7 +13,7 @@ from devmem.storage import SearchQuery
 from devmem.storage.postgres.collection import PostgresCollection
 from devmem.storage.postgres.database import Connection
 from devmem.storage.postgres.writes import BatchWriter
-from devmem.storage.protocol import PreparedItem, Unique
+from devmem.storage.writing import PreparedItem, Unique
 from tools.postgres_server import PostgresServer
 
 pytestmark = [pytest.mark.postgres, pytest.mark.slow]

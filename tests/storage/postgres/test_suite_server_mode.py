@@ -14,7 +14,7 @@ from devmem.search.query import Filter
 from devmem.storage.postgres.collection import PostgresCollection
 from devmem.storage.postgres.server import texts as searched_texts
 from devmem.storage.postgres.server.merging import join_segments, merge_tail
-from devmem.storage.protocol import PreparedItem, Unique
+from devmem.storage.writing import PreparedItem, Unique
 from devmem.testing import CollectionSuite, OpenCollection
 
 pytestmark = pytest.mark.postgres

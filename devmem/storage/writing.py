@@ -1,0 +1,357 @@
+"""Writing items: their form in every database, and the writing methods of a collection on the transactions of one."""
+
+from __future__ import annotations
+
+import logging
+import math
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from enum import StrEnum
+from typing import Final, Protocol, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import ValidationError
+
+from devmem.errors import FilterError
+from devmem.model.fields import embedded_hash
+from devmem.model.items import MemoryItem, Scope, Vector, dump_item_json, load_item_json
+from devmem.model.results import WriteOutcome
+from devmem.models.embedder import PassageEmbeddings
+from devmem.search.indexes.passages import indexed_text, passages_of
+from devmem.search.indexes.scoring import EncodedTerms, encode_terms
+from devmem.search.query import Filter
+from devmem.text.cues import cues_of
+
+T = TypeVar("T")
+
+Fields: TypeAlias = tuple[str, ...]
+"""Paths of the items' metadata; see `MemoryItem.indexed_fields`."""
+_LOG: Final = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedItem:
+    """An item, the passages that it is searched by, and their embeddings where they were made."""
+
+    item: MemoryItem
+    passages: tuple[str, ...]
+    """At least one; a single empty one when the item has no text."""
+    embeddings: PassageEmbeddings | None = None
+    """Embeddings of the passages; None when there are none yet, and the item waits for them."""
+
+    @staticmethod
+    def of(item: MemoryItem | PreparedItem) -> PreparedItem:
+        """Cut an item into its passages; its own `embedding` becomes that of the first one."""
+        if isinstance(item, PreparedItem):
+            return item
+        own = None if item.embedding is None else PassageEmbeddings.of(item.embedding)
+        return PreparedItem(item=item, passages=tuple(passages_of(item)) or ("",), embeddings=own)
+
+    def terms(self) -> list[EncodedTerms]:
+        """Return what full-text search finds each passage by, in order."""
+        return [encode_terms(indexed_text(passage, self.item)) for passage in self.passages]
+
+    def length(self) -> int:
+        """Return the characters of all passages."""
+        return sum(map(len, self.passages))
+
+
+class Unique(StrEnum):
+    """Rule by which an item is the same as one that is stored already."""
+
+    ID = "id"
+    """The same id; with other content the item supersedes the older one."""
+    CONTENT = "content"
+    """The same content for the same agent and user; the item is not stored again."""
+
+
+def check_deletion(ids: Sequence[str] | None, where: Filter | None) -> None:
+    """Refuse a deletion of everything that does not say so.
+
+    Raises:
+        FilterError: there are no ids, and no filter that restricts anything.
+    """
+    if ids is None and (where is None or where.everything()):
+        raise FilterError("", "a deletion needs ids or a filter that restricts; `clear` deletes everything")
+
+
+class ItemChanges(Protocol):
+    """Changes the items within one write transaction: the current ones, or those that a pending run sees."""
+
+    def add(
+        self,
+        batch: Sequence[PreparedItem],
+        unique: Unique,
+        expected: Mapping[str, str | None],
+        absent: Filter | None,
+    ) -> list[WriteOutcome]:
+        """Store the items that are not stored already; see `Collection.add`."""
+        ...
+
+    def pop(self, count: int, where: Filter) -> list[MemoryItem]:
+        """Delete the items that match and were stored last; return them with attachments, newest first."""
+        ...
+
+    def delete(self, ids: Sequence[str] | None, where: Filter | None) -> int:
+        """Delete the items with these ids that match the filter; None for either does not restrict."""
+        ...
+
+    def trim(self, keep: int | None, stored_before: float | None) -> int:
+        """Delete all but the newest items, and those stored before a time, for good.
+
+        What has expired and is still there takes no item's place.
+        """
+        ...
+
+
+class WritingCollection(ABC):
+    """The writing methods of `Collection`, on the transactions of a subclass."""
+
+    @abstractmethod
+    def _adding(self, operation: Callable[[ItemChanges], T]) -> T:
+        """Run an operation that adds in a write transaction."""
+
+    def _deleting(self, operation: Callable[[ItemChanges], T]) -> T:
+        """Run an operation that deletes in a write transaction."""
+        return self._adding(operation)
+
+    def _note(self, *, written: int = 0, deleted: int = 0) -> None:  # noqa: B027 - most have nothing to do
+        """Note how many items a committed transaction wrote and deleted."""
+
+    def add(
+        self,
+        items: Sequence[MemoryItem | PreparedItem],
+        *,
+        unique: Unique = Unique.ID,
+        expected: Mapping[str, str | None] | None = None,
+        absent: Filter | None = None,
+    ) -> list[WriteOutcome]:
+        """Store the items, all or none of them."""
+        if not items:
+            return []
+        # Analysed before the transaction begins, as that takes longer than to insert them.
+        prepared = [PreparedItem.of(item) for item in items]
+        outcomes = self._adding(lambda changes: changes.add(prepared, unique, expected or {}, absent))
+        self._note(written=len(prepared))
+        return outcomes
+
+    def pop(self, count: int = 1, where: Filter | None = None) -> list[MemoryItem]:
+        """Delete the items stored last, and return them."""
+        return self._deleting(lambda changes: changes.pop(count, where or Filter()))
+
+    def delete(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
+        """Delete the named or the matching items."""
+        check_deletion(ids, where)
+        return self._deleting(lambda changes: changes.delete(ids, where))
+
+    def clear(self) -> int:
+        """Delete everything."""
+        return self._deleting(lambda changes: changes.delete(None, None))
+
+    def trim(self, *, keep: int | None = None, stored_before: float | None = None) -> int:
+        """Delete all but the newest items, and those stored before a time."""
+        return self._deleting(lambda changes: changes.trim(keep, stored_before))
+
+
+COLUMNS: Final = (
+    *("id", "content_hash", "created_at", "event_time", "expires_at", "trust", "importance"),
+    *("agent", "user", "session", "conversation", "trace", "run"),
+    *("source_kind", "source_name", "speaker", "cues", "length"),
+)
+
+
+TextForm: TypeAlias = Callable[[str | None], str | None]
+"""Returns the form in which a database's columns can hold a text; different texts have different ones."""
+
+
+def item_columns(prepared: PreparedItem, text: TextForm) -> tuple[str | float | int | None, ...]:
+    """Return the columns of `COLUMNS`, which searches and filters read; `text` is the database's form of a text."""
+    item = prepared.item
+    scope = item.scope
+    return (
+        text(item.id),
+        item.content_hash,
+        _number(item.created_at),
+        None if item.event_time is None else _number(item.event_time),
+        None if item.expires_at is None else _number(item.expires_at),
+        _number(item.trust),
+        _importance(item),
+        text(scope.agent),
+        text(scope.user),
+        text(scope.session),
+        text(scope.conversation),
+        text(scope.trace),
+        text(scope.run),
+        item.provenance.kind.value,
+        text(item.provenance.name),
+        _speaker(item, text),
+        int(cues_of(item.content_summary)),
+        prepared.length(),
+    )
+
+
+def _number(value: float) -> float:
+    """Return a number as SQLite gives it back, which has no negative zero."""
+    return float(value) + 0.0
+
+
+def _importance(item: MemoryItem) -> float | None:
+    found = item.metadata.get("importance")
+    if isinstance(found, bool) or not isinstance(found, int | float):
+        return None
+    if isinstance(found, float) and not math.isfinite(found):
+        return None
+    # An integer may be too large for a float.
+    return _number(min(max(found, 0), 1))
+
+
+def _speaker(item: MemoryItem, text: TextForm) -> str | None:
+    found = item.metadata.get("speaker")
+    return text(found) if isinstance(found, str) and found else None
+
+
+_FIELDS: Final = '"indexed_fields":'
+"""Part of the body of every item with fields."""
+
+
+def stored_hash(content_hash: str, body: str | bytes) -> str:
+    """Return the `embedded_hash` of a stored item, given the hash of its content; only one with fields is read."""
+    named = _FIELDS in body if isinstance(body, str) else _FIELDS.encode() in body
+    try:
+        return embedded_hash(load_item_json(body)) if named else content_hash
+    except (ValueError, RecursionError):
+        # A damaged row, which no embedding is asked of.
+        return content_hash
+
+
+def check_item(item: MemoryItem) -> None:
+    """Refuse an item whose fields do not fit their columns; `dump_item_json` refuses what has no JSON form.
+
+    Raises:
+        ValueError: it names the item and the field.
+    """
+    named = {"id": item.id, **{part.name: getattr(item.scope, part.name) for part in fields(Scope)}}
+    for name, value in named.items():
+        if value is not None and not isinstance(value, str):
+            raise ValueError(f"item {item.id!r} cannot be stored: its `{name}` is {value!r}, not a string")
+    for name in ("created_at", "event_time", "expires_at", "trust"):
+        if _is_not_finite(value := getattr(item, name)):
+            shown = value if isinstance(value, float) else "too large a number"
+            raise ValueError(f"item {item.id!r} cannot be stored: its `{name}` is {shown}")
+
+
+def _is_not_finite(value: object) -> bool:
+    try:
+        return isinstance(value, int | float) and not math.isfinite(value)
+    except OverflowError:
+        return True
+
+
+MOST_LEVELS: Final = 190
+"""Maximum depth of an item's JSON form; the parser stops at 200, and exports enclose items in other values."""
+
+
+MOST_DIGITS: Final = 4300
+"""Maximum number of digits of an integer, both in the parser of item bodies and in that of Python."""
+
+
+def item_body(item: MemoryItem) -> bytes:
+    """Return the JSON form in which an item is stored, which can be read again.
+
+    Raises:
+        ValueError: it could not: it is nested too deeply, a number has too many digits, or a value is of no JSON type.
+    """
+    body = dump_item_json(item)
+    # Of a short body with few brackets this is known without reading it.
+    if len(body) <= MOST_DIGITS and body.count(b"{") + body.count(b"[") <= MOST_LEVELS:
+        return body
+    try:
+        load_item_json(body)
+        _check_depth(body)
+    except (ValueError, RecursionError) as error:
+        reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+        raise ValueError(
+            f"item {item.id!r} cannot be stored, as it could not be read again: {reason}. Metadata and blocks may be "
+            f"nested {MOST_LEVELS - 2} levels deep, and integers may have {MOST_DIGITS} digits."
+        ) from error
+    return body
+
+
+def _check_depth(body: bytes) -> None:
+    depth = 0
+    for bracket in re.findall(rb"[\[\]{}]", re.sub(rb'"(?:[^"\\]|\\.)*"', b"", body)):
+        depth += 1 if bracket in b"[{" else -1
+        if depth > MOST_LEVELS:
+            raise ValueError("its values are nested too deeply")
+
+
+def recorded_first(fields: Fields, recorded: Sequence[Fields]) -> list[Fields]:
+    """Return what is recorded when items are searched by some fields: these, then all earlier ones."""
+    return [fields, *(earlier for earlier in recorded if earlier != fields)]
+
+
+def recorded_too(fields: Fields, recorded: Sequence[Fields]) -> list[Fields]:
+    """Return what is recorded when items are also written with some fields: the current ones stay the first."""
+    return list(recorded) if fields in recorded else [*(recorded or [()]), fields]
+
+
+def with_fields(item: MemoryItem, fields: Fields, recorded: Sequence[Fields]) -> MemoryItem:
+    """Return an item that is searched by fields of the store, of now or earlier, with others; any other as it is."""
+    left_to_store = item.indexed_fields is None or (bool(item.indexed_fields) and item.indexed_fields in recorded)
+    wanted = fields or None
+    return replace(item, indexed_fields=wanted) if left_to_store and item.indexed_fields != wanted else item
+
+
+_UNIT_ERROR: Final = 1e-5
+"""Deviation from length 1 that rounding explains; such vectors stay as they are, bit for bit."""
+
+
+_DAMAGED: Final = 1e-2
+"""Deviation from length 1 of a stored vector that rounding does not explain."""
+
+
+def unit_vectors(vectors: Vector) -> Vector | None:
+    """Return vectors, shape (n, dimension), scaled to unit length; None when one of them is zero or not finite."""
+    lengths = _lengths(vectors)
+    # Without numpy, which takes three times as long for the few vectors of an item.
+    if all(abs(length - 1) < _UNIT_ERROR for length in lengths.tolist()):
+        return vectors
+    if not np.all(np.isfinite(lengths)) or not np.all(lengths > 0):
+        return None
+    scale = np.where(np.abs(lengths - 1) < _UNIT_ERROR, 1.0, lengths)
+    return (vectors / scale[:, None]).astype(np.float32)
+
+
+def usable_embeddings(item_id: str, embeddings: PassageEmbeddings | None) -> PassageEmbeddings | None:
+    """Return embeddings of unit length; None, for the item to wait for others, where a vector has no direction."""
+    if embeddings is None:
+        return None
+    vectors = unit_vectors(embeddings.vectors)
+    if vectors is None:
+        _LOG.warning("item %r: its embedding is zero or not finite; it waits for another one.", item_id)
+        return None
+    return embeddings if vectors is embeddings.vectors else replace(embeddings, vectors=vectors)
+
+
+def are_unit(vectors: Vector) -> NDArray[np.bool_]:
+    """Return for each of the vectors, shape (n, dimension), whether its length is 1."""
+    lengths = np.einsum("ij,ij->i", vectors, vectors)
+    return np.asarray(np.abs(lengths - 1) < _DAMAGED)
+
+
+def _lengths(vectors: Vector) -> NDArray[np.float64]:
+    # In 64 bits, as the square of a large component is infinite in 32.
+    return np.asarray(np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64)))
+
+
+def vector_bytes(vector: Vector) -> bytes:
+    """Return a vector as the database stores it: float32, little-endian."""
+    return np.asarray(vector, dtype="<f4").tobytes()
+
+
+def vector_from(raw: bytes) -> Vector:
+    """Return the vector of stored bytes."""
+    return np.frombuffer(raw, dtype="<f4").astype(np.float32)
