@@ -9,10 +9,10 @@ from typing import Any, Final
 from devmem.model.versions import Change, ItemVersion, Operation
 from devmem.search.conditions import Condition, Operator, Scalar, after_prefix, comparable_number
 from devmem.search.query import SEQUENCE_KEY, Filter, Order
-from devmem.storage.runs import MICROSECONDS, VersionEnd, author_of, recorded, seconds
+from devmem.storage.runs import MICROSECONDS, author_of, seconds
 from devmem.storage.sql import SQL_OPERATORS, FilterDialect, Sql, joined
-from devmem.storage.sqlite import database, rows
-from devmem.storage.sqlite.rows import CHANGE_CHECKSUMS, DamagedRows, end_checksum, sql_text
+from devmem.storage.sqlite import rows
+from devmem.storage.sqlite.rows import CHANGE_CHECKSUMS, DamagedRows, sql_text
 from devmem.storage.sqlite.schema import EVENT_TIME, metadata_type, metadata_value, of_body
 
 _SEQUENCE: Final = (
@@ -130,21 +130,13 @@ def json_text(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-SWEPT_AT_ONCE: Final = 200
-"""Maximum number of items, and of versions, that one write removes because they expired or are too old."""
 RECORDED_FROM: Final = f"COALESCE(recorded_from, CAST(created_at * {MICROSECONDS} AS INTEGER))"
 """Items of a file of format 3 have no recorded time; when they were made is the best that is known."""
-_BEGAN: Final = (f"COALESCE(operation, '{Operation.ADD.value}')", "change_run", RECORDED_FROM, "change_actor")
-_CHANGE: Final = ", ".join(_BEGAN)
-_KEEP: Final = (
-    f"INSERT INTO versions({rows.ITEM_COLUMNS}, operation, change_run, recorded_from, change_actor, "
-    "recorded_until, end_operation, end_run, end_actor, change_checksum) "
-    f"SELECT {rows.ITEM_COLUMNS}, {_CHANGE}, ?1, ?2, ?3, ?4, {end_checksum(_BEGAN, ('?1', '?2', '?3', '?4'))} "
-    "FROM items WHERE "
-)
+BEGAN: Final = (f"COALESCE(operation, '{Operation.ADD.value}')", "change_run", RECORDED_FROM, "change_actor")
+CHANGE: Final = ", ".join(BEGAN)
 _READ: Final = (
     "SELECT change_checksum IS NULL OR change_checksum IS {checksum}, '{table}', "
-    f"row, CAST(body AS BLOB), body_checksum, {_CHANGE}"
+    f"row, CAST(body AS BLOB), body_checksum, {CHANGE}"
 )
 _HISTORY: Final = (
     f"{_READ.format(table='versions', checksum=CHANGE_CHECKSUMS['versions'])}, recorded_until, end_operation, end_run, "
@@ -152,28 +144,6 @@ _HISTORY: Final = (
     f"{_READ.format(table='items', checksum=CHANGE_CHECKSUMS['items'])}, NULL, NULL, NULL, NULL "
     "FROM items WHERE id = ?1 ORDER BY 8, row"
 )
-
-
-def tick(connection: sqlite3.Connection, now: float) -> int:
-    """Return the recorded time of the connection's write transaction, later than that of every one before.
-
-    `now` is in seconds since the epoch; where the clock was set back, the last recorded time counts on.
-    """
-    found = connection.execute("SELECT value FROM meta WHERE key = 'recorded'").fetchone()
-    time = max(recorded(now), 0 if found is None else int(found[0]) + 1)
-    database.set_meta(connection, "recorded", time)
-    return time
-
-
-def keep(connection: sqlite3.Connection, condition: str, values: Sequence[object], ending: VersionEnd, at: int) -> None:
-    """Copy the current items that match a condition to the versions; the caller deletes them afterwards."""
-    ended = (at, ending.operation.value, rows.sql_text(ending.run), rows.sql_text(ending.actor))
-    connection.execute(_KEEP + condition, (*ended, *values))
-
-
-def any_expired(connection: sqlite3.Connection, now: float) -> bool:
-    """Whether an item is past its `expires_at` at `now` (seconds since the epoch)."""
-    return connection.execute("SELECT 1 FROM items WHERE expires_at <= ? LIMIT 1", (now,)).fetchone() is not None
 
 
 def read_history(connection: sqlite3.Connection, item_id: str, damaged: DamagedRows) -> list[ItemVersion]:

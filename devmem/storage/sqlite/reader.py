@@ -30,7 +30,6 @@ from devmem.storage.protocol import CollectionInfo
 from devmem.storage.searching import ReadSnapshot, SearchingCollection, check_length, check_name
 from devmem.storage.sql import Sql
 from devmem.storage.sqlite import predicates, rows
-from devmem.storage.sqlite import predicates as history
 from devmem.storage.sqlite.database import MEMORY, read_meta
 from devmem.storage.sqlite.follower import SqliteFollower
 from devmem.storage.sqlite.indexed_fields import read_fields
@@ -465,7 +464,7 @@ class SqliteReader(SearchingCollection):
 
         def read(connection: sqlite3.Connection) -> list[Scalar]:
             now = self._clock()
-            is_whole = (where is None or where.everything()) and not history.any_expired(connection, now)
+            is_whole = (where is None or where.everything()) and not rows.any_expired(connection, now)
             condition = None if is_whole else predicates.where_sql(where or Filter(), now, self._indexed)
             return distinct_values(
                 connection, key, condition, indexed=self._indexed, prefix=prefix, limit=limit, offset=max(offset, 0)
@@ -478,7 +477,7 @@ class SqliteReader(SearchingCollection):
 
         def count(connection: sqlite3.Connection) -> int:
             now = self._clock()
-            if (where is None or where.everything()) and not history.any_expired(connection, now):
+            if (where is None or where.everything()) and not rows.any_expired(connection, now):
                 return self._total(connection)
             condition, values = predicates.where_sql(where or Filter(), now, self._indexed)
             return int(connection.execute(f"SELECT count(*) FROM items WHERE {condition}", values).fetchone()[0])

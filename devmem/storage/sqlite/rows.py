@@ -365,3 +365,8 @@ def fetch_items(connection: sqlite3.Connection, rows: list[int], damaged: Damage
         query = f"SELECT row, CAST(body AS BLOB), body_checksum FROM items WHERE row IN ({marks})"
         found |= {row: item_from_row(damaged, row, *rest) or MISSING for row, *rest in connection.execute(query, part)}
     return found
+
+
+def any_expired(connection: sqlite3.Connection, now: float) -> bool:
+    """Whether an item is past its `expires_at` at `now` (seconds since the epoch)."""
+    return connection.execute("SELECT 1 FROM items WHERE expires_at <= ? LIMIT 1", (now,)).fetchone() is not None

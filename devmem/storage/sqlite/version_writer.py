@@ -14,8 +14,8 @@ from devmem.model.versions import Operation
 from devmem.storage.attachments import AttachmentFiles
 from devmem.storage.runs import HistoryLimit, VersionEnd, recorded
 from devmem.storage.sqlite import database, rows
-from devmem.storage.sqlite import predicates as history
-from devmem.storage.sqlite.rows import CHANGE_CHECKSUMS
+from devmem.storage.sqlite.predicates import BEGAN, CHANGE
+from devmem.storage.sqlite.rows import CHANGE_CHECKSUMS, end_checksum
 from devmem.storage.writing import PreparedItem
 
 _LONG: Final = 5_000
@@ -28,6 +28,14 @@ _STAMP: Final = tuple(
         # What was replaced by the same write was never seen.
         ("versions", "recorded_from", "recorded_until = ?1 AND recorded_from = ?2"),
     )
+)
+_SWEEP_LIMIT: Final = 200
+"""Maximum number of items, and of versions, that one write removes because they expired or are too old."""
+_KEEP: Final = (
+    f"INSERT INTO versions({rows.ITEM_COLUMNS}, operation, change_run, recorded_from, change_actor, "
+    "recorded_until, end_operation, end_run, end_actor, change_checksum) "
+    f"SELECT {rows.ITEM_COLUMNS}, {CHANGE}, ?1, ?2, ?3, ?4, {end_checksum(BEGAN, ('?1', '?2', '?3', '?4'))} "
+    "FROM items WHERE "
 )
 _CHANGES_KEPT: Final = 20_000
 """A cache that missed more changes than about this number is rebuilt."""
@@ -101,7 +109,11 @@ class CurrentVersionWriter:
     def at(self) -> int:
         """Recorded time of the transaction."""
         (self._newest,) = self.connection.execute("SELECT COALESCE(max(row), 0) FROM items").fetchone()
-        return history.tick(self.connection, self._now)
+        found = self.connection.execute("SELECT value FROM meta WHERE key = 'recorded'").fetchone()
+        # Later than that of every one before: where the clock was set back, the last recorded time counts on.
+        time = max(recorded(self._now), 0 if found is None else int(found[0]) + 1)
+        database.set_meta(self.connection, "recorded", time)
+        return time
 
     def stamp(self, now: float) -> None:
         """Record what was changed as of `now`, where it took long: nobody sees it before the commit."""
@@ -131,7 +143,8 @@ class CurrentVersionWriter:
         if not self._limit.keeps:
             return self.remove(condition, values)
         by = replace(ending, run=self._actor.run or ending.run, actor=ending.actor or self._actor.name)
-        history.keep(self.connection, condition, values, by, self.at)
+        ended = (self.at, by.operation.value, rows.sql_text(by.run), rows.sql_text(by.actor))
+        self.connection.execute(_KEEP + condition, (*ended, *values))
         return self._delete(condition, values)
 
     def remove(self, condition: str, values: Sequence[object]) -> int:
@@ -156,11 +169,11 @@ class CurrentVersionWriter:
     def purge(self) -> None:
         """Remove some of what is past its `expires_at`, and of the versions that ended too long ago.
 
-        At most `SWEPT_AT_ONCE` of each go with one write, so that none is slow; what is left is not found meanwhile.
+        At most `_SWEEP_LIMIT` of each go with one write, so that none is slow; what is left is not found meanwhile.
         """
         expired = "expires_at <= ?"
-        if history.any_expired(self.connection, self._now):
-            part = f"SELECT row FROM items WHERE {expired} ORDER BY expires_at, row LIMIT {history.SWEPT_AT_ONCE}"
+        if rows.any_expired(self.connection, self._now):
+            part = f"SELECT row FROM items WHERE {expired} ORDER BY expires_at, row LIMIT {_SWEEP_LIMIT}"
             # What replaces an expired item is in no conflict with its expiry.
             based = f"recorded_until IS NULL AND base IN ({part})"
             self.connection.execute(f"UPDATE versions SET base = NULL WHERE {based}", (self._now,))
@@ -171,7 +184,7 @@ class CurrentVersionWriter:
 
     def _purge_versions(self, condition: str, values: Sequence[object]) -> None:
         """Remove some of the versions that match a condition: a write that does a little is never slow."""
-        part = f"row IN (SELECT row FROM versions WHERE {condition} LIMIT {history.SWEPT_AT_ONCE})"
+        part = f"row IN (SELECT row FROM versions WHERE {condition} LIMIT {_SWEEP_LIMIT})"
         if self.connection.execute(f"SELECT 1 FROM versions WHERE {condition} LIMIT 1", tuple(values)).fetchone():
             remove_versions(self.connection, self.attachments, part, values)
 
