@@ -41,6 +41,8 @@ class PreparedItem:
     """At least one; a single empty one when the item has no text."""
     embeddings: PassageEmbeddings | None = None
     """Embeddings of the passages; None when there are none yet, and the item waits for them."""
+    encoded: tuple[EncodedTerms, ...] | None = None
+    """Terms of the passages, where they were analysed already."""
 
     @staticmethod
     def of(item: MemoryItem | PreparedItem) -> PreparedItem:
@@ -50,9 +52,15 @@ class PreparedItem:
         own = None if item.embedding is None else PassageEmbeddings.of(item.embedding)
         return PreparedItem(item=item, passages=tuple(passages_of(item)) or ("",), embeddings=own)
 
-    def terms(self) -> list[EncodedTerms]:
+    def terms(self) -> Sequence[EncodedTerms]:
         """Return what full-text search finds each passage by, in order."""
+        if self.encoded is not None:
+            return self.encoded
         return [encode_terms(indexed_text(passage, self.item)) for passage in self.passages]
+
+    def analysed(self) -> PreparedItem:
+        """Return the item with its terms."""
+        return self if self.encoded is not None else replace(self, encoded=tuple(self.terms()))
 
     def length(self) -> int:
         """Return the characters of all passages."""
@@ -133,7 +141,7 @@ class WritingCollection(ABC):
         if not items:
             return []
         # Analysed before the transaction begins, as that takes longer than to insert them.
-        prepared = [PreparedItem.of(item) for item in items]
+        prepared = [PreparedItem.of(item).analysed() for item in items]
         outcomes = self._adding(lambda changes: changes.add(prepared, unique, expected or {}, absent))
         self._note(written=len(prepared))
         return outcomes
