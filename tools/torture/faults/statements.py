@@ -23,8 +23,10 @@ def traced(call: Callable[[str], None]) -> Iterator[None]:
     """Have a function called before every statement of the connections that are opened meanwhile."""
     connect = database.open_connection
 
-    def traced(location: str, durability: Durability, busy_timeout: float) -> sqlite3.Connection:
-        connection = connect(location, durability, busy_timeout)
+    def traced(
+        location: str, durability: Durability, busy_timeout: float, *, read_only: bool = False
+    ) -> sqlite3.Connection:
+        connection = connect(location, durability, busy_timeout, read_only=read_only)
         connection.set_trace_callback(call)
         return connection
 
