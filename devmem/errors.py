@@ -127,7 +127,8 @@ class EmbeddingMismatchError(CollectionError):
             location,
             f"its vectors were made by {recorded}, but the workflow asks for {wanted}. "
             "Vectors of different models are never mixed: put the old model back, "
-            f"or run `devmem reindex FILE STORE{' --force' if same_name else ''}` to embed every item again.",
+            f"or run `devmem reindex FILE STORE{' --force' if same_name else ''}` to embed every item again "
+            f"(`devmem reindex FILE --embedding {wanted.partition(':')[0]}` where there is no workflow).",
         )
 
 

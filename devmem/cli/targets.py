@@ -87,6 +87,14 @@ AsOf: TypeAlias = Annotated[
         help="The items as they were at a time, such as 2026-06-02T14:30, yesterday or 3 days ago.",
     ),
 ]
+EmbeddingName: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--embedding",
+        metavar="PROVIDER",
+        help="Provider of the embedding model of a file, such as minilm or e5; none searches by words alone.",
+    ),
+]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
 
@@ -339,7 +347,9 @@ class Place:
     """The arguments after the store."""
 
 
-def find_place(terminal: Terminal, place: str, store: str | None = None, *, reading: bool = False) -> Place:
+def find_place(
+    terminal: Terminal, place: str, store: str | None = None, *, reading: bool = False, embedding: str | None = None
+) -> Place:
     """Return the store that the arguments MEMORY and STORE name, after printing the workflow's warnings.
 
     Args:
@@ -347,13 +357,16 @@ def find_place(terminal: Terminal, place: str, store: str | None = None, *, read
         place: the argument MEMORY.
         store: the argument STORE.
         reading: whether the store is only read, so that no model is recorded in one that has none.
+        embedding: the option --embedding.
 
     Raises:
         CommandError: there is no such store, or the workflow has several and none is named.
         ConfigError: the workflow cannot be used.
     """
     words = [] if store is None else [store]
-    return split_words(terminal, place, words, least=0, most=0, usage="MEMORY [STORE]", reading=reading)
+    return split_words(
+        terminal, place, words, least=0, most=0, usage="MEMORY [STORE]", reading=reading, embedding=embedding
+    )
 
 
 def require_file(path: Path, advice: str) -> None:
@@ -381,7 +394,15 @@ def several_stores(place: str, words: Sequence[str], *, after: int) -> Workflow 
 
 
 def split_words(
-    terminal: Terminal, place: str, words: Sequence[str], *, least: int, most: int, usage: str, reading: bool = False
+    terminal: Terminal,
+    place: str,
+    words: Sequence[str],
+    *,
+    least: int,
+    most: int,
+    usage: str,
+    reading: bool = False,
+    embedding: str | None = None,
 ) -> Place:
     """Separate the name of a store from the words after it, as in `MEMORY [STORE] QUERY`.
 
@@ -395,22 +416,36 @@ def split_words(
         most: maximum number of words after the store.
         usage: the arguments as the help has them, for an error.
         reading: see `find_place`.
+        embedding: see there.
 
     Raises:
         CommandError: there is no such store, or the number of words is wrong.
         ConfigError: the workflow cannot be used.
     """
     if is_workflow(place):
+        if embedding is not None:
+            raise CommandError(f"--embedding is for a file; put `embedding: {embedding}` into {place}.")
         workflow = load(terminal, Path(place))
         store, rest = _store_and_rest(workflow, words, most)
     else:
-        workflow, store = declared_to_read(place) if reading else declared_store(place)
-        announce(terminal, workflow)
+        workflow, store = _declared(terminal, place, embedding, reading=reading)
         rest = tuple(words)
     if not least <= len(rest) <= most:
         problem = "missing" if len(rest) < least else "too many"
         raise CommandError(f"{problem} arguments: expected {usage}, and {place} is the MEMORY.")
     return Place(workflow=workflow, store=store, words=rest)
+
+
+def _declared(terminal: Terminal, place: str, embedding: str | None, *, reading: bool) -> tuple[Workflow, str]:
+    """Declare the store of a file, with the model of --embedding."""
+    block = {None: "auto", "none": None}.get(embedding, embedding)
+    workflow, store = declared_to_read(place, block) if reading else declared_store(place, block)
+    announce(terminal, workflow)
+    if reading and block not in ("auto", None) and getattr(workflow.memory[0].config, "embedding", block) is None:
+        terminal.report(
+            "note", f"no item has an embedding yet: `devmem reindex {place} --embedding {embedding}` makes them"
+        )
+    return workflow, store
 
 
 def _store_and_rest(workflow: Workflow, words: Sequence[str], most: int) -> tuple[str, tuple[str, ...]]:

@@ -214,7 +214,8 @@ class StoreReader:
         for key, info in model.model_fields.items():
             if mentions(info.annotation, EmbeddingConfig):
                 known = self._store_types.embedding_providers()
-                self._check_name("embedding provider", settings, (key, "provider"), known, path)
+                keys = (key,) if isinstance(settings.get(key), str) else (key, "provider")
+                self._check_name("embedding provider", settings, keys, known, path)
             elif mentions(info.annotation, RetrievalConfig):
                 known = self._store_types.embedding_providers()
                 self._check_name("embedding provider", settings, (key, "tokens", "provider"), known, path)

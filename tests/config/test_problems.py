@@ -141,7 +141,11 @@ def test_stores(refuse: Refuse, text: str, line: str) -> None:
         ("weights: {a b: x}", "weights[\"a b\"]: expected a number, found the text 'x'"),
         ("strict: 1", "strict: expected true or false, found the number 1"),
         ("strict: maybe", "strict: expected true or false, found the text 'maybe'"),
-        ("embedding: minilm", "embedding: expected a mapping, found the text 'minilm'"),
+        ("embedding: 3", "embedding: expected a mapping, found the number 3"),
+        (
+            "embedding: opnai",
+            "embedding: unknown embedding provider 'opnai'; did you mean 'openai'? Possible: local, minilm",
+        ),
         ("memory_path: [a]", "memory_path: expected text, found a list"),
         ("tags: {a: b}", "tags: expected text or a list, found a mapping"),
         ("tags: [a, 1]", "tags: expected text, found a list"),

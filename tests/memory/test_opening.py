@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import devmem
+from devmem.errors import ConfigError, ModelNotFoundError
 from devmem.memory import opening as places
 from devmem.testing import HashEmbedder
 
@@ -96,7 +98,7 @@ def test_without_minilm_words_are_searched_and_it_is_said_once(
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     monkeypatch.setattr("devmem.models.model_files.find_spec", lambda name: None)
-    places.minilm_is_installed.cache_clear()
+    places.installed_provider.cache_clear()
     try:
         with caplog.at_level(logging.WARNING):
             for _ in range(2):
@@ -104,7 +106,7 @@ def test_without_minilm_words_are_searched_and_it_is_said_once(
                     memory.add("The code is 4711.")
                     assert memory.search("code")[0].hit.similarity is None
     finally:
-        places.minilm_is_installed.cache_clear()
+        places.installed_provider.cache_clear()
     assert [record.getMessage() for record in caplog.records if "by their words alone" in record.getMessage()] != []
     assert len([record for record in caplog.records if "by their words alone" in record.getMessage()]) == 1
 
@@ -196,3 +198,29 @@ def test_a_memory_is_searched_by_fields_of_its_metadata(tmp_path: Path) -> None:
     for wrong in ("title", ["a..b"]):
         with pytest.raises(ValueError, match="in a list, not"):
             devmem.open(tmp_path / "other.db", embedding=None, fields=wrong)
+
+
+@pytest.mark.parametrize("embedding", ["minilm", {"provider": "minilm"}])
+def test_a_providers_name_is_a_model(tmp_path: Path, embedding: Any) -> None:
+    with devmem.open(tmp_path / "notes.db", embedding=embedding) as memory:
+        memory.add("The car is in the garage.")
+        assert memory.search("automobile")[0].hit.similarity is not None
+
+
+def test_a_name_that_nobody_offers_is_answered_with_the_near_ones(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="unknown embedding provider 'minilmm'; did you mean 'minilm'"):
+        devmem.open(tmp_path / "notes.db", embedding="minilmm")
+
+
+def test_e5_is_the_model_where_it_alone_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(path: Path | None) -> Path:
+        raise ModelNotFoundError("minilm is not on this machine")
+
+    places.installed_provider.cache_clear()
+    monkeypatch.setattr(places, "find_model", gone)
+    try:
+        with devmem.open(tmp_path / "notes.db") as memory:
+            memory.add("Das Auto steht in der Garage.")
+            assert memory.search("car")[0].hit.similarity is not None
+    finally:
+        places.installed_provider.cache_clear()

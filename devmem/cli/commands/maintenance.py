@@ -16,6 +16,7 @@ from devmem.cli.failures import EXIT_PARTLY, CommandError
 from devmem.cli.options import checked_fields, with_fields
 from devmem.cli.targets import (
     AsJson,
+    EmbeddingName,
     MemoryPlace,
     OptionalStore,
     Place,
@@ -198,20 +199,22 @@ def reindex(
         list[str] | None,
         typer.Option(metavar="PATH", help="Field of the metadata to search from now on, of a file. Repeatable."),
     ] = None,
+    embedding: EmbeddingName = None,
     force: Annotated[bool, typer.Option("--force", help="Also embed what this model embedded before.")] = False,
 ) -> None:
     """Embed every item again with another model, or search items by other fields.
 
-    It takes the model that the workflow names now, and is needed after that was changed, because vectors of different
-    models cannot be compared; likewise the fields under `index`. Until an item has its new embedding it is found by its
-    words. An interrupted run continues when it is run again.
+    It takes the model that the workflow or `--embedding` names now, and is needed after that was changed, because
+    vectors of different models cannot be compared; likewise the fields under `index`. Until an item has its new
+    embedding it is found by its words. An interrupted run continues when it is run again.
 
     Examples:
         devmem reindex configs/demo/team.yaml notes --session demo
         devmem reindex notes.db --field title
+        devmem reindex notes.db --embedding e5
     """
     terminal: Terminal = ctx.obj
-    place = find_place(terminal, memory, store)
+    place = find_place(terminal, memory, store, embedding=embedding)
     kept = make(_with_fields(place, checked_fields(field)), place.store, session)
     config = kept.setup.config
     if not isinstance(kept, CollectionMemory) or not isinstance(config, CollectionConfig) or not _has_work(config):

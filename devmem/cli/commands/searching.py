@@ -15,6 +15,7 @@ from devmem.cli.options import Selection, report_hidden, selecting
 from devmem.cli.targets import (
     AsJson,
     AsOf,
+    EmbeddingName,
     MemoryPlace,
     OptionalStore,
     Session,
@@ -22,12 +23,13 @@ from devmem.cli.targets import (
     opened_if_written,
     split_words,
 )
-from devmem.cli.terminal import Terminal, contributions, item_date, number, period_text
+from devmem.cli.terminal import Terminal, contributions, item_date, items_text, number, period_text
 from devmem.model.caller import Caller
 from devmem.model.results import Hit, HitGroup, RejectedCandidate, SearchReport
 from devmem.recording.log import PromptContext
 from devmem.search.merging import with_related
 from devmem.search.query import Filter
+from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.memory import MemoryBase, MemoryQuery
 from devmem.views.documents import GROUP_KEYS, SIGNALS, groups_json, hits_json, report_json, waiting_ids
 from devmem.workflow.stores import DEFAULT_SESSION
@@ -147,6 +149,7 @@ def search(
     as_json: AsJson = False,
     session: Session = DEFAULT_SESSION,
     as_of: AsOf = None,
+    embedding: EmbeddingName = None,
     *,
     selection: Selection,
 ) -> None:
@@ -166,7 +169,9 @@ def search(
         devmem search configs/demo/team.yaml notes "Who gives the opening talk?" --session demo --explain
     """
     terminal: Terminal = ctx.obj
-    place = split_words(terminal, memory, words, least=1, most=1, usage="MEMORY [STORE] QUERY", reading=True)
+    place = split_words(
+        terminal, memory, words, least=1, most=1, usage="MEMORY [STORE] QUERY", reading=True, embedding=embedding
+    )
     query = _query(place.words[0], top_k, threshold, relevance, selection.visible)
     with opened_if_written(terminal, place.workflow, place.store, session, as_of=as_of) as store:
         if grouped:
@@ -175,6 +180,16 @@ def search(
             _show(terminal, _search(store, query, explain=explain), explain=explain, as_json=as_json)
         if store is not None:
             report_hidden(terminal, store, selection.visible)
+            _report_waiting(terminal, store)
+
+
+def _report_waiting(terminal: Terminal, store: MemoryBase) -> None:
+    """Report that items are found by their words alone, since their embedding is still pending."""
+    info = store.info() if isinstance(store, CollectionMemory) and store.embedder is not None else None
+    if info is not None and info.waiting:
+        terminal.report(
+            "note", f"{items_text(info.waiting)}: embedding pending, searched by words alone; `devmem reindex` makes it"
+        )
 
 
 def _query(text: str, top_k: int, threshold: float, relevance: float | None, where: Filter) -> MemoryQuery:
