@@ -6,7 +6,17 @@ from devmem.lazy_names import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
     from devmem.model.interactions import Interaction, InteractionKind, Participant, ParticipantType, in_order
-    from devmem.recording.calls import Call, TraceContext, carry, continue_trace, current_trace, in_trace, trace
+    from devmem.recording.calls import (
+        Call,
+        TraceContext,
+        asked_by,
+        caller_in_trace,
+        carry,
+        continue_trace,
+        current_trace,
+        in_trace,
+        trace,
+    )
     from devmem.recording.decorators import RecordedCall, record_agent, record_knowledge, record_llm, record_tool
     from devmem.recording.forwarder import JournalState, Sink, WaitingRecords, journal_folder, waiting_records
     from devmem.recording.log import (
@@ -15,8 +25,6 @@ if TYPE_CHECKING:
         InteractionStore,
         PromptContext,
         TokenTrimming,
-        asked_by,
-        caller_in_trace,
     )
     from devmem.recording.recorder import InteractionRecorder, RecordingOptions, RecordingStatus
 else:

@@ -12,6 +12,7 @@ from hashlib import blake2b
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, ParamSpec, Self, TypeVar
 
+from devmem.model.caller import Caller
 from devmem.model.interactions import Interaction, InteractionKind, Participant, ParticipantType
 
 if TYPE_CHECKING:
@@ -95,6 +96,8 @@ class TraceContext:
         )
 
 
+INPUT_SUFFIX: Final = "-input"
+"""End of the id of a call's input record, after the id of the call."""
 _CURRENT: Final[contextvars.ContextVar[TraceContext | None]] = contextvars.ContextVar("devmem_trace", default=None)
 
 
@@ -278,7 +281,7 @@ class Call:
         record_id = None
         if current.records(self._callee.type):
             pair_id = self._pair_id = unique_id() if self._call_id is None else _named_id(current.trace, self._call_id)
-            record_id = f"{pair_id}-input"
+            record_id = f"{pair_id}{INPUT_SUFFIX}"
             if self._call_id is not None and any(frame.record_id == record_id for frame in current.frames):
                 return
             self._outer = current
@@ -342,3 +345,32 @@ class Call:
 def _named_id(trace: str, call_id: str) -> str:
     named = f"{trace}\0{call_id}".encode("utf-8", "surrogatepass")
     return blake2b(named, digest_size=16).hexdigest()
+
+
+@contextmanager
+def asked_by(sender: Participant | None) -> Iterator[None]:
+    """Make a participant the one who asks in a block, as where an agent hands its answer on to the next one.
+
+    Calls in the block do not count as made within the sender's call. None changes nothing, as does a block outside
+    of a trace.
+    """
+    current = current_trace()
+    asking = None if current is None or sender is None else current.within(Frame(callee=sender, record_id=None))
+    with Entered(asking):
+        yield
+
+
+def caller_in_trace() -> Caller:
+    """Return the agent whose recorded call is in progress, with the conversation, the trace and the call's id.
+
+    The parts that nothing in progress names are open.
+    """
+    current = current_trace()
+    if current is None:
+        return Caller()
+    agents = (frame for frame in reversed(current.frames) if frame.callee.type is ParticipantType.AGENT)
+    frame = next((one for one in agents if one.record_id is not None), None)
+    named = Caller(conversation=current.conversation, trace=current.trace)
+    if frame is None or frame.record_id is None:
+        return named
+    return replace(named, agent=frame.callee.name, call=frame.record_id.removesuffix(INPUT_SUFFIX))

@@ -14,13 +14,16 @@ from typing import Final, Protocol
 
 from filelock import FileLock
 
+from devmem.errors import Finding
 from devmem.model.interactions import Interaction
+from devmem.model.results import FileReport, damage, unfinished
 from devmem.recording.journal import (
     AbandonedJournal,
     Batch,
     Journal,
     Record,
     abandoned_journals,
+    decode_line,
     journal_paths,
     lock_file,
     read_position,
@@ -91,6 +94,37 @@ def waiting_records(folder: Path) -> WaitingRecords:
         journals=tuple(state for state in states if state is not None),
         refused=_count_lines(folder / REFUSED),
     )
+
+
+def examine_journals(folder: Path) -> FileReport:
+    """Examine the journals in a folder; nothing is sent or deleted."""
+    try:
+        found = waiting_records(folder)
+        pending, findings = 0, list[Finding]()
+        for journal in found.journals:
+            records, damaged = _lines(journal)
+            pending += records
+            if damaged:
+                findings.append(damage(f"{damaged:,} damaged lines in {journal.path.name}"))
+    except OSError as error:
+        problem = damage(f"it cannot be read: {error.strerror or error}")
+        return FileReport(path=str(folder), kind="journals", findings=[problem])
+    if found.refused:
+        findings.append(damage(f"{found.refused:,} records were refused by the store; {REFUSED} has them"))
+    if pending:
+        findings.append(unfinished(f"{pending:,} records wait for the store; the next recorder sends them"))
+    facts = {"journals": len(found.journals), "waiting": pending, "refused": found.refused}
+    return FileReport(path=str(folder), kind="journals", facts=facts, findings=findings)
+
+
+def _lines(journal: JournalState) -> tuple[int, int]:
+    """Return the numbers of records that wait and of damaged lines among them."""
+    with journal.path.open("rb") as file:
+        file.seek(read_position(journal.path))
+        # A last line without a line feed was never acknowledged.
+        whole = [line for line in file.read().splitlines(keepends=True) if line.endswith(b"\n")]
+    damaged = sum(1 for line in whole if decode_line(line[:-1]) is None)
+    return len(whole) - damaged, damaged
 
 
 def _state_of(path: Path) -> JournalState | None:

@@ -1,21 +1,13 @@
-"""Stores whose records can be read by conversation and by trace, and that take records."""
+"""Abilities of stores that keep interactions: reading them by conversation and trace, wording, trimming, copying."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
-from pathlib import Path
-from typing import Final, Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
-from devmem.errors import Finding
-from devmem.model.caller import Caller
-from devmem.model.interactions import Interaction, Participant, ParticipantType
+from devmem.model.interactions import Interaction
 from devmem.model.items import MemoryItem
-from devmem.model.results import FileReport, damage, unfinished
-from devmem.recording.calls import Entered, Frame, current_trace
-from devmem.recording.forwarder import REFUSED, JournalState, Sink, waiting_records
-from devmem.recording.journal import decode_line, read_position
+from devmem.recording.forwarder import Sink
 from devmem.search.query import Filter
 
 
@@ -80,67 +72,3 @@ class CopySource(Protocol):
 @runtime_checkable
 class InteractionStore(InteractionLog, Sink, Protocol):
     """A log that a recorder may write to; an ability of a store type too."""
-
-
-INPUT_SUFFIX: Final = "-input"
-"""End of the id of a call's input record, after the id of the call."""
-
-
-@contextmanager
-def asked_by(sender: Participant | None) -> Iterator[None]:
-    """Make a participant the one who asks in a block, as where an agent hands its answer on to the next one.
-
-    Calls in the block do not count as made within the sender's call. None changes nothing, as does a block outside
-    of a trace.
-    """
-    current = current_trace()
-    asking = None if current is None or sender is None else current.within(Frame(callee=sender, record_id=None))
-    with Entered(asking):
-        yield
-
-
-def caller_in_trace() -> Caller:
-    """Return the agent whose recorded call is in progress, with the conversation, the trace and the call's id.
-
-    The parts that nothing in progress names are open.
-    """
-    current = current_trace()
-    if current is None:
-        return Caller()
-    agents = (frame for frame in reversed(current.frames) if frame.callee.type is ParticipantType.AGENT)
-    frame = next((one for one in agents if one.record_id is not None), None)
-    named = Caller(conversation=current.conversation, trace=current.trace)
-    if frame is None or frame.record_id is None:
-        return named
-    return replace(named, agent=frame.callee.name, call=frame.record_id.removesuffix(INPUT_SUFFIX))
-
-
-def examine_journals(folder: Path) -> FileReport:
-    """Examine the journals in a folder; nothing is sent or deleted."""
-    try:
-        found = waiting_records(folder)
-        pending, findings = 0, list[Finding]()
-        for journal in found.journals:
-            records, damaged = _lines(journal)
-            pending += records
-            if damaged:
-                findings.append(damage(f"{damaged:,} damaged lines in {journal.path.name}"))
-    except OSError as error:
-        problem = damage(f"it cannot be read: {error.strerror or error}")
-        return FileReport(path=str(folder), kind="journals", findings=[problem])
-    if found.refused:
-        findings.append(damage(f"{found.refused:,} records were refused by the store; {REFUSED} has them"))
-    if pending:
-        findings.append(unfinished(f"{pending:,} records wait for the store; the next recorder sends them"))
-    facts = {"journals": len(found.journals), "waiting": pending, "refused": found.refused}
-    return FileReport(path=str(folder), kind="journals", facts=facts, findings=findings)
-
-
-def _lines(journal: JournalState) -> tuple[int, int]:
-    """Return the numbers of records that wait and of damaged lines among them."""
-    with journal.path.open("rb") as file:
-        file.seek(read_position(journal.path))
-        # A last line without a line feed was never acknowledged.
-        whole = [line for line in file.read().splitlines(keepends=True) if line.endswith(b"\n")]
-    damaged = sum(1 for line in whole if decode_line(line[:-1]) is None)
-    return len(whole) - damaged, damaged

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from devmem.search.candidates import CandidateSet
-from devmem.search.query import DAY, group_starts
+from devmem.search.indexes.columns import group_starts
+from devmem.search.query import DAY
 from devmem.search.source import Column, Places, QueryContext
 from devmem.search.token_matching import MaxSimScorer, Scores
 

@@ -1,4 +1,4 @@
-"""Merging the hits of several stores into one result."""
+"""Merging the hits of several stores into one block, marking what was stated otherwise later, and what repeats it."""
 
 from __future__ import annotations
 
@@ -24,47 +24,6 @@ _EARLIER: Final[dict[Language, tuple[str, str]]] = {
     "zh": ("(较早)", "(较早,{day})"),
 }
 """Mark of a text that begins with its day already, and of one that does not."""
-
-
-def earlier_marks(hits: Sequence[Hit], language: Language) -> list[str]:
-    """Return the mark of each hit that a later hit states otherwise; empty for the others."""
-    by_id = {hit.item.id: hit for hit in hits}
-    return [_mark(hit, language) if _is_earlier(hit, by_id) else "" for hit in hits]
-
-
-def with_related_together(entries: Sequence[Shown]) -> list[Shown]:
-    """Return entries, those of one store that are related next to each other, where the first of them was."""
-    left = list(entries)
-    ordered: list[Shown] = []
-    while left:
-        group: list[Shown] = []
-        found = [left[0]]
-        while found:
-            group += found
-            left = [entry for entry in left if entry not in found]
-            ids = {related for entry in group for related in entry.hit.related}
-            found = [entry for entry in left if entry.hit.item.id in ids and entry.hit.store == group[0].hit.store]
-        ordered += sorted(group, key=lambda entry: event_key(entry.hit.item))
-    return ordered
-
-
-def _is_earlier(hit: Hit, by_id: Mapping[str, Hit]) -> bool:
-    later = (by_id[other].item for other in hit.related if other in by_id)
-    return any(event_key(item) > event_key(hit.item) for item in later)
-
-
-def _mark(hit: Hit, language: Language) -> str:
-    plain, with_day = _EARLIER[language]
-    if hit.item.event_time is not None:
-        return plain
-    try:
-        day = f"{datetime.fromtimestamp(hit.item.created_at):%Y-%m-%d}"
-    except (ValueError, OverflowError, OSError):
-        # Not a day of the calendar, as with milliseconds in place of seconds.
-        return plain
-    return with_day.format(day=day)
-
-
 _SHARED: Final = 0.3
 """Share of the words of the shorter text that two statements of one subject have in common at least."""
 _SHARED_LONG: Final = 0.5
@@ -78,48 +37,13 @@ _BEGINNING: Final = 4
 _WORD: Final = lazy_pattern(r"\w+")
 _COMPARED: Final = 50
 """Number of hits that are compared with each other."""
-
-
-def with_related(hits: Sequence[Hit]) -> tuple[Hit, ...]:
-    """Return the hits, each with the ids of those that are an older or a newer statement of the same.
-
-    Only hits that happened at different times are compared, and nothing is reordered: that a text resembles another one
-    does not make it untrue.
-    """
-    related: dict[str, list[str]] = {}
-    words = {hit.item.id: _words(hit.item.content_summary[:_LONGEST]) for hit in hits[:_COMPARED]}
-    for one, other in combinations(hits[:_COMPARED], 2):
-        if not _share_enough(words[one.item.id], words[other.item.id]):
-            continue
-        older, newer = sorted((one.item, other.item), key=event_key)
-        if event_key(older) < event_key(newer) and is_update(
-            older.content_summary, newer.content_summary, same_speaker=_may_be_of_one_person(older, newer)
-        ):
-            related.setdefault(older.id, []).append(newer.id)
-            related.setdefault(newer.id, []).append(older.id)
-    if not related:
-        return tuple(hits)
-    return tuple(replace(hit, related=tuple(related.get(hit.item.id, ()))) for hit in hits)
-
-
-def _may_be_of_one_person(one: MemoryItem, other: MemoryItem) -> bool:
-    """Whether nothing says that two items are of two users, or were said by two people."""
-    of_whom = ((one.scope.user, other.scope.user), tuple(item.metadata.get("speaker") for item in (one, other)))
-    return all(not a or not b or a == b for a, b in of_whom)
-
-
-def _share_enough(one: frozenset[str], other: frozenset[str]) -> bool:
-    shorter = min(len(one), len(other))
-    return len(one & other) >= max((_SHARED if shorter < _LONG else _SHARED_LONG) * shorter, 1)
-
-
-@lru_cache(maxsize=4096)
-def _words(text: str) -> frozenset[str]:
-    """Return what two statements of one subject share: the beginnings of their words, or the terms of Chinese."""
-    if mostly_unspaced(text):
-        return frozenset(terms(text))
-    # Stems would take ten times as long, and only have to tell which texts are worth a closer look.
-    return frozenset(word[:_BEGINNING] for word in _WORD.findall(text.lower()) if word not in STOP_WORDS)
+_REPEATED_SHARE: Final = 0.8
+_DATE: Final = lazy_pattern(r"\[\d{4}-\d\d-\d\d\]")
+_NO_WORD: Final = lazy_pattern(r"\W+")
+_CLAUSE_END: Final = lazy_pattern(r"(?<=[;；\n])")
+_NUMBER: Final = lazy_pattern(r"^\W*\d+[.)]\s+")
+_LABEL: Final = lazy_pattern(r"^\W*(\w[\w ]{0,30})[:：]")
+"""A label in front of a clause: a speaker, or `Output:`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,13 +193,103 @@ def by_conversation(hits: Sequence[Hit]) -> list[HitGroup]:
     return [HitGroup.of(found, found[0].score) for found in groups.values()]
 
 
-_REPEATED_SHARE: Final = 0.8
-_DATE: Final = lazy_pattern(r"\[\d{4}-\d\d-\d\d\]")
-_NO_WORD: Final = lazy_pattern(r"\W+")
-_CLAUSE_END: Final = lazy_pattern(r"(?<=[;；\n])")
-_NUMBER: Final = lazy_pattern(r"^\W*\d+[.)]\s+")
-_LABEL: Final = lazy_pattern(r"^\W*(\w[\w ]{0,30})[:：]")
-"""A label in front of a clause: a speaker, or `Output:`."""
+def with_related(hits: Sequence[Hit]) -> tuple[Hit, ...]:
+    """Return the hits, each with the ids of those that are an older or a newer statement of the same.
+
+    Only hits that happened at different times are compared, and nothing is reordered: that a text resembles another one
+    does not make it untrue.
+    """
+    related: dict[str, list[str]] = {}
+    words = {hit.item.id: _words(hit.item.content_summary[:_LONGEST]) for hit in hits[:_COMPARED]}
+    for one, other in combinations(hits[:_COMPARED], 2):
+        if not _share_enough(words[one.item.id], words[other.item.id]):
+            continue
+        older, newer = sorted((one.item, other.item), key=event_key)
+        if event_key(older) < event_key(newer) and is_update(
+            older.content_summary, newer.content_summary, same_speaker=_may_be_of_one_person(older, newer)
+        ):
+            related.setdefault(older.id, []).append(newer.id)
+            related.setdefault(newer.id, []).append(older.id)
+    if not related:
+        return tuple(hits)
+    return tuple(replace(hit, related=tuple(related.get(hit.item.id, ()))) for hit in hits)
+
+
+def _may_be_of_one_person(one: MemoryItem, other: MemoryItem) -> bool:
+    """Whether nothing says that two items are of two users, or were said by two people."""
+    of_whom = ((one.scope.user, other.scope.user), tuple(item.metadata.get("speaker") for item in (one, other)))
+    return all(not a or not b or a == b for a, b in of_whom)
+
+
+def _share_enough(one: frozenset[str], other: frozenset[str]) -> bool:
+    shorter = min(len(one), len(other))
+    return len(one & other) >= max((_SHARED if shorter < _LONG else _SHARED_LONG) * shorter, 1)
+
+
+@lru_cache(maxsize=4096)
+def _words(text: str) -> frozenset[str]:
+    """Return what two statements of one subject share: the beginnings of their words, or the terms of Chinese."""
+    if mostly_unspaced(text):
+        return frozenset(terms(text))
+    # Stems would take ten times as long, and only have to tell which texts are worth a closer look.
+    return frozenset(word[:_BEGINNING] for word in _WORD.findall(text.lower()) if word not in STOP_WORDS)
+
+
+def earlier_marks(hits: Sequence[Hit], language: Language) -> list[str]:
+    """Return the mark of each hit that a later hit states otherwise; empty for the others."""
+    by_id = {hit.item.id: hit for hit in hits}
+    return [_mark(hit, language) if _is_earlier(hit, by_id) else "" for hit in hits]
+
+
+def with_related_together(entries: Sequence[Shown]) -> list[Shown]:
+    """Return entries, those of one store that are related next to each other, where the first of them was."""
+    left = list(entries)
+    ordered: list[Shown] = []
+    while left:
+        group: list[Shown] = []
+        found = [left[0]]
+        while found:
+            group += found
+            left = [entry for entry in left if entry not in found]
+            ids = {related for entry in group for related in entry.hit.related}
+            found = [entry for entry in left if entry.hit.item.id in ids and entry.hit.store == group[0].hit.store]
+        ordered += sorted(group, key=lambda entry: event_key(entry.hit.item))
+    return ordered
+
+
+def _is_earlier(hit: Hit, by_id: Mapping[str, Hit]) -> bool:
+    later = (by_id[other].item for other in hit.related if other in by_id)
+    return any(event_key(item) > event_key(hit.item) for item in later)
+
+
+def _mark(hit: Hit, language: Language) -> str:
+    plain, with_day = _EARLIER[language]
+    if hit.item.event_time is not None:
+        return plain
+    try:
+        day = f"{datetime.fromtimestamp(hit.item.created_at):%Y-%m-%d}"
+    except (ValueError, OverflowError, OSError):
+        # Not a day of the calendar, as with milliseconds in place of seconds.
+        return plain
+    return with_day.format(day=day)
+
+
+def repeats_recalled(answer: str, recalled: Iterable[str]) -> bool:
+    """Whether at least four fifths of the answer's clauses, by length, were recalled word for word."""
+    known = _Known(recalled)
+    total = repeated = 0
+    for clause in _clauses(answer):
+        length = len(_normalized(clause))
+        total += length
+        repeated += length if length and known.holds(clause) else 0
+    return total > 0 and repeated >= _REPEATED_SHARE * total
+
+
+def says_nothing_new(text: str, recalled: Iterable[str]) -> bool:
+    """Whether each sentence of the text is a question or was recalled word for word."""
+    known = _Known(recalled)
+    told = (sentence for sentence in split_sentences(text) if not sentence.rstrip().endswith(("?", "？")))
+    return all(known.holds(clause) for sentence in told for clause in _clauses(sentence) if _normalized(clause))
 
 
 class _Known:
@@ -297,24 +311,6 @@ class _Known:
         if label and _normalized(label[1]) in self._labels | NAMES:
             plain = plain[label.end() :]
         return _normalized(clause) in self._clauses or _normalized(plain) in self._clauses
-
-
-def repeats_recalled(answer: str, recalled: Iterable[str]) -> bool:
-    """Whether at least four fifths of the answer's clauses, by length, were recalled word for word."""
-    known = _Known(recalled)
-    total = repeated = 0
-    for clause in _clauses(answer):
-        length = len(_normalized(clause))
-        total += length
-        repeated += length if length and known.holds(clause) else 0
-    return total > 0 and repeated >= _REPEATED_SHARE * total
-
-
-def says_nothing_new(text: str, recalled: Iterable[str]) -> bool:
-    """Whether each sentence of the text is a question or was recalled word for word."""
-    known = _Known(recalled)
-    told = (sentence for sentence in split_sentences(text) if not sentence.rstrip().endswith(("?", "？")))
-    return all(known.holds(clause) for sentence in told for clause in _clauses(sentence) if _normalized(clause))
 
 
 def _clauses(text: str) -> Iterator[str]:

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from devmem.search.candidates import CandidateSet, instructors
-from devmem.search.indexes.columns import Rows, places_in
-from devmem.search.query import Ranking, group_starts, rank_in_group
+from devmem.search.indexes.columns import Rows, group_starts, places_in, rank_in_group
+from devmem.search.query import Ranking
 from devmem.search.source import Column, Places, QueryContext
 from devmem.search.token_matching import MaxSimScorer
 from devmem.text.analysis import PASSAGE_LENGTH

@@ -17,9 +17,9 @@ from devmem.model.fields import field_texts
 from devmem.model.items import MemoryContentSnapshot, MemoryItem, Vector, content_hash
 from devmem.model.results import Hit, RejectedCandidate, RejectReason
 from devmem.search.candidates import CandidateSet
-from devmem.search.indexes.columns import Rows
+from devmem.search.indexes.columns import Rows, group_starts
 from devmem.search.indexes.passages import named_passages
-from devmem.search.query import Weights, fuse, group_starts
+from devmem.search.query import Weights, fuse
 from devmem.search.score import ScoreBreakdown
 from devmem.search.source import Column, IndexesReader, Places, QueryContext
 from devmem.search.token_matching import MaxSimScorer

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from devmem.model.items import Vector
 from devmem.models.embedder import TokenCodes, code_bytes
-from devmem.search.indexes.columns import Rows, places_in
-from devmem.search.query import Weights, fuse, group_starts, rank_in_group
+from devmem.search.indexes.columns import Rows, group_starts, places_in, rank_in_group
+from devmem.search.query import Weights, fuse
 from devmem.search.source import Column, Places, QueryContext
 from devmem.text.analysis import forms_question, terms
 

@@ -1,8 +1,8 @@
-"""Message flow: sender, receiver and cause of the messages that items hold.
+"""Pictures of who told whom what: the flow of messages as Mermaid, DOT or PNG, and recorded calls as lines of text.
 
-They are taken from the first of these that an item has: the `message` in its metadata (or `sent_from`, `send_to`
-and `cause_by` there); `source` and `target` of a conversation record; for text that a node wrote, the node and whom its
-inputs came from; `speaker` of an imported utterance.
+The messages of an item are taken from the first of these that it has: the `message` in its metadata (or `sent_from`,
+`send_to` and `cause_by` there); `source` and `target` of a conversation record; for text that a node wrote, the node
+and whom its inputs came from; `speaker` of an imported utterance.
 """
 
 from __future__ import annotations
@@ -32,6 +32,17 @@ from devmem.text.display import one_line, well_formed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+
+_LABEL_LENGTH: Final = 60
+"""Characters of a name, a cause or a message in a label."""
+# Mermaid reads #, ;, quotes, brackets, backticks and % as syntax in places that differ by diagram; never their numbers.
+_PLAIN: Final = re.compile(r"[^\W_]|[ .,_/()?!+=*'-]")
+_LOG: Final = logging.getLogger(__name__)
+_SECONDS: Final = 120.0
+_ON_WHITE: Final = {"boxstyle": "round,pad=0.1", "facecolor": "white", "edgecolor": "none"}
+SHOWN: Final = 200
+"""Characters of a content that are shown where nothing else is asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,12 +152,6 @@ def _names(value: JsonValue | None) -> list[str]:
     return list(dict.fromkeys(name for one in each if (name := _name(one))))
 
 
-_SHOWN: Final = 60
-"""Characters of a name, a cause or a message in a label."""
-# Mermaid reads #, ;, quotes, brackets, backticks and % as syntax in places that differ by diagram; never their numbers.
-_PLAIN: Final = re.compile(r"[^\W_]|[ .,_/()?!+=*'-]")
-
-
 def mermaid_text(text: str) -> str:
     """Return a text for any Mermaid label: a character that could be syntax becomes `#NUMBER;`."""
     return "".join(c if _PLAIN.fullmatch(c) else f"#{ord(c)};" for c in one_line(well_formed(text)))
@@ -175,7 +180,7 @@ def _action(cause: str) -> str:
 
 
 def _short(text: str) -> str:
-    return shorten(one_line(text), _SHOWN)
+    return shorten(one_line(text), _LABEL_LENGTH)
 
 
 def mermaid_flowchart(edges: Sequence[FlowEdge]) -> Iterator[str]:
@@ -213,11 +218,6 @@ def dot_graph(edges: Sequence[FlowEdge]) -> Iterator[str]:
 
 def _ids(edges: Sequence[FlowEdge | Transfer]) -> dict[str, str]:
     return {name: f"n{at}" for at, name in enumerate(participants_of(edges))}
-
-
-_LOG: Final = logging.getLogger(__name__)
-_SECONDS: Final = 120.0
-_ON_WHITE: Final = {"boxstyle": "round,pad=0.1", "facecolor": "white", "edgecolor": "none"}
 
 
 def png_picture(edges: Sequence[FlowEdge]) -> bytes:
@@ -309,10 +309,6 @@ def _draw_arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float]
     axes.text(
         place[0], place[1], "\n".join(labels), ha="center", va="center", fontsize=8, bbox=_ON_WHITE, parse_math=False
     )
-
-
-SHOWN: Final = 200
-"""Characters of a content that are shown where nothing else is asked for."""
 
 
 @dataclass(slots=True, kw_only=True)

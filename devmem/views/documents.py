@@ -1,4 +1,4 @@
-"""JSON form of items and hits, shared by the command line and the tool servers."""
+"""Items, searches, versions, runs of a workflow, findings and receipts as JSON, and receipts as lines of text."""
 
 from __future__ import annotations
 
@@ -23,9 +23,11 @@ from devmem.workflow.stores import WorkflowCheck
 
 JsonObject: TypeAlias = dict[str, Any]
 """An object that `json.dumps` writes unchanged."""
-
 SIGNALS: Final = ("score", "similarity", "lexical", "recency", "rerank")
 """The signals of a hit, in the order in which they are shown."""
+GROUP_KEYS: Final = ("conversation", "session", "agent", "user")
+"""The parts of the scope that name a conversation, from the narrowest to the widest."""
+_SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
 def item_json(item: MemoryItem) -> JsonObject:
@@ -64,6 +66,29 @@ def hit_json(hit: Hit, *, waiting: bool | None = None, parts: bool = False) -> J
     return form
 
 
+def hits_json(hits: Sequence[Hit], *, parts: bool = False) -> list[JsonObject]:
+    """Return the hits of one search, best first, each with `waiting`; see `hit_json`."""
+    waiting = waiting_ids(hits)
+    return [hit_json(hit, waiting=hit.item.id in waiting, parts=parts) for hit in hits]
+
+
+def groups_json(groups: Sequence[HitGroup], *, parts: bool = False) -> list[JsonObject]:
+    """Return conversations, best first: `conversation`, `session`, `agent`, `user`, `score` and `hits`.
+
+    With `parts`, each group and each hit has the contributions to its score.
+    """
+    waiting = waiting_ids(hit for group in groups for hit in group.hits)
+    return [
+        {
+            **{key: getattr(group, key) for key in GROUP_KEYS},
+            "score": group.score,
+            **({"parts": dict(group.parts)} if parts else {}),
+            "hits": [hit_json(hit, waiting=hit.item.id in waiting, parts=parts) for hit in group.hits],
+        }
+        for group in groups
+    ]
+
+
 def waiting_ids(hits: Iterable[Hit]) -> frozenset[str]:
     """Return the ids of the items among the hits whose embedding is still to be made; each store has its own model."""
     found = list(hits)
@@ -75,7 +100,135 @@ def waiting_ids(hits: Iterable[Hit]) -> frozenset[str]:
     )
 
 
-_SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
+def report_json(report: SearchReport) -> JsonObject:
+    """Return what a search did.
+
+    `hits` (with `waiting` and `parts`), `cut` (candidates that were left out and why), `candidates`, `reranked`,
+    `filtered` (numbers of items), `query_cut` (characters of a query that is too long), `period` (the time that the
+    query names: two times in seconds, or null), `stage_ms` (milliseconds of each stage) and `failure` (what a
+    reranker could not do, or null).
+    """
+    return {
+        "hits": hits_json(report.hits, parts=True),
+        "cut": [_cut_json(candidate) for candidate in report.cut],
+        "candidates": report.candidates,
+        "reranked": report.reranked,
+        "filtered": report.filtered,
+        "query_cut": report.query_cut,
+        "period": list(report.period) if report.period else None,
+        "stage_ms": dict(report.stage_ms),
+        "failure": report.failure or None,
+    }
+
+
+def _cut_json(candidate: RejectedCandidate) -> JsonObject:
+    form: JsonObject = {
+        "id": candidate.item_id,
+        "reason": candidate.reason.value,
+        "score": candidate.score,
+        "similarity": candidate.similarity,
+    }
+    return form | ({"like": candidate.like} if candidate.like else {})
+
+
+def version_json(version: ItemVersion) -> JsonObject:
+    """Return the JSON form of a version: its item, and the changes that began and ended it."""
+    ended = version.ended
+    return {
+        "item": item_json(version.item),
+        "began": change_json(version.began),
+        "ended": None if ended is None else change_json(ended),
+    }
+
+
+def change_json(change: Change) -> JsonObject:
+    """Return the JSON form of a change; `at` is in seconds since the epoch."""
+    return {"operation": change.operation.value, "at": change.at, "run": change.run, "actor": change.actor}
+
+
+def run_info_json(info: RunInfo) -> JsonObject:
+    """Return the JSON form of a run; its times are in seconds since the epoch."""
+    return {
+        "run": info.run,
+        "state": info.state.value,
+        "actor": info.actor,
+        "started_at": info.started_at,
+        "ended_at": info.ended_at,
+        "changes": info.changes,
+    }
+
+
+def difference_json(found: ItemDifference) -> JsonObject:
+    """Return the JSON form of a difference: the operation, and the item before and after it."""
+    return {
+        "id": found.item_id,
+        "operation": found.operation.value,
+        "before": None if found.before is None else item_json(found.before),
+        "after": None if found.after is None else item_json(found.after),
+    }
+
+
+def run_json(text: str, result: RunResult) -> JsonObject:
+    """Return one run: `input`, `answer`, `nodes`, `warnings`, `hidden`, `trace`, `usage` and `error`, which is null.
+
+    A node has `node`, `answer`, `recalled` (hits, each with its `stages`), `writes` (see `outcome_json`, each with its
+    `store` and `stage`), `failures`, `tool_calls` and `usage`.
+    """
+    return {
+        "input": text,
+        "answer": result.output,
+        "nodes": [_node_json(node) for node in result.nodes],
+        "warnings": list(result.warnings),
+        "hidden": dict(result.hidden),
+        "trace": result.trace,
+        "usage": asdict(result.usage),
+        "error": None,
+    }
+
+
+def failed_run_json(text: str, error: NodeFailedError, message: str) -> JsonObject:
+    """Return a run whose node failed: as `run_json`, without an answer, and with the `error`: `node`, `message`."""
+    document = run_json(text, RunResult(nodes=error.nodes, output=""))
+    return document | {"answer": None, "error": {"node": error.node, "message": message}}
+
+
+def _node_json(node: NodeResult) -> JsonObject:
+    return {
+        "node": node.node,
+        "answer": node.text,
+        "recalled": [hit_json(hit) | {"stages": stages} for hit, stages in recalled_hits(node)],
+        "writes": [
+            _write_json(write) | {"stage": stage.value}
+            for stage, result in node.written.items()
+            for write in result.writes
+        ],
+        "failures": [str(failure) for failure in node.failures],
+        "tool_calls": [asdict(call) for call in node.tool_calls],
+        "usage": asdict(node.usage),
+    }
+
+
+def recalled_hits(node: NodeResult) -> list[tuple[Hit, list[str]]]:
+    """Return the items that a node recalled, each once, with the names of the stages at which it was recalled."""
+    found: dict[tuple[str, str], tuple[Hit, list[str]]] = {}
+    for stage, result in node.recalled.items():
+        for hit in result.hits:
+            found.setdefault((hit.store, hit.item.id), (hit, []))[1].append(stage.value)
+    return list(found.values())
+
+
+def _write_json(write: StoreWrite) -> JsonObject:
+    return {"store": write.store, **outcome_json(write.outcome)}
+
+
+def outcome_json(outcome: WriteOutcome) -> JsonObject:
+    """Return a write's `status`, `id` (null when nothing holds the content), `reason` and `waiting`."""
+    return {
+        "status": outcome.status.value,
+        "id": outcome.item_id,
+        "reason": outcome.reason,
+        "waiting": outcome.waiting,
+    }
 
 
 def finding_json(finding: Finding) -> JsonObject:
@@ -216,161 +369,3 @@ def _unreached_json(unreached: Sequence[Residue]) -> list[dict[str, str]]:
 
 def _items(count: int) -> str:
     return f"{count:,} item{'' if count == 1 else 's'}"
-
-
-def failed_run_json(text: str, error: NodeFailedError, message: str) -> JsonObject:
-    """Return a run whose node failed: as `run_json`, without an answer, and with the `error`: `node`, `message`."""
-    document = run_json(text, RunResult(nodes=error.nodes, output=""))
-    return document | {"answer": None, "error": {"node": error.node, "message": message}}
-
-
-def run_json(text: str, result: RunResult) -> JsonObject:
-    """Return one run: `input`, `answer`, `nodes`, `warnings`, `hidden`, `trace`, `usage` and `error`, which is null.
-
-    A node has `node`, `answer`, `recalled` (hits, each with its `stages`), `writes` (see `outcome_json`, each with its
-    `store` and `stage`), `failures`, `tool_calls` and `usage`.
-    """
-    return {
-        "input": text,
-        "answer": result.output,
-        "nodes": [_node_json(node) for node in result.nodes],
-        "warnings": list(result.warnings),
-        "hidden": dict(result.hidden),
-        "trace": result.trace,
-        "usage": asdict(result.usage),
-        "error": None,
-    }
-
-
-def outcome_json(outcome: WriteOutcome) -> JsonObject:
-    """Return a write's `status`, `id` (null when nothing holds the content), `reason` and `waiting`."""
-    return {
-        "status": outcome.status.value,
-        "id": outcome.item_id,
-        "reason": outcome.reason,
-        "waiting": outcome.waiting,
-    }
-
-
-def recalled_hits(node: NodeResult) -> list[tuple[Hit, list[str]]]:
-    """Return the items that a node recalled, each once, with the names of the stages at which it was recalled."""
-    found: dict[tuple[str, str], tuple[Hit, list[str]]] = {}
-    for stage, result in node.recalled.items():
-        for hit in result.hits:
-            found.setdefault((hit.store, hit.item.id), (hit, []))[1].append(stage.value)
-    return list(found.values())
-
-
-def _node_json(node: NodeResult) -> JsonObject:
-    return {
-        "node": node.node,
-        "answer": node.text,
-        "recalled": [hit_json(hit) | {"stages": stages} for hit, stages in recalled_hits(node)],
-        "writes": [
-            _write_json(write) | {"stage": stage.value}
-            for stage, result in node.written.items()
-            for write in result.writes
-        ],
-        "failures": [str(failure) for failure in node.failures],
-        "tool_calls": [asdict(call) for call in node.tool_calls],
-        "usage": asdict(node.usage),
-    }
-
-
-def _write_json(write: StoreWrite) -> JsonObject:
-    return {"store": write.store, **outcome_json(write.outcome)}
-
-
-GROUP_KEYS: Final = ("conversation", "session", "agent", "user")
-"""The parts of the scope that name a conversation, from the narrowest to the widest."""
-
-
-def hits_json(hits: Sequence[Hit], *, parts: bool = False) -> list[JsonObject]:
-    """Return the hits of one search, best first, each with `waiting`; see `hit_json`."""
-    waiting = waiting_ids(hits)
-    return [hit_json(hit, waiting=hit.item.id in waiting, parts=parts) for hit in hits]
-
-
-def groups_json(groups: Sequence[HitGroup], *, parts: bool = False) -> list[JsonObject]:
-    """Return conversations, best first: `conversation`, `session`, `agent`, `user`, `score` and `hits`.
-
-    With `parts`, each group and each hit has the contributions to its score.
-    """
-    waiting = waiting_ids(hit for group in groups for hit in group.hits)
-    return [
-        {
-            **{key: getattr(group, key) for key in GROUP_KEYS},
-            "score": group.score,
-            **({"parts": dict(group.parts)} if parts else {}),
-            "hits": [hit_json(hit, waiting=hit.item.id in waiting, parts=parts) for hit in group.hits],
-        }
-        for group in groups
-    ]
-
-
-def report_json(report: SearchReport) -> JsonObject:
-    """Return what a search did.
-
-    `hits` (with `waiting` and `parts`), `cut` (candidates that were left out and why), `candidates`, `reranked`,
-    `filtered` (numbers of items), `query_cut` (characters of a query that is too long), `period` (the time that the
-    query names: two times in seconds, or null), `stage_ms` (milliseconds of each stage) and `failure` (what a
-    reranker could not do, or null).
-    """
-    return {
-        "hits": hits_json(report.hits, parts=True),
-        "cut": [_cut_json(candidate) for candidate in report.cut],
-        "candidates": report.candidates,
-        "reranked": report.reranked,
-        "filtered": report.filtered,
-        "query_cut": report.query_cut,
-        "period": list(report.period) if report.period else None,
-        "stage_ms": dict(report.stage_ms),
-        "failure": report.failure or None,
-    }
-
-
-def _cut_json(candidate: RejectedCandidate) -> JsonObject:
-    form: JsonObject = {
-        "id": candidate.item_id,
-        "reason": candidate.reason.value,
-        "score": candidate.score,
-        "similarity": candidate.similarity,
-    }
-    return form | ({"like": candidate.like} if candidate.like else {})
-
-
-def version_json(version: ItemVersion) -> JsonObject:
-    """Return the JSON form of a version: its item, and the changes that began and ended it."""
-    ended = version.ended
-    return {
-        "item": item_json(version.item),
-        "began": change_json(version.began),
-        "ended": None if ended is None else change_json(ended),
-    }
-
-
-def change_json(change: Change) -> JsonObject:
-    """Return the JSON form of a change; `at` is in seconds since the epoch."""
-    return {"operation": change.operation.value, "at": change.at, "run": change.run, "actor": change.actor}
-
-
-def run_info_json(info: RunInfo) -> JsonObject:
-    """Return the JSON form of a run; its times are in seconds since the epoch."""
-    return {
-        "run": info.run,
-        "state": info.state.value,
-        "actor": info.actor,
-        "started_at": info.started_at,
-        "ended_at": info.ended_at,
-        "changes": info.changes,
-    }
-
-
-def difference_json(found: ItemDifference) -> JsonObject:
-    """Return the JSON form of a difference: the operation, and the item before and after it."""
-    return {
-        "id": found.item_id,
-        "operation": found.operation.value,
-        "before": None if found.before is None else item_json(found.before),
-        "after": None if found.after is None else item_json(found.after),
-    }

@@ -11,8 +11,7 @@ from devmem.config.workflow import Workflow
 from devmem.errors import PluginError
 from devmem.model.results import FileReport, damage
 from devmem.plugins import StoreRegistry, registry
-from devmem.recording.forwarder import journal_folder
-from devmem.recording.log import examine_journals
+from devmem.recording.forwarder import examine_journals, journal_folder
 from devmem.storage.location_report import examine_json
 from devmem.storage.outbox import TABLE, examine_outbox
 from devmem.storage.sidecar_db import tables_of

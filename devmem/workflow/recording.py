@@ -14,9 +14,9 @@ from devmem.config.workflow import ConversationRecording, CopyRule, Workflow
 from devmem.model.interactions import Interaction, Participant, ParticipantType
 from devmem.model.items import Scope
 from devmem.model.message import Message, Role
-from devmem.recording.calls import Call, recording_only
+from devmem.recording.calls import Call, asked_by, recording_only
 from devmem.recording.forwarder import journal_folder
-from devmem.recording.log import CopySource, InteractionStore, asked_by
+from devmem.recording.log import CopySource, InteractionStore
 from devmem.recording.recorder import InteractionRecorder, RecordingOptions
 from devmem.stores.config import PlaceConfig
 from devmem.stores.memory import MemoryBase

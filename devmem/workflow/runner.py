@@ -19,7 +19,7 @@ from devmem.model.items import ANY, Scope
 from devmem.model.message import Message, MessageBlock, Role
 from devmem.models.chat import ChatModel, Quotation
 from devmem.models.chat_providers import open_chat_model
-from devmem.recording.log import caller_in_trace
+from devmem.recording.calls import caller_in_trace
 from devmem.search.query import Filter
 from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.config import PlaceConfig

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from devmem.model.items import Vector
 from devmem.models.embedder import TokenCodes
-from devmem.search.indexes.columns import Positions, locked, with_room
-from devmem.search.query import ranges
+from devmem.search.indexes.columns import Positions, locked, ranges, with_room
 from devmem.search.token_matching import QueryTokens, code_width, hamming_distances
 
 _MOST_BYTES: Final = 128 << 20

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from devmem.model.fields import field_texts
 from devmem.model.items import MemoryItem, SourceKind
-from devmem.search.indexes.columns import Rows, places_in, rows_mask, with_room
-from devmem.search.query import ranges
+from devmem.search.indexes.columns import Rows, places_in, ranges, rows_mask, with_room
 from devmem.text.analysis import split_passages
 from devmem.text.patterns import lazy_pattern
 

@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from devmem.model.items import Vector
-from devmem.search.indexes.columns import Mask, Positions, Rows, distinct, places_in
+from devmem.search.indexes.columns import Mask, Positions, Rows, distinct, places_in, ranges
 from devmem.search.indexes.doc_values import thread_of
-from devmem.search.query import ranges
 from devmem.storage.postgres.database import Cursor, RowNumbers
 from devmem.storage.postgres.follower import indexed_form
 from devmem.storage.postgres.schema import PASSAGE_BITS

@@ -15,8 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from devmem.search.indexes.columns import Positions, Rows, locked, places_in
-from devmem.search.query import ranges
+from devmem.search.indexes.columns import Positions, Rows, locked, places_in, ranges
 from devmem.storage.postgres.database import Connection, RowNumbers
 from devmem.storage.postgres.schema import PASSAGE_BITS
 from devmem.storage.postgres.server.posting_cache import Layout, signed_hash
