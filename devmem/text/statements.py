@@ -272,7 +272,9 @@ class _EnglishClause:
 
     @property
     def has_one_holder(self) -> bool:
-        """Whether one person is its subject at a time: "gives the opening talk"."""
+        """Whether one person is its subject at a time: "Ann now gives the opening talk"."""
+        if not all(word in _MARKERS or word.startswith("\x00") for word in self.words[1 : self.verb]):
+            return False
         rest = self.words[self.verb + 1 :]
         is_role = self.verb_word in _HOLDS and rest[:1] in (("the",), ("our",), ("my",))
         return is_role or (self.verb_word in _HELD_BY_ONE and "the" in rest)
