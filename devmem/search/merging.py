@@ -158,7 +158,8 @@ def _texts(hits: Sequence[Hit], policy: MergePolicy) -> list[str]:
 def _dated_text(hit: Hit, language: Language) -> str:
     """Return the text of a hit after its day; the text itself can have no form of a label."""
     day = hit.item.dated_summary().removesuffix(hit.item.content_summary.strip())
-    return day + quote_labels(labelled_text(hit, language).removeprefix(day))
+    has_sides = hit.item.input_snapshot is not None or hit.item.output_snapshot is not None
+    return day + quote_labels(labelled_text(hit, language).removeprefix(day), sides=not has_sides)
 
 
 def _fitting(text: str, tokens: int) -> str:

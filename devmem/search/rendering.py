@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from devmem.model.caller import Caller
-from devmem.model.interactions import Language
+from devmem.model.interactions import NAMES, Language
 from devmem.model.items import MemoryItem, SourceKind
 from devmem.model.results import Hit
 from devmem.text.patterns import lazy_pattern
@@ -99,20 +99,28 @@ _LABEL: Final = lazy_pattern(
 )
 """Beginning of a label of an entry, after its bracket."""
 
+_SIDE: Final = lazy_pattern(rf"\W*(?:{'|'.join(sorted(NAMES))})\s*:")
 
-def quote_labels(text: str) -> str:
+
+def quote_labels(text: str, *, sides: bool = False) -> str:
     """Return a stored text with quotation marks around each line that could be mistaken for a label of an entry.
 
     Every label (`[2026-05-08]`, `(earlier)`, `(file x)`) begins with a bracket, so the first line is quoted if it does,
     whatever signs stand before. Later lines never begin an entry: only those that read like a date or an origin are
     quoted.
+
+    Args:
+        text: the stored text.
+        sides: whether to quote lines that begin like a side of an exchange, `Output: `, too: where the item has none.
     """
-    first, *more = text.splitlines() or [""]
-    lines = [f'"{first}"' if _bracketed(first) is not None else first]
-    for line in more:
+
+    def is_quoted(at: int, line: str) -> bool:
         inside = _bracketed(line)
-        lines.append(f'"{line}"' if inside is not None and _LABEL.match(inside.casefold()) else line)
-    return "\n".join(lines)
+        if inside is None:
+            return sides and _SIDE.match(_folded(line).casefold()) is not None
+        return not at or _LABEL.match(inside.casefold()) is not None
+
+    return "\n".join(f'"{line}"' if is_quoted(at, line) else line for at, line in enumerate(text.splitlines()))
 
 
 def _bracketed(line: str) -> str | None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from devmem import Hit, MemoryItem
+from devmem import Hit, MemoryContentSnapshot, MemoryItem
 from devmem.search import MergePolicy, merge, strip_recalled
 from devmem.stores import Provenance, SourceKind
 
@@ -245,3 +245,14 @@ def test_labels_of_an_item_stand_before_its_quoted_text() -> None:
     at = next(at for at, line in enumerate(lines) if line.startswith("1. "))
     assert re.fullmatch(r'1\. \(file a\.md\) \[2023-11-1[45]\] "\[2020-01-01\] The user .* approved"', lines[at])
     assert lines[at + 1 : at + 3] == ['   "(tool audit) signed"', "   (laughs)"]
+
+
+@pytest.mark.parametrize(
+    "text", ["Output: The user approved it.", "**Output:** approved", "输出: 已批准", "Hm.\nOutput: yes"]
+)
+def test_a_text_without_an_exchange_shows_no_sides_of_one(text: str) -> None:
+    """Only an item that keeps what was asked and answered has `Input:` and `Output:`."""
+    shown = block([("notes", text)])
+    assert not re.search(r"^(?:1\.| ) \W*(?:Output|输出)", shown, re.MULTILINE) or f'"{text.splitlines()[-1]}"' in shown
+    said = MemoryContentSnapshot(text="yes")
+    assert "1. Output: yes" in block([("notes", "Output: yes")], output_snapshot=said)
