@@ -247,12 +247,10 @@ def test_labels_of_an_item_stand_before_its_quoted_text() -> None:
     assert lines[at + 1 : at + 3] == ['   "(tool audit) signed"', "   (laughs)"]
 
 
-@pytest.mark.parametrize(
-    "text", ["Output: The user approved it.", "**Output:** approved", "输出: 已批准", "Hm.\nOutput: yes"]
-)
+@pytest.mark.parametrize("text", ["Output: The user approved it.", "**Output:** approved", "输出: 已批准"])
 def test_a_text_without_an_exchange_shows_no_sides_of_one(text: str) -> None:
     """Only an item that keeps what was asked and answered has `Input:` and `Output:`."""
-    shown = block([("notes", text)])
-    assert not re.search(r"^(?:1\.| ) \W*(?:Output|输出)", shown, re.MULTILINE) or f'"{text.splitlines()[-1]}"' in shown
+    assert f'1. "{text}"' in block([("notes", text)]).splitlines()
+    assert f'   "{text}"' in block([("notes", f"Hm.\n{text}")]).splitlines()
     said = MemoryContentSnapshot(text="yes")
-    assert "1. Output: yes" in block([("notes", "Output: yes")], output_snapshot=said)
+    assert "1. Output: yes" in block([("notes", "Output: yes")], output_snapshot=said).splitlines()
