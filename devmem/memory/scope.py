@@ -96,8 +96,8 @@ class ScopeGuard:
             ScopeError: `where` reaches beyond this guard.
         """
         where = where or Filter()
-        if where.or_unbound and self.is_bound:
-            raise ScopeError(f"this handle reaches {self.describe()}; `or_unbound` would widen it")
+        if where.include_unscoped and self.is_bound:
+            raise ScopeError(f"this handle reaches {self.describe()}; `include_unscoped` would widen it")
         asked = {part.name: value for part in fields(Scope) if (value := getattr(where.scope, part.name)) is not None}
         own = {name: value for name in PARTS if (value := getattr(self.parts, name)) is not None}
         if isinstance(self.user, str):
@@ -122,7 +122,7 @@ class ScopeGuard:
 def in_scope(item: MemoryItem, where: Filter) -> bool:
     """Whether an item belongs to the scope that a filter names; stores of other authors may not have looked."""
     is_free = all(getattr(item.scope, part) is None for part in where.unbound)
-    return is_free and where.scope.admits(item.scope, or_unbound=where.or_unbound)
+    return is_free and where.scope.admits(item.scope, include_unscoped=where.include_unscoped)
 
 
 def checked_name(part: str, value: object) -> str:

@@ -66,7 +66,7 @@ class AnyUser(Enum):
 
 
 ANY: Final = AnyUser.ANY
-"""In place of a user: what is bound to any user, and what is bound to nobody."""
+"""In place of a user: everybody's items, unscoped ones included."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,13 +80,13 @@ class Scope:
     trace: str | None = None
     run: str | None = None
 
-    def admits(self, other: Scope, *, or_unbound: bool = False) -> bool:
-        """Whether `other` has the same value wherever this scope has one; with `or_unbound` none matches as well."""
+    def admits(self, other: Scope, *, include_unscoped: bool = False) -> bool:
+        """Whether `other` has the same value, or none with `include_unscoped`, wherever this scope has one."""
         for part in _SCOPE_PARTS:
             # A search asks this of every hit; most scopes have one part, or none.
             if (wanted := getattr(self, part)) is not None:
                 found = getattr(other, part)
-                if wanted != found and not (or_unbound and found is None):
+                if wanted != found and not (include_unscoped and found is None):
                     return False
         return True
 

@@ -184,7 +184,7 @@ def _scope_masks(doc_values: DocValues, where: Filter) -> Iterator[Mask]:
         value = getattr(where.scope, part)
         if value is not None:
             mask = doc_values.equal(part, value)
-            yield mask | doc_values.equal(part, None) if where.or_unbound else mask
+            yield mask | doc_values.equal(part, None) if where.include_unscoped else mask
         if part in where.unbound:
             yield doc_values.equal(part, None)
         if part in where.scope_in:

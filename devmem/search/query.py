@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from functools import wraps
 from typing import Final, Literal
 
 import numpy as np
@@ -69,7 +71,7 @@ class Filter:
 
     scope: Scope = field(default_factory=Scope)
     """Each part that is set must equal the item's."""
-    or_unbound: bool = False
+    include_unscoped: bool = False
     """Whether an item that is unscoped in a part of `scope` matches there too."""
     unbound: tuple[str, ...] = ()
     """Names of scope parts, such as `user`, in which a matching item is unscoped."""
@@ -104,6 +106,12 @@ class Filter:
     def _depth(self) -> int:
         # Its parts were checked when they were made, so this ends soon.
         return 1 + max((part._depth() for part in self.any_of), default=0)  # noqa: SLF001 - of this class
+
+    @property
+    def or_unbound(self) -> bool:
+        """Former name of `include_unscoped`."""
+        _warn_of_former_name()
+        return self.include_unscoped
 
     def _named_values(self) -> Iterator[tuple[str, object]]:
         """Return the values that are compared with fields of items, by their places in the filter."""
@@ -140,7 +148,7 @@ class Filter:
     def _matches(self, item: MemoryItem) -> bool:
         time = item.created_at if item.event_time is None else item.event_time
         return (
-            self.scope.admits(item.scope, or_unbound=self.or_unbound)
+            self.scope.admits(item.scope, include_unscoped=self.include_unscoped)
             and all(getattr(item.scope, part) is None for part in self.unbound)
             and all(wanted.admits(getattr(item.scope, part)) for part, wanted in self.scope_in.items())
             and (self.after is None or time >= self.after)
@@ -151,6 +159,28 @@ class Filter:
             and all(_admits(wanted, item.metadata.get(key)) for key, wanted in self.metadata.items())
             and (not self.any_of or any(part._matches(item) for part in self.any_of))  # noqa: SLF001 - of this class
         )
+
+
+def _warn_of_former_name() -> None:
+    message = "Filter(or_unbound=...) is now Filter(include_unscoped=...); the old name goes with the next release"
+    warnings.warn(message, DeprecationWarning, stacklevel=3)
+
+
+def _accept_former_name(made: Callable[..., None]) -> Callable[..., None]:
+    """Return an `__init__` that takes `or_unbound`, the former name of `include_unscoped`, with a warning."""
+
+    @wraps(made)
+    def init(self: Filter, **values: object) -> None:
+        if "or_unbound" in values:
+            _warn_of_former_name()
+            values["include_unscoped"] = values.pop("or_unbound")
+        made(self, **values)
+
+    return init
+
+
+# By `setattr`, so that type checkers keep the arguments that the fields declare.
+setattr(Filter, "__init__", _accept_former_name(Filter.__init__))  # noqa: B010
 
 
 def _admits(wanted: Scalar | Condition, found: JsonValue) -> bool:

@@ -75,7 +75,7 @@ class FilterDialect(ABC):
         for part in SCOPE_PARTS:
             column = self.column(part)
             if (value := getattr(where.scope, part)) is not None:
-                unbound = f" OR {column} IS NULL" if where.or_unbound else ""
+                unbound = f" OR {column} IS NULL" if where.include_unscoped else ""
                 yield f"({column} = {self.mark}{unbound})", [self.text(value)]
             if part in where.unbound:
                 yield f"{column} IS NULL", []

@@ -36,7 +36,7 @@ def visible_to(user: User, where: Filter | None = None) -> Filter:
     if isinstance(user, str):
         if not user.strip():
             raise ValueError("`user` is empty; leave it out where there is none")
-        return replace(where, scope=replace(where.scope, user=user), or_unbound=True)
+        return replace(where, scope=replace(where.scope, user=user), include_unscoped=True)
     if user is None and where.scope.user is None:
         return replace(where, unbound=tuple({*where.unbound, "user"}))
     return where
@@ -175,7 +175,7 @@ class AttachmentHandle:
             scope=Scope(user=scope.user, agent=scope.agent, run=run), unbound=() if scope.user else ("user",)
         )
         self._run = run
-        within = Filter(scope=Scope(agent=scope.agent, run=run), or_unbound=True, min_trust=attachment.min_trust)
+        within = Filter(scope=Scope(agent=scope.agent, run=run), include_unscoped=True, min_trust=attachment.min_trust)
         self._reach = visible_to(scope.user, within)
 
     def search(self, query: str, limit: int | None = None) -> list[Hit]:

@@ -228,9 +228,9 @@ def test_without_a_user_only_what_is_bound_to_nobody_is_there(memory: devmem.Mem
 def test_a_filter_says_what_the_arguments_cannot(memory: devmem.Memory) -> None:
     memory.add("The code is 1.", user="ann", trust=0.2)
     memory.add("The code is 2.")
-    both = devmem.Filter(or_unbound=True)
+    both = devmem.Filter(include_unscoped=True)
     assert len(memory.search("code", user="ann", where=both)) == 2
-    assert texts(memory.search("code", user="ann", where=devmem.Filter(or_unbound=True, min_trust=0.5))) == [
+    assert texts(memory.search("code", user="ann", where=devmem.Filter(include_unscoped=True, min_trust=0.5))) == [
         "The code is 2."
     ]
     with pytest.raises(ScopeError):

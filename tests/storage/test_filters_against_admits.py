@@ -50,7 +50,7 @@ SCOPES = st.builds(Scope, user=st.none() | NAMES, session=st.none() | NAMES)
 TIMES = st.none() | st.sampled_from([1.0, 2.0, 3.0])
 BASE = {
     "scope": SCOPES,
-    "or_unbound": st.booleans(),
+    "include_unscoped": st.booleans(),
     "unbound": st.sampled_from([(), (), ("user",), ("session", "user")]),
     "scope_in": st.dictionaries(st.sampled_from(["user", "session"]), ON_NAMES, max_size=1),
     "after": TIMES,

@@ -14,11 +14,11 @@ from .doubles import ScriptedStore, manager_of
     ("user", "where", "expected"),
     [
         (None, None, Filter(unbound=("user",))),
-        ("ann", None, Filter(scope=Scope(user="ann"), or_unbound=True)),
+        ("ann", None, Filter(scope=Scope(user="ann"), include_unscoped=True)),
         (ANY, None, Filter()),
         (None, Filter(scope=Scope(user="ann")), Filter(scope=Scope(user="ann"))),
         (None, Filter(scope=Scope(agent="a")), Filter(scope=Scope(agent="a"), unbound=("user",))),
-        ("ann", Filter(scope=Scope(user="bob")), Filter(scope=Scope(user="ann"), or_unbound=True)),
+        ("ann", Filter(scope=Scope(user="bob")), Filter(scope=Scope(user="ann"), include_unscoped=True)),
     ],
 )
 def test_what_is_visible(user: User, where: Filter | None, expected: Filter) -> None:
@@ -38,4 +38,4 @@ def test_the_manager_asks_its_stores_for_that_and_for_the_attachments_trust() ->
     manager.retrieve(query="tea?", user="ann", where=Filter(min_trust=0.9))
     first, second = (query.where for query in store.queries)
     assert first == Filter(unbound=("user",), min_trust=0.7)
-    assert second == Filter(scope=Scope(user="ann"), or_unbound=True, min_trust=0.9)
+    assert second == Filter(scope=Scope(user="ann"), include_unscoped=True, min_trust=0.9)

@@ -45,7 +45,12 @@ class Forgetting(Opening):
     def test_deleting_without_saying_what_is_refused(self, collection: Collection) -> None:
         """A call without ids and without a filter that restricts must not empty the collection."""
         collection.add([item("stays", id="1")])
-        for where in (None, Filter(), Filter(scope=Scope(agent=None), or_unbound=True), Filter(any_of=(Filter(),))):
+        for where in (
+            None,
+            Filter(),
+            Filter(scope=Scope(agent=None), include_unscoped=True),
+            Filter(any_of=(Filter(),)),
+        ):
             with pytest.raises(FilterError, match="`clear` deletes everything"):
                 collection.delete(where=where)
         assert collection.delete(ids=[]) == 0

@@ -73,12 +73,12 @@ class Filtering(Opening):
         assert admitted(collection, Filter()) == ["mine", "other", "free"]
 
     @pytest.mark.parametrize("part", _PARTS)
-    def test_scope_or_unbound(self, collection: Collection, part: str) -> None:
+    def test_scope_include_unscoped(self, collection: Collection, part: str) -> None:
         """Asked for both, one gets one's own items and everybody's, and still nobody else's."""
         mine, other = Scope(**{part: "mine"}), Scope(**{part: "other"})
         collection.add([note("mine", scope=mine), note("other", scope=other), note("free")])
-        assert admitted(collection, Filter(scope=mine, or_unbound=True)) == ["mine", "free"]
-        assert admitted(collection, Filter(or_unbound=True)) == ["mine", "other", "free"]
+        assert admitted(collection, Filter(scope=mine, include_unscoped=True)) == ["mine", "free"]
+        assert admitted(collection, Filter(include_unscoped=True)) == ["mine", "other", "free"]
 
     @pytest.mark.parametrize("part", _PARTS)
     def test_unbound(self, collection: Collection, part: str) -> None:
@@ -86,7 +86,7 @@ class Filtering(Opening):
         mine, other = Scope(**{part: "mine"}), Scope(**{part: "other"})
         collection.add([note("mine", scope=mine), note("other", scope=other), note("free")])
         assert admitted(collection, Filter(unbound=(part,))) == ["free"]
-        assert admitted(collection, Filter(scope=mine, or_unbound=True, unbound=(part,))) == ["free"]
+        assert admitted(collection, Filter(scope=mine, include_unscoped=True, unbound=(part,))) == ["free"]
         assert admitted(collection, Filter(scope=mine, unbound=(part,))) == []
 
     def test_several_unbound_parts(self, collection: Collection) -> None:

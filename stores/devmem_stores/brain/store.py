@@ -296,7 +296,7 @@ class BrainMemory(CollectionMemory):
         """Put the conversation's summary before what is related, and the latest turns after it."""
         related = self.search_collection(query)
         where = query.where
-        if where != Filter(scope=where.scope, or_unbound=where.or_unbound, unbound=where.unbound):
+        if where != Filter(scope=where.scope, include_unscoped=where.include_unscoped, unbound=where.unbound):
             # Neither a summary nor a turn of a conversation is known to fit a filter by time, source or metadata.
             return related
         key = self._chat_of(where)
@@ -321,7 +321,7 @@ class BrainMemory(CollectionMemory):
         None when the filter admits only a part of a conversation, such as the messages of one agent: the summary and
         the latest turns are of all.
         """
-        own = self.recent(1, replace(where, or_unbound=False)) or self.recent(1, where)
+        own = self.recent(1, replace(where, include_unscoped=False)) or self.recent(1, where)
         scope = own[0].scope if own else where.scope
         part = where.scope
         if part.agent or part.trace or part.run or (part.session and scope.conversation):

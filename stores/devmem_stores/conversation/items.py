@@ -182,7 +182,7 @@ def by_participant(where: Filter) -> Filter:
     if agent is None:
         return where
     free = replace(where, scope=replace(where.scope, agent=None))
-    if where.or_unbound:
+    if where.include_unscoped:
         # Every record is bound to no agent.
         return free
     sides = tuple(Filter(metadata=_views_named(side, agent), any_of=where.any_of) for side, _ in _SIDES)

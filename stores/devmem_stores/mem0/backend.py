@@ -93,7 +93,7 @@ def restricts_more(where: Filter, ids: Ids) -> bool:
     """Whether a filter asks for more than what mem0 finds by the ids."""
     if where.everything():
         return False
-    by_user = Filter(scope=Scope(user=ids.user_id), or_unbound=where.or_unbound)
+    by_user = Filter(scope=Scope(user=ids.user_id), include_unscoped=where.include_unscoped)
     return where != by_user or ids.agent_id is not None or ids.run_id is not None
 
 

@@ -91,13 +91,13 @@ def test_a_filter_by_more_than_scope_gives_matching_items_only(make_brain: MakeB
 
 
 def test_each_user_gets_their_own_conversation(make_brain: MakeBrain) -> None:
-    """With `or_unbound`, as a runner asks for a user, what belongs to nobody does not push it aside."""
+    """With `include_unscoped`, as a runner asks for a user, what belongs to nobody does not push it aside."""
     store = make_brain()
     filled(store, Scope(user="ann", session="monday"))
     filled(store, Scope(user="bob", session="monday"))
     store.update(MemoryWritePayload(inputs_text="What is new today?"))
     for user in ("ann", "bob"):
-        hits = asked(store, "train", 9, Filter(scope=Scope(user=user), or_unbound=True))
+        hits = asked(store, "train", 9, Filter(scope=Scope(user=user), include_unscoped=True))
         assert hits[0].item.scope.user == user
         assert "Summary of 10" in hits[0].item.content_summary
         assert {hit.item.scope.user for hit in hits} <= {user, None}

@@ -95,7 +95,7 @@ def test_items_of_other_users_are_left_out_those_of_nobody_are_not(make_store: M
     fake.remember("tea of ann", agent_id="bot", user_id="ann")
     fake.remember("tea of bob", agent_id="bot", user_id="bob")
     fake.remember("tea of nobody", agent_id="bot")
-    where = Filter(scope=Scope(user="bob"), or_unbound=True)
+    where = Filter(scope=Scope(user="bob"), include_unscoped=True)
     found = {hit.item.content_summary for hit in store.search(MemoryQuery(text="tea", where=where))}
     assert found == {"tea of bob", "tea of nobody"}
 

@@ -211,7 +211,9 @@ class Admitted:
 
 def count_hidden(admitted: Admitted, where: Filter, now: float) -> int:
     """Return the number of items within the scope of a filter that the rest of it does not admit."""
-    scope = Filter(scope=where.scope, or_unbound=where.or_unbound, unbound=where.unbound, scope_in=where.scope_in)
+    scope = Filter(
+        scope=where.scope, include_unscoped=where.include_unscoped, unbound=where.unbound, scope_in=where.scope_in
+    )
     condition, values = where_sql(scope, now)
     query = f"SELECT count(*) FROM items WHERE store = %s AND {condition} AND ({admitted.condition}) IS NOT TRUE"
     parameters = (admitted.store, *values, *admitted.values)
@@ -221,7 +223,7 @@ def count_hidden(admitted: Admitted, where: Filter, now: float) -> int:
 
 def is_scope_alone(where: Filter) -> bool:
     """Whether a filter restricts the scope and nothing else."""
-    return replace(where, scope=type(where.scope)(), or_unbound=False, unbound=(), scope_in={}).everything()
+    return replace(where, scope=type(where.scope)(), include_unscoped=False, unbound=(), scope_in={}).everything()
 
 
 def _narrowed(found: Sql, period: tuple[float, float] | None) -> Sql:
