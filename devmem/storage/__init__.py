@@ -57,7 +57,7 @@ if TYPE_CHECKING:
         VersionedCollection,
         states_of,
     )
-    from devmem.storage.runs import read_transaction, write_transaction
+    from devmem.storage.sidecar_db import read_transaction, write_transaction
     from devmem.storage.sqlite.collection import SqliteCollection
     from devmem.storage.writing import PreparedItem, Unique, check_deletion
 else:

@@ -16,8 +16,7 @@ from filelock import FileLock, Timeout
 from devmem.errors import CollectionClosedError, Finding, OutboxError, OutboxFullError
 from devmem.model.results import Fact, FileReport, damage, unfinished
 from devmem.storage.erasure import Residue
-from devmem.storage.runs import write_transaction
-from devmem.storage.sidecar_db import examine_database, scrub
+from devmem.storage.sidecar_db import examine_database, scrub, write_transaction
 from devmem.text.files import OWNER_ONLY, create_empty
 
 _KIND: Final = "outbox"

@@ -1,16 +1,16 @@
-"""The states of runs: beginning, ending and listing them, the same in every database that keeps versions."""
+"""Runs of a collection: beginning, ending and listing them, by statements that are the same in every database."""
 
 from __future__ import annotations
 
-import sqlite3
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Any, Final, Literal
 
 from devmem.errors import RunStateError
 from devmem.model.items import MemoryItem, SourceKind
 from devmem.model.versions import Operation, RunInfo, RunState
+from devmem.storage.sql import VersionDialect
 
 MICROSECONDS: Final = 1_000_000
 """Units of a recorded time in a second."""
@@ -104,56 +104,206 @@ class PendingVersion:
     actor: str | None
 
 
-class Runs(ABC):
-    """The runs of a collection within one transaction; a subclass asks its database."""
+class VersionTables(ABC):
+    """The tables of versions and runs of a collection, within one transaction."""
 
-    def __init__(self, location: str) -> None:
-        """Take the place of the collection, for errors."""
-        self.location = location
+    def __init__(self, dialect: VersionDialect, location: str) -> None:
+        """Take how statements are written, and the place of the collection, for errors."""
+        self.dialect, self.location = dialect, location
 
     @abstractmethod
+    def execute(self, statement: str, values: Mapping[str, object] | Sequence[object]) -> list[tuple[Any, ...]]:
+        """Run a statement in the dialect; return its rows, if it has any."""
+
+    @abstractmethod
+    def text(self, text: str | None) -> str | None:
+        """Return a text as a column holds it."""
+
+    @abstractmethod
+    def read_text(self, text: str | None) -> str | None:
+        """Return the text of a column."""
+
+    @abstractmethod
+    def key_of(self, item_id: str) -> object:
+        """Return the value of the key column of an item."""
+
+    @abstractmethod
+    def many(self, values: Iterable[object]) -> object:
+        """Return several values as one that `among` compares with."""
+
+    @abstractmethod
+    def item_of(self, row: int, *body: Any) -> MemoryItem | None:  # noqa: ANN401 - columns of the database
+        """Return the item of the columns `body` of the dialect; None where they are damaged."""
+
+    @abstractmethod
+    def report_damaged(self, table: str, row: int) -> None:
+        """Remember that the change which began a version is damaged."""
+
+    @abstractmethod
+    def lock_runs(self, runs: Iterable[str]) -> None:
+        """Let no other transaction write in runs, or end them, until this one ends."""
+
+    @abstractmethod
+    def remove_versions(self, condition: str, values: Sequence[object]) -> None:
+        """Delete versions permanently, with what only they use."""
+
+    def fetch(self, statement: str, **values: object) -> list[tuple[Any, ...]]:
+        """Run a shared statement with named values; return its rows, if it has any."""
+        return self.execute(self.dialect.statement(statement), values)
+
+    def among(self, column: str, name: str) -> str:
+        """Return the condition that a column is one of the values of a name; see `many`."""
+        return self.dialect.among.format(column, name)
+
+    def items(self, numbers: Iterable[int]) -> dict[int, MemoryItem]:
+        """Return current items and versions by their row numbers, damaged ones left out."""
+        wanted = sorted(set(numbers))
+        found: dict[int, MemoryItem] = {}
+        for table in ("items", "versions") if wanted else ():
+            query = f"SELECT {{body}} FROM {table} WHERE {{of}}{self.among('row', 'rows')}"
+            for row, *body in self.fetch(query, rows=self.many(wanted)):
+                item = self.item_of(row, *body)
+                if item is not None:
+                    found[row] = item
+        return found
+
+
+TOUCHED: Final = (
+    "SELECT {{key}} FROM items WHERE {{of}}change_run = {run} UNION SELECT {{key}} FROM versions "
+    "WHERE {{of}}change_run = {run} UNION SELECT {{key}} FROM versions WHERE {{of}}end_run = {run}"
+)
+"""Selects the keys of the items that a run changed, or is about to."""
+_TOUCHED: Final = TOUCHED.format(run=":run")
+_CHANGES: Final = (
+    "SELECT change_run AS run, {{began}} AS at FROM items WHERE {{of}}change_run {which} "
+    "UNION ALL SELECT change_run, recorded_from FROM versions "
+    "WHERE {{of}}change_run {which} AND recorded_until IS NOT NULL "
+    "UNION ALL SELECT end_run, recorded_until FROM versions WHERE {{of}}end_run {which}"
+)
+_SPAN: Final = f"SELECT min(at), max(at) FROM ({_CHANGES.format(which='= :run')}) AS changes"
+_NEVER_PENDING: Final = (
+    f"SELECT run, min(at), max(at) FROM ({_CHANGES.format(which='IS NOT NULL')}) AS changes "
+    "WHERE run NOT IN (SELECT run FROM runs WHERE {of}true) GROUP BY run ORDER BY 2 DESC, run LIMIT :limit"
+)
+_CONFLICTS: Final = (
+    "SELECT own.id FROM versions AS own LEFT JOIN (SELECT {key}, row FROM items WHERE {of}true) AS now "
+    "ON now.{key} = own.{key} WHERE {of}own.change_run = :run AND own.recorded_until IS NULL "
+    "AND now.row {differs} own.base "
+    f"AND NOT (own.operation = '{Operation.FORGET.value}' AND now.row IS NULL) ORDER BY own.row"
+)
+_COLUMNS: Final = "run, state, actor, started_at, ended_at, committed_at"
+_PENDING: Final = (
+    "SELECT row, operation, base, change_actor FROM versions "
+    "WHERE {of}change_run = :run AND recorded_until IS NULL ORDER BY row"
+)
+_INSERT: Final = (
+    f"INSERT INTO runs({{into}}{_COLUMNS}) VALUES ({{store}}:run, :state, :actor, :started, :ended, :committed) "
+    "ON CONFLICT DO NOTHING"
+)
+_END: Final = (
+    "UPDATE runs SET state = :state, ended_at = :at, committed_at = COALESCE(:committed, committed_at) "
+    "WHERE {of}run = :run"
+)
+_NO_CHANGE: Final = (
+    "NOT EXISTS (SELECT 1 FROM items WHERE {of}change_run = runs.run) "
+    "AND NOT EXISTS (SELECT 1 FROM versions WHERE {of}change_run = runs.run) "
+    "AND NOT EXISTS (SELECT 1 FROM versions WHERE {of}end_run = runs.run)"
+)
+
+
+class Runs:
+    """The runs of a collection within one transaction."""
+
+    def __init__(self, tables: VersionTables) -> None:
+        """Take the tables of the collection."""
+        self.tables, self.location = tables, tables.location
+
+    def _of(self, statement: str, run: str) -> list[tuple[Any, ...]]:
+        return self.tables.fetch(statement, run=self.tables.text(run))
+
     def lock(self, run: str) -> None:
         """Let no other transaction write in a run, or end it, until this one ends."""
+        self.tables.lock_runs([run])
 
-    @abstractmethod
     def end(self, run: str, state: RunState, at: int) -> None:
         """Record that a run is in a state since a recorded time."""
+        committed = at if state is RunState.COMMITTED else None
+        self.tables.fetch(_END, run=self.tables.text(run), state=state.value, at=at, committed=committed)
 
-    @abstractmethod
     def conflicts(self, run: str) -> list[str]:
         """Return the ids of the items that others changed since a pending run did; what both deleted is in none."""
+        return [self.tables.read_text(found) or "" for (found,) in self._of(_CONFLICTS, run)]
 
-    @abstractmethod
     def pending(self, run: str) -> list[PendingVersion]:
         """Return the versions that a pending run wrote, oldest first."""
+        return [
+            PendingVersion(row=row, operation=Operation(operation), base=base, actor=self.tables.read_text(actor))
+            for row, operation, base, actor in self._of(_PENDING, run)
+        ]
 
-    @abstractmethod
     def remove_pending(self, run: str) -> None:
         """Remove the versions that a pending run wrote, and what only they use."""
+        condition = f"change_run = {self.tables.dialect.mark} AND recorded_until IS NULL"
+        self.tables.remove_versions(condition, [self.tables.text(run)])
 
-    @abstractmethod
     def span(self, run: str) -> tuple[int, int] | None:
         """Return the recorded times of a run's first and last committed change; None when no change of it is kept."""
+        ((first, last),) = self._of(_SPAN, run)
+        return None if first is None else (first, last)
 
-    @abstractmethod
+    def touched(self, run: str) -> list[Any]:
+        """Return the keys of the items that a run changed, or is about to."""
+        return [key for (key,) in self._of(_TOUCHED, run)]
+
+    def naming(self, table: Literal["items", "versions"], condition: str, values: Sequence[object]) -> set[str]:
+        """Return the runs, as the tables name them, that began or ended the rows which match a condition."""
+        columns = ("change_run",) if table == "items" else ("change_run", "end_run")
+        where = f"FROM {table} WHERE {self.tables.dialect.of}({condition})"
+        query = " UNION ".join(f"SELECT {column} {where}" for column in columns)
+        return {run for (run,) in self.tables.execute(query, [*values] * len(columns)) if run is not None}
+
+    def forget(self, runs: Iterable[str]) -> None:
+        """Remove the rows of those runs of which no change is kept any more: name and actor tell who was there.
+
+        A pending one begins again with what it writes next.
+        """
+        named = sorted(runs)
+        if named:
+            self.tables.lock_runs(self.tables.read_text(run) or "" for run in named)
+            statement = f"DELETE FROM runs WHERE {{of}}{self.tables.among('run', 'runs')} AND {_NO_CHANGE}"
+            self.tables.fetch(statement, runs=self.tables.many(named))
+
     def _row(self, run: str) -> RunRow | None:
         """Return the recorded row of a run."""
+        found = self._of(f"SELECT {_COLUMNS} FROM runs WHERE {{of}}run = :run", run)
+        return RunRow.read(found[0], self.tables.read_text) if found else None
 
-    @abstractmethod
     def _insert(self, row: RunRow) -> None:
         """Record a run, unless it is recorded already."""
+        self.tables.fetch(
+            _INSERT,
+            run=self.tables.text(row.run),
+            state=row.state.value,
+            actor=self.tables.text(row.actor),
+            started=row.started,
+            ended=row.ended,
+            committed=row.committed,
+        )
 
-    @abstractmethod
     def _newest(self, limit: int) -> list[RunRow]:
         """Return the recorded runs that began last, newest first."""
+        query = f"SELECT {_COLUMNS} FROM runs WHERE {{of}}true ORDER BY started_at DESC, run LIMIT :limit"
+        return [RunRow.read(found, self.tables.read_text) for found in self.tables.fetch(query, limit=limit)]
 
-    @abstractmethod
     def _never_pending(self, limit: int) -> list[tuple[str, int, int]]:
         """Return id, first and last recorded time of the newest runs that only their changes tell of."""
+        found = self.tables.fetch(_NEVER_PENDING, limit=limit)
+        return [(self.tables.read_text(run) or "", first, last) for run, first, last in found]
 
-    @abstractmethod
     def _count_changes(self, run: str) -> int:
         """Return the number of items that a run changed, or is about to."""
+        ((count,),) = self._of(f"SELECT count(*) FROM ({_TOUCHED}) AS touched", run)
+        return int(count)
 
     def state_of(self, run: str) -> RunState | None:
         """Return the state of a run; None when it has not written anything as a run."""
@@ -251,54 +401,3 @@ class Runs(ABC):
 def _seen_at_once(run: str, first: int, last: int) -> RunRow:
     """Return the row of a run whose changes were seen by all at once."""
     return RunRow(run=run, state=RunState.COMMITTED, started=first, ended=last, committed=last)
-
-
-T = TypeVar("T")
-P = ParamSpec("P")
-
-
-def write_transaction(
-    connection: sqlite3.Connection, operation: Callable[P, T], *args: P.args, **kwargs: P.kwargs
-) -> T:
-    """Call an operation under the write lock; commit all that it wrote, or nothing when anything is raised.
-
-    The lock is taken before the operation reads: what was read before another process's commit could not be written any
-    more.
-    """
-    return _run(connection, ("BEGIN IMMEDIATE", "COMMIT"), operation, *args, **kwargs)
-
-
-def read_transaction(connection: sqlite3.Connection, operation: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Call an operation that reads the database as of one commit."""
-    return _run(connection, ("BEGIN", "COMMIT"), operation, *args, **kwargs)
-
-
-def rolled_back(connection: sqlite3.Connection, operation: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Call an operation that reads, and roll back what it created to read by."""
-    return _run(connection, ("BEGIN", "ROLLBACK"), operation, *args, **kwargs)
-
-
-def _run(
-    connection: sqlite3.Connection,
-    bounds: tuple[str, str],
-    operation: Callable[P, T],
-    *args: P.args,
-    **kwargs: P.kwargs,
-) -> T:
-    # Not a context manager: Ctrl-C between its `__enter__` and the block, or at the start of its `__exit__`, would
-    # leave the transaction open, and with it every other process locked out.
-    begin, end = bounds
-    try:
-        abandon(connection)
-        connection.execute(begin)
-        result = operation(*args, **kwargs)
-        connection.execute(end)
-        return result
-    finally:
-        abandon(connection)
-
-
-def abandon(connection: sqlite3.Connection) -> None:
-    """Roll back what is not committed; at the start, what an exception in a rollback left open."""
-    if connection.in_transaction:
-        connection.execute("ROLLBACK")

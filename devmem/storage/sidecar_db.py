@@ -1,4 +1,4 @@
-"""The small SQLite files beside a collection: examining them, and removing the bytes of what was deleted."""
+"""SQLite files: their transactions and connections, and the small ones beside a collection, which are examined here."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, ParamSpec, Protocol, TypeVar
 
 from devmem.errors import Finding
 from devmem.model.results import Fact, FileReport, damage
@@ -87,6 +87,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 _KEPT: Final = 4
 """Maximum number of idle connections; each has caches of its own."""
@@ -208,3 +209,50 @@ class SharedLock:
             if self._writer is holder:
                 self._writer = None
             self._changed.notify_all()
+
+
+def write_transaction(
+    connection: sqlite3.Connection, operation: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+) -> T:
+    """Call an operation under the write lock; commit all that it wrote, or nothing when anything is raised.
+
+    The lock is taken before the operation reads: what was read before another process's commit could not be written any
+    more.
+    """
+    return _run(connection, ("BEGIN IMMEDIATE", "COMMIT"), operation, *args, **kwargs)
+
+
+def read_transaction(connection: sqlite3.Connection, operation: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Call an operation that reads the database as of one commit."""
+    return _run(connection, ("BEGIN", "COMMIT"), operation, *args, **kwargs)
+
+
+def rolled_back(connection: sqlite3.Connection, operation: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Call an operation that reads, and roll back what it created to read by."""
+    return _run(connection, ("BEGIN", "ROLLBACK"), operation, *args, **kwargs)
+
+
+def _run(
+    connection: sqlite3.Connection,
+    bounds: tuple[str, str],
+    operation: Callable[P, T],
+    *args: P.args,
+    **kwargs: P.kwargs,
+) -> T:
+    # Not a context manager: Ctrl-C between its `__enter__` and the block, or at the start of its `__exit__`, would
+    # leave the transaction open, and with it every other process locked out.
+    begin, end = bounds
+    try:
+        abandon(connection)
+        connection.execute(begin)
+        result = operation(*args, **kwargs)
+        connection.execute(end)
+        return result
+    finally:
+        abandon(connection)
+
+
+def abandon(connection: sqlite3.Connection) -> None:
+    """Roll back what is not committed; at the start, what an exception in a rollback left open."""
+    if connection.in_transaction:
+        connection.execute("ROLLBACK")

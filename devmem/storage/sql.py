@@ -1,14 +1,19 @@
-"""Filters as SQL conditions on the table `items`, for any dialect; `Filter.admits` is what they have to agree with."""
+"""SQL that databases share: filters as conditions, and what statements about versions and runs have in different forms.
+
+`Filter.admits` is what the conditions have to agree with.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import ClassVar, Final, NoReturn, TypeAlias
 
 from devmem.errors import CollectionReadOnlyError
 from devmem.model.items import MemoryItem
 from devmem.model.results import WriteOutcome
+from devmem.model.versions import Operation
 from devmem.models.embedder import PassageEmbeddings
 from devmem.search.conditions import Condition, Operator, Scalar
 from devmem.search.query import SCOPE_PARTS, Filter
@@ -96,6 +101,75 @@ class FilterDialect(ABC):
 def joined(operator: str, parts: Sequence[Sql]) -> Sql:
     """Return one condition of several, with the parameters of all."""
     return operator.join(part for part, _ in parts), [value for _, values in parts for value in values]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionDialect:
+    """Forms of one database in the statements about versions and runs, which are written once.
+
+    In them `{of}` restricts a table to the collection, `{key}` is the column by which items are found, `{differs}`
+    compares values of which one may be NULL, `{began}` is the recorded time at which a version began, and `:name` is a
+    value.
+    """
+
+    mark: str
+    """A parameter's place in a condition whose values have no names."""
+    key: str
+    differs: str
+    began: str
+    columns: str
+    """Columns by which a state of the collection is read."""
+    body: str
+    """Columns from which an item is read, the row first."""
+    position: str
+    """Function that finds a text in another."""
+    among: str
+    """Condition that `{0}` is one of the values `:{1}`."""
+    intact: Mapping[str, str]
+    """Condition, by table, that the change which began a version is as it was recorded."""
+    literal: Callable[[str], str]
+    """Writes a text as an expression without a parameter."""
+    main: str = ""
+    """Prefix of tables that a view of a state hides."""
+    store: int | None = None
+    """Number of the collection, where tables hold several."""
+
+    def statement(self, text: str) -> str:
+        """Return a statement in this dialect; names of values stay as they are."""
+        return text.format(
+            of=self.of,
+            key=self.key,
+            differs=self.differs,
+            began=self.began,
+            body=self.body,
+            position=self.position,
+            into="" if self.store is None else "store, ",
+            store="" if self.store is None else f"{self.store}, ",
+        )
+
+    @property
+    def of(self) -> str:
+        """Condition that a row is of the collection, and others follow."""
+        return "" if self.store is None else f"store = {self.store} AND "
+
+    def current(self) -> str:
+        """Return the query of the current items."""
+        return f"SELECT {self.columns} FROM {self.main}items WHERE {self.of}true"
+
+    def as_of(self, at: int) -> str:
+        """Return the query of the items at a recorded time."""
+        return (
+            f"{self.current()} AND {self.began} <= {at} UNION ALL SELECT {self.columns} FROM {self.main}versions "
+            f"WHERE {self.of}recorded_from <= {at} AND recorded_until > {at}"
+        )
+
+    def of_run(self, run: str) -> str:
+        """Return the query of the items that a pending run sees: its own, and those that it did not change."""
+        versions, own = f"{self.main}versions", f"{self.of}change_run = {self.literal(run)} AND recorded_until IS NULL"
+        return (
+            f"{self.current()} AND {self.key} NOT IN (SELECT {self.key} FROM {versions} WHERE {own}) UNION ALL "
+            f"SELECT {self.columns} FROM {versions} WHERE {own} AND operation <> '{Operation.FORGET.value}'"
+        )
 
 
 class ReadOnly:

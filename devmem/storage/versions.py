@@ -1,36 +1,52 @@
-"""Versions and runs of a collection: the methods of `VersionedCollection` that every database has in common."""
+"""Versions of a collection: committing and reverting runs, comparing states, histories, in every database alike."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 from devmem.errors import RunConflictError, RunStateError
 from devmem.model.caller import current_actor
 from devmem.model.items import MemoryItem, version_hash
-from devmem.model.versions import ItemDifference, ItemVersion, Operation, RunInfo, RunState
-from devmem.storage.runs import Runs, VersionEnd, recorded, seconds
+from devmem.model.versions import Change, ItemDifference, ItemVersion, Operation, RunInfo, RunState
+from devmem.storage.runs import TOUCHED, Runs, VersionEnd, VersionTables, author_of, recorded, seconds
 from devmem.storage.writing import WritingCollection
 
 
-class Committer(Protocol):
-    """Changes the current items by versions, within a transaction in which a run is committed or reverted."""
+class CommitWriter(Protocol):
+    """Changes the current items of a collection within one write transaction."""
 
     @property
     def at(self) -> int:
         """Recorded time of the transaction."""
         ...
 
+    def end(self, condition: str, values: Sequence[object], ending: VersionEnd) -> int:
+        """Delete the items that match a condition, which stay as versions where these are kept."""
+        ...
+
+    def keeps_since(self, at: int) -> bool:
+        """Whether every version that ended at a recorded time, or later, is still kept."""
+        ...
+
+
+W = TypeVar("W", bound=CommitWriter)
+
+
+class Committer(ABC, Generic[W]):
+    """Changes the current items by versions, within a transaction in which a run is committed or reverted."""
+
+    def __init__(self, writer: W, runs: Runs) -> None:
+        """Take the writer and the runs of the transaction."""
+        self.writer, self.runs = writer, runs
+
+    @abstractmethod
     def hold(self, run: str) -> None:
         """Let no other transaction change the items that a run changed until this one ends."""
-        ...
 
-    def end(self, row: int, ending: VersionEnd) -> None:
-        """Delete a current item, which stays as a version where these are kept; one that is gone stays gone."""
-        ...
-
+    @abstractmethod
     def restore_version(self, version: int, operation: Operation, *, run: str, actor: str | None) -> None:
         """Insert the item of a version as a current one, stored last, with all that belongs to it.
 
@@ -43,18 +59,13 @@ class Committer(Protocol):
         Raises:
             CollectionDamagedError: it cannot be read.
         """
-        ...
 
-    def remove_pending(self, run: str) -> None:
-        """Remove the versions that a pending run wrote, whose items are the current ones now."""
-        ...
-
-    def keeps_since(self, at: int) -> bool:
-        """Whether every version that ended at a recorded time, or later, is still kept."""
-        ...
+    def end(self, row: int, ending: VersionEnd) -> None:
+        """Delete a current item, which stays as a version where these are kept; one that is gone stays gone."""
+        self.writer.end(f"row = {self.runs.tables.dialect.mark}", [row], ending)
 
 
-def commit(runs: Runs, committer: Committer, run: str) -> None:
+def commit(committer: Committer[Any], run: str) -> None:
     """Make what a pending run wrote the current items; one that is committed stays so.
 
     Raises:
@@ -62,6 +73,7 @@ def commit(runs: Runs, committer: Committer, run: str) -> None:
         RunStateError: the run was discarded or reverted, or there is none.
         CollectionDamagedError: what it wrote cannot be read.
     """
+    runs = committer.runs
     runs.lock(run)
     if not runs.is_to_end(run, RunState.COMMITTED):
         return
@@ -75,8 +87,8 @@ def commit(runs: Runs, committer: Committer, run: str) -> None:
             committer.end(version.base, VersionEnd(operation=ended_by, run=run, actor=version.actor))
         if not is_deletion:
             committer.restore_version(version.row, version.operation, run=run, actor=version.actor)
-    committer.remove_pending(run)
-    runs.end(run, RunState.COMMITTED, committer.at)
+    runs.remove_pending(run)
+    runs.end(run, RunState.COMMITTED, committer.writer.at)
 
 
 def discard(runs: Runs, run: str, now: float) -> None:
@@ -90,9 +102,6 @@ def discard(runs: Runs, run: str, now: float) -> None:
         runs.remove_pending(run)
         runs.end(run, RunState.DISCARDED, recorded(now))
 
-
-K = TypeVar("K")
-"""By what a database finds an item."""
 
 _FOREVER: Final = 1 << 62
 """Later than every recorded time."""
@@ -108,47 +117,67 @@ class RunChange:
     """Row of the version that was the current one before; None where there was none."""
 
 
-class RunChanges(ABC, Generic[K]):
-    """The changes that a committed run made to items; a subclass asks its database within one transaction."""
+_FIRST: Final = (
+    "SELECT operation, at FROM ("
+    "SELECT operation, {began} AS at FROM items WHERE {of}{key} = :key AND change_run = :run UNION ALL "
+    "SELECT operation, recorded_from FROM versions WHERE {of}{key} = :key AND change_run = :run "
+    "AND recorded_until IS NOT NULL) AS changes ORDER BY at LIMIT 1"
+)
+_LAST_ENDED: Final = (
+    "SELECT end_operation, end_run FROM versions WHERE {of}{key} = :key AND recorded_until <= :before "
+    "ORDER BY recorded_until DESC LIMIT 1"
+)
+_WAS_REPLACED: Final = (
+    "SELECT 1 FROM versions WHERE {of}{key} = :key AND change_run = :run AND recorded_until IS NOT NULL "
+    "AND end_run {differs} :run LIMIT 1"
+)
+_REPLACED: Final = (
+    "SELECT row FROM versions WHERE {of}{key} = :key AND end_run = :run AND change_run {differs} :run "
+    "ORDER BY recorded_until LIMIT 2"
+)
+_NAME: Final = (
+    "SELECT id FROM items WHERE {of}{key} = :key UNION SELECT id FROM versions WHERE {of}{key} = :key LIMIT 1"
+)
+_WITH_PARENTS: Final = "SELECT row FROM items WHERE {of}change_run {differs} :run AND {position}(body, :parents) > 0"
+PARENTS: Final = '"parents":["'
+"""Begins the parents of an item in its body."""
+
+
+class RunChanges:
+    """The changes that a committed run made to items, which are known by their keys."""
 
     def __init__(self, runs: Runs) -> None:
         """Take the runs of the collection."""
-        self.runs = runs
+        self.runs, self._tables = runs, runs.tables
 
-    @abstractmethod
-    def _touched(self, run: str) -> Sequence[K]:
-        """Return the items that the run changed."""
-
-    @abstractmethod
     def _derived(self, run: str) -> set[str]:
         """Return the ids of the items that were derived, by others, from what the run wrote."""
+        name, read_text = self._tables.text(run), self._tables.read_text
+        written = self._tables.fetch("SELECT id FROM items WHERE {of}change_run = :run", run=name)
+        ids = {read_text(found) for (found,) in written}
+        if not ids:
+            return set()
+        rows = self._tables.fetch(_WITH_PARENTS, run=name, parents=PARENTS)
+        items = self._tables.items(row for (row,) in rows).values()
+        return {item.id for item in items if not ids.isdisjoint(item.provenance.parents)}
 
-    @abstractmethod
-    def _name_of(self, key: K) -> str:
+    def _name_of(self, key: object) -> str:
         """Return the id of an item."""
+        ((name,),) = self._tables.fetch(_NAME, key=key)
+        return self._tables.read_text(name) or ""
 
-    @abstractmethod
-    def _current(self, key: K) -> tuple[int, str | None] | None:
+    def _current(self, key: object) -> tuple[int, str | None] | None:
         """Return the row of the current item and the run that wrote it."""
+        found = self._tables.fetch("SELECT row, change_run FROM items WHERE {of}{key} = :key", key=key)
+        return (found[0][0], self._tables.read_text(found[0][1])) if found else None
 
-    @abstractmethod
-    def _last_ended(self, key: K, before: int) -> tuple[str, str | None] | None:
+    def _last_ended(self, key: object, before: int) -> tuple[str, str | None] | None:
         """Return the operation and the run that ended the last version that had ended by a recorded time."""
+        found = self._tables.fetch(_LAST_ENDED, key=key, before=before)
+        return (found[0][0], self._tables.read_text(found[0][1])) if found else None
 
-    @abstractmethod
-    def _first(self, key: K, run: str) -> tuple[str | None, int] | None:
-        """Return operation and recorded time of the first change that the run made to an item."""
-
-    @abstractmethod
-    def _replaced(self, key: K, run: str) -> list[int]:
-        """Return the rows of the versions of others that the run replaced, at most two.
-
-        A second one shows that they wrote in between.
-        """
-
-    @abstractmethod
-    def _was_replaced(self, key: K, run: str) -> bool:
-        """Whether others ended a version that the run wrote."""
+    def _of(self, statement: str, key: object, run: str) -> list[tuple[Any, ...]]:
+        return self._tables.fetch(statement, key=key, run=self._tables.text(run))
 
     def conflicts(self, info: RunInfo) -> list[str]:
         """Return the ids of the items that build on what a committed run wrote.
@@ -163,7 +192,7 @@ class RunChanges(ABC, Generic[K]):
         self.runs.require(info, RunState.COMMITTED)
         changes: list[RunChange] = []
         conflicts = self._derived(info.run)
-        for key in self._touched(info.run):
+        for key in self.runs.touched(info.run):
             change = self._change(key, info.run)
             if change is None:
                 conflicts.add(self._name_of(key))
@@ -171,14 +200,15 @@ class RunChanges(ABC, Generic[K]):
                 changes.append(change)
         return changes, sorted(conflicts)
 
-    def _change(self, key: K, run: str) -> RunChange | None:
+    def _change(self, key: object, run: str) -> RunChange | None:
         """Return what a run did to an item; None where others changed it since."""
         current = self._current(key)
         newest = current or self._last_ended(key, _FOREVER)
         if newest is None or newest[1] != run:
             return None
-        replaced = self._replaced(key, run)
-        if len(replaced) > 1 or self._was_replaced(key, run):
+        # A second one shows that others wrote in between.
+        replaced = [row for (row,) in self._of(_REPLACED, key, run)]
+        if len(replaced) > 1 or self._of(_WAS_REPLACED, key, run):
             return None
         if not replaced and self._lost(key, run):
             reason = f"the version of {self._name_of(key)!r} that it replaced is not kept any more"
@@ -188,13 +218,13 @@ class RunChanges(ABC, Generic[K]):
             replaced=replaced[0] if replaced else None,
         )
 
-    def _lost(self, key: K, run: str) -> bool:
+    def _lost(self, key: object, run: str) -> bool:
         """Whether a run's first change of an item replaced a version, although none is kept."""
-        first = self._first(key, run)
-        if first is None or first[0] in (None, Operation.ADD.value):
+        first = self._of(_FIRST, key, run)
+        if not first or first[0][0] in (None, Operation.ADD.value):
             return False
         # What was restored had been deleted before, or replaced what is not kept.
-        before = self._last_ended(key, first[1])
+        before = self._last_ended(key, first[0][1])
         return before is None or before[0] != Operation.FORGET.value
 
 
@@ -203,7 +233,7 @@ def undoing(run: str) -> str:
     return f"revert of {run}"
 
 
-def revert(made: RunChanges[K], committer: Committer, run: str) -> None:
+def revert(committer: Committer[Any], run: str) -> None:
     """Undo a run within the committer's transaction.
 
     Raises:
@@ -211,28 +241,28 @@ def revert(made: RunChanges[K], committer: Committer, run: str) -> None:
         RunStateError: the run is not committed, or what it replaced is not kept any more.
         CollectionDamagedError: what it replaced cannot be read.
     """
-    runs, inverse, actor = made.runs, undoing(run), current_actor().name
+    runs, inverse, actor = committer.runs, undoing(run), current_actor().name
     runs.lock(run)
     committer.hold(run)
     info = runs.read(run)
-    changes, conflicts = made.read(info)
+    changes, conflicts = RunChanges(runs).read(info)
     _check(runs, committer, info, conflicts)
     runs.record(info)
-    runs.begin(inverse, actor, seconds(committer.at))
+    runs.begin(inverse, actor, seconds(committer.writer.at))
     for change in changes:
         if change.left is not None:
             operation = Operation.FORGET if change.replaced is None else Operation.RESTORE
             committer.end(change.left, VersionEnd(operation=operation, run=inverse, actor=actor))
         if change.replaced is not None:
             committer.restore_version(change.replaced, Operation.RESTORE, run=inverse, actor=actor)
-    runs.end(run, RunState.REVERTED, committer.at)
-    runs.end(inverse, RunState.COMMITTED, committer.at)
+    runs.end(run, RunState.REVERTED, committer.writer.at)
+    runs.end(inverse, RunState.COMMITTED, committer.writer.at)
 
 
-def _check(runs: Runs, committer: Committer, info: RunInfo, conflicts: Sequence[str]) -> None:
+def _check(runs: Runs, committer: Committer[Any], info: RunInfo, conflicts: Sequence[str]) -> None:
     """Refuse to revert a run that something builds on, or that cannot be undone as a whole."""
     times = runs.span(info.run)
-    if times is not None and not committer.keeps_since(times[0]):
+    if times is not None and not committer.writer.keeps_since(times[0]):
         # What it deleted would stay deleted without a word.
         reason = (
             "versions of its time are not kept any more (`history` of the store), so it cannot be undone as a whole"
@@ -246,40 +276,35 @@ States: TypeAlias = tuple[str, str]
 """Queries of the items of two states, the earlier one first."""
 
 
-class Differences(ABC):
-    """Compares states of a collection within one transaction; a subclass has the queries of its database."""
+_DIFFERING: Final = (
+    "WITH earlier AS ({before}), later AS ({after}) SELECT earlier.row, later.row FROM earlier "
+    "LEFT JOIN later ON later.{key} = earlier.{key} WHERE later.row {differs} earlier.row "
+    "UNION ALL SELECT NULL, later.row FROM later LEFT JOIN earlier ON earlier.{key} = later.{key} "
+    "WHERE earlier.row IS NULL"
+)
+
+
+class Differences:
+    """Compares states of a collection within one transaction."""
 
     def __init__(self, runs: Runs) -> None:
         """Take the runs of the collection."""
-        self._runs = runs
+        self._runs, self._dialect = runs, runs.tables.dialect
 
-    @abstractmethod
-    def _current(self) -> str:
-        """Return the query of the current items."""
-
-    @abstractmethod
     def _nothing(self) -> str:
         """Return a query of items that finds none."""
+        return f"{self._dialect.current()} AND false"
 
-    @abstractmethod
-    def _as_of(self, at: int) -> str:
-        """Return the query of the items at a recorded time."""
-
-    @abstractmethod
-    def _of_run(self, run: str) -> str:
-        """Return the query of the items as a pending run sees them."""
-
-    @abstractmethod
     def _touched_by(self, run: str, items: str) -> str:
         """Return the query of those items of another query that a run changed."""
+        touched = self._dialect.statement(TOUCHED.format(run=self._dialect.literal(run)))
+        return f"SELECT * FROM ({items}) AS state WHERE {self._dialect.key} IN ({touched})"
 
-    @abstractmethod
     def _differing(self, states: States) -> list[tuple[int | None, int | None]]:
         """Return the rows of an item in both states where they differ; None where there is none."""
-
-    @abstractmethod
-    def _items(self, numbers: Sequence[int]) -> dict[int, MemoryItem]:
-        """Return current items and versions by their row numbers, damaged ones left out."""
+        key, differs = self._dialect.key, self._dialect.differs
+        statement = _DIFFERING.format(before=states[0], after=states[1], key=key, differs=differs)
+        return [(before, after) for before, after in self._runs.tables.execute(statement, ())]
 
     def read(self, before: float | str, after: float | str | None) -> list[ItemDifference]:
         """Return the items that differ between two states, in the order of their ids.
@@ -294,9 +319,9 @@ class Differences(ABC):
         if isinstance(before, str) and after is None:
             states = self._around(before)
         else:
-            states = self._state(before), self._current() if after is None else self._state(after)
+            states = self._state(before), self._dialect.current() if after is None else self._state(after)
         found = self._differing(states)
-        items = self._items([row for pair in found for row in pair if row is not None])
+        items = self._runs.tables.items(row for pair in found for row in pair if row is not None)
         changed = (
             ItemDifference(before=items.get(one) if one else None, after=items.get(other) if other else None)
             for one, other in found
@@ -305,24 +330,26 @@ class Differences(ABC):
 
     def _state(self, point: float | str) -> str:
         """Return the query of the items at a time, or after a run."""
-        return self._left_by(point) if isinstance(point, str) else self._as_of(recorded(point))
+        return self._left_by(point) if isinstance(point, str) else self._dialect.as_of(recorded(point))
 
     def _left_by(self, run: str) -> str:
         """Return the query of the items as a run left them."""
         if self._is_pending(run):
-            return self._of_run(run)
+            return self._dialect.of_run(run)
         at = self._runs.committed_at(run)
-        return self._nothing() if at is None else self._as_of(at)
+        return self._nothing() if at is None else self._dialect.as_of(at)
 
     def _around(self, run: str) -> States:
         """Return the queries of the items that a run changed, before it and after it."""
         if self._is_pending(run):
-            return self._current(), self._of_run(run)
+            return self._dialect.current(), self._dialect.of_run(run)
         times = self._runs.span(run)
         if times is None:
             return self._nothing(), self._nothing()
         # Where the changes of the run were seen at once, others may have changed other items between them.
-        return self._touched_by(run, self._as_of(times[0] - 1)), self._touched_by(run, self._as_of(times[1]))
+        return self._touched_by(run, self._dialect.as_of(times[0] - 1)), self._touched_by(
+            run, self._dialect.as_of(times[1])
+        )
 
     def _is_pending(self, run: str) -> bool:
         """Whether a run is pending; it is refused where it is neither that nor was ever committed."""
@@ -339,6 +366,48 @@ def _differs(change: ItemDifference) -> bool:
     if before is None or after is None:
         return before is not after
     return version_hash(before) != version_hash(after)
+
+
+_BEGAN: Final = f"COALESCE(operation, '{Operation.ADD.value}'), change_run, {{began}}, change_actor"
+_HISTORY: Final = (
+    f"SELECT {{intact_version}}, 'versions', {_BEGAN}, recorded_until, end_operation, end_run, end_actor, {{body}} "
+    "FROM versions WHERE {of}{key} = :key AND recorded_until IS NOT NULL UNION ALL "
+    f"SELECT {{intact_item}}, 'items', {_BEGAN}, NULL, NULL, NULL, NULL, {{body}} "
+    "FROM items WHERE {of}{key} = :key ORDER BY 5, row"
+)
+
+
+def read_history(tables: VersionTables, item_id: str) -> list[ItemVersion]:
+    """Return the committed versions of an item, oldest first, without large attachments; damaged ones are left out."""
+    intact = tables.dialect.intact
+    statement = _HISTORY.replace("{intact_version}", intact["versions"]).replace("{intact_item}", intact["items"])
+    found = tables.fetch(statement, key=tables.key_of(item_id))
+    named = sorted({run for each in found for run in (each[3], each[8]) if run is not None})
+    query = f"SELECT run, actor FROM runs WHERE {{of}}{tables.among('run', 'runs')}"
+    actors = dict(tables.fetch(query, runs=tables.many(named))) if named else {}
+    return list(_versions(tables, found, actors))
+
+
+def _versions(
+    tables: VersionTables, found: Sequence[tuple[Any, ...]], actors: Mapping[str, str | None]
+) -> Iterator[ItemVersion]:
+    for is_intact, table, operation, run, at, actor, until, end_operation, end_run, end_actor, row, *body in found:
+        item = tables.item_of(row, *body)
+        if not is_intact:
+            tables.report_damaged(table, row)
+        if item is None or not is_intact:
+            continue
+        ended_by = tables.read_text(end_actor or actors.get(end_run))
+        ended = None if until is None else _change(tables, end_operation, until, end_run, ended_by)
+        stored, by = tables.read_text(actor), tables.read_text(actors.get(run))
+        # Who wrote a new item is known best from itself: a command, or an import, acts for somebody else.
+        is_new = operation == Operation.ADD.value
+        known = by or author_of(item) or stored if is_new else stored or by or author_of(item)
+        yield ItemVersion(item=item, began=_change(tables, operation, at, run, known), ended=ended)
+
+
+def _change(tables: VersionTables, operation: str, at: int, run: str | None, actor: str | None) -> Change:
+    return Change(operation=Operation(operation), at=seconds(at), run=tables.read_text(run), actor=actor)
 
 
 C = TypeVar("C")
@@ -364,28 +433,19 @@ class VersioningCollection(WritingCollection, Generic[C]):
         """Return the items, in their order, with their attachments as they are read."""
 
     @abstractmethod
-    def _read_history(self, connection: C, item_id: str) -> list[ItemVersion]:
-        """Return the committed versions of an item, oldest first."""
+    def _tables(self, connection: C) -> VersionTables:
+        """Return the tables of versions, within a transaction."""
 
     @abstractmethod
-    def _runs(self, connection: C) -> Runs:
-        """Return the runs, within a transaction."""
-
-    @abstractmethod
-    def _changes(self, connection: C) -> RunChanges[Any]:
-        """Return the changes of runs, within a transaction."""
-
-    @abstractmethod
-    def _differences(self, connection: C) -> Differences:
-        """Return what compares states, within a transaction."""
-
-    @abstractmethod
-    def _committer(self, connection: C, run: str) -> Committer:
+    def _committer(self, connection: C, run: str) -> Committer[Any]:
         """Return what changes the current items within a write transaction, as a run."""
+
+    def _runs(self, connection: C) -> Runs:
+        return Runs(self._tables(connection))
 
     def history(self, item_id: str) -> list[ItemVersion]:
         """Return the versions of an item, oldest first."""
-        found = self._read(lambda connection: self._read_history(connection, item_id))
+        found = self._read(lambda connection: read_history(self._tables(connection), item_id))
         items = self._with_attachments([version.item for version in found])
         return [replace(version, item=item) for version, item in zip(found, items, strict=True)]
 
@@ -405,7 +465,7 @@ class VersioningCollection(WritingCollection, Generic[C]):
             info = runs.find(run)
             if info is None or info.state is RunState.PENDING:
                 return runs.conflicts(run)
-            return self._changes(connection).conflicts(info)
+            return RunChanges(runs).conflicts(info)
 
         return self._read(conflicts)
 
@@ -413,9 +473,9 @@ class VersioningCollection(WritingCollection, Generic[C]):
         """Make what a pending run wrote the current items."""
 
         def commit_run(connection: C) -> RunInfo:
-            runs = self._runs(connection)
-            commit(runs, self._committer(connection, run), run)
-            return _ended(runs, run, then)
+            committer = self._committer(connection, run)
+            commit(committer, run)
+            return _ended(committer.runs, run, then)
 
         return self._noted(self._write(commit_run))
 
@@ -434,15 +494,15 @@ class VersioningCollection(WritingCollection, Generic[C]):
         inverse = undoing(run)
 
         def revert_run(connection: C) -> RunInfo:
-            changes = self._changes(connection)
-            revert(changes, self._committer(connection, inverse), run)
-            return _ended(changes.runs, inverse, then)
+            committer = self._committer(connection, inverse)
+            revert(committer, run)
+            return _ended(committer.runs, inverse, then)
 
         return self._noted(self._write(revert_run))
 
     def diff(self, before: float | str, after: float | str | None = None) -> list[ItemDifference]:
         """Return the items that differ between two states, or that a run changed."""
-        found = self._read(lambda connection: self._differences(connection).read(before, after))
+        found = self._read(lambda connection: Differences(self._runs(connection)).read(before, after))
         return [ItemDifference(before=self._whole(each.before), after=self._whole(each.after)) for each in found]
 
     def _whole(self, item: MemoryItem | None) -> MemoryItem | None:

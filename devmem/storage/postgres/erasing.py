@@ -14,14 +14,14 @@ from devmem.storage.postgres import rows
 from devmem.storage.postgres.database import Connection, composed, read_text, stored_text
 from devmem.storage.postgres.predicates import where_sql
 from devmem.storage.postgres.reader import PostgresReader
-from devmem.storage.postgres.runs import forget_runs, runs_of_items, runs_of_versions
-from devmem.storage.postgres.schema import lock, lock_each
+from devmem.storage.postgres.runs import PostgresTables
+from devmem.storage.postgres.schema import lock
 from devmem.storage.postgres.server.maintenance import IndexSteps, clean_indexes, note_erasure
 from devmem.storage.postgres.version_writer import CurrentVersionWriter, remove_versions
+from devmem.storage.runs import Runs
 from devmem.storage.sql import Sql
+from devmem.storage.versions import PARENTS
 
-PARENTS: Final = '"parents":["'
-"""Begins the parents of an item in its body."""
 _OUT_OF_REACH: Final = (
     "the server keeps deleted rows in its files until it vacuums them, and what the service keeps in logs, replicas "
     "and backups is out of reach"
@@ -60,6 +60,10 @@ class PostgresEraser(PostgresReader):
     @abstractmethod
     def _version_writer(self, connection: Connection, run: str | None = None) -> CurrentVersionWriter:
         """Return the version writer of a write transaction."""
+
+    @abstractmethod
+    def _tables(self, connection: Connection) -> PostgresTables:
+        """Return the tables of versions, within a transaction."""
 
     def select_erasable(self, request: EraseRequest) -> list[MemoryItem]:
         """Return the selected items, expired ones included, and one version of those that are no longer there."""
@@ -140,12 +144,13 @@ class PostgresEraser(PostgresReader):
             version_writer = self._version_writer(connection)
             keys = [*map(rows.key_of, plan.ids)]
             erased: Sql = ("id_key = ANY(%s) OR row = ANY(%s)", [keys, list(plan.rows)])
-            runs = runs_of_versions(connection, self._store, *erased)
-            runs |= runs_of_items(connection, self._store, "id_key = ANY(%s)", [keys])
-            lock_each(connection, [("run", self._store, read_text(run)) for run in runs])
+            runs = Runs(self._tables(connection))
+            named = runs.naming("versions", *erased) | runs.naming("items", "id_key = ANY(%s)", [keys])
+            # Before the rows: who writes in a run has its lock first, too.
+            runs.tables.lock_runs(read_text(run) or "" for run in named)
             items = version_writer.remove("id_key = ANY(%s)", [keys])
             remove_versions(connection, self._store, *erased)
-            forget_runs(connection, self._store, runs)
+            runs.forget(named)
             # Others that planned the same have nothing of it left to do.
             connection.execute(_END, self._recorded(plan))
             # What was planned may have been deleted before: nothing but the indexes has something of it then.

@@ -13,7 +13,6 @@ from uuid import UUID
 import numpy as np
 
 from devmem.model.items import MemoryItem, Vector, load_item_json
-from devmem.model.versions import Operation
 from devmem.models.embedder import PassageEmbeddings, code_bytes
 from devmem.search.conditions import comparable_number
 from devmem.search.indexes.scoring import EncodedTerms
@@ -204,30 +203,6 @@ def schema_sql(schema: str) -> str:
 def text_sql(text: str | None) -> str:
     """Return a text as an SQL expression that needs no parameter."""
     return f"convert_from('\\x{(stored_text(text) or '').encode().hex()}', 'UTF8')"
-
-
-def current_items_query(schema: str, store: int) -> str:
-    """Return the query of the current items of a store."""
-    return f"SELECT {SNAPSHOT_COLUMNS} FROM {schema_sql(schema)}.items WHERE store = {store}"
-
-
-def as_of_query(schema: str, store: int, at: int) -> str:
-    """Return the query of the items at a recorded time."""
-    return (
-        f"{current_items_query(schema, store)} AND {RECORDED_FROM} <= {at} "
-        f"UNION ALL SELECT {SNAPSHOT_COLUMNS} FROM {schema_sql(schema)}.versions "
-        f"WHERE store = {store} AND recorded_from <= {at} AND recorded_until > {at}"
-    )
-
-
-def run_items_query(schema: str, store: int, run: str) -> str:
-    """Return the query of the items as a pending run sees them: its own, and those of others that it did not change."""
-    versions = f"{schema_sql(schema)}.versions"
-    own = f"store = {store} AND change_run = {text_sql(run)} AND recorded_until IS NULL"
-    return (
-        f"{current_items_query(schema, store)} AND id_key NOT IN (SELECT id_key FROM {versions} WHERE {own}) "
-        f"UNION ALL SELECT {SNAPSHOT_COLUMNS} FROM {versions} WHERE {own} AND operation <> '{Operation.FORGET.value}'"
-    )
 
 
 def items_view_statements(schema: str, items: str) -> str:

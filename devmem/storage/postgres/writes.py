@@ -22,12 +22,12 @@ from devmem.storage.postgres.database import Connection, composed, pipelined, re
 from devmem.storage.postgres.inserting import NewEmbeddings, NewItem, insert_embeddings
 from devmem.storage.postgres.predicates import where_sql
 from devmem.storage.postgres.rows import ITEM_TABLES, Tables
-from devmem.storage.postgres.runs import forget_runs, runs_of_versions
+from devmem.storage.postgres.runs import PostgresTables
 from devmem.storage.postgres.schema import PASSAGE_BITS, lock, lock_each, lock_shared, require_store
 from devmem.storage.postgres.server.maintenance import note_erasure
 from devmem.storage.postgres.server.vectors import drop_hnsw
-from devmem.storage.postgres.version_writer import FORGOTTEN, VersionWriter, remove_versions
-from devmem.storage.runs import VersionEnd
+from devmem.storage.postgres.version_writer import FORGOTTEN, VersionWriter
+from devmem.storage.runs import Runs, VersionEnd
 from devmem.storage.sql import Sql
 from devmem.storage.writing import PreparedItem, Unique, stored_hash, usable_embeddings
 
@@ -317,9 +317,10 @@ class PostgresItemChanges:
             "AND NOT EXISTS (SELECT FROM items WHERE items.store = versions.store AND items.id_key = versions.id_key)"
         )
         erased, both = f"({condition}) OR ({gone})", [*values, self._store, *values]
-        runs = runs_of_versions(self._connection, self._store, erased, both)
-        remove_versions(self._connection, self._store, erased, both)
-        forget_runs(self._connection, self._store, runs)
+        runs = Runs(PostgresTables(self._connection, self._store, self._location))
+        named = runs.naming("versions", erased, both)
+        runs.tables.remove_versions(erased, both)
+        runs.forget(named)
         # Also of what was deleted before, and of which no version was kept.
         note_erasure(self._connection, self._store)
         return deleted

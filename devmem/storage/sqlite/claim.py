@@ -9,8 +9,8 @@ from typing import Final
 from devmem.errors import CollectionUnwritableError
 from devmem.model.items import MemoryItem
 from devmem.models.embedder import ModelIdentity
-from devmem.storage.runs import read_transaction
 from devmem.storage.searching import check_model, check_store_type, is_replaceable
+from devmem.storage.sidecar_db import read_transaction
 from devmem.storage.sqlite.database import (
     check_header,
     read_header,

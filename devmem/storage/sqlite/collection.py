@@ -23,8 +23,8 @@ from devmem.models.embedder import ModelIdentity, PassageEmbeddings
 from devmem.search.query import Filter
 from devmem.storage.opening import CollectionOptions, path_of
 from devmem.storage.protocol import DEFAULT_HISTORY_DAYS, MOST_EXPORTS, Durability, ExportRecord
-from devmem.storage.runs import HistoryLimit, read_transaction, write_transaction
-from devmem.storage.sidecar_db import ConnectionPool, SharedLock
+from devmem.storage.runs import HistoryLimit
+from devmem.storage.sidecar_db import ConnectionPool, SharedLock, read_transaction, write_transaction
 from devmem.storage.sqlite import database, writes
 from devmem.storage.sqlite.claim import check_file, claim_file
 from devmem.storage.sqlite.database import (

@@ -25,8 +25,7 @@ from devmem.errors import (
 from devmem.storage.attachments import AttachmentFiles
 from devmem.storage.erasure import clean_up
 from devmem.storage.protocol import Durability
-from devmem.storage.runs import abandon, read_transaction, write_transaction
-from devmem.storage.sidecar_db import PoolClosedError
+from devmem.storage.sidecar_db import PoolClosedError, abandon, read_transaction, write_transaction
 from devmem.storage.sqlite.rows import define_functions
 from devmem.storage.sqlite.schema import (
     SCHEMA_VERSION,

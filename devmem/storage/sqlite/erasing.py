@@ -26,20 +26,20 @@ from devmem.storage.erasure import (
     descendants,
     search_files,
 )
-from devmem.storage.runs import HistoryLimit
+from devmem.storage.runs import HistoryLimit, Runs
 from devmem.storage.sql import Sql
 from devmem.storage.sqlite import database, predicates, rows
 from devmem.storage.sqlite.database import is_named
 from devmem.storage.sqlite.follower import erasures_of
 from devmem.storage.sqlite.reader import SqliteReader
-from devmem.storage.sqlite.runs import forget_runs, runs_of_items, runs_of_versions
+from devmem.storage.sqlite.runs import SqliteTables
 from devmem.storage.sqlite.version_writer import CurrentVersionWriter, remove_versions
+from devmem.storage.versions import PARENTS
 
 T = TypeVar("T")
 
 _PLAN: Final = "erasing"
 """Property that holds a plan: with a colon and the plan's id, or without in files of before."""
-_PARENTS: Final = '"parents":['
 _PATIENCE_MS: Final = 2000
 """Milliseconds to wait for readers of an older state before the log is left to them."""
 _OTHER_READERS: Final = "others read an older state: it is emptied when the store is next opened or forgotten from"
@@ -114,7 +114,7 @@ class SqliteEraser(SqliteReader):
         """Return the items that were derived from some items, or from such items."""
 
         def derive(connection: sqlite3.Connection) -> list[MemoryItem]:
-            clause: Sql = ("instr(body, ?)", [_PARENTS])
+            clause: Sql = ("instr(body, ?)", [PARENTS])
             with_parents = [found.item for found in self._versions(connection, clause) if found.item is not None]
             return descendants(with_parents, ids)
 
@@ -212,15 +212,16 @@ class SqliteEraser(SqliteReader):
         version_writer = CurrentVersionWriter(
             connection, self._attachments, limit=HistoryLimit(days=None), now=self._clock()
         )
-        runs: set[str] = set()
+        runs = Runs(SqliteTables(connection, self._attachments, self._damaged, self.location))
+        named: set[str] = set()
         for one in map(rows.sql_text, plan.ids):
-            runs |= runs_of_items(connection, "id = ?", [one]) | runs_of_versions(connection, "id = ?", [one])
+            named |= runs.naming("items", "id = ?", [one]) | runs.naming("versions", "id = ?", [one])
             version_writer.remove("id = ?", [one])
             remove_versions(connection, self._attachments, "id = ?", [one])
         for row in plan.rows:
-            runs |= runs_of_versions(connection, "row = ?", [row])
+            named |= runs.naming("versions", "row = ?", [row])
             remove_versions(connection, self._attachments, "row = ?", [row])
-        forget_runs(connection, runs)
+        runs.forget(named)
         covered = [other for other in read_plans(connection) if other.id != plan.id and plan.covers(other)]
         for other in covered:
             end_plan(connection, other)

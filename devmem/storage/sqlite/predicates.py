@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
 
-from devmem.model.versions import Change, ItemVersion, Operation
+from devmem.model.versions import Operation
 from devmem.search.conditions import Condition, Operator, Scalar, after_prefix, comparable_number
 from devmem.search.query import SEQUENCE_KEY, Filter, Order
-from devmem.storage.runs import MICROSECONDS, author_of, seconds
+from devmem.storage.runs import MICROSECONDS
 from devmem.storage.sql import SQL_OPERATORS, FilterDialect, Sql, joined
-from devmem.storage.sqlite import rows
-from devmem.storage.sqlite.rows import CHANGE_CHECKSUMS, DamagedRows, sql_text
+from devmem.storage.sqlite.rows import sql_text
 from devmem.storage.sqlite.schema import EVENT_TIME, metadata_type, metadata_value, of_body
 
 _SEQUENCE: Final = (
@@ -134,45 +132,3 @@ RECORDED_FROM: Final = f"COALESCE(recorded_from, CAST(created_at * {MICROSECONDS
 """Items of a file of format 3 have no recorded time; when they were made is the best that is known."""
 BEGAN: Final = (f"COALESCE(operation, '{Operation.ADD.value}')", "change_run", RECORDED_FROM, "change_actor")
 CHANGE: Final = ", ".join(BEGAN)
-_READ: Final = (
-    "SELECT change_checksum IS NULL OR change_checksum IS {checksum}, '{table}', "
-    f"row, CAST(body AS BLOB), body_checksum, {CHANGE}"
-)
-_HISTORY: Final = (
-    f"{_READ.format(table='versions', checksum=CHANGE_CHECKSUMS['versions'])}, recorded_until, end_operation, end_run, "
-    "end_actor FROM versions WHERE id = ?1 AND recorded_until IS NOT NULL UNION ALL "
-    f"{_READ.format(table='items', checksum=CHANGE_CHECKSUMS['items'])}, NULL, NULL, NULL, NULL "
-    "FROM items WHERE id = ?1 ORDER BY 8, row"
-)
-
-
-def read_history(connection: sqlite3.Connection, item_id: str, damaged: DamagedRows) -> list[ItemVersion]:
-    """Return the committed versions of an item, oldest first; damaged ones are left out."""
-    found = connection.execute(_HISTORY, (rows.sql_text(item_id),)).fetchall()
-    actors = _actors(connection, {run for each in found for run in (each[6], each[11]) if run is not None})
-    return list(_versions(found, actors, damaged))
-
-
-def _actors(connection: sqlite3.Connection, runs: set[str]) -> dict[str, str | None]:
-    query = "SELECT run, actor FROM runs WHERE run = ?"
-    return dict(row for run in runs for row in connection.execute(query, (run,)))
-
-
-def _versions(
-    found: Sequence[tuple[Any, ...]], actors: Mapping[str, str | None], damaged: DamagedRows
-) -> Iterator[ItemVersion]:
-    for intact, table, row, body, checksum, operation, run, at, actor, until, *ending in found:
-        item = rows.item_from_row(damaged, row, body, checksum)
-        if not intact:
-            damaged.add(table, row)
-        if item is None or not intact:
-            continue
-        ended = None if until is None else _change(ending[0], until, ending[1], ending[2] or actors.get(ending[1]))
-        by = actors.get(run)
-        # Who wrote a new item is known best from itself: a command, or an import, acts for somebody else.
-        known = by or author_of(item) or actor if operation == Operation.ADD.value else actor or by or author_of(item)
-        yield ItemVersion(item=item, began=_change(operation, at, run, known), ended=ended)
-
-
-def _change(operation: str, at: int, run: str | None, actor: str | None) -> Change:
-    return Change(operation=Operation(operation), at=seconds(at), run=run, actor=actor)

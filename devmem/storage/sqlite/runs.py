@@ -1,21 +1,23 @@
-"""The runs of a SQLite file: where their rows and their changes are."""
+"""The versions and runs of a SQLite file: its dialect, its tables, and what writes in a pending run."""
 
 from __future__ import annotations
 
+import json
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
-from typing import Final, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 from devmem.model.caller import current_actor
 from devmem.model.items import MemoryItem
-from devmem.model.versions import Operation, RunState
+from devmem.model.versions import Operation
 from devmem.storage.attachments import AttachmentFiles
-from devmem.storage.runs import PendingVersion, RunRow, Runs, VersionEnd
+from devmem.storage.runs import VersionEnd, VersionTables
+from devmem.storage.sql import VersionDialect
 from devmem.storage.sqlite import rows
 from devmem.storage.sqlite.predicates import RECORDED_FROM
-from devmem.storage.sqlite.rows import read_text, sql_text
+from devmem.storage.sqlite.rows import DamagedRows, read_text, sql_text
 from devmem.storage.sqlite.version_writer import prune_changes, remove_versions
-from devmem.storage.sqlite.view import COLUMNS, create_items_view
+from devmem.storage.sqlite.view import create_items_view
 from devmem.storage.writing import PreparedItem
 
 T = TypeVar("T")
@@ -38,19 +40,9 @@ The row that the version replaces stays recorded, so that a commit sees what oth
 _MARK_DELETED: Final = f"UPDATE versions SET operation = '{Operation.FORGET.value}', change_actor = ? WHERE row = ?"
 
 
-def run_items_query(run: str) -> str:
-    """Return the query of the items as a pending run sees them: its own, and those of others that it did not change."""
-    own = f"change_run = {rows.text_sql(run)} AND recorded_until IS NULL"
-    return (
-        f"SELECT {COLUMNS}, recorded_from FROM main.items WHERE id NOT IN (SELECT id FROM main.versions WHERE {own}) "
-        f"UNION ALL SELECT {COLUMNS}, recorded_from FROM main.versions WHERE {own} "
-        f"AND operation <> '{Operation.FORGET.value}'"
-    )
-
-
 def within_run(connection: sqlite3.Connection, run: str, operation: Callable[[], T]) -> T:
     """Run an operation of a write transaction in which `items` means those that a pending run sees."""
-    create_items_view(connection, run_items_query(run))
+    create_items_view(connection, DIALECT.of_run(run))
     # Where the operation raises, the rollback takes the view away.
     result = operation()
     connection.execute("DROP VIEW temp.items")
@@ -129,107 +121,65 @@ def _next_row(connection: sqlite3.Connection) -> int:
     return int(connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'items'").fetchone()[0])
 
 
-TOUCHED: Final = (
-    "SELECT id FROM main.items WHERE change_run = {run} UNION SELECT id FROM main.versions WHERE change_run = {run} "
-    "UNION SELECT id FROM main.versions WHERE end_run = {run}"
+DIALECT: Final = VersionDialect(
+    mark="?",
+    key="id",
+    differs="IS NOT",
+    began=RECORDED_FROM,
+    columns=f"{rows.ITEM_COLUMNS}, operation, change_run, recorded_from",
+    body="row, CAST(body AS BLOB), body_checksum",
+    position="instr",
+    among="{0} IN (SELECT value FROM json_each(:{1}))",
+    intact={
+        table: f"change_checksum IS NULL OR change_checksum IS {checksum}"
+        for table, checksum in rows.CHANGE_CHECKSUMS.items()
+    },
+    literal=rows.text_sql,
+    main="main.",
 )
-"""Selects the ids of the items that a run changed, or is about to."""
-_CHANGES: Final = (
-    f"SELECT change_run AS run, {RECORDED_FROM} AS at FROM items WHERE change_run {{which}} "
-    "UNION ALL SELECT change_run, recorded_from FROM versions WHERE change_run {which} AND recorded_until IS NOT NULL "
-    "UNION ALL SELECT end_run, recorded_until FROM versions WHERE end_run {which}"
-)
-_SPAN: Final = f"SELECT min(at), max(at) FROM ({_CHANGES.format(which='= ?1')})"
-_NEVER_PENDING: Final = (
-    f"SELECT run, min(at), max(at) FROM ({_CHANGES.format(which='IS NOT NULL')}) "
-    "WHERE run NOT IN (SELECT run FROM runs) GROUP BY run ORDER BY 2 DESC, run LIMIT ?"
-)
-_CONFLICTS: Final = (
-    "SELECT own.id FROM versions AS own LEFT JOIN items ON items.id = own.id "
-    "WHERE own.change_run = ? AND own.recorded_until IS NULL AND items.row IS NOT own.base "
-    f"AND NOT (own.operation = '{Operation.FORGET.value}' AND items.row IS NULL) ORDER BY own.row"
-)
-_OF_ITEMS: Final = "SELECT change_run FROM items WHERE {0}"
-_OF_VERSIONS: Final = "SELECT change_run FROM versions WHERE {0} UNION SELECT end_run FROM versions WHERE {0}"
-_FORGET: Final = f"DELETE FROM runs WHERE run = ?1 AND NOT EXISTS ({TOUCHED.format(run='?1')})"
-_COLUMNS: Final = "run, state, actor, started_at, ended_at, committed_at"
-_PENDING: Final = f"SELECT row, operation, base, change_actor FROM versions WHERE {OF_RUN} ORDER BY row"
 
 
-class SqliteRuns(Runs):
-    """The runs of a file."""
+class SqliteTables(VersionTables):
+    """The tables of a file; one transaction writes at a time, so that nothing needs to be locked."""
 
-    def __init__(self, connection: sqlite3.Connection, attachments: AttachmentFiles | None, location: str) -> None:
-        """Take a connection in a transaction, the attachments of the file, and its place."""
-        super().__init__(location)
-        self.connection, self._attachments = connection, attachments
+    def __init__(
+        self, connection: sqlite3.Connection, attachments: AttachmentFiles | None, damaged: DamagedRows, location: str
+    ) -> None:
+        """Take a connection in a transaction, and the file's attachments, rows that cannot be read, and place."""
+        super().__init__(DIALECT, location)
+        self._connection, self._attachments, self._damaged = connection, attachments, damaged
 
-    def lock(self, run: str) -> None:
-        """Do nothing: one transaction writes at a time."""
+    def execute(self, statement: str, values: Mapping[str, object] | Sequence[object]) -> list[tuple[Any, ...]]:
+        """Run a statement; return its rows."""
+        return self._connection.execute(statement, values).fetchall()
 
-    def end(self, run: str, state: RunState, at: int) -> None:
-        """Record that a run is in a state since a recorded time."""
-        committed_at = at if state is RunState.COMMITTED else None
-        query = "UPDATE runs SET state = ?, ended_at = ?, committed_at = COALESCE(?, committed_at) WHERE run = ?"
-        self.connection.execute(query, (state.value, at, committed_at, sql_text(run)))
+    def text(self, text: str | None) -> str | None:
+        """Return a text as a column holds it."""
+        return sql_text(text)
 
-    def conflicts(self, run: str) -> list[str]:
-        """Return the ids of the items that others changed since a pending run did."""
-        return [read_text(found) or "" for (found,) in self.connection.execute(_CONFLICTS, (sql_text(run),))]
+    def read_text(self, text: str | None) -> str | None:
+        """Return the text of a column."""
+        return read_text(text)
 
-    def pending(self, run: str) -> list[PendingVersion]:
-        """Return the versions that a pending run wrote, oldest first."""
-        found = self.connection.execute(_PENDING, (sql_text(run),)).fetchall()
-        return [
-            PendingVersion(row=row, operation=Operation(operation), base=base, actor=read_text(actor))
-            for row, operation, base, actor in found
-        ]
+    def key_of(self, item_id: str) -> object:
+        """Return the id as the column holds it."""
+        return sql_text(item_id)
 
-    def remove_pending(self, run: str) -> None:
-        """Remove the versions that a pending run wrote."""
-        remove_versions(self.connection, self._attachments, OF_RUN, [sql_text(run)])
+    def many(self, values: Iterable[object]) -> object:
+        """Return several values as JSON."""
+        return json.dumps(list(values))
 
-    def span(self, run: str) -> tuple[int, int] | None:
-        """Return the recorded times of a run's first and last committed change."""
-        first, last = self.connection.execute(_SPAN, (sql_text(run),)).fetchone()
-        return None if first is None else (first, last)
+    def item_of(self, row: int, *body: Any) -> MemoryItem | None:  # noqa: ANN401 - columns of the database
+        """Return the item of a body and its checksum."""
+        return rows.item_from_row(self._damaged, row, *body)
 
-    def _row(self, run: str) -> RunRow | None:
-        found = self.connection.execute(f"SELECT {_COLUMNS} FROM runs WHERE run = ?", (sql_text(run),)).fetchone()
-        return None if found is None else RunRow.read(found, read_text)
+    def report_damaged(self, table: str, row: int) -> None:
+        """Remember that the change which began a version is damaged."""
+        self._damaged.add(table, row)
 
-    def _insert(self, row: RunRow) -> None:
-        values = (sql_text(row.run), row.state.value, sql_text(row.actor), row.started, row.ended, row.committed)
-        self.connection.execute(f"INSERT OR IGNORE INTO runs({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)", values)
+    def lock_runs(self, runs: Iterable[str]) -> None:
+        """Do nothing."""
 
-    def _newest(self, limit: int) -> list[RunRow]:
-        query = f"SELECT {_COLUMNS} FROM runs ORDER BY started_at DESC, run LIMIT ?"
-        return [RunRow.read(found, read_text) for found in self.connection.execute(query, (limit,)).fetchall()]
-
-    def _never_pending(self, limit: int) -> list[tuple[str, int, int]]:
-        found = self.connection.execute(_NEVER_PENDING, (limit,)).fetchall()
-        return [(read_text(run) or "", first, last) for run, first, last in found]
-
-    def _count_changes(self, run: str) -> int:
-        query = f"SELECT count(*) FROM ({TOUCHED.format(run='?1')})"
-        return int(self.connection.execute(query, (sql_text(run),)).fetchone()[0])
-
-
-def runs_of_items(connection: sqlite3.Connection, condition: str, values: Sequence[object]) -> set[str]:
-    """Return the runs, as the tables name them, that wrote the current items which match a condition."""
-    found = connection.execute(_OF_ITEMS.format(condition), tuple(values))
-    return {run for (run,) in found if run is not None}
-
-
-def runs_of_versions(connection: sqlite3.Connection, condition: str, values: Sequence[object]) -> set[str]:
-    """Return the runs, as the tables name them, that began or ended the versions which match a condition."""
-    found = connection.execute(_OF_VERSIONS.format(condition), (*values, *values))
-    return {run for (run,) in found if run is not None}
-
-
-def forget_runs(connection: sqlite3.Connection, runs: Iterable[str]) -> None:
-    """Remove the rows of those runs of which no change is kept any more; their names and actors say who was there.
-
-    A pending one begins again with what it writes next.
-    """
-    connection.executemany(_FORGET, [(run,) for run in runs])
+    def remove_versions(self, condition: str, values: Sequence[object]) -> None:
+        """Delete versions permanently, and release their attachments."""
+        remove_versions(self._connection, self._attachments, condition, values)

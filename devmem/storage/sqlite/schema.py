@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from devmem.errors import CollectionDamagedError
 from devmem.model.fields import has_text
 from devmem.model.items import MemoryItem, load_item_json
-from devmem.storage.runs import read_transaction, write_transaction
+from devmem.storage.sidecar_db import read_transaction, write_transaction
 from devmem.storage.sqlite import rows
 from devmem.storage.sqlite.rows import BODY_CHECKSUM, CODES_CHECKSUM, ITEM_CHECKSUM, PASSAGE_CHECKSUM, VECTOR_CHECKSUM
 from devmem.storage.writing import PreparedItem

@@ -12,28 +12,16 @@ from contextlib import nullcontext
 from typing import Final, Protocol, TypeVar
 
 from devmem.config.store import IndexConfig
-from devmem.storage.runs import read_transaction, rolled_back
-from devmem.storage.sidecar_db import ConnectionPool, SharedLock
+from devmem.storage.sidecar_db import ConnectionPool, SharedLock, read_transaction, rolled_back
 from devmem.storage.sql import ReadOnly
 from devmem.storage.sqlite.database import translate_errors
 from devmem.storage.sqlite.follower import Recorded, SqliteFollower
-from devmem.storage.sqlite.predicates import RECORDED_FROM
 from devmem.storage.sqlite.reader import Opened, SqliteReader
-from devmem.storage.sqlite.rows import ITEM_COLUMNS, DamagedRows
+from devmem.storage.sqlite.rows import DamagedRows
 
 T = TypeVar("T")
 
-COLUMNS: Final = f"{ITEM_COLUMNS}, operation, change_run"
-_AT_ONCE: Final = 500
-
-
-def as_of_query(at: int) -> str:
-    """Return the query of the items at a recorded time."""
-    return (
-        f"SELECT {COLUMNS}, {RECORDED_FROM} AS recorded_from FROM main.items WHERE {RECORDED_FROM} <= {at} "
-        f"UNION ALL SELECT {COLUMNS}, recorded_from FROM main.versions "
-        f"WHERE recorded_from <= {at} AND recorded_until > {at}"
-    )
+BATCH_SIZE: Final = 500
 
 
 def create_items_view(connection: sqlite3.Connection, items: str) -> None:
@@ -105,8 +93,8 @@ class ViewFollower(SqliteFollower):
     def _gone(self, connection: sqlite3.Connection, changes: Sequence[Recorded]) -> set[int]:
         changed = sorted({row for _, row, kind in changes if kind != "embedded"})
         gone = set(changed)
-        for start in range(0, len(changed), _AT_ONCE):
-            part = changed[start : start + _AT_ONCE]
+        for start in range(0, len(changed), BATCH_SIZE):
+            part = changed[start : start + BATCH_SIZE]
             query = f"SELECT row FROM items WHERE row IN ({', '.join('?' * len(part))})"
             gone.difference_update(row for (row,) in connection.execute(query, part))
         return gone

@@ -14,13 +14,13 @@ from devmem.model.results import WriteOutcome, WriteStatus
 from devmem.model.versions import Operation
 from devmem.models.embedder import PassageEmbeddings
 from devmem.search.query import Filter
-from devmem.storage.runs import VersionEnd
+from devmem.storage.runs import Runs, VersionEnd
 from devmem.storage.searching import check_length, check_name
 from devmem.storage.sql import Sql
 from devmem.storage.sqlite import database, predicates, rows
 from devmem.storage.sqlite.reader import Opened
 from devmem.storage.sqlite.rows import DamagedRows
-from devmem.storage.sqlite.runs import forget_runs, runs_of_versions
+from devmem.storage.sqlite.runs import SqliteTables
 from devmem.storage.sqlite.version_writer import VersionWriter, prune_changes, remove_versions
 from devmem.storage.writing import PreparedItem, Unique, check_item, usable_embeddings
 
@@ -253,10 +253,11 @@ class SqliteItemChanges:
         return deleted
 
     def _erase_versions(self, condition: str, values: Sequence[object]) -> None:
-        connection = self._version_writer.connection
-        runs = runs_of_versions(connection, condition, values)
-        remove_versions(connection, self._version_writer.attachments, condition, values)
-        forget_runs(connection, runs)
+        opened, connection = self._opened, self._version_writer.connection
+        runs = Runs(SqliteTables(connection, opened.attachments, opened.damaged, opened.location))
+        named = runs.naming("versions", condition, values)
+        remove_versions(connection, opened.attachments, condition, values)
+        runs.forget(named)
 
     def trim(self, keep: int | None, stored_before: float | None) -> int:
         """Delete all but the newest items, and those stored before a time, for good."""
