@@ -32,6 +32,8 @@ MOVED_NAMES: Final = {
     "devmem.search.is_echo": "repeats_recalled",
     "devmem.storage.Erasing": "EraseRequest",
     "devmem.storage.Erasure": "EraseResult",
+    "devmem.storage.FieldedCollection": "SupportsFieldIndex",
+    "devmem.storage.StoreFacts": "StoreMetadata",
     "devmem.storage.Unreached": "Residue",
     "devmem.stores.Backoff": "devmem.text.Backoff",
     "devmem.stores.UnreadableError": "devmem.text.UnreadableError",

@@ -24,7 +24,7 @@ from devmem.models.embedding_providers import open_embedder
 from devmem.models.minilm import find_model
 from devmem.models.model_files import package_folder
 from devmem.plugins import registry
-from devmem.storage.opening import StoreFacts, inspect_location
+from devmem.storage.opening import StoreMetadata, inspect_location
 from devmem.workflow.stores import DEFAULT_SESSION, load_workflow, make_store
 
 Embedding: TypeAlias = str | EmbeddingConfig | Mapping[str, Any] | None
@@ -196,7 +196,7 @@ def _declaration_of(path: str, embedding: Embedding) -> dict[str, Any]:
     return {"name": _literal(_name_of(path)), "type": store_type, "config": config}
 
 
-def _facts_of(path: str) -> StoreFacts | None:
+def _facts_of(path: str) -> StoreMetadata | None:
     """Return what a path or a URL says about the store in it; None where there is none yet."""
     return None if path == _MEMORY else inspect_location(path if "://" in path else str(Path(path).expanduser()))
 

@@ -78,7 +78,7 @@ def _scheme_of(location: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoreFacts:
+class StoreMetadata:
     """Which store a place belongs to."""
 
     store_type: str | None
@@ -140,7 +140,7 @@ class DatabaseOpener(Protocol):
         """
         ...
 
-    def inspect(self, location: str, name: str | None, /) -> StoreFacts | None:
+    def inspect(self, location: str, name: str | None, /) -> StoreMetadata | None:
         """Return what is recorded about the store at a location; None where there is none yet.
 
         `name` is the store's where the location names none.
@@ -260,7 +260,7 @@ def keeps_states(location: str) -> bool:
     return isinstance(opener, DatabaseOpener) and opener.keeps_states
 
 
-def inspect_location(location: str, name: str | None = None) -> StoreFacts | None:
+def inspect_location(location: str, name: str | None = None) -> StoreMetadata | None:
     """Return what a place records about the store in it; None where there is none, or none that can be read.
 
     Args:

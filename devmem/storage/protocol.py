@@ -490,7 +490,7 @@ class ExportLog(Protocol):
 
 
 @runtime_checkable
-class FieldedCollection(Protocol):
+class SupportsFieldIndex(Protocol):
     """A collection that records the fields of all items that were written without a choice of their own."""
 
     def indexed_fields(self) -> Fields:

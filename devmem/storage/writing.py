@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from devmem.errors import FilterError
 from devmem.model.fields import embedded_hash
 from devmem.model.items import MemoryItem, Scope, Vector, dump_item_json, load_item_json
-from devmem.model.results import WriteOutcome
+from devmem.model.results import WriteOutcome, WriteStatus
 from devmem.models.embedder import PassageEmbeddings
 from devmem.search.indexes.passages import indexed_text, passages_of
 from devmem.search.indexes.scoring import EncodedTerms, encode_terms
@@ -84,6 +84,23 @@ def check_deletion(ids: Sequence[str] | None, where: Filter | None) -> None:
     """
     if ids is None and (where is None or where.everything()):
         raise FilterError("", "a deletion needs ids or a filter that restricts; `clear` deletes everything")
+
+
+def duplicate_of(item_id: str, *, by: Unique) -> WriteOutcome:
+    """Return the outcome of an item that is stored already."""
+    reason = "this item is stored already" if by is Unique.ID else "the same content is stored already"
+    return WriteOutcome(status=WriteStatus.DUPLICATE, item_id=item_id, reason=reason)
+
+
+def stored_outcome(item_id: str, *, replaced: str | None, waiting: bool) -> WriteOutcome:
+    """Return the outcome of an item that was stored; `replaced` is the content hash of the version before."""
+    return WriteOutcome(
+        status=WriteStatus.STORED if replaced is None else WriteStatus.SUPERSEDED,
+        item_id=item_id,
+        replaced=replaced,
+        waiting=waiting,
+        reason="its embedding is still to be made" if waiting else "",
+    )
 
 
 class ItemChanges(Protocol):

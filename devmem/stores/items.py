@@ -13,7 +13,7 @@ from devmem.errors import NotStoredError
 from devmem.model.caller import Turn
 from devmem.model.items import MemoryItem, Provenance, SourceKind
 from devmem.model.results import MemoryWritePayload, WriteOutcome, WriteStatus
-from devmem.storage.protocol import Collection, FieldedCollection
+from devmem.storage.protocol import Collection, SupportsFieldIndex
 from devmem.stores.memory import MemoryBase
 from devmem.text.devall_frames import framed_turns, strip_frames
 
@@ -118,7 +118,7 @@ class ItemFields:
     def reindexed(self, collection: Collection) -> Collection:
         """Return a collection, its items searched by the configured fields unless they have fields of their own."""
         if self._configured is not None:
-            if isinstance(collection, FieldedCollection):
+            if isinstance(collection, SupportsFieldIndex):
                 collection.index_fields(self._configured)
             else:
                 _LOG.warning(
@@ -142,21 +142,21 @@ class ItemFields:
         if self._is_recorded:
             return
         opened = collection()
-        if self._is_outdated(opened) and isinstance(opened, FieldedCollection):
+        if self._is_outdated(opened) and isinstance(opened, SupportsFieldIndex):
             opened.record_fields(self._configured or ())
         self._is_recorded = True
 
     def _is_outdated(self, collection: Collection) -> bool:
         return (
             self._configured is not None
-            and isinstance(collection, FieldedCollection)
+            and isinstance(collection, SupportsFieldIndex)
             and collection.indexed_fields() != self._configured
         )
 
 
 def recorded_fields(collection: Collection) -> tuple[str, ...]:
     """Return the fields that a collection records; none for one that records nothing."""
-    return collection.indexed_fields() if isinstance(collection, FieldedCollection) else ()
+    return collection.indexed_fields() if isinstance(collection, SupportsFieldIndex) else ()
 
 
 def store_items(store: MemoryBase, items: Sequence[MemoryItem]) -> list[str]:

@@ -44,7 +44,7 @@ class CollectionSuite(
 
     The fixture returns an `OpenCollection`: a function that opens the same place each time it is called. Set
     `persists = False` where a place loses its items when it is closed, and `records_fields = False` for a collection
-    that is no `FieldedCollection`.
+    that is no `SupportsFieldIndex`.
 
         class TestMyCollection(CollectionSuite):
             @pytest.fixture

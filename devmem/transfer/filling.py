@@ -11,7 +11,7 @@ from typing import Final
 from devmem.model.items import MemoryItem
 from devmem.model.results import MemoryWritePayload, WriteOutcome, WriteStatus
 from devmem.search.query import Filter
-from devmem.storage.protocol import FieldedCollection
+from devmem.storage.protocol import SupportsFieldIndex
 from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.config import CollectionConfig
 from devmem.stores.items import recorded_fields
@@ -34,7 +34,7 @@ def take_fields(target: MemoryBase, fields: tuple[str, ...]) -> None:
     if not fields or not isinstance(target, CollectionMemory):
         return
     config, into = target.setup.config, target.collection
-    if not isinstance(into, FieldedCollection) or into.indexed_fields() == fields:
+    if not isinstance(into, SupportsFieldIndex) or into.indexed_fields() == fields:
         return
     is_configured = isinstance(config, CollectionConfig) and config.index.fields is not None
     if is_configured or into.indexed_fields() or into.count():

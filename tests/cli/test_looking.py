@@ -11,7 +11,7 @@ import pytest
 from typer.testing import Result
 
 from devmem import open as open_memory
-from devmem.storage import StoreFacts, inspect_location
+from devmem.storage import StoreMetadata, inspect_location
 
 from .conftest import Devmem, one_paragraph
 
@@ -252,7 +252,7 @@ def test_reading_a_file_gives_its_store_no_model(devmem: Devmem, tmp_path: Path,
     with open_memory(declaration) as memory:
         memory.add("Ann drinks green tea.")
     assert "green tea" in devmem(command[0], file, *command[1:]).stdout
-    assert inspect_location(str(file)) == StoreFacts(store_type="simple", model=None)
+    assert inspect_location(str(file)) == StoreMetadata(store_type="simple", model=None)
 
 
 def test_a_copy_of_a_store_without_a_model_has_none(devmem: Devmem, tmp_path: Path) -> None:
@@ -260,4 +260,4 @@ def test_a_copy_of_a_store_without_a_model_has_none(devmem: Devmem, tmp_path: Pa
         memory.add("Ann drinks green tea.")
     devmem("copy", tmp_path / "words.db", tmp_path / "copy.db")
     for name in ("words.db", "copy.db"):
-        assert inspect_location(str(tmp_path / name)) == StoreFacts(store_type="simple", model=None)
+        assert inspect_location(str(tmp_path / name)) == StoreMetadata(store_type="simple", model=None)

@@ -12,7 +12,7 @@ import pytest
 from pydantic import ValidationError
 
 from devmem import MemoryItem
-from devmem.storage import FieldedCollection, SqliteCollection
+from devmem.storage import SqliteCollection, SupportsFieldIndex
 from devmem.stores import EmbeddingConfig, IndexConfig, MemoryQuery, StoreSetup
 from devmem.stores.items import ItemFields
 from devmem.testing import HashEmbedder
@@ -153,7 +153,7 @@ def test_a_json_file_has_its_fields_in_its_items(tmp_path: Path, caplog: pytest.
     """DevAll's form has no place for those of the store."""
     store = opened(tmp_path, "store.json", index={"fields": ["title"]})
     store.add([BOOK])
-    assert not isinstance(store.collection, FieldedCollection)
+    assert not isinstance(store.collection, SupportsFieldIndex)
     assert by_title(store) == [("book", "title")]
     store.close()
     assert opened(tmp_path, "store.json").get(["book"])[0].indexed_fields == ("title",)

@@ -18,7 +18,7 @@ from psycopg import sql
 from devmem.config.store import IndexConfig
 from devmem.errors import CollectionUnwritableError
 from devmem.models.embedder import ModelIdentity, PassageEmbeddings
-from devmem.storage.opening import StoreFacts
+from devmem.storage.opening import StoreMetadata
 from devmem.storage.postgres import claim, writes
 from devmem.storage.postgres.attachments import PostgresStates
 from devmem.storage.postgres.claim import StoreRecord, check_embeddings
@@ -228,7 +228,7 @@ def _drop_within(connection: Connection, place: Location) -> bool:
 _SELECT: Final = "SELECT store_type, model FROM {} WHERE tenant = %s AND name = %s"
 
 
-def inspect_store(url: str, name: str | None = None, *, busy_timeout: float = 30.0) -> StoreFacts | None:
+def inspect_store(url: str, name: str | None = None, *, busy_timeout: float = 30.0) -> StoreMetadata | None:
     """Return what the database records about a store; None where there is no such store.
 
     Args:
@@ -243,11 +243,11 @@ def inspect_store(url: str, name: str | None = None, *, busy_timeout: float = 30
     access = Access(location=place, durability="full", busy_timeout=busy_timeout)
     table = sql.Identifier(place.schema, "stores")
 
-    def inspect(connection: Connection) -> StoreFacts | None:
+    def inspect(connection: Connection) -> StoreMetadata | None:
         (there,) = connection.execute("SELECT to_regclass(%s)", (table.as_string(connection),)).fetchone() or (None,)
         if there is None:
             return None
         found = connection.execute(sql.SQL(_SELECT).format(table), (place.tenant, place.store)).fetchone()
-        return StoreFacts(store_type=found[0], model=found[1]) if found else None
+        return StoreMetadata(store_type=found[0], model=found[1]) if found else None
 
     return run_alone(access, inspect)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from devmem.errors import MissingExtraError
-from devmem.storage.opening import CollectionOptions, StoreFacts
+from devmem.storage.opening import CollectionOptions, StoreMetadata
 
 if TYPE_CHECKING:
     from devmem.storage.postgres.collection import PostgresCollection
@@ -48,7 +48,7 @@ class PostgresOpener:
             from devmem.storage.postgres.location import Location
         Location.parse(location)
 
-    def inspect(self, location: str, name: str | None, /) -> StoreFacts | None:
+    def inspect(self, location: str, name: str | None, /) -> StoreMetadata | None:
         """Return type and model of the store; raises `CollectionError` where the server cannot be asked."""
         with _packages():
             from devmem.storage.postgres.collection import inspect_store

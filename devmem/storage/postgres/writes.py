@@ -11,7 +11,7 @@ from psycopg import Cursor
 from devmem.errors import VersionConflictError
 from devmem.model.fields import embedded_hash, has_text
 from devmem.model.items import MemoryItem, version_hash
-from devmem.model.results import WriteOutcome, WriteStatus
+from devmem.model.results import WriteOutcome
 from devmem.model.versions import Operation
 from devmem.models.embedder import PassageEmbeddings
 from devmem.search.query import Filter
@@ -29,7 +29,7 @@ from devmem.storage.postgres.server.vectors import drop_hnsw
 from devmem.storage.postgres.version_writer import FORGOTTEN, VersionWriter
 from devmem.storage.runs import Runs, VersionEnd
 from devmem.storage.sql import Sql
-from devmem.storage.writing import PreparedItem, Unique, stored_hash, usable_embeddings
+from devmem.storage.writing import PreparedItem, Unique, duplicate_of, stored_hash, stored_outcome, usable_embeddings
 
 _LOCKS_EACH: Final = 64
 """Number of contents, or ids, up to which each is locked by itself; locks are scarce."""
@@ -170,19 +170,13 @@ class BatchWriter:
         item = prepared.item
         older = self._stored.get(item.id)
         if older is not None and version_hash(older.item) == version_hash(item):
-            return WriteOutcome(status=WriteStatus.DUPLICATE, item_id=item.id, reason="this item is stored already")
+            return duplicate_of(item.id, by=Unique.ID)
         if unique is Unique.CONTENT and (twin := self._twin(item)):
-            return WriteOutcome(status=WriteStatus.DUPLICATE, item_id=twin, reason="the same content is stored already")
+            return duplicate_of(twin, by=Unique.CONTENT)
         if older is not None:
             self._supersede(older, item.scope.run)
         waiting = self._append(prepared, replaces=self._replaces(older))
-        return WriteOutcome(
-            status=WriteStatus.STORED if older is None else WriteStatus.SUPERSEDED,
-            item_id=item.id,
-            replaced=older.item.content_hash if older else None,
-            waiting=waiting,
-            reason="its embedding is still to be made" if waiting else "",
-        )
+        return stored_outcome(item.id, replaced=older.item.content_hash if older else None, waiting=waiting)
 
     def _twin(self, item: MemoryItem) -> str | None:
         """Return the id of another item with the same content."""

@@ -30,9 +30,9 @@ from devmem.storage.sqlite.claim import check_file, claim_file
 from devmem.storage.sqlite.database import (
     MEMORY,
     WriteTransaction,
+    retry_on_disk_full,
     shorten_log,
     translate_errors,
-    with_room,
 )
 from devmem.storage.sqlite.follower import SqliteFollower
 from devmem.storage.sqlite.indexed_fields import record_fields, replace_fields
@@ -207,7 +207,7 @@ class SqliteCollection(SqliteVersions, SqliteExports):
             shorten_log(self._writer)
 
         with self._write_lock:
-            return with_room(self.location, lambda: self._write(operation), make_room)
+            return retry_on_disk_full(self.location, lambda: self._write(operation), make_room)
 
     def _with_writer(self, operation: Callable[[sqlite3.Connection], T]) -> T:
         """Run an operation with the connection for writing, which no other thread uses meanwhile."""

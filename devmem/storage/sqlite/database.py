@@ -500,7 +500,7 @@ def _damaged_meta(what: str) -> sqlite3.DatabaseError:
 _CODES: Final = ("SQLITE_FULL", "SQLITE_IOERR_WRITE")
 
 
-def with_room(location: str, delete: Callable[[], T], make_room: Callable[[], None]) -> T:
+def retry_on_disk_full(location: str, delete: Callable[[], T], make_room: Callable[[], None]) -> T:
     """Delete; where the disk is full, make room and try once more.
 
     Raises:

@@ -22,7 +22,7 @@ from devmem.errors import CollectionDamagedError, Finding
 from devmem.model.items import MemoryItem, load_item_json
 from devmem.model.results import Fact, FileReport, damage, unfinished
 from devmem.storage.attachments import stored_names
-from devmem.storage.opening import StoreFacts
+from devmem.storage.opening import StoreMetadata
 from devmem.storage.sqlite.database import APPLICATION_ID, is_sealed, read_meta_unchecked, seal, translate_errors
 from devmem.storage.sqlite.rows import (
     BODY_CHECKSUM,
@@ -474,7 +474,7 @@ def _rebuildable(found: Examination) -> Iterator[str]:
         yield f"{found.facts['count']} items are recorded, {found.counts['items']:,} are there"
 
 
-def inspect_file(location: str | Path) -> StoreFacts | None:
+def inspect_file(location: str | Path) -> StoreMetadata | None:
     """Return what is recorded in a file; None when there is no such file, or none that devmem can read."""
     path = Path(location)
     if not path.is_file():
@@ -487,7 +487,7 @@ def inspect_file(location: str | Path) -> StoreFacts | None:
     except sqlite3.Error:
         # Opening the collection finds out what is wrong, and words it.
         return None
-    return StoreFacts(store_type=_text(meta.get("store_type")), model=_text(meta.get("model")))
+    return StoreMetadata(store_type=_text(meta.get("store_type")), model=_text(meta.get("model")))
 
 
 def _text(value: str | int | None) -> str | None:

@@ -10,7 +10,7 @@ from typing import Final
 from devmem.errors import VersionConflictError
 from devmem.model.fields import embedded_hash, has_text
 from devmem.model.items import MemoryItem, version_hash
-from devmem.model.results import WriteOutcome, WriteStatus
+from devmem.model.results import WriteOutcome
 from devmem.model.versions import Operation
 from devmem.models.embedder import PassageEmbeddings
 from devmem.search.query import Filter
@@ -22,7 +22,7 @@ from devmem.storage.sqlite.reader import Opened
 from devmem.storage.sqlite.rows import DamagedRows
 from devmem.storage.sqlite.runs import SqliteTables
 from devmem.storage.sqlite.version_writer import VersionWriter, prune_changes, remove_versions
-from devmem.storage.writing import PreparedItem, Unique, check_item, usable_embeddings
+from devmem.storage.writing import PreparedItem, Unique, check_item, duplicate_of, stored_outcome, usable_embeddings
 
 
 def check_embeddings(
@@ -123,20 +123,14 @@ class ItemWriter:
             self._version_writer.remove("row = ?", [older.row])
             older = None
         if older is not None and older.item is not None and version_hash(older.item) == version_hash(item):
-            return WriteOutcome(status=WriteStatus.DUPLICATE, item_id=item.id, reason="this item is stored already")
+            return duplicate_of(item.id, by=Unique.ID)
         if unique is Unique.CONTENT and (twin := self._twin(item)):
-            return WriteOutcome(status=WriteStatus.DUPLICATE, item_id=twin, reason="the same content is stored already")
+            return duplicate_of(twin, by=Unique.CONTENT)
         if older is not None:
             prepared = self._with_embeddings_of(older, prepared)
             self._version_writer.end("row = ?", [older.row], VersionEnd(operation=Operation.UPDATE, run=item.scope.run))
         waiting = self._insert(prepared, Operation.ADD if older is None else Operation.UPDATE)
-        return WriteOutcome(
-            status=WriteStatus.SUPERSEDED if older else WriteStatus.STORED,
-            item_id=item.id,
-            replaced=older.content_hash if older else None,
-            waiting=waiting,
-            reason="its embedding is still to be made" if waiting else "",
-        )
+        return stored_outcome(item.id, replaced=older.content_hash if older else None, waiting=waiting)
 
     def _with_embeddings_of(self, older: _Stored, prepared: PreparedItem) -> PreparedItem:
         """Return an item with the embeddings of its older version, where it has none and the content is the same."""

@@ -14,7 +14,7 @@ from devmem.model.items import MemoryItem
 from devmem.model.results import Hit, WriteStatus
 from devmem.models.embedder import PassageEmbeddings
 from devmem.search.query import SearchQuery
-from devmem.storage.protocol import Collection, FieldedCollection, VersionedCollection
+from devmem.storage.protocol import Collection, SupportsFieldIndex, VersionedCollection
 from devmem.testing.abilities import needs
 from devmem.testing.clock import ManualClock
 from devmem.testing.collection_suite.fixtures import EMBEDDER, MODEL, OpenCollection, Opening, ids
@@ -103,7 +103,7 @@ class SearchingFields(Opening):
 
 
 class RecordingFields(Opening):
-    """The collection records the fields of items that name none; needs a `FieldedCollection`."""
+    """The collection records the fields of items that name none; needs a `SupportsFieldIndex`."""
 
     @needs("records_fields")
     def test_items_are_searched_by_other_fields(self, collection: Collection) -> None:
@@ -138,7 +138,7 @@ class RecordingFields(Opening):
 
 
 class FieldsOfVersions(Versioning):
-    """Fields of what was; needs a `VersionedCollection` that is a `FieldedCollection` too."""
+    """Fields of what was; needs a `VersionedCollection` that is a `SupportsFieldIndex` too."""
 
     @needs("records_fields")
     def test_an_earlier_state_is_searched_by_other_fields_too(
@@ -159,9 +159,9 @@ class FieldsOfVersions(Versioning):
         assert _by_words(versioned, "rain") == ["1"]
 
 
-def _fielded(collection: Collection) -> FieldedCollection:
-    assert isinstance(collection, FieldedCollection)
-    return cast("FieldedCollection", collection)
+def _fielded(collection: Collection) -> SupportsFieldIndex:
+    assert isinstance(collection, SupportsFieldIndex)
+    return cast("SupportsFieldIndex", collection)
 
 
 def _embeddings(items: Sequence[MemoryItem]) -> dict[str, PassageEmbeddings]:

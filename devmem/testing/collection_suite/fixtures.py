@@ -47,7 +47,7 @@ class Opening(OnlyWhatApplies):
     persists: ClassVar[bool] = True
     """Items are there again when the place is opened again, also while it is still open elsewhere."""
     records_fields: ClassVar[bool] = True
-    """The collection is a `FieldedCollection`."""
+    """The collection is a `SupportsFieldIndex`."""
 
     @pytest.fixture
     def opened(self, open_collection: OpenCollection) -> Iterator[OpenCollection]:
