@@ -99,7 +99,7 @@ def stored_outcome(item_id: str, *, replaced: str | None, waiting: bool) -> Writ
         item_id=item_id,
         replaced=replaced,
         waiting=waiting,
-        reason="its embedding is still to be made" if waiting else "",
+        reason="embedding pending" if waiting else "",
     )
 
 

@@ -175,7 +175,7 @@ def test_a_store_that_cannot_take_its_part_is_reported(
     result = devmem("run", path, "--input", TOLD, "--show-memory", code=1)
     assert "error: embedding model " in result.stderr
     assert "no connection" in result.stderr
-    assert "its embedding is still to be made" in result.stdout
+    assert "embedding pending" in result.stdout
     assert "Traceback" not in result.output
 
 
