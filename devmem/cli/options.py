@@ -175,11 +175,16 @@ class Selection:
         return replace(self.where, unbound=("user",))
 
 
-def selecting(*, by_user: bool = False) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def selecting(
+    *,
+    by_user: bool = False,
+    all_users: Any = AllUsers,  # noqa: ANN401 - an annotated type
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return the decorator that adds the options that select items, in the place of the argument `selection`.
 
     Args:
-        by_user: whether to add `--all-users`, for a command that sees only what is bound to nobody without it.
+        by_user: whether to add `--all-users`, for a command that sees only unscoped items without it.
+        all_users: the type of that option, with its help.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -188,7 +193,7 @@ def selecting(*, by_user: bool = False) -> Callable[[Callable[..., None]], Calla
         kind = inspect.Parameter.KEYWORD_ONLY
         added = [inspect.Parameter(name, kind, default=None, annotation=hint) for name, hint in _OPTIONS.items()]
         if by_user:
-            added.append(inspect.Parameter("all_users", kind, default=False, annotation=AllUsers))
+            added.append(inspect.Parameter("all_users", kind, default=False, annotation=all_users))
 
         @functools.wraps(command)
         def run(*args: Any, all_users: bool = False, **options: Any) -> None:  # noqa: ANN401 - any option's value

@@ -131,6 +131,13 @@ class Terminal:
             text = "".join(char if char.isascii() else _escaped(char) for char in text)
         self.out.file.write("".join(_escaped(c) if is_control(c) or category(c) == _SURROGATE else c for c in text))
 
+    def answer(self, value: Any, text: str, *, as_json: bool) -> None:  # noqa: ANN401 - any JSON value
+        """Print the answer of a command: a text for people, or JSON for programs."""
+        if as_json:
+            self.json(value)
+        else:
+            self.print(text)
+
     def table(self, head: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: Sequence[str] = ()) -> None:
         """Print a table whose last column is the text; no cell is cut. Where a program reads it, a row is a line."""
         from devmem.cli.progress import arranged, plain_lines

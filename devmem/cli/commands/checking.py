@@ -14,7 +14,7 @@ from typing import Annotated, Final, TypeVar
 import typer
 
 from devmem.cli.failures import EXIT_FAILED, EXIT_PARTLY, CommandError
-from devmem.cli.targets import WorkflowFiles
+from devmem.cli.targets import AsJson, WorkflowFiles
 from devmem.cli.terminal import Terminal
 from devmem.config.workflow import Workflow
 from devmem.errors import Level, install_command
@@ -52,7 +52,7 @@ def number_of(count: int, thing: str) -> str:
     return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"
 
 
-def validate(ctx: typer.Context, files: WorkflowFiles) -> None:
+def validate(ctx: typer.Context, files: WorkflowFiles, as_json: AsJson = False) -> None:
     """Check workflows and list every problem.
 
     Each finding is a line `FILE:LINE: PATH: MESSAGE`, led by its level unless it is an error. A file with warnings
@@ -63,11 +63,14 @@ def validate(ctx: typer.Context, files: WorkflowFiles) -> None:
         devmem validate team.yaml
         devmem validate configs/*.yaml
     """
+    from devmem.views.documents import checks_json
     from devmem.workflow.stores import check_workflow
 
     terminal: Terminal = ctx.obj
     checks = [check_workflow(file) for file in files]
-    for check in checks:
+    if as_json:
+        terminal.json(checks_json(checks))
+    for check in () if as_json else checks:
         show_check(terminal, check)
     if any(check.count(Level.ERROR) for check in checks):
         raise typer.Exit(EXIT_FAILED)

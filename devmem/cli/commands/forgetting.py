@@ -275,10 +275,8 @@ def trim(
         if max_tokens is not None and isinstance(opened, TokenTrimming):
             deleted += opened.trim_to_tokens(max_tokens)
         total = opened.count_memories()
-    if as_json:
-        terminal.json({"store": place.store, "deleted": deleted, "items": total})
-    else:
-        terminal.print(f"{place.store}: {items_text(deleted)} deleted; {items_text(total)} now")
+    text = f"{place.store}: {items_text(deleted)} deleted; {items_text(total)} now"
+    terminal.answer({"store": place.store, "deleted": deleted, "items": total}, text, as_json=as_json)
 
 
 def _ask(store: MemoryBase) -> None:

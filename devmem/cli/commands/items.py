@@ -169,10 +169,7 @@ def edit(
         record = Memory(store).update(
             full_id(store, item_id), text, metadata=changes or None, time=when, expires_at=until, fields=searched
         )
-    if as_json:
-        terminal.json(item_json(record.item))
-    else:
-        terminal.print(f"{place.store}: changed {record.id}")
+    terminal.answer(item_json(record.item), f"{place.store}: changed {record.id}", as_json=as_json)
 
 
 def _when(given: W | None) -> W | EllipsisType | None:
@@ -204,7 +201,10 @@ _DETAILS = (
 _NUMBERS = ("trust", "input", "output", "attachments")
 
 
-@selecting()
+_EveryUser = Annotated[bool, typer.Option("--all-users", help="Items of every user, as without --user.")]
+
+
+@selecting(by_user=True, all_users=_EveryUser)
 def show(
     ctx: typer.Context,
     memory: MemoryPlace,

@@ -10,7 +10,6 @@ from typing import Annotated, Final
 
 import typer
 
-from devmem.cli import terminal as describe
 from devmem.cli.commands.records import log_of
 from devmem.cli.failures import EXIT_PARTLY, CommandError
 from devmem.cli.options import checked_fields, with_fields
@@ -201,6 +200,7 @@ def reindex(
     ] = None,
     embedding: EmbeddingName = None,
     force: Annotated[bool, typer.Option("--force", help="Also embed what this model embedded before.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Embed every item again with another model, or search items by other fields.
 
@@ -229,7 +229,9 @@ def reindex(
     finally:
         kept.close()
     made = f"{done:,} of {items_text(info.items)} embedded by {info.embedding}"
-    terminal.print(f"{place.store}: {made if config.embedding else f'{items_text(info.items)}, without embeddings'}")
+    text = f"{place.store}: {made if config.embedding else f'{items_text(info.items)}, without embeddings'}"
+    counts = {"embedded": done, "items": info.items, "waiting": info.waiting}
+    terminal.answer({"store": place.store, **counts, "model": info.embedding}, text, as_json=as_json)
     if info.waiting:
         terminal.report("error", f"{info.waiting:,} items still wait: the provider stopped answering. Run it again.")
         raise typer.Exit(EXIT_PARTLY)
@@ -273,16 +275,15 @@ def compress(
     with opened_to_change(terminal, place.workflow, place.store, session) as opened:
         done = opened.compress()
         total = opened.count_memories()
-    if as_json:
-        terminal.json({"store": place.store, "summarized": done, "items": total})
-    else:
-        terminal.print(f"{place.store}: {done:,} summarized")
+    answer = {"store": place.store, "summarized": done, "items": total}
+    terminal.answer(answer, f"{place.store}: {done:,} summarized", as_json=as_json)
 
 
 def backup(
     ctx: typer.Context,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="SQLite file of a store.")],
     out: Annotated[Path, typer.Argument(metavar="OUT", help="File to write; it must not exist.")],
+    as_json: AsJson = False,
 ) -> None:
     """Copy the file of a store while it is in use.
 
@@ -299,7 +300,7 @@ def backup(
         record_backup(file, out, items=items, made_at=time.time())
     except CollectionError as error:
         terminal.report("warning", f"`devmem forget` will not name this backup: {error}")
-    terminal.print(f"{out}: {items_text(items)}")
+    terminal.answer({"file": str(out), "items": items}, f"{out}: {items_text(items)}", as_json=as_json)
 
 
 def restore(
@@ -307,6 +308,7 @@ def restore(
     backup: Annotated[Path, typer.Argument(metavar="BACKUP", help="File that `devmem backup` wrote.")],
     file: Annotated[Path, typer.Argument(metavar="FILE", help="SQLite file of the store.")],
     force: Annotated[bool, typer.Option("--force", help="Replace the items of an existing file.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Put a backup in place.
 
@@ -319,7 +321,7 @@ def restore(
     terminal: Terminal = ctx.obj
     require_file(file, "fill a store from a file with `devmem copy`")
     items = backups.restore(backup, file, force=force)
-    terminal.print(f"{file}: {describe.items_text(items)}")
+    terminal.answer({"file": str(file), "items": items}, f"{file}: {items_text(items)}", as_json=as_json)
 
 
 def rebuild_view(

@@ -244,6 +244,7 @@ def context(
     max_tokens: Annotated[int, typer.Option(min=1, metavar="N", help="Estimated tokens of the text.")] = 2000,
     language: Annotated[_Language | None, typer.Option(help="Of the sentences; the store's otherwise.")] = None,
     session: Session = DEFAULT_SESSION,
+    as_json: AsJson = False,
     *,
     selection: Selection,
 ) -> None:
@@ -259,18 +260,18 @@ def context(
     place = find_place(terminal, memory, store, reading=True)
     where = selection.visible
     with opened_if_written(terminal, place.workflow, place.store, session) as found:
-        if found is None:
-            return
-        if not isinstance(found, PromptContext):
+        if found is not None and not isinstance(found, PromptContext):
             raise CommandError(f"memory store {place.store!r} words no conversation; one of type `conversation` does.")
-        text = found.context(
-            agent=where.scope.agent,
-            where=replace(where, scope=replace(where.scope, agent=None)),
-            max_tokens=max_tokens,
-            language=language.value if language else None,
-        )
-        report_hidden(terminal, found, where)
-    if not text:
-        terminal.report("note", "nothing is recorded")
-    else:
-        terminal.print(text)
+        text = ""
+        if found is not None:
+            text = found.context(
+                agent=where.scope.agent,
+                where=replace(where, scope=replace(where.scope, agent=None)),
+                max_tokens=max_tokens,
+                language=language.value if language else None,
+            )
+            report_hidden(terminal, found, where)
+            if not text:
+                terminal.report("note", "nothing is recorded")
+    if text or as_json:
+        terminal.answer({"store": place.store, "text": text}, text, as_json=as_json)

@@ -170,6 +170,7 @@ def index(
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Read every file again.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the changes and write nothing.")] = False,
     session: Session = DEFAULT_SESSION,
+    as_json: AsJson = False,
 ) -> None:
     """Bring a store of files up to date.
 
@@ -182,16 +183,18 @@ def index(
     terminal: Terminal = ctx.obj
     workflow = load(terminal, file)
     stores = [_make(workflow, name, session) for name in _names(workflow, store, session)]
-    failed = False
+    if watch and as_json:
+        raise CommandError("--watch goes on until it is interrupted; it has no --json.")
     try:
-        for memory in stores:
-            failed |= _plan(terminal, memory, rebuild) if dry_run else _index(terminal, memory, rebuild)
+        done = [(_plan if dry_run else _index)(terminal, memory, rebuild, shown=not as_json) for memory in stores]
+        if as_json:
+            terminal.json(done)
         if watch and not dry_run:
             _watch(terminal, stores)
     finally:
         for memory in stores:
             memory.close()
-    if failed:
+    if any(report["problems"] for report in done):
         raise typer.Exit(EXIT_PARTLY)
 
 
@@ -214,21 +217,35 @@ def _make(workflow: Workflow, name: str, session: str) -> MemoryBase:
     return memory
 
 
-def _plan(terminal: Terminal, memory: MemoryBase, rebuild: bool) -> bool:
+def _plan(terminal: Terminal, memory: MemoryBase, rebuild: bool, *, shown: bool) -> dict[str, Any]:
     assert isinstance(memory, Indexing)  # noqa: S101 - `_make` has seen to it
     plan = memory.plan(rebuild=rebuild)
-    _list(terminal, plan)
-    terminal.print(f"{memory.name}: {plan_text(plan)}; nothing was written")
-    return _report_problems(terminal, memory, plan)
+    if shown:
+        _list(terminal, plan)
+        terminal.print(f"{memory.name}: {plan_text(plan)}; nothing was written")
+    _report_problems(terminal, memory, plan)
+    return _json_of(memory, plan)
 
 
-def _index(terminal: Terminal, memory: MemoryBase, rebuild: bool) -> bool:
+def _index(terminal: Terminal, memory: MemoryBase, rebuild: bool, *, shown: bool) -> dict[str, Any]:
     assert isinstance(memory, Indexing)  # noqa: S101 - `_make` has seen to it
     report = index_with_progress(terminal, memory.name, memory, rebuild=rebuild)
-    terminal.print(f"{memory.name}: {report_text(report)}")
+    if shown:
+        terminal.print(f"{memory.name}: {report_text(report)}")
     if location_of(memory) is None:
         terminal.report("note", f"{memory.name} has no `index_path`, so its index ends with this command")
-    return bool(report.problems)  # which the store has logged
+    sizes = {"files": report.files, "chunks": report.chunks, "embedded": report.embedded, "seconds": report.seconds}
+    return _json_of(memory, report) | sizes  # the store has logged its problems
+
+
+def _json_of(memory: MemoryBase, plan: IndexPlan) -> dict[str, Any]:
+    return {
+        "store": memory.name,
+        **{kind: list(getattr(plan, kind)) for kind, _ in _SIGNS},
+        "renamed": [list(pair) for pair in plan.renamed],
+        "unchanged": plan.unchanged,
+        "problems": dict(plan.problems),
+    }
 
 
 def _watch(terminal: Terminal, stores: list[MemoryBase]) -> None:
@@ -253,9 +270,8 @@ def _list(terminal: Terminal, plan: IndexPlan) -> None:
         terminal.print(f"> {old} -> {new}")
 
 
-def _report_problems(terminal: Terminal, memory: MemoryBase, plan: IndexPlan) -> bool:
+def _report_problems(terminal: Terminal, memory: MemoryBase, plan: IndexPlan) -> None:
     for reason in plan.reasons:
         terminal.report("note", f"{memory.name}: {reason}")
     for name, problem in plan.problems.items():
         terminal.report("error", f"{memory.name}: {name}: {problem}")
-    return bool(plan.problems)

@@ -81,6 +81,7 @@ def import_data(
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the files and store nothing.")] = False,
     session: Session = DEFAULT_SESSION,
+    as_json: AsJson = False,
 ) -> None:
     """Fill a store from data files.
 
@@ -103,25 +104,31 @@ def import_data(
         opening = partial(open_data, format=data_format, columns=columns, encoding=encoding)
         files = [_source(word, Path(folder), opening) for word in place.words]
         if dry_run:
-            _check(terminal, files)
+            _check(terminal, files, as_json=as_json)
             return
         check_lasting(store, "an import")
         with opened(terminal, place.workflow, place.store, session, save=True) as target:
             filler = Filler(target, fields=fields)
-            for name, open_file in files:
-                _fill(terminal, filler, name, open_file)
+            done = [(name, _fill(terminal, filler, name, open_file, shown=not as_json)) for name, open_file in files]
             total = target.count_memories()
-    terminal.print(f"{place.store}: {_counted(filler.counts)}; the store has {items_text(total)} now")
+    text = f"{place.store}: {_counted(filler.counts)}; the store has {items_text(total)} now"
+    read = [{"file": name, "counts": counts} for name, counts in done]
+    terminal.answer({"store": place.store, "files": read, "items": total}, text, as_json=as_json)
     for note in filler.notes():
         terminal.report("warning", note)
 
 
-def _check(terminal: Terminal, files: Sequence[tuple[str, Callable[[], DataFile]]]) -> None:
+def _check(terminal: Terminal, files: Sequence[tuple[str, Callable[[], DataFile]]], *, as_json: bool) -> None:
     """Read all records and store none."""
+    read: list[dict[str, Any]] = []
     for name, open_file in files:
         found = open_file()
         usable = _take(terminal, found, lambda _: None)
-        terminal.print(f"{name}: {found.format.value}: {usable:,} records, all usable")
+        read.append({"file": name, "format": found.format.value, "records": usable})
+        if not as_json:
+            terminal.print(f"{name}: {found.format.value}: {usable:,} records, all usable")
+    if as_json:
+        terminal.json({"files": read})
 
 
 def _columns(options: Sequence[str]) -> dict[str, str]:
@@ -160,7 +167,10 @@ def _spooled(folder: Path) -> Path:
     return path
 
 
-def _fill(terminal: Terminal, filler: Filler, name: str, open_file: Callable[[], DataFile]) -> None:
+def _fill(
+    terminal: Terminal, filler: Filler, name: str, open_file: Callable[[], DataFile], *, shown: bool
+) -> dict[str, int]:
+    """Store the records of a file; return the numbers of what became of them."""
     before = Counter(filler.counts)
     try:
         try:
@@ -185,7 +195,10 @@ def _fill(terminal: Terminal, filler: Filler, name: str, open_file: Callable[[],
             f"{name}: the import stopped after {_counted(done)}: {str(error).rstrip('.')}. Run the same command again "
             f"when that is corrected: {_ONCE}"
         ) from error
-    terminal.print(f"{name}: {_counted(filler.counts - before)}")
+    done = filler.counts - before
+    if shown:
+        terminal.print(f"{name}: {_counted(done)}")
+    return dict(done)
 
 
 def _take(terminal: Terminal, found: DataFile, put: Callable[[Record], None]) -> int:

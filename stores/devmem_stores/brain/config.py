@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 from urllib.parse import quote, unquote
 
-from pydantic import Field, SecretStr, field_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 
 from devmem import DevmemError, Scope
 from devmem.stores import ChatConfig, CollectionConfig, ConfigModel, ExpiryConfig
@@ -28,6 +28,15 @@ class RedisConfig(ConfigModel):
     """Seconds to wait for an answer of Redis."""
     retry_after: float = Field(default=5.0, gt=0, json_schema_extra={"advanced": True})
     """First pause in seconds after Redis failed; it doubles with each further failure, up to 60."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _take_host_and_port(cls, given: Any) -> Any:  # noqa: ANN401 - whatever stands in the YAML
+        """Read MetaGPT's `host`, `port` and `db` as an address."""
+        if not isinstance(given, dict) or "host" not in given or "url" in given:
+            return given
+        others = {key: value for key, value in given.items() if key not in ("host", "port", "db")}
+        return {**others, "url": f"redis://{given['host']}:{given.get('port', 6379)}/{given.get('db', 0)}"}
 
     @field_validator("url")
     @classmethod

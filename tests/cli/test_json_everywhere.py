@@ -1,0 +1,69 @@
+"""`--json` of commands whose answer is a sentence for people."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .conftest import COMMANDS, Devmem
+
+WITHOUT = {"init", "schema", "flow", "export", "drop", "mcp", "check"}
+"""These print a document of another form, ask, or go on; `check` has `--format json`."""
+
+
+def test_every_other_command_has_the_option() -> None:
+    lacking = {
+        name
+        for name, command in COMMANDS.items()
+        if not any("--json" in parameter.opts for parameter in command.loaded.params)
+    }
+    assert lacking <= WITHOUT
+
+
+@pytest.fixture
+def notes(devmem: Devmem, tmp_path: Path) -> Path:
+    path = tmp_path / "notes.db"
+    devmem("add", path, "The venue is booked.", "--user", "ann")
+    return path
+
+
+def printed(devmem: Devmem, *arguments: object) -> Any:
+    return json.loads(devmem(*arguments, "--json").stdout)
+
+
+def test_a_backup_and_its_restoring(devmem: Devmem, notes: Path, tmp_path: Path) -> None:
+    copy, back = tmp_path / "copy.db", tmp_path / "back.db"
+    assert printed(devmem, "backup", notes, copy) == {"file": str(copy), "items": 1}
+    assert printed(devmem, "restore", copy, back) == {"file": str(back), "items": 1}
+
+
+def test_an_import_and_its_dry_run(devmem: Devmem, notes: Path, tmp_path: Path) -> None:
+    data = tmp_path / "more.jsonl"
+    data.write_text('{"text": "The band is not booked."}\n')
+    dry = printed(devmem, "import", notes, data, "--dry-run")
+    assert dry == {"files": [{"file": str(data), "format": "jsonl", "records": 1}]}
+    done = printed(devmem, "import", notes, data)
+    assert done["items"] == 2
+    assert done["files"] == [{"file": str(data), "counts": {"stored": 1}}]
+
+
+def test_an_indexing(devmem: Devmem, tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.md").write_text("# Launch\n\nIt is on June 2nd.\n")
+    team = tmp_path / "team.yaml"
+    team.write_text("memory: [{name: docs, type: file, config: {index_path: i.db, file_sources: [{path: docs}]}}]\n")
+    (report,) = printed(devmem, "index", team)
+    assert (report["store"], report["new"], report["files"], report["problems"]) == ("docs", ["docs/a.md"], 1, {})
+    (plan,) = printed(devmem, "index", team, "--dry-run")
+    assert (plan["new"], plan["unchanged"]) == ([], 1)
+
+
+def test_a_validation(devmem: Devmem, workflow: Path) -> None:
+    assert printed(devmem, "validate", workflow)["files"][0]["valid"] is True
+
+
+def test_every_user_may_be_asked_for_where_every_user_is_shown(devmem: Devmem, notes: Path) -> None:
+    assert printed(devmem, "show", notes, "--all-users") == printed(devmem, "show", notes)
