@@ -224,3 +224,15 @@ def test_a_warning_does_not_continue_a_line_of_the_answer(tmp_path: Path) -> Non
         terminal.print_piece(" on June 2nd.")
         terminal.end_line()
     assert path.read_text().splitlines() == ["The launch is", "warning: the store is slow", " on June 2nd."]
+
+
+def test_a_long_reason_is_given_once(capsys: pytest.CaptureFixture[str]) -> None:
+    reason = "models: no model.safetensors there. Either install the package, or name a folder with the official files."
+    told = Terminal()
+    told.report("warning", f"The query is searched by its text alone: {reason}")
+    told.report("warning", f"1 item(s) wait for their embedding: {reason}")
+    told.report("error", "another matter: short")
+    text = " ".join(capsys.readouterr().err.split())
+    assert text.count("name a folder with the official files") == 1
+    assert "1 item(s) wait for their embedding (for the reason above)" in text
+    assert "another matter: short" in text
