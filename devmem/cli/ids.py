@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Final
 
 from devmem.cli.failures import CommandError
-from devmem.cli.targets import make, opened, why_empty
+from devmem.cli.targets import StoreAddress, make, opened, why_empty
 from devmem.cli.terminal import Terminal
 from devmem.config.workflow import Workflow
 from devmem.stores.abilities import every_item, keeps_versions, versions_of
@@ -54,8 +54,9 @@ def full_ids_in_workflow(
         return None
     found: dict[str, dict[str, str]] = {each: {} for each in given}
     for declared in workflow.memory:
-        if why_empty(make(workflow, declared.name, session)) is None:
-            with opened(terminal, workflow, declared.name, session) as store:
+        address = StoreAddress(workflow=workflow, store=declared.name, session=session)
+        if why_empty(make(address)) is None:
+            with opened(terminal, address) as store:
                 exact = {item.id: "" for item in store.get(given)}
                 for each, candidates in _beginning_so(store, [one for one in given if len(one) >= _LEAST]).items():
                     found[each] |= candidates

@@ -1,4 +1,4 @@
-"""Options that select items by scope, metadata and time."""
+"""Options that several commands share: items by scope, metadata and time, and what is said of an item."""
 
 from __future__ import annotations
 
@@ -9,16 +9,13 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 
 from devmem.cli.failures import CommandError
 from devmem.cli.inputs import well_formed
 from devmem.cli.terminal import Terminal, items_text
-from devmem.config.store import EmbeddingConfig, IndexConfig, StoreDeclaration
-from devmem.config.workflow import Workflow
 from devmem.errors import FilterError
 from devmem.model.fields import is_path
 from devmem.model.items import Scope
@@ -27,9 +24,6 @@ from devmem.search.query import SCOPE_PARTS, Filter
 from devmem.stores.memory import MemoryBase
 from devmem.text.durations import parse_duration
 from devmem.text.moments import parse_moment
-
-if TYPE_CHECKING:
-    from devmem.workflow.runner import ChatModels
 
 _CONDITION: Final = re.compile(r"(?P<key>[^=<>!^]+)(?P<operator>>=|<=|!=|\^=|=|>|<)(?P<value>.*)", re.DOTALL)
 _METADATA: Final = "metadata."
@@ -309,61 +303,3 @@ def checked_fields(paths: Sequence[str] | None) -> tuple[str, ...] | None:
     if wrong := [path for path in paths or () if not is_path(path)]:
         raise CommandError(f"--field {wrong[0]!r}: expected a path such as title, author.name or chapters[*].content.")
     return None if paths is None else tuple(paths)
-
-
-_KEY = "embedding"
-
-
-class EmbeddingChoice(StrEnum):
-    """Embeddings that need no key."""
-
-    MINILM = "minilm"
-    NONE = "none"
-
-
-def with_embedding(workflow: Workflow, choice: EmbeddingChoice) -> Workflow:
-    """Return the workflow with another embedding model for every store that has one.
-
-    Placeholders in the `embedding:` blocks that are replaced need no value any more.
-    """
-    replaced = [store for store in workflow.memory if getattr(store.config, _KEY, None) is not None]
-    blocks = [(*store.place.location, "config", _KEY) for store in replaced]
-    unresolved = tuple(
-        one for one in workflow.unresolved if not any(one.location[: len(block)] == block for block in blocks)
-    )
-    stores = tuple(_with(store, choice) if store in replaced else store for store in workflow.memory)
-    return workflow.model_copy(update={"memory": stores, "unresolved": unresolved})
-
-
-def with_fields(workflow: Workflow, store: str, fields: tuple[str, ...]) -> Workflow:
-    """Return the workflow with other indexed fields of a store.
-
-    Raises:
-        CommandError: its store type has no `index:` block.
-    """
-    stores = tuple(_with_fields(each, fields) if each.name == store else each for each in workflow.memory)
-    return workflow.model_copy(update={"memory": stores})
-
-
-def _with_fields(store: StoreDeclaration, fields: tuple[str, ...]) -> StoreDeclaration:
-    index = getattr(store.config, "index", None)
-    if not isinstance(index, IndexConfig):
-        raise CommandError(f"memory store {store.name!r} has no `index:`, so none of its fields can be searched.")
-    changed = index.model_copy(update={"fields": fields})
-    return store.model_copy(update={"config": store.config.model_copy(update={"index": changed})})
-
-
-def _with(store: StoreDeclaration, choice: EmbeddingChoice) -> StoreDeclaration:
-    block = None if choice is EmbeddingChoice.NONE else EmbeddingConfig(provider="minilm")
-    return store.model_copy(update={"config": store.config.model_copy(update={_KEY: block})})
-
-
-def chat_models(workflow: Workflow, provider: str | None) -> ChatModels:
-    """Return the choice of each node's chat model; `provider` takes the place of the configured one."""
-    # Only commands that run a workflow need its runner.
-    from devmem.workflow.runner import configured_chat_models
-
-    configured = configured_chat_models(workflow)
-    if provider is None:
-        return configured
-    return lambda node, config: configured(node, config.model_copy(update={"provider": provider}))

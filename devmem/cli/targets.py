@@ -1,13 +1,12 @@
-"""The memory that a command is about: a file, a workflow's store, or a workflow and the name of a store."""
+"""The store that a command is about: a file, a database, a workflow's store; finding, opening and showing it."""
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Final, TypeAlias
 from urllib.parse import urlencode
@@ -31,11 +30,9 @@ from devmem.workflow.stores import (
     DEFAULT_SESSION,
     load_workflow,
     make_store,
-    open_stores,
     session_folder,
     session_names,
 )
-from devmem.workflow.transaction import stores_of_runs
 
 
 def index_with_progress(terminal: Terminal, name: str, store: Indexing, *, rebuild: bool = False) -> IndexReport:
@@ -132,14 +129,27 @@ def check_session(workflow: Workflow, session: str) -> None:
         raise CommandError(f"--session: {error}") from error
 
 
-def make(workflow: Workflow, name: str, session: str = DEFAULT_SESSION) -> MemoryBase:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreAddress:
+    """A store, declared by a workflow file or by the path of its own file."""
+
+    workflow: Workflow
+    store: str
+    session: str = DEFAULT_SESSION
+    """Session whose `auto` files are meant."""
+    words: tuple[str, ...] = ()
+    """The arguments after the store."""
+
+
+def make(address: StoreAddress) -> MemoryBase:
     """Return a store without opening its files; raises `DevmemError` when it is unknown or cannot be used."""
-    check_session(workflow, session)
+    workflow, name = address.workflow, address.store
+    check_session(workflow, address.session)
     names = [store.name for store in workflow.memory]
     if name not in names:
         raise unknown("store", name, names, file=str(workflow.file or "workflow"))
     try:
-        return make_store(workflow, name, session=session)
+        return make_store(workflow, name, session=address.session)
     except DevmemError:
         raise
     except Exception as error:
@@ -173,13 +183,7 @@ def look(store: MemoryBase) -> None:
 
 @contextmanager
 def opened(
-    terminal: Terminal,
-    workflow: Workflow,
-    name: str,
-    session: str = DEFAULT_SESSION,
-    *,
-    save: bool = False,
-    as_of: str | None = None,
+    terminal: Terminal, address: StoreAddress, *, save: bool = False, as_of: str | None = None
 ) -> Iterator[MemoryBase]:
     """Open one store for a `with` block; `save` saves it at the end, as a command that only reads must not.
 
@@ -188,7 +192,7 @@ def opened(
     Raises:
         DevmemError: the store cannot be used.
     """
-    store = make(workflow, name, session)
+    store = make(address)
     try:
         open_files(terminal, store)
         with _at_time(store, as_of) as shown:
@@ -226,24 +230,11 @@ def seconds_of_option(option: str, time: str) -> float:
 
 
 @contextmanager
-def opened_existing(
-    terminal: Terminal, workflow: Workflow, name: str, session: str = DEFAULT_SESSION
-) -> Iterator[MemoryBase]:
+def opened_existing(terminal: Terminal, address: StoreAddress, *, save: bool = False) -> Iterator[MemoryBase]:
     """Open one store as `opened` does; raises `CommandError` when nothing was ever written to it."""
-    if (reason := why_empty(make(workflow, name, session))) is not None:
-        raise CommandError(f"{reason}.")
-    with opened(terminal, workflow, name, session) as store:
-        yield store
-
-
-@contextmanager
-def opened_to_change(
-    terminal: Terminal, workflow: Workflow, name: str, session: str = DEFAULT_SESSION
-) -> Iterator[MemoryBase]:
-    """Open one store as `opened` does, and save it; raises `CommandError` when nothing was ever written to it."""
-    if (reason := why_empty(make(workflow, name, session))) is not None:
-        raise CommandError(f"{reason}; there is nothing to change.")
-    with opened(terminal, workflow, name, session, save=True) as store:
+    if (reason := why_empty(make(address))) is not None:
+        raise CommandError(f"{reason}; there is nothing to change." if save else f"{reason}.")
+    with opened(terminal, address, save=save) as store:
         yield store
 
 
@@ -264,14 +255,14 @@ def location_of(store: MemoryBase) -> str | None:
 
 @contextmanager
 def opened_if_written(
-    terminal: Terminal, workflow: Workflow, name: str, session: str = DEFAULT_SESSION, *, as_of: str | None = None
+    terminal: Terminal, address: StoreAddress, *, as_of: str | None = None
 ) -> Iterator[MemoryBase | None]:
     """Open one store as `opened` does; None, after a warning with the reason, when nothing was ever written to it."""
-    if (reason := why_empty(make(workflow, name, session))) is not None:
+    if (reason := why_empty(make(address))) is not None:
         terminal.report("warning", reason)
         yield None
         return
-    with opened(terminal, workflow, name, session, as_of=as_of) as store:
+    with opened(terminal, address, as_of=as_of) as store:
         yield store
 
 
@@ -337,35 +328,20 @@ _DATABASE_URL: Final = re.compile(r"postgres(ql)?:/", re.IGNORECASE)
 """How the URL of a database begins as a path, which has no double slashes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """A store, declared by a workflow file or by the path of its own file."""
-
-    workflow: Workflow
-    store: str
-    words: tuple[str, ...] = ()
-    """The arguments after the store."""
-
-
-def find_place(
-    terminal: Terminal, place: str, store: str | None = None, *, reading: bool = False, embedding: str | None = None
-) -> Place:
-    """Return the store that the arguments MEMORY and STORE name, after printing the workflow's warnings.
-
-    Args:
-        terminal: where warnings are printed.
-        place: the argument MEMORY.
-        store: the argument STORE.
-        reading: whether the store is only read, so that no model is recorded in one that has none.
-        embedding: the option --embedding.
-
-    Raises:
-        CommandError: there is no such store, or the workflow has several and none is named.
-        ConfigError: the workflow cannot be used.
-    """
+def find_store(
+    terminal: Terminal,
+    memory: str,
+    store: str | None = None,
+    session: str = DEFAULT_SESSION,
+    *,
+    reading: bool = False,
+    embedding: str | None = None,
+) -> StoreAddress:
+    """Return the store that the arguments MEMORY and STORE name; see `split_words`."""
     words = [] if store is None else [store]
+    usage = "MEMORY [STORE]"
     return split_words(
-        terminal, place, words, least=0, most=0, usage="MEMORY [STORE]", reading=reading, embedding=embedding
+        terminal, memory, words, session, least=0, most=0, usage=usage, reading=reading, embedding=embedding
     )
 
 
@@ -395,45 +371,47 @@ def several_stores(place: str, words: Sequence[str], *, after: int) -> Workflow 
 
 def split_words(
     terminal: Terminal,
-    place: str,
+    memory: str,
     words: Sequence[str],
+    session: str,
     *,
     least: int,
     most: int,
     usage: str,
     reading: bool = False,
     embedding: str | None = None,
-) -> Place:
+) -> StoreAddress:
     """Separate the name of a store from the words after it, as in `MEMORY [STORE] QUERY`.
 
     After a workflow, the first word is the store's name if a store has that name, or if there is a word too many.
 
     Args:
         terminal: where warnings are printed.
-        place: the argument MEMORY.
+        memory: the argument MEMORY.
         words: the arguments after it.
+        session: the session whose `auto` files are meant.
         least: minimum number of words after the store.
         most: maximum number of words after the store.
         usage: the arguments as the help has them, for an error.
-        reading: see `find_place`.
-        embedding: see there.
+        reading: whether the store is only read, so that no model is recorded in one that has none.
+        embedding: the option --embedding.
 
     Raises:
         CommandError: there is no such store, or the number of words is wrong.
         ConfigError: the workflow cannot be used.
     """
-    if is_workflow(place):
+    if is_workflow(memory):
         if embedding is not None:
-            raise CommandError(f"--embedding is for a file; put `embedding: {embedding}` into {place}.")
-        workflow = load(terminal, Path(place))
+            raise CommandError(f"--embedding is for a file; put `embedding: {embedding}` into {memory}.")
+        workflow = load(terminal, Path(memory))
         store, rest = _store_and_rest(workflow, words, most)
     else:
-        workflow, store = _declared(terminal, place, embedding, reading=reading)
+        workflow, store = _declared(terminal, memory, embedding, reading=reading)
         rest = tuple(words)
     if not least <= len(rest) <= most:
         problem = "missing" if len(rest) < least else "too many"
-        raise CommandError(f"{problem} arguments: expected {usage}, and {place} is the MEMORY.")
-    return Place(workflow=workflow, store=store, words=rest)
+        raise CommandError(f"{problem} arguments: expected {usage}, and {memory} is the MEMORY.")
+    return StoreAddress(workflow=workflow, store=store, session=session, words=rest)
 
 
 def _declared(terminal: Terminal, place: str, embedding: str | None, *, reading: bool) -> tuple[Workflow, str]:
@@ -459,24 +437,3 @@ def _store_and_rest(workflow: Workflow, words: Sequence[str], most: int) -> tupl
         return names[0], tuple(words)
     listed = f"it has {', '.join(names)}" if names else "it has none"
     raise CommandError(f"{file}: name a store of this workflow; {listed}.")
-
-
-@contextmanager
-def opened_written(
-    terminal: Terminal, workflow: Workflow, session: str = DEFAULT_SESSION
-) -> Iterator[Mapping[str, MemoryBase]]:
-    """Open the stores that a workflow's agents wrote, for a `with` block, after printing the workflow's warnings.
-
-    Raises:
-        CommandError: nothing was ever written to any of them.
-        DevmemError: a store cannot be used.
-    """
-    announce(terminal, workflow)
-    reasons = {name: why_empty(make(workflow, name, session)) for name in stores_of_runs(workflow)}
-    written = [name for name, reason in reasons.items() if reason is None]
-    if not written:
-        told = "; ".join(reason for reason in reasons.values() if reason is not None)
-        raise CommandError(f"{told or 'no agent of the workflow writes a store'}.")
-    load = partial(load_with_progress, terminal)
-    with open_stores(workflow, written, session=session, load=load) as stores:
-        yield stores

@@ -1,4 +1,4 @@
-"""`devmem validate`: check workflows, and refuse those that cannot be used."""
+"""`devmem validate`, `check`, `schema` and `init`: workflow files."""
 
 from __future__ import annotations
 

@@ -18,14 +18,14 @@ from devmem.cli.targets import (
     AsJson,
     MemoryPlace,
     OptionalStore,
-    Place,
     Session,
+    StoreAddress,
     check_session,
-    find_place,
+    find_store,
     load,
     location_of,
     make,
-    opened_to_change,
+    opened_existing,
     seconds_of_option,
     shown_store,
 )
@@ -185,12 +185,12 @@ def forget(
     if store is None and is_workflow(memory):
         forget_in_workflow(terminal, load(terminal, Path(memory)), erasing, options)
     else:
-        _forget_in_store(terminal, find_place(terminal, memory, store), erasing, options)
+        _forget_in_store(terminal, find_store(terminal, memory, store, session or DEFAULT_SESSION), erasing, options)
 
 
-def _forget_in_store(terminal: Terminal, place: Place, erasing: EraseRequest, options: ForgetOptions) -> None:
+def _forget_in_store(terminal: Terminal, place: StoreAddress, erasing: EraseRequest, options: ForgetOptions) -> None:
     """Forget items of one store, after asking, and print the receipt."""
-    with opened_to_change(terminal, place.workflow, place.store, options.session or DEFAULT_SESSION) as opened:
+    with opened_existing(terminal, place, save=True) as opened:
         run = erasing.run and full_run([opened], erasing.run)
         erasing = replace(erasing, ids=_tuple(full_ids(opened, erasing.ids)), run=run)
         plan = plan_erasure(opened, erasing)
@@ -265,8 +265,8 @@ def trim(
     stored_before = None if before is None else seconds_of_option("--before", before)
     if keep is None and stored_before is None and max_tokens is None:
         raise CommandError("nothing says what to delete: give --keep, --before or --max-tokens.")
-    place = find_place(terminal, memory, store)
-    with opened_to_change(terminal, place.workflow, place.store, session) as opened:
+    place = find_store(terminal, memory, store, session)
+    with opened_existing(terminal, place, save=True) as opened:
         if max_tokens is not None and not isinstance(opened, TokenTrimming):
             raise CommandError(f"memory store {place.store!r} counts no tokens; one of type `conversation` does.")
         if not yes:
@@ -303,8 +303,8 @@ def drop(
         devmem drop team.yaml notes --yes
     """
     terminal: Terminal = ctx.obj
-    place = find_place(terminal, memory, store)
-    location = location_of(make(place.workflow, place.store, session))
+    place = find_store(terminal, memory, store, session)
+    location = location_of(make(place))
     if location is None or file_of(location) is not None:
         raise CommandError(f"memory store {place.store!r} is in no database; delete its files, or use `devmem forget`.")
     shown = shown_store(location, place.store)

@@ -1,4 +1,4 @@
-"""`devmem add`: remember a text."""
+"""`devmem add`, `edit`, `show`, `history` and `diff`: the items of one memory, and their versions."""
 
 from __future__ import annotations
 
@@ -35,12 +35,11 @@ from devmem.cli.targets import (
     OptionalStore,
     Session,
     check_lasting,
-    find_place,
+    find_store,
     make,
     opened,
     opened_existing,
     opened_if_written,
-    opened_to_change,
     seconds_of_option,
     split_words,
 )
@@ -87,11 +86,11 @@ def add(
         devmem add notes.db "We met at noon." --metadata title=Launch --field title
     """
     terminal: Terminal = ctx.obj
-    place = split_words(terminal, memory, words, least=1, most=1, usage="MEMORY [STORE] TEXT", embedding=embedding)
+    place = split_words(terminal, memory, words, session, least=1, most=1, usage="MEMORY [STORE] TEXT", embedding=embedding)
     texts = _texts(place.words[0], lines=lines)
     scope = _scope(user=user, agent=agent, conversation=conversation)
-    check_lasting(make(place.workflow, place.store, session), "an item")
-    with opened(terminal, place.workflow, place.store, session, save=True) as store, usage_errors():
+    check_lasting(make(place), "an item")
+    with opened(terminal, place, save=True) as store, usage_errors():
         options: AddOptions = {**_about(metadata, field), "time": time, "expires_at": expiry_of(expires, ttl)}
         ids = _remember(Memory(store).scoped(**scope) if scope else Memory(store), texts, item_id, options)
         total = store.count_memories()
@@ -156,7 +155,7 @@ def edit(
         devmem edit notes.db 5f2c --metadata title="The launch" --field title
     """
     terminal: Terminal = ctx.obj
-    place = split_words(terminal, memory, words, least=1, most=2, usage="MEMORY [STORE] ID [TEXT]")
+    place = split_words(terminal, memory, words, session, least=1, most=2, usage="MEMORY [STORE] ID [TEXT]")
     item_id, text = place.words[0], place.words[1] if len(place.words) == 2 else None
     if text is not None:
         text = read_stdin() if text == STDIN else well_formed(text)
@@ -164,7 +163,7 @@ def edit(
     expiry, fields = expiry_of(expires, ttl), checked_fields(field)
     if not changes and all(one is None for one in (text, time, expiry, fields)):
         raise CommandError(f"nothing to change: give a TEXT, {_OPTIONS}.")
-    with opened_to_change(terminal, place.workflow, place.store, session) as store, usage_errors():
+    with opened_existing(terminal, place, save=True) as store, usage_errors():
         when, until, searched = _when(time), _when(expiry), ... if fields is None else fields
         record = Memory(store).update(
             full_id(store, item_id), text, metadata=changes or None, time=when, expires_at=until, fields=searched
@@ -233,10 +232,10 @@ def show(
         devmem show configs/demo/team.yaml notes --session demo --limit 3
     """
     terminal: Terminal = ctx.obj
-    place = find_place(terminal, memory, store, reading=True)
+    place = find_store(terminal, memory, store, session, reading=True)
     has_model = False
     items: list[MemoryItem] = []
-    with opened_if_written(terminal, place.workflow, place.store, session, as_of=as_of) as opened:
+    with opened_if_written(terminal, place, as_of=as_of) as opened:
         if opened is not None:
             ids = full_ids(opened, ids)
             items = opened.get(ids) if ids else opened.recent(limit, selection.where, order=order, offset=offset)
@@ -306,8 +305,8 @@ def history(
         devmem history team.yaml notes 5f2c --json
     """
     terminal: Terminal = ctx.obj
-    place = split_words(terminal, memory, words, least=1, most=1, usage="MEMORY [STORE] ID", reading=True)
-    with opened_existing(terminal, place.workflow, place.store, session) as store:
+    place = split_words(terminal, memory, words, session, least=1, most=1, usage="MEMORY [STORE] ID", reading=True)
+    with opened_existing(terminal, place) as store:
         versions = versions_of(store).history(full_id(store, place.words[0]))
     if not versions:
         raise CommandError(f"memory store {place.store!r} has no version of an item {place.words[0]!r}.")
@@ -351,8 +350,8 @@ def diff(
     terminal: Terminal = ctx.obj
     if (since is None) == (run is None) or (run is not None and until is not None):
         raise CommandError("give either --from, with --to where it is not now, or --run.")
-    place = find_place(terminal, memory, store, reading=True)
-    with opened_existing(terminal, place.workflow, place.store, session) as source:
+    place = find_store(terminal, memory, store, session, reading=True)
+    with opened_existing(terminal, place) as source:
         if run is not None:
             found = versions_of(source).diff(full_run([source], run))
         else:

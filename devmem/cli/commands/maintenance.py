@@ -1,10 +1,11 @@
-"""`devmem doctor`: examine what a workflow's stores keep, or one file, and save or rebuild what is damaged."""
+"""`devmem doctor`, `reindex`, `compress`, `backup`, `restore` and `rebuild-view`: care for what stores keep."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -12,25 +13,26 @@ import typer
 
 from devmem.cli.commands.records import log_of
 from devmem.cli.failures import EXIT_PARTLY, CommandError
-from devmem.cli.options import checked_fields, with_fields
+from devmem.cli.options import checked_fields
 from devmem.cli.targets import (
     AsJson,
     EmbeddingName,
     MemoryPlace,
     OptionalStore,
-    Place,
     Session,
+    StoreAddress,
     WorkflowFile,
     check_session,
-    find_place,
+    find_store,
     load,
     make,
     opened,
-    opened_to_change,
+    opened_existing,
     require_file,
     why_empty,
 )
 from devmem.cli.terminal import Terminal, items_text
+from devmem.config.store import IndexConfig, StoreDeclaration
 from devmem.config.workflow import CopyRule, Workflow
 from devmem.errors import CollectionError
 from devmem.model.message import AttachmentRef
@@ -214,8 +216,8 @@ def reindex(
         devmem reindex notes.db --embedding e5
     """
     terminal: Terminal = ctx.obj
-    place = find_place(terminal, memory, store, embedding=embedding)
-    kept = make(_with_fields(place, checked_fields(field)), place.store, session)
+    place = find_store(terminal, memory, store, session, embedding=embedding)
+    kept = make(_with_fields(place, checked_fields(field)))
     config = kept.setup.config
     if not isinstance(kept, CollectionMemory) or not isinstance(config, CollectionConfig) or not _has_work(config):
         raise CommandError(f"memory store {place.store!r} has no `embedding:`, so there is nothing to embed.")
@@ -237,12 +239,30 @@ def reindex(
         raise typer.Exit(EXIT_PARTLY)
 
 
-def _with_fields(place: Place, fields: tuple[str, ...] | None) -> Workflow:
+def _with_fields(place: StoreAddress, fields: tuple[str, ...] | None) -> StoreAddress:
     if fields is None:
-        return place.workflow
+        return place
     if place.workflow.file is not None:
         raise CommandError(f"--field is for a file; put `index: {{fields: [...]}}` into {place.workflow.file}.")
-    return with_fields(place.workflow, place.store, fields)
+    return replace(place, workflow=_fields_of(place.workflow, place.store, fields))
+
+
+def _fields_of(workflow: Workflow, store: str, fields: tuple[str, ...]) -> Workflow:
+    """Return the workflow with other indexed fields of a store.
+
+    Raises:
+        CommandError: its store type has no `index:` block.
+    """
+    stores = tuple(_with_other_fields(each, fields) if each.name == store else each for each in workflow.memory)
+    return workflow.model_copy(update={"memory": stores})
+
+
+def _with_other_fields(store: StoreDeclaration, fields: tuple[str, ...]) -> StoreDeclaration:
+    index = getattr(store.config, "index", None)
+    if not isinstance(index, IndexConfig):
+        raise CommandError(f"memory store {store.name!r} has no `index:`, so none of its fields can be searched.")
+    changed = index.model_copy(update={"fields": fields})
+    return store.model_copy(update={"config": store.config.model_copy(update={"index": changed})})
 
 
 def _has_work(config: CollectionConfig) -> bool:
@@ -271,8 +291,8 @@ def compress(
         devmem compress team.yaml global
     """
     terminal: Terminal = ctx.obj
-    place = find_place(terminal, memory, store)
-    with opened_to_change(terminal, place.workflow, place.store, session) as opened:
+    place = find_store(terminal, memory, store, session)
+    with opened_existing(terminal, place, save=True) as opened:
         done = opened.compress()
         total = opened.count_memories()
     answer = {"store": place.store, "summarized": done, "items": total}
@@ -348,12 +368,16 @@ def rebuild_view(
         raise CommandError(f"{file} has no rule under `conversation.copies` that copies{named}.")
     done: list[tuple[CopyRule, int, int]] = []
     with ExitStack() as stack:
-        source = stack.enter_context(opened(terminal, workflow, block.store, session))
+        source = stack.enter_context(
+            opened(terminal, StoreAddress(workflow=workflow, store=block.store, session=session))
+        )
         log_of(source, block.store)
         if not isinstance(source, CopySource):
             raise CommandError(f"the records of memory store {block.store!r} cannot be copied.")
         for rule in rules:
-            target = stack.enter_context(opened(terminal, workflow, rule.into, session, save=True))
+            target = stack.enter_context(
+                opened(terminal, StoreAddress(workflow=workflow, store=rule.into, session=session), save=True)
+            )
             done.append((rule, *rebuild(source, rule, target)))
     if as_json:
         terminal.json([{"store": rule.into, "records": count, "added": added} for rule, count, added in done])

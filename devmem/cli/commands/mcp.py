@@ -8,7 +8,7 @@ import typer
 
 from devmem.cli.failures import CommandError, usage_errors
 from devmem.cli.options import AllUsers, checked_name
-from devmem.cli.targets import MemoryPlace, OptionalStore, Place, Session, find_place, make, opened, why_empty
+from devmem.cli.targets import MemoryPlace, OptionalStore, Session, StoreAddress, find_store, make, opened, why_empty
 from devmem.cli.terminal import Terminal
 from devmem.errors import installed_version
 from devmem.memory.memory import Memory
@@ -64,9 +64,9 @@ def mcp(
 
     scope = _scope(all_users=all_users, user=user, agent=agent, conversation=conversation)
     address = None if http is None else _address(http)
-    place = find_place(ctx.obj, memory, store)
-    _check_there(ctx.obj, place, session, read_only=read_only)
-    with opened(ctx.obj, place.workflow, place.store, session, save=not read_only) as kept, usage_errors():
+    place = find_store(ctx.obj, memory, store, session)
+    _check_there(ctx.obj, place, read_only=read_only)
+    with opened(ctx.obj, place, save=not read_only) as kept, usage_errors():
         handle = Memory(kept).scoped(**scope) if scope else Memory(kept)
         options = ServerOptions(version=installed_version(), read_only=read_only, budget=budget)
         _serve(ctx.obj, handle, options, address)
@@ -95,9 +95,9 @@ def _scope(*, all_users: bool, **parts: str | None) -> ScopeParts:
     return scope
 
 
-def _check_there(terminal: Terminal, place: Place, session: str, *, read_only: bool) -> None:
+def _check_there(terminal: Terminal, place: StoreAddress, *, read_only: bool) -> None:
     """Report a memory that is empty for a reason; raise `CommandError` where nothing could ever be read."""
-    reason = why_empty(make(place.workflow, place.store, session))
+    reason = why_empty(make(place))
     if reason is not None and read_only:
         raise CommandError(f"{reason}; there is nothing to serve read-only.")
     if reason is not None:

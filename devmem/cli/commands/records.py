@@ -1,4 +1,4 @@
-"""`devmem flow`: draw the messages between agents."""
+"""`devmem flow`, `log` and `trace`: what agents said to each other."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from devmem.cli.targets import (
     MemoryPlace,
     OptionalStore,
     Session,
-    find_place,
+    find_store,
     opened,
     opened_existing,
     split_words,
@@ -88,10 +88,10 @@ def flow(
     chosen = flow_format or _BY_SUFFIX.get(output.suffix.lower() if output else "", FlowFormat.MERMAID)
     if chosen is FlowFormat.PNG and output is None and not as_json:
         raise CommandError("`--format png` needs a file: add --output FILE.png.")
-    place = find_place(terminal, memory, store, reading=True)
-    check_anything_there(place.workflow, place.store, session)
-    check_output(place.workflow, place.store, session, output)
-    with opened(terminal, place.workflow, place.store, session) as source:
+    place = find_store(terminal, memory, store, session, reading=True)
+    check_anything_there(place)
+    check_output(place, output)
+    with opened(terminal, place) as source:
         transfers = transfers_of(pick(source, ids, newest, selection.where))
     if as_json:
         terminal.json([asdict(one) for one in transfers])
@@ -158,8 +158,10 @@ def log(
         devmem log team.yaml global c1
     """
     terminal: Terminal = ctx.obj
-    place = split_words(terminal, memory, words, least=1, most=1, usage="MEMORY [STORE] CONVERSATION", reading=True)
-    with opened_existing(terminal, place.workflow, place.store, session) as store:
+    place = split_words(
+        terminal, memory, words, session, least=1, most=1, usage="MEMORY [STORE] CONVERSATION", reading=True
+    )
+    with opened_existing(terminal, place) as store:
         records = log_of(store, place.store).log(full_scope_id(store, "conversation", place.words[0]))
     lines = timeline_lines(records, length=None if full else SHOWN)
     print_records(terminal, records, lines, f"conversation {place.words[0]!r}", as_json=as_json)
@@ -181,8 +183,8 @@ def trace(
         devmem trace team.yaml global t1
     """
     terminal: Terminal = ctx.obj
-    place = split_words(terminal, memory, words, least=1, most=1, usage="MEMORY [STORE] TRACE", reading=True)
-    with opened_existing(terminal, place.workflow, place.store, session) as store:
+    place = split_words(terminal, memory, words, session, least=1, most=1, usage="MEMORY [STORE] TRACE", reading=True)
+    with opened_existing(terminal, place) as store:
         records = log_of(store, place.store).trace(full_scope_id(store, "trace", place.words[0]))
     lines = tree_lines(call_tree(records), length=None if full else SHOWN)
     print_records(terminal, records, lines, f"trace {place.words[0]!r}", as_json=as_json)

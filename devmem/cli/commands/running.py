@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 import typer
 
 from devmem.cli.commands.searching import show_hits
 from devmem.cli.failures import EXIT_PARTLY, CommandError, unknown
-from devmem.cli.inputs import Inputs, find_inputs
-from devmem.cli.options import AllUsers, EmbeddingChoice, chat_models, checked_name, report_left_out, with_embedding
+from devmem.cli.inputs import STDIN, UTF8_MARK, read_stdin, well_formed
+from devmem.cli.options import AllUsers, checked_name, report_left_out
 from devmem.cli.targets import AsJson, Session, WorkflowFile, check_session, load, load_with_progress
 from devmem.cli.terminal import Terminal, outcome_text
+from devmem.config.store import EmbeddingConfig, StoreDeclaration
 from devmem.config.workflow import Workflow
-from devmem.errors import DevmemError, NodeFailedError
+from devmem.errors import DataFileError, DevmemError, NodeFailedError
 from devmem.model.items import Scope
 from devmem.model.message import MessageBlock
 from devmem.models.chat import Usage
+from devmem.transfer.importing.files import read_lines
 from devmem.views.documents import failed_run_json, recalled_hits, run_json
 from devmem.workflow.graph import NodeResult, RunResult
-from devmem.workflow.runner import WorkflowRunner, attached_stores
+from devmem.workflow.runner import ChatModels, WorkflowRunner, attached_stores, configured_chat_models
 from devmem.workflow.stores import DEFAULT_SESSION, attached_file, open_stores, session_folder
 
 Writes = Counter[tuple[str, str, str]]
@@ -188,6 +194,123 @@ def _show_memory(terminal: Terminal, node: NodeResult) -> None:
             terminal.print(f"{write.store}: {outcome_text(write.outcome)} at {stage.value}", style="dim")
 
 
+_KEYS: Final = ("text", "question", "input", "content")
+_FEW: Final = 3
+"""Maximum number of inputs without a progress bar."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """The texts to run, one after another."""
+
+    texts: Iterator[str]
+    total: int | None
+    """Number of texts; None when it is not known before the end."""
+
+    @property
+    def few(self) -> bool:
+        """Whether each input is looked at on its own, rather than a bar over all of them."""
+        return self.total is None or self.total <= _FEW
+
+
+def _find_inputs(terminal: Terminal, text: str | None, file: Path | None) -> Inputs:
+    """Return the texts from where the options say.
+
+    Raises:
+        CommandError: there is no input, or there are two.
+        DataFileError: the file, or (while it is read) a line of it, cannot be used.
+    """
+    if text is not None and file is not None:
+        raise CommandError("give either --input or --input-file, not both.")
+    if text == STDIN:
+        return Inputs(texts=iter([read_stdin()]), total=1)
+    if text is not None:
+        return Inputs(texts=iter([well_formed(text)]), total=1)
+    if file == Path(STDIN):
+        return Inputs(texts=_from_stdin(), total=None)
+    if file is not None:
+        texts = [_text(file, number, line) for number, line in read_lines(file)]
+        return Inputs(texts=iter(texts), total=len(texts))
+    if _at_terminal():
+        return Inputs(texts=_asked_for(terminal), total=None)
+    raise CommandError("nothing to run: give --input TEXT, --input-file FILE, or --input-file - to read a pipe.")
+
+
+def _at_terminal() -> bool:
+    return sys.stdin.isatty()
+
+
+def _from_stdin() -> Iterator[str]:
+    for number, raw in enumerate(sys.stdin.buffer, start=1):
+        line = raw.removeprefix(UTF8_MARK).decode("utf-8", "replace").strip()
+        if line:
+            yield _text(Path(STDIN), number, line)
+
+
+def _asked_for(terminal: Terminal) -> Iterator[str]:
+    while True:
+        try:
+            line = terminal.err.input("> ").strip()
+        except EOFError:
+            terminal.err.print()
+            return
+        if line:
+            yield well_formed(line)
+
+
+def _text(file: Path, number: int, line: str) -> str:
+    """Return a line, or the text of the JSON object on it."""
+    if not line.startswith("{"):
+        return line
+    try:
+        raw = json.loads(line)
+    except (json.JSONDecodeError, RecursionError) as error:
+        if file.name.removesuffix(".gz").endswith(".jsonl"):
+            raise DataFileError(file, "the line is not JSON", line=number) from error
+        return line
+    text = next((raw[key] for key in _KEYS if key in raw), None) if isinstance(raw, Mapping) else None
+    if not isinstance(text, str) or not text.strip():
+        raise DataFileError(file, f"no text: expected one of the keys {', '.join(_KEYS)}", line=number)
+    return text
+
+
+_KEY: Final = "embedding"
+
+
+class EmbeddingChoice(StrEnum):
+    """Embeddings that need no key."""
+
+    MINILM = "minilm"
+    NONE = "none"
+
+
+def _with_embedding(workflow: Workflow, choice: EmbeddingChoice) -> Workflow:
+    """Return the workflow with another embedding model for every store that has one.
+
+    Placeholders in the `embedding:` blocks that are replaced need no value any more.
+    """
+    replaced = [store for store in workflow.memory if getattr(store.config, _KEY, None) is not None]
+    blocks = [(*store.place.location, "config", _KEY) for store in replaced]
+    unresolved = tuple(
+        one for one in workflow.unresolved if not any(one.location[: len(block)] == block for block in blocks)
+    )
+    stores = tuple(_with(store, choice) if store in replaced else store for store in workflow.memory)
+    return workflow.model_copy(update={"memory": stores, "unresolved": unresolved})
+
+
+def _with(store: StoreDeclaration, choice: EmbeddingChoice) -> StoreDeclaration:
+    block = None if choice is EmbeddingChoice.NONE else EmbeddingConfig(provider="minilm")
+    return store.model_copy(update={"config": store.config.model_copy(update={_KEY: block})})
+
+
+def _chat_models(workflow: Workflow, provider: str | None) -> ChatModels:
+    """Return the choice of each node's chat model; `provider` takes the place of the configured one."""
+    configured = configured_chat_models(workflow)
+    if provider is None:
+        return configured
+    return lambda node, config: configured(node, config.model_copy(update={"provider": provider}))
+
+
 _Input: TypeAlias = Annotated[
     str | None, typer.Option("--input", "-i", metavar="TEXT", help="Input of the workflow; `-` reads standard input.")
 ]
@@ -241,14 +364,14 @@ def run(
     terminal: Terminal = ctx.obj
     workflow = _checked(load(terminal, file), node=node, session=session, embedding=embedding)
     _check_user(user, all_users=all_users)
-    inputs = find_inputs(terminal, text, input_file)
+    inputs = _find_inputs(terminal, text, input_file)
     streamed = _streamed(terminal, stream=stream, others=show_memory or as_json)
     printer = RunPrinter(terminal, with_memory=show_memory, as_json=as_json, each=inputs.few, streamed=streamed)
     with ExitStack() as stack:
         names, load_store = attached_stores(workflow, node), partial(load_with_progress, terminal)
         stores = open_stores(workflow, names, session=session, load=load_store)
         opened, scope = stack.enter_context(stores), Scope(user=user, session=session)
-        folder, models = session_folder(workflow, session), chat_models(workflow, chat)
+        folder, models = session_folder(workflow, session), _chat_models(workflow, chat)
         runner = WorkflowRunner(
             workflow, opened, chat_models=models, scope=scope, all_users=all_users, rescue_dir=folder, on_text=streamed
         )
@@ -269,7 +392,7 @@ def _checked(workflow: Workflow, *, node: str | None, session: str, embedding: E
     nodes = [each.id for each in workflow.nodes]
     if node is not None and node not in nodes:
         raise unknown("node", node, nodes, file=str(workflow.file))
-    return workflow if embedding is None else with_embedding(workflow, embedding)
+    return workflow if embedding is None else _with_embedding(workflow, embedding)
 
 
 def _streamed(terminal: Terminal, *, stream: bool, others: bool) -> StreamPrinter | None:

@@ -1,8 +1,10 @@
-"""`devmem runs`: list the runs of a memory, and end those whose process died."""
+"""`devmem runs` and `revert`: the runs of a memory, those whose process died among them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -14,11 +16,15 @@ from devmem.cli.targets import (
     MemoryPlace,
     OptionalStore,
     Session,
-    find_place,
+    StoreAddress,
+    announce,
+    find_store,
+    load_with_progress,
+    make,
     opened_existing,
-    opened_written,
     several_stores,
     split_words,
+    why_empty,
 )
 from devmem.cli.terminal import Terminal, date_text, items_text, zoned
 from devmem.config.workflow import Workflow
@@ -27,8 +33,8 @@ from devmem.storage.protocol import VersionedCollection
 from devmem.stores.abilities import keeps_versions, versions_of
 from devmem.stores.memory import MemoryBase
 from devmem.views.documents import run_info_json
-from devmem.workflow.stores import DEFAULT_SESSION, session_folder
-from devmem.workflow.transaction import commit_run, discard_run, revert_run
+from devmem.workflow.stores import DEFAULT_SESSION, open_stores, session_folder
+from devmem.workflow.transaction import commit_run, discard_run, revert_run, stores_of_runs
 
 _COLUMNS = ("run", "state", "started", "ended", "changes", "by")
 
@@ -58,14 +64,14 @@ def runs(
     if commit is not None and discard is not None:
         raise CommandError("give either --commit or --discard, not both.")
     if store is None and (workflow := several_stores(memory, (), after=0)) is not None:
-        with opened_written(terminal, workflow, session) as stores:
+        with _opened_written(terminal, workflow, session) as stores:
             commit, discard = (run and full_run(stores.values(), run) for run in (commit, discard))
             _end(workflow, stores, session, commit, discard)
             every = [(name, info) for name, each in stores.items() for info in _found(each, commit or discard, limit)]
         _show_of_workflow(terminal, sorted(every, key=lambda each: -each[1].started_at)[:limit], as_json=as_json)
         return
-    place = find_place(terminal, memory, store)
-    with opened_existing(terminal, place.workflow, place.store, session) as source:
+    place = find_store(terminal, memory, store, session)
+    with opened_existing(terminal, place) as source:
         commit, discard = (run and full_run([source], run) for run in (commit, discard))
         found = _runs(versions_of(source), commit, discard, limit)
     if as_json:
@@ -135,12 +141,12 @@ def revert(
     """
     terminal: Terminal = ctx.obj
     if (workflow := several_stores(memory, words, after=1)) is not None:
-        with opened_written(terminal, workflow, session) as stores:
+        with _opened_written(terminal, workflow, session) as stores:
             run = full_run(stores.values(), words[0])
             undone = revert_run(workflow, stores, run, session_folder(workflow, session))
     else:
-        place = split_words(terminal, memory, words, least=1, most=1, usage="MEMORY [STORE] RUN")
-        with opened_existing(terminal, place.workflow, place.store, session) as store:
+        place = split_words(terminal, memory, words, session, least=1, most=1, usage="MEMORY [STORE] RUN")
+        with opened_existing(terminal, place) as store:
             undone = {place.store: versions_of(store).revert(full_run([store], place.words[0]))}
     _show(terminal, undone, as_json=as_json)
 
@@ -151,3 +157,27 @@ def _show(terminal: Terminal, undone: Mapping[str, RunInfo], *, as_json: bool) -
         return
     for name, info in undone.items():
         terminal.print(f"{name}: {items_text(info.changes)} changed back, as run {info.run!r}")
+
+
+@contextmanager
+def _opened_written(
+    terminal: Terminal, workflow: Workflow, session: str = DEFAULT_SESSION
+) -> Iterator[Mapping[str, MemoryBase]]:
+    """Open the stores that a workflow's agents wrote, for a `with` block, after printing the workflow's warnings.
+
+    Raises:
+        CommandError: nothing was ever written to any of them.
+        DevmemError: a store cannot be used.
+    """
+    announce(terminal, workflow)
+    reasons = {
+        name: why_empty(make(StoreAddress(workflow=workflow, store=name, session=session)))
+        for name in stores_of_runs(workflow)
+    }
+    written = [name for name, reason in reasons.items() if reason is None]
+    if not written:
+        told = "; ".join(reason for reason in reasons.values() if reason is not None)
+        raise CommandError(f"{told or 'no agent of the workflow writes a store'}.")
+    load = partial(load_with_progress, terminal)
+    with open_stores(workflow, written, session=session, load=load) as stores:
+        yield stores

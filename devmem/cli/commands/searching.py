@@ -1,4 +1,4 @@
-"""`devmem search`: search a memory, and explain the ranking."""
+"""`devmem search` and `context`: what a memory finds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from devmem.cli.targets import (
     MemoryPlace,
     OptionalStore,
     Session,
-    find_place,
+    find_store,
     opened_if_written,
     split_words,
 )
@@ -169,11 +169,9 @@ def search(
         devmem search configs/demo/team.yaml notes "Who gives the opening talk?" --session demo --explain
     """
     terminal: Terminal = ctx.obj
-    place = split_words(
-        terminal, memory, words, least=1, most=1, usage="MEMORY [STORE] QUERY", reading=True, embedding=embedding
-    )
+    place = split_words(terminal, memory, words, session, least=1, most=1, usage="MEMORY [STORE] QUERY", reading=True, embedding=embedding)
     query = _query(place.words[0], top_k, threshold, relevance, selection.visible)
-    with opened_if_written(terminal, place.workflow, place.store, session, as_of=as_of) as store:
+    with opened_if_written(terminal, place, as_of=as_of) as store:
         if grouped:
             _show_groups(terminal, store.search_conversations(query) if store else [], explain=explain, as_json=as_json)
         else:
@@ -257,9 +255,9 @@ def context(
         devmem context team.yaml global --agent writer --conversation monday --max-tokens 500 --language zh
     """
     terminal: Terminal = ctx.obj
-    place = find_place(terminal, memory, store, reading=True)
+    place = find_store(terminal, memory, store, session, reading=True)
     where = selection.visible
-    with opened_if_written(terminal, place.workflow, place.store, session) as found:
+    with opened_if_written(terminal, place) as found:
         if found is not None and not isinstance(found, PromptContext):
             raise CommandError(f"memory store {place.store!r} words no conversation; one of type `conversation` does.")
         text = ""

@@ -1,4 +1,4 @@
-"""`devmem stores`: the installed store types, or the stores of a workflow."""
+"""`devmem stores` and `index`: the store types, the stores of a workflow, and those that are made from files."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from devmem.cli.failures import EXIT_PARTLY, CommandError
 from devmem.cli.targets import (
     AsJson,
     Session,
+    StoreAddress,
     WorkflowFile,
     index_with_progress,
     load,
@@ -90,7 +91,7 @@ def _types() -> list[dict[str, Any]]:
 def _store(workflow: Workflow, name: str, store_type: str, session: str) -> dict[str, Any]:
     row: dict[str, Any] = {"store": name, "type": store_type, **dict.fromkeys((*_STORE_COLUMNS[2:], "error"))}
     try:
-        store = make(workflow, name, session)
+        store = make(StoreAddress(workflow=workflow, store=name, session=session))
         row |= {"journals": _journals(location_of(store))}
         if why_empty(store):
             return row | {"items": 0, "waiting": 0, "size": 0, "location": _location(store)}
@@ -201,14 +202,18 @@ def index(
 def _names(workflow: Workflow, store: str | None, session: str) -> list[str]:
     if store is not None:
         return [store]
-    names = [each.name for each in workflow.memory if isinstance(make(workflow, each.name, session), Indexing)]
+    names = [
+        each.name
+        for each in workflow.memory
+        if isinstance(make(StoreAddress(workflow=workflow, store=each.name, session=session)), Indexing)
+    ]
     if not names:
         raise CommandError(f"{workflow.file or 'workflow'}: no store in this workflow is made from files.")
     return names
 
 
 def _make(workflow: Workflow, name: str, session: str) -> MemoryBase:
-    memory = make(workflow, name, session)
+    memory = make(StoreAddress(workflow=workflow, store=name, session=session))
     if not isinstance(memory, Indexing):
         raise CommandError(
             f"memory store {name!r} is of type {memory.setup.store_type!r}, which is not made from files: "

@@ -1,4 +1,4 @@
-"""`devmem import`: fill a store from data files."""
+"""`devmem import`, `export` and `copy`: items in and out of stores."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from devmem.cli.targets import (
     AsOf,
     MemoryPlace,
     OptionalStore,
-    Place,
     Session,
+    StoreAddress,
     WorkflowFile,
     announce,
     check_lasting,
-    find_place,
+    find_store,
     load,
     location_of,
     make,
@@ -97,9 +97,9 @@ def import_data(
         devmem import configs/demo/team.yaml notes configs/demo/conversation.jsonl --session demo
     """
     terminal: Terminal = ctx.obj
-    place = split_words(terminal, memory, words, least=1, most=ANY_NUMBER, usage="MEMORY [STORE] DATA...")
+    place = split_words(terminal, memory, words, session, least=1, most=ANY_NUMBER, usage="MEMORY [STORE] DATA...")
     columns, fields, encoding = _columns(column or ()), checked_fields(field), _encoding(encoding)
-    store = make(place.workflow, place.store, session)
+    store = make(place)
     with tempfile.TemporaryDirectory(prefix="devmem-") as folder:
         opening = partial(open_data, format=data_format, columns=columns, encoding=encoding)
         files = [_source(word, Path(folder), opening) for word in place.words]
@@ -107,7 +107,7 @@ def import_data(
             _check(terminal, files, as_json=as_json)
             return
         check_lasting(store, "an import")
-        with opened(terminal, place.workflow, place.store, session, save=True) as target:
+        with opened(terminal, place, save=True) as target:
             filler = Filler(target, fields=fields)
             done = [(name, _fill(terminal, filler, name, open_file, shown=not as_json)) for name, open_file in files]
             total = target.count_memories()
@@ -255,12 +255,12 @@ def export(
         devmem export configs/demo/team.yaml notes --session demo --output notes.json
     """
     terminal: Terminal = ctx.obj
-    place = find_place(terminal, memory, store, reading=True)
-    check_anything_there(place.workflow, place.store, session)
-    check_output(place.workflow, place.store, session, output)
+    place = find_store(terminal, memory, store, session, reading=True)
+    check_anything_there(place)
+    check_output(place, output)
     lost: list[str] = []
-    with opened(terminal, place.workflow, place.store, session, as_of=as_of) as source:
-        now = nullcontext(source) if as_of is None else opened(terminal, place.workflow, place.store, session)
+    with opened(terminal, place, as_of=as_of) as source:
+        now = nullcontext(source) if as_of is None else opened(terminal, place)
         count = _count(source, ids, newest, selection.where)
         record = partial(_record, terminal, now, output, items=count, where=selection.where, ids=ids or ())
         items = _recorded(pick(source, ids, newest, selection.where, order), record)
@@ -340,28 +340,28 @@ def copy(
     terminal: Terminal = ctx.obj
     if len(places) == _IN_ONE_WORKFLOW:
         workflow = load(terminal, Path(places[0]))
-        source, target = (Place(workflow=workflow, store=name) for name in places[1:])
+        source, target = (StoreAddress(workflow=workflow, store=name, session=session) for name in places[1:])
         names = places[1], places[2]
     elif len(places) == _TWO_MEMORIES:
-        source = find_place(terminal, places[0], reading=True)
+        source = find_store(terminal, places[0], session=session, reading=True)
         declared, store = declared_like(places[1], source.workflow, source.store)
         announce(terminal, declared)
-        target = Place(workflow=declared, store=store)
+        target = StoreAddress(workflow=declared, store=store, session=session)
         names = location_without_credentials(places[0]), location_without_credentials(places[1])
     else:
         raise CommandError("expected FROM TO, two memories, or FILE FROM TO, a workflow and two of its stores.")
-    _copy(terminal, source, target, names, session=session, as_json=as_json)
+    _copy(terminal, source, target, names, as_json=as_json)
 
 
 def _copy(
-    terminal: Terminal, source: Place, target: Place, names: tuple[str, str], *, session: str, as_json: bool
+    terminal: Terminal, source: StoreAddress, target: StoreAddress, names: tuple[str, str], *, as_json: bool
 ) -> None:
     first, second = names
     if first == second:
         raise CommandError(f"memory store {first!r} cannot be copied into itself.")
     with (
-        opened_existing(terminal, source.workflow, source.store, session) as origin,
-        opened(terminal, target.workflow, target.store, session, save=True) as place,
+        opened_existing(terminal, source) as origin,
+        opened(terminal, target, save=True) as place,
     ):
         check_lasting(place, "a copy")
         _check_apart(origin, place)
@@ -432,8 +432,8 @@ def commands_of(store_type: str) -> typer.Typer:
         terminal: Terminal = ctx.obj
         workflow = load(terminal, file)
         _check_type(workflow, store_type, source, target)
-        origin, place = (Place(workflow=workflow, store=name) for name in (source, target))
-        _copy(terminal, origin, place, (source, target), session=session, as_json=as_json)
+        origin, place = (StoreAddress(workflow=workflow, store=name, session=session) for name in (source, target))
+        _copy(terminal, origin, place, (source, target), as_json=as_json)
 
     migrate.__doc__ = f"""Copy every item out of a `{store_type}` store, or into one.
 
