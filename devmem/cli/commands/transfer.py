@@ -99,18 +99,27 @@ def import_data(
     terminal: Terminal = ctx.obj
     place = split_words(terminal, memory, words, session, least=1, most=ANY_NUMBER, usage="MEMORY [STORE] DATA...")
     columns, fields, encoding = _columns(column or ()), checked_fields(field), _encoding(encoding)
-    store = make(place)
     with tempfile.TemporaryDirectory(prefix="devmem-") as folder:
         opening = partial(open_data, format=data_format, columns=columns, encoding=encoding)
         files = [_source(word, Path(folder), opening) for word in place.words]
         if dry_run:
             _check(terminal, files, as_json=as_json)
-            return
-        check_lasting(store, "an import")
-        with opened(terminal, place, save=True) as target:
-            filler = Filler(target, fields=fields)
-            done = [(name, _fill(terminal, filler, name, open_file, shown=not as_json)) for name, open_file in files]
-            total = target.count_memories()
+        else:
+            _import(terminal, place, files, fields, as_json=as_json)
+
+
+_Files: TypeAlias = Sequence[tuple[str, Callable[[], DataFile]]]
+"""Names of files, each with what opens it."""
+
+
+def _import(
+    terminal: Terminal, place: StoreAddress, files: _Files, fields: tuple[str, ...] | None, *, as_json: bool
+) -> None:
+    check_lasting(make(place), "an import")
+    with opened(terminal, place, save=True) as target:
+        filler = Filler(target, fields=fields)
+        done = [(name, _fill(terminal, filler, name, open_file, shown=not as_json)) for name, open_file in files]
+        total = target.count_memories()
     text = f"{place.store}: {_counted(filler.counts)}; the store has {items_text(total)} now"
     read = [{"file": name, "counts": counts} for name, counts in done]
     terminal.answer({"store": place.store, "files": read, "items": total}, text, as_json=as_json)
@@ -118,7 +127,7 @@ def import_data(
         terminal.report("warning", note)
 
 
-def _check(terminal: Terminal, files: Sequence[tuple[str, Callable[[], DataFile]]], *, as_json: bool) -> None:
+def _check(terminal: Terminal, files: _Files, *, as_json: bool) -> None:
     """Read all records and store none."""
     read: list[dict[str, Any]] = []
     for name, open_file in files:
