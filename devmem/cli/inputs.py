@@ -19,7 +19,6 @@ from devmem.search.query import Filter, Order
 from devmem.stores.abilities import every_item
 from devmem.stores.memory import MemoryBase
 from devmem.text.files import replace_file
-from devmem.transfer.importing.files import is_sqlite
 
 STDIN: Final = "-"
 """Argument that stands for standard input."""
@@ -65,6 +64,9 @@ def check_output(address: StoreAddress, output: Path | None) -> None:
     """Raise `CommandError` when the file to write is the workflow, a file of the store, or any database."""
     if output is None:
         return
+    # Only commands that write a file need what reads data files.
+    from devmem.transfer.importing.files import is_sqlite
+
     place = Path(os.path.realpath(output))
     workflow = address.workflow
     own = [*make(address).files(), *([workflow.file] if workflow.file is not None else [])]

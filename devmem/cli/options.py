@@ -163,7 +163,7 @@ class Selection:
 
     @property
     def visible(self) -> Filter:
-        """The filter, narrowed to what is bound to nobody unless it names a user or `all_users` is set."""
+        """The filter, restricted to unscoped items unless it names a user or `all_users` is set."""
         if self.all_users or self.where.scope.user is not None:
             return self.where
         return replace(self.where, unbound=("user",))
