@@ -36,7 +36,7 @@ def _place_of(store: StoreDeclaration, base_dir: pathlib.Path) -> str | pathlib.
 def _stores_in_one_place(graph: Graph) -> Found:
     first: dict[str | pathlib.Path, StoreDeclaration] = {}
     for store in graph.stores:
-        place = _place_of(store, graph.scene.base_dir)
+        place = _place_of(store, graph.inspection.base_dir)
         # A database keeps stores apart by their names, unless the URL has one for all.
         if place is None or (isinstance(place, str) and not _NAMES_STORE.search(place)):
             continue
@@ -250,7 +250,7 @@ def _embedding_folder(model: Embedding) -> Found:
     folder = config.params.model_path
     if folder is None or has_placeholder(str(folder)):
         return
-    where = model.scene.base_dir / folder.expanduser()
+    where = model.inspection.base_dir / folder.expanduser()
     if not where.exists():
         yield ("params", "model_path"), f"there is no folder {str(where)!r}"
     elif not where.is_dir():

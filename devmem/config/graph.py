@@ -20,7 +20,7 @@ from devmem.config.rules import (
     NODE_KEYS,
     Attachments,
     Graph,
-    Scene,
+    Inspection,
     Written,
     inspect,
     inspect_graph,
@@ -266,7 +266,7 @@ class _GraphReader:
             read_subgraph: reads the `config` of a subgraph node, which stands at a path.
         """
         self._report, self._placeholders = context.report, context.placeholders
-        self._validator, self._scene = context.validator, context.scene
+        self._validator, self._inspection = context.validator, context.inspection
         self._declared, self._read_subgraph = declared, read_subgraph
         self._ids: dict[str, DocumentPath] = {}
 
@@ -300,7 +300,7 @@ class _GraphReader:
         data = {key: self._placeholders.expand(value[key], (*path, key)) for key in NODE_KEYS if key in value}
         note_name(self._report, self._ids, data.get("id"), (*path, "id"), "node id")
         kind = data.get("type")
-        inspect(Written(path, self._scene, "node", value, kind))
+        inspect(Written(path, self._inspection, "node", value, kind))
         settings: LiteralConfig | PassthroughConfig | Subgraph | None = None
         if kind == "agent":
             data["config"] = self._read_agent(value.get("config"), (*path, "config"))
@@ -323,16 +323,16 @@ class _GraphReader:
         value = self._placeholders.expand(value, path) if isinstance(value, str) else value
         if not isinstance(value, dict):
             return self._validator.validate(AgentConfig, {} if value is None else value, path)
-        inspect(Written(path, self._scene, "agent", value))
+        inspect(Written(path, self._inspection, "agent", value))
         data = {key: self._placeholders.expand(value[key], (*path, key)) for key in AGENT_KEYS if key in value}
         place, missing = (*path, "memories"), self._placeholders.missing
-        inspect(Attachments(place, self._scene, data.get("memories"), self._declared, missing))
+        inspect(Attachments(place, self._inspection, data.get("memories"), self._declared, missing))
         return self._validator.validate(AgentConfig, data, path)
 
     def _read_edge(self, value: object, path: DocumentPath) -> Edge | None:
         if not isinstance(value, dict):
             return self._validator.validate(Edge, value, path)
-        inspect(Written(path, self._scene, "edge", value))
+        inspect(Written(path, self._inspection, "edge", value))
         data = {key: self._placeholders.expand(value[key], (*path, key)) for key in EDGE_KEYS if key in value}
         for key in ("from", "to"):
             if isinstance(data.get(key), str):
@@ -401,16 +401,16 @@ class ReadingContext:
     """Every file of a subgraph that was read for the workflow so far; shared by all of its documents."""
 
     @property
-    def scene(self) -> Scene:
+    def inspection(self) -> Inspection:
         """The document, for the rules."""
-        return Scene(report=self.report, base_dir=self.folders[0])
+        return Inspection(report=self.report, base_dir=self.folders[0])
 
 
 def read_graph(context: ReadingContext, parts: Mapping[str, Part], *, file: pathlib.Path | None = None) -> Subgraph:
     """Return what can be used of a graph; problems are reported."""
     report, placeholders = context.report, context.placeholders
     if isinstance(outer := report.document.data.get("graph"), dict) and not context.is_inline:
-        inspect(Written(("graph",), context.scene, "graph", outer))
+        inspect(Written(("graph",), context.inspection, "graph", outer))
     memory, stores = _read_stores(context, parts.get("memory"))
     subgraphs = _SubgraphReader(replace(context, inherited=stores, depth=context.depth + 1))
     graph = _GraphReader(context, stores, subgraphs.read)
@@ -419,7 +419,7 @@ def read_graph(context: ReadingContext, parts: Mapping[str, Part], *, file: path
     edges = graph.read_edges(listed["edges"])
     start = graph.read_start(elements_of(report, placeholders, parts.get("start"), single=str))
     usable = {name: store for name, store in stores.items() if store is not None}
-    inspect_graph(Graph((), context.scene, nodes, memory, edges), usable)
+    inspect_graph(Graph((), context.inspection, nodes, memory, edges), usable)
     return Subgraph(file=file, memory=memory, start=start, nodes=nodes, edges=tuple(edge for _, edge in edges))
 
 
@@ -466,7 +466,7 @@ class _SubgraphReader:
     def _inline(self, graph: Mapping[Any, Any], path: DocumentPath) -> Subgraph:
         if "nodes" not in graph:
             self._error((*path, "nodes"), "this key is required")
-        inspect(Written(path, self._context.scene, "graph", graph))
+        inspect(Written(path, self._context.inspection, "graph", graph))
         return read_graph(replace(self._context, is_inline=True), parts_of_subgraph(self._context.report, graph, path))
 
     def _named(self, config: Mapping[Any, Any], path: DocumentPath) -> Subgraph | None:

@@ -13,7 +13,7 @@ from devmem.config.document import Document, Report, read_text
 from devmem.config.findings import found
 from devmem.config.graph import ReadingContext, elements_of, find_parts, read_graph, read_variables, unresolved_in
 from devmem.config.placeholders import Environment, Placeholders
-from devmem.config.rules import Graph, Root, Scene, inspect, inspect_graph
+from devmem.config.rules import Graph, Inspection, Root, inspect, inspect_graph
 from devmem.config.store import StoreTypes
 from devmem.config.validate import Validator
 from devmem.config.workflow import ConversationRecording, NodeConfig, Subgraph, Workflow
@@ -41,9 +41,9 @@ class Reader:
         options = self._read_options()
         context = self._context(base_dir)
         graph = read_graph(context, self._parts)
-        conversation = self._read_conversation(graph, context.scene)
-        transaction = self._read_transaction(graph, context.scene)
-        inspect(Root((), context.scene, graph.nodes))
+        conversation = self._read_conversation(graph, context.inspection)
+        transaction = self._read_transaction(graph, context.inspection)
+        inspect(Root((), context.inspection, graph.nodes))
         unresolved = unresolved_in(self._report, self._placeholders)
         self._report.raise_errors()
         return Workflow(
@@ -71,9 +71,9 @@ class Reader:
 
         block = workflow.conversation
         recorded = [block.store, *(rule.into for rule in block.copies)] if block and block.active else []
-        scene = Scene(report=self._report, base_dir=workflow.base_dir, close=True)
-        inspect_graph(Graph((), scene, workflow.nodes, workflow.memory, recorded=recorded), {})
-        _review_subgraphs(scene, workflow.nodes, set())
+        inspection = Inspection(report=self._report, base_dir=workflow.base_dir, close=True)
+        inspect_graph(Graph((), inspection, workflow.nodes, workflow.memory, recorded=recorded), {})
+        _review_subgraphs(inspection, workflow.nodes, set())
         return self._report.findings
 
     def _version(self) -> str:
@@ -101,17 +101,17 @@ class Reader:
         expanded = self._placeholders.expand(part.value, part.path)
         return self._validator.validate(MemoryOptions, expanded, part.path) or MemoryOptions()
 
-    def _read_conversation(self, graph: Subgraph, scene: Scene) -> ConversationRecording | None:
+    def _read_conversation(self, graph: Subgraph, inspection: Inspection) -> ConversationRecording | None:
         part = self._parts.get("conversation")
         if part is None or part.value is None:
             return None
         expanded = self._placeholders.expand(part.value, part.path)
         recording = self._validator.validate(ConversationRecording, expanded, part.path)
         if recording is not None:
-            inspect(Root(part.path, scene, graph.nodes, graph.memory, recording))
+            inspect(Root(part.path, inspection, graph.nodes, graph.memory, recording))
         return recording
 
-    def _read_transaction(self, graph: Subgraph, scene: Scene) -> bool:
+    def _read_transaction(self, graph: Subgraph, inspection: Inspection) -> bool:
         part = self._parts.get("transaction")
         if part is None or part.value is None:
             return False
@@ -120,7 +120,7 @@ class Reader:
             self._report.error(part.path, f"expected true or false, found {found(wanted)}")
             return False
         if wanted and not self._report.has_errors:
-            inspect(Root(part.path, scene, graph.nodes, graph.memory, transaction=True))
+            inspect(Root(part.path, inspection, graph.nodes, graph.memory, transaction=True))
         return wanted is True
 
     def _context(self, base_dir: pathlib.Path) -> ReadingContext:
@@ -137,19 +137,19 @@ class Reader:
         )
 
 
-def _review_subgraphs(scene: Scene, nodes: Iterable[NodeConfig], reviewed: set[pathlib.Path]) -> None:
+def _review_subgraphs(inspection: Inspection, nodes: Iterable[NodeConfig], reviewed: set[pathlib.Path]) -> None:
     for graph in (node.settings for node in nodes if isinstance(node.settings, Subgraph)):
-        inner = scene
+        inner = inspection
         if graph.file is not None:
             if graph.file in reviewed:
                 continue
             reviewed.add(graph.file)
             report = Report(compose(read_text(graph.file, str(graph.file)), origin=str(graph.file)))
-            inner = Scene(report=report, base_dir=graph.file.parent, close=True)
+            inner = Inspection(report=report, base_dir=graph.file.parent, close=True)
         inspect_graph(Graph((), inner, graph.nodes, graph.memory), {})
         _review_subgraphs(inner, graph.nodes, reviewed)
-        if inner is not scene:
-            scene.report.include(inner.report.findings)
+        if inner is not inspection:
+            inspection.report.include(inner.report.findings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

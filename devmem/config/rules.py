@@ -43,8 +43,8 @@ NEAR_MISS: Final = 0.75
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
-    """The document that is looked at."""
+class Inspection:
+    """One pass over a document."""
 
     report: Report
     base_dir: pathlib.Path
@@ -58,7 +58,7 @@ class Subject:
     """The subject of a rule, and where it stands."""
 
     path: DocumentPath
-    scene: Scene
+    inspection: Inspection
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,13 +154,12 @@ _CHECKS: Final[dict[type, list[_Check]]] = {}
 
 
 def check(
-    rule: Rule, *subjects: type[S], level: Level = Level.WARNING, close: bool = False
+    rule: Rule, subject: type[S], *, level: Level = Level.WARNING, close: bool = False
 ) -> Callable[[Find[S]], Find[S]]:
     """Register a rule: the generator of its findings about a kind of subjects."""
 
     def register(find: Find[S]) -> Find[S]:
-        for subject in subjects:
-            _CHECKS.setdefault(subject, []).append(_Check(rule=rule, level=level, close=close, find=find))
+        _CHECKS.setdefault(subject, []).append(_Check(rule=rule, level=level, close=close, find=find))
         return find
 
     return register
@@ -168,11 +167,11 @@ def check(
 
 def inspect(subject: Subject) -> None:
     """Hold one subject against the rules of its kind."""
-    scene = subject.scene
+    inspection = subject.inspection
     for each in _CHECKS.get(type(subject), ()):
-        if each.close is scene.close and not (each.level is Level.ERROR and scene.report.is_full):
+        if each.close is inspection.close and not (each.level is Level.ERROR and inspection.report.is_full):
             for tail, message in each.find(subject):
-                scene.report.add((*subject.path, *tail), message, each.rule, each.level)
+                inspection.report.add((*subject.path, *tail), message, each.rule, each.level)
 
 
 def inspect_graph(graph: Graph, stores: Mapping[str, StoreDeclaration]) -> None:
@@ -180,30 +179,30 @@ def inspect_graph(graph: Graph, stores: Mapping[str, StoreDeclaration]) -> None:
 
     `stores` are those that its agents may attach, by name: those of the graphs around it too.
     """
-    scene = graph.scene
+    inspection = graph.inspection
     inspect(graph)
     for store in graph.stores:
-        _inspect_store(store, scene)
+        _inspect_store(store, inspection)
     for node in graph.nodes:
         if node.config is None:
             continue
         path = (*node.place.location, "config")
-        inspect(Chat(path, scene, node.config))
+        inspect(Chat(path, inspection, node.config))
         for index, entry in enumerate(node.config.memories):
             if entry.name in stores:
-                inspect(Attached((*path, "memories", index), scene, entry, node.config, stores[entry.name]))
+                inspect(Attached((*path, "memories", index), inspection, entry, node.config, stores[entry.name]))
 
 
-def _inspect_store(store: StoreDeclaration, scene: Scene) -> None:
+def _inspect_store(store: StoreDeclaration, inspection: Inspection) -> None:
     path = (*store.place.location, "config")
-    inspect(Store(path, scene, store))
+    inspect(Store(path, inspection, store))
     for key, block in store.config:
         if isinstance(block, EmbeddingConfig):
-            inspect(Embedding((*path, key), scene, block, tokens=False))
+            inspect(Embedding((*path, key), inspection, block, tokens=False))
         elif isinstance(block, ChatConfig):
-            inspect(Chat((*path, key), scene, block))
+            inspect(Chat((*path, key), inspection, block))
         elif isinstance(block, RetrievalConfig) and block.tokens is not None:
-            inspect(Embedding((*path, key, "tokens"), scene, block.tokens, tokens=True))
+            inspect(Embedding((*path, key, "tokens"), inspection, block.tokens, tokens=True))
 
 
 # Keys that nothing reads, or that are read elsewhere.
@@ -378,7 +377,7 @@ def _store_attached_twice(attachments: Attachments) -> Found:
     for tail, name in _named_entries(attachments):
         where = (*attachments.path, *tail)
         if name in seen and where not in attachments.missing:
-            line = attachments.scene.report.document.line(seen[name])
+            line = attachments.inspection.report.document.line(seen[name])
             yield tail, f"the store {quoted(name)} is attached to this node already, on line {line}"
         seen.setdefault(name, where)
 
@@ -515,7 +514,7 @@ def _sources_of_devall(store: Store) -> Found:
 
 def sources_without_files(store: Store) -> Found:
     """Report the sources of a store that do not exist or are empty."""
-    folder = base_dir_of(store.declaration, store.scene.base_dir)
+    folder = base_dir_of(store.declaration, store.inspection.base_dir)
     for index, path in enumerate(source_paths(store.declaration)):
         place = (folder / path).resolve()
         if has_magic(path):
@@ -537,7 +536,7 @@ def _file_that_devall_has(store: Store) -> Found:
         written = getattr(store.declaration.config, key, None)
         if written is None or str(written) == "auto":
             continue
-        folder = base_dir_of(store.declaration, store.scene.base_dir)
+        folder = base_dir_of(store.declaration, store.inspection.base_dir)
         ours, theirs = folder / str(written), pathlib.Path(str(written))
         if not theirs.is_absolute() and theirs.exists() and not ours.exists():
             message = (
@@ -553,7 +552,7 @@ def unwritable_file(store: Store) -> Found:
         written = getattr(store.declaration.config, key, None)
         if not isinstance(written, str) or written == "auto" or "://" in written or has_placeholder(written):
             continue
-        file = base_dir_of(store.declaration, store.scene.base_dir) / pathlib.Path(written).expanduser()
+        file = base_dir_of(store.declaration, store.inspection.base_dir) / pathlib.Path(written).expanduser()
         there = next((one for one in (file, *file.parents) if one.exists()), file)
         if file.is_dir():
             yield (key,), f"{str(file)!r} is a folder; name a file in it"
