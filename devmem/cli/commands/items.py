@@ -86,7 +86,9 @@ def add(
         devmem add notes.db "We met at noon." --metadata title=Launch --field title
     """
     terminal: Terminal = ctx.obj
-    place = split_words(terminal, memory, words, session, least=1, most=1, usage="MEMORY [STORE] TEXT", embedding=embedding)
+    place = split_words(
+        terminal, memory, words, session, least=1, most=1, usage="MEMORY [STORE] TEXT", embedding=embedding
+    )
     texts = _texts(place.words[0], lines=lines)
     scope = _scope(user=user, agent=agent, conversation=conversation)
     check_lasting(make(place), "an item")

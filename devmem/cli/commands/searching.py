@@ -169,7 +169,17 @@ def search(
         devmem search configs/demo/team.yaml notes "Who gives the opening talk?" --session demo --explain
     """
     terminal: Terminal = ctx.obj
-    place = split_words(terminal, memory, words, session, least=1, most=1, usage="MEMORY [STORE] QUERY", reading=True, embedding=embedding)
+    place = split_words(
+        terminal,
+        memory,
+        words,
+        session,
+        least=1,
+        most=1,
+        usage="MEMORY [STORE] QUERY",
+        reading=True,
+        embedding=embedding,
+    )
     query = _query(place.words[0], top_k, threshold, relevance, selection.visible)
     with opened_if_written(terminal, place, as_of=as_of) as store:
         if grouped:
