@@ -53,6 +53,8 @@ from devmem.stores.abilities import versions_of
 from devmem.views.documents import difference_json, item_json, version_json
 from devmem.workflow.stores import DEFAULT_SESSION
 
+_TEXT_USAGE = "MEMORY [STORE] TEXT"
+
 
 def add(
     ctx: typer.Context,
@@ -86,9 +88,7 @@ def add(
         devmem add notes.db "We met at noon." --metadata title=Launch --field title
     """
     terminal: Terminal = ctx.obj
-    place = split_words(
-        terminal, memory, words, session, least=1, most=1, usage="MEMORY [STORE] TEXT", embedding=embedding
-    )
+    place = split_words(terminal, memory, words, session, least=1, most=1, usage=_TEXT_USAGE, embedding=embedding)
     texts = _texts(place.words[0], lines=lines)
     scope = _scope(user=user, agent=agent, conversation=conversation)
     check_lasting(make(place), "an item")

@@ -32,6 +32,7 @@ from devmem.cli.targets import (
     why_empty,
 )
 from devmem.cli.terminal import Terminal, items_text
+from devmem.config.base import ConfigModel
 from devmem.config.store import IndexConfig, StoreDeclaration
 from devmem.config.workflow import CopyRule, Workflow
 from devmem.errors import CollectionError
@@ -39,6 +40,7 @@ from devmem.model.message import AttachmentRef
 from devmem.model.results import FileReport
 from devmem.recording.log import CopySource
 from devmem.storage.attachments import AttachmentFiles, with_inline_attachments
+from devmem.storage.protocol import CollectionInfo
 from devmem.storage.sqlite import backup as backups
 from devmem.storage.sqlite.backup import back_up
 from devmem.storage.sqlite.collection import record_backup
@@ -218,22 +220,25 @@ def reindex(
     terminal: Terminal = ctx.obj
     place = find_store(terminal, memory, store, session, embedding=embedding)
     kept = make(_with_fields(place, checked_fields(field)))
-    config = kept.setup.config
-    if not isinstance(kept, CollectionMemory) or not isinstance(config, CollectionConfig) or not _has_work(config):
+    if not isinstance(kept, CollectionMemory) or not _has_work(kept.setup.config):
         raise CommandError(f"memory store {place.store!r} has no `embedding:`, so there is nothing to embed.")
     if (reason := why_empty(kept)) is not None:
         raise CommandError(f"{reason}; there is nothing to embed.")
-    total = _count(kept)
     try:
-        with terminal.progress(f"embedding {place.store}", total) as bar:
+        with terminal.progress(f"embedding {place.store}", _count(kept)) as bar:
             done = kept.reindex(lambda so_far: bar.update(bar.task_ids[0], completed=so_far), force=force)
         info = kept.info()
     finally:
         kept.close()
-    made = f"{done:,} of {items_text(info.items)} embedded by {info.embedding}"
-    text = f"{place.store}: {made if config.embedding else f'{items_text(info.items)}, without embeddings'}"
+    _show_embedded(terminal, place.store, done, info, as_json=as_json)
+
+
+def _show_embedded(terminal: Terminal, store: str, done: int, info: CollectionInfo, *, as_json: bool) -> None:
+    """Print how many items were embedded; end the command with `EXIT_PARTLY` where some still wait."""
+    items = items_text(info.items)
+    made = f"{done:,} of {items} embedded by {info.embedding}" if info.embedding else f"{items}, without embeddings"
     counts = {"embedded": done, "items": info.items, "waiting": info.waiting}
-    terminal.answer({"store": place.store, **counts, "model": info.embedding}, text, as_json=as_json)
+    terminal.answer({"store": store, **counts, "model": info.embedding}, f"{store}: {made}", as_json=as_json)
     if info.waiting:
         terminal.report("error", f"{info.waiting:,} items still wait: the provider stopped answering. Run it again.")
         raise typer.Exit(EXIT_PARTLY)
@@ -265,7 +270,9 @@ def _with_other_fields(store: StoreDeclaration, fields: tuple[str, ...]) -> Stor
     return store.model_copy(update={"config": store.config.model_copy(update={"index": changed})})
 
 
-def _has_work(config: CollectionConfig) -> bool:
+def _has_work(config: ConfigModel) -> bool:
+    if not isinstance(config, CollectionConfig):
+        return False
     return config.embedding is not None or config.index.fields is not None
 
 

@@ -135,6 +135,8 @@ _Explain: TypeAlias = Annotated[
     bool, typer.Option("--explain", help="Show why each item was found, and what was left out.")
 ]
 
+_USAGE = "MEMORY [STORE] QUERY"
+
 
 @selecting(by_user=True)
 def search(
@@ -170,15 +172,7 @@ def search(
     """
     terminal: Terminal = ctx.obj
     place = split_words(
-        terminal,
-        memory,
-        words,
-        session,
-        least=1,
-        most=1,
-        usage="MEMORY [STORE] QUERY",
-        reading=True,
-        embedding=embedding,
+        terminal, memory, words, session, least=1, most=1, usage=_USAGE, reading=True, embedding=embedding
     )
     query = _query(place.words[0], top_k, threshold, relevance, selection.visible)
     with opened_if_written(terminal, place, as_of=as_of) as store:
