@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias
 from urllib.parse import quote
 
 from devmem.config.findings import Rule
+from devmem.config.reading import WorkflowCheck
 from devmem.errors import Finding, Level, NodeFailedError
 from devmem.model.items import MemoryItem, dump_item
 from devmem.model.results import Hit, HitGroup, RejectedCandidate, SearchReport, StoreWrite, WriteOutcome
@@ -19,7 +20,6 @@ from devmem.storage.protocol import ExportRecord
 from devmem.stores.erasing import ForgetReceipt
 from devmem.workflow.erasing import WorkflowReceipt
 from devmem.workflow.graph import NodeResult, RunResult
-from devmem.workflow.stores import WorkflowCheck
 
 JsonObject: TypeAlias = dict[str, Any]
 """An object that `json.dumps` writes unchanged."""

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from devmem.lazy_names import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
+    from devmem.config.reading import WorkflowCheck
     from devmem.model.results import CutHit, MemoryRetrievalResult, MemoryUpdateResult, StoreFailure, StoreWrite
     from devmem.workflow.attachments import (
         AttachmentHandle,
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from devmem.workflow.runner import ChatModels, WorkflowRunner, attached_stores, configured_chat_models
     from devmem.workflow.stores import (
         DEFAULT_SESSION,
-        WorkflowCheck,
         check_workflow,
         make_store,
         open_stores,

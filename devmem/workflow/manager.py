@@ -1,4 +1,7 @@
-"""The memory of one agent node: its attachments, and what they retrieve and write at each stage."""
+"""The memory of one agent node: its attachments, and what they retrieve and write at each stage.
+
+An answer that only repeats recalled text is not stored again.
+"""
 
 from __future__ import annotations
 
@@ -52,123 +55,15 @@ MAX_TURNS: Final = 8
 """Maximum number of turns that are searched for; of more, the last ones are."""
 EARLIER_WEIGHT: Final = 0.9
 """Factor of the scores that a turn before the last gives; the last one's count in full."""
-
-
-def turns_to_search(turns: Sequence[str]) -> list[str]:
-    """Return the texts to search for, each once, the last said one last; one blank text when nothing was said."""
-    said = [turn.strip() for turn in turns if turn.strip()]
-    distinct = list(dict.fromkeys(reversed(said)))[:MAX_TURNS]
-    return distinct[::-1] or [""]
-
-
-def search_turns(
-    queries: Sequence[MemoryQuery], top_k: int, search: Callable[[MemoryQuery], Sequence[Hit]]
-) -> list[Hit]:
-    """Search for each turn and return the best hits, best first.
-
-    A store's scores are comparable between queries, so an item has the best score that a turn gives it, the last turn
-    weighted at most.
-
-    Args:
-        queries: one for each turn, at least one, the last said one last.
-        top_k: maximum number of hits.
-        search: returns a store's hits for one query, best first.
-    """
-    last = list(search(queries[-1]))
-    if len(queries) == 1:
-        return last
-    best = {hit.item.id: hit for hit in last}
-    for query in queries[:-1]:
-        for hit in search(query):
-            # A score below 0, as a reranker may give, becomes no better by a weight below 1.
-            score = hit.score * (EARLIER_WEIGHT if hit.score > 0 else 1 / EARLIER_WEIGHT)
-            if hit.item.id not in best or score > best[hit.item.id].score:
-                best[hit.item.id] = replace(hit, score=score)
-    return sorted(best.values(), key=lambda hit: -hit.score)[:top_k]
-
-
 _KEPT: Final = 256
-
-T = TypeVar("T")
-
-
-class RecallCache:
-    """The last queries, their embeddings, and what was recalled for them; safe to use from several threads."""
-
-    def __init__(self) -> None:
-        self._embeddings: OrderedDict[str, QueryEmbedding] = OrderedDict()
-        self._texts: OrderedDict[str, dict[str, set[str]]] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def embedding(self, query: str) -> QueryEmbedding:
-        """Return the query's embedding, the same at every stage; one whose provider failed is tried again."""
-        with self._lock:
-            known = self._embeddings.pop(query, None)
-            if known is None or known.failures:
-                known = QueryEmbedding(query)
-            self._embeddings[query] = known
-            _shrink(self._embeddings)
-            return known
-
-    def remember(self, query: str, hits: Iterable[Hit]) -> None:
-        """Note what each store recalled for a query."""
-        with self._lock:
-            by_store = self._texts.setdefault(query, {})
-            for hit in hits:
-                by_store.setdefault(hit.store, set()).add(hit.item.content_summary)
-            self._texts.move_to_end(query)
-            _shrink(self._texts)
-
-    def texts(self, queries: Iterable[str], store: str | None = None) -> frozenset[str]:
-        """Return the texts that a store, or any store, recalled for one of the queries."""
-        with self._lock:
-            found = [self._texts.get(query, {}) for query in queries]
-            wanted = [texts for by_store in found for name, texts in by_store.items() if store in (None, name)]
-            return frozenset().union(*wanted)
-
-
-def _shrink(cache: OrderedDict[str, T]) -> None:
-    while len(cache) > _KEPT:
-        cache.popitem(last=False)
-
-
 _REPEATED: Final = WriteOutcome(
     status=WriteStatus.SKIPPED, reason="the answer only repeats what was recalled, and the input says nothing new"
 )
 """Outcome of a payload that brings nothing new."""
-
-
-def without_recalled(payload: MemoryWritePayload, recalls: RecallCache) -> tuple[MemoryWritePayload, bool]:
-    """Return the payload without what only repeats memory, and whether its answer did and was taken out."""
-    turns = payload.turns
-    fresh = replace(
-        payload,
-        inputs_text=strip_recalled(payload.inputs_text),
-        turns=turns and tuple(replace(turn, text=strip_recalled(turn.text)) for turn in turns),
-        input_snapshot=_without_block(payload.input_snapshot),
-        output_snapshot=_without_block(payload.output_snapshot),
-    )
-    answer = fresh.output_text()
-    only_block = bool(payload.output_text().strip()) and not answer.strip()
-    repeated = payload.quoted or only_block or repeats_recalled(answer, recalls.texts(turns_in(fresh.inputs_text)))
-    return (replace(fresh, output_snapshot=None) if repeated else fresh), repeated
-
-
-def says_only_known(inputs: str, recalls: RecallCache, store: str) -> bool:
-    """Whether the inputs only ask, or repeat what this store recalled; another store may not have it."""
-    return says_nothing_new(strip_frames(inputs), recalls.texts(turns_in(inputs), store))
-
-
-def turns_in(text: str) -> list[str]:
-    """Return what each sender said in a framed text, without recalled memory."""
-    return split_turns(strip_recalled(text))
-
-
-def _without_block(snapshot: MemoryContentSnapshot | None) -> MemoryContentSnapshot | None:
-    return snapshot and replace(snapshot, text=strip_recalled(snapshot.text))
-
-
+_UNSAID: Final = WriteOutcome(status=WriteStatus.STORED, reason="the store says nothing about it, as DevAll's do")
+_ACCEPTED: Final = (WriteStatus.STORED, WriteStatus.SUPERSEDED, WriteStatus.QUEUED)
 _LOG: Final = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 class MemoryManager:
@@ -435,11 +330,6 @@ class MemoryManager:
         return await asyncio.to_thread(lambda: self.update(payload, current_stage=current_stage))
 
 
-_UNSAID: Final = WriteOutcome(status=WriteStatus.STORED, reason="the store says nothing about it, as DevAll's do")
-
-_ACCEPTED: Final = (WriteStatus.STORED, WriteStatus.SUPERSEDED, WriteStatus.QUEUED)
-
-
 def _embedding_failures(queries: Sequence[MemoryQuery]) -> list[StoreFailure]:
     # Copied first: another thread with the same query may be adding to it.
     failed = {name: error for query in queries for name, error in [*query.embedding.failures.items()]}
@@ -450,3 +340,106 @@ def _failure(store: str, operation: str, error: Exception) -> StoreFailure:
     failure = StoreFailure(store=store, operation=operation, error=error)
     _LOG.error("%s", failure, exc_info=error)
     return failure
+
+
+def turns_in(text: str) -> list[str]:
+    """Return what each sender said in a framed text, without recalled memory."""
+    return split_turns(strip_recalled(text))
+
+
+def turns_to_search(turns: Sequence[str]) -> list[str]:
+    """Return the texts to search for, each once, the last said one last; one blank text when nothing was said."""
+    said = [turn.strip() for turn in turns if turn.strip()]
+    distinct = list(dict.fromkeys(reversed(said)))[:MAX_TURNS]
+    return distinct[::-1] or [""]
+
+
+def search_turns(
+    queries: Sequence[MemoryQuery], top_k: int, search: Callable[[MemoryQuery], Sequence[Hit]]
+) -> list[Hit]:
+    """Search for each turn and return the best hits, best first.
+
+    A store's scores are comparable between queries, so an item has the best score that a turn gives it, the last turn
+    weighted at most.
+
+    Args:
+        queries: one for each turn, at least one, the last said one last.
+        top_k: maximum number of hits.
+        search: returns a store's hits for one query, best first.
+    """
+    last = list(search(queries[-1]))
+    if len(queries) == 1:
+        return last
+    best = {hit.item.id: hit for hit in last}
+    for query in queries[:-1]:
+        for hit in search(query):
+            # A score below 0, as a reranker may give, becomes no better by a weight below 1.
+            score = hit.score * (EARLIER_WEIGHT if hit.score > 0 else 1 / EARLIER_WEIGHT)
+            if hit.item.id not in best or score > best[hit.item.id].score:
+                best[hit.item.id] = replace(hit, score=score)
+    return sorted(best.values(), key=lambda hit: -hit.score)[:top_k]
+
+
+class RecallCache:
+    """The last queries, their embeddings, and what was recalled for them; safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._embeddings: OrderedDict[str, QueryEmbedding] = OrderedDict()
+        self._texts: OrderedDict[str, dict[str, set[str]]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def embedding(self, query: str) -> QueryEmbedding:
+        """Return the query's embedding, the same at every stage; one whose provider failed is tried again."""
+        with self._lock:
+            known = self._embeddings.pop(query, None)
+            if known is None or known.failures:
+                known = QueryEmbedding(query)
+            self._embeddings[query] = known
+            _shrink(self._embeddings)
+            return known
+
+    def remember(self, query: str, hits: Iterable[Hit]) -> None:
+        """Note what each store recalled for a query."""
+        with self._lock:
+            by_store = self._texts.setdefault(query, {})
+            for hit in hits:
+                by_store.setdefault(hit.store, set()).add(hit.item.content_summary)
+            self._texts.move_to_end(query)
+            _shrink(self._texts)
+
+    def texts(self, queries: Iterable[str], store: str | None = None) -> frozenset[str]:
+        """Return the texts that a store, or any store, recalled for one of the queries."""
+        with self._lock:
+            found = [self._texts.get(query, {}) for query in queries]
+            wanted = [texts for by_store in found for name, texts in by_store.items() if store in (None, name)]
+            return frozenset().union(*wanted)
+
+
+def _shrink(cache: OrderedDict[str, T]) -> None:
+    while len(cache) > _KEPT:
+        cache.popitem(last=False)
+
+
+def without_recalled(payload: MemoryWritePayload, recalls: RecallCache) -> tuple[MemoryWritePayload, bool]:
+    """Return the payload without what only repeats memory, and whether its answer did and was taken out."""
+    turns = payload.turns
+    fresh = replace(
+        payload,
+        inputs_text=strip_recalled(payload.inputs_text),
+        turns=turns and tuple(replace(turn, text=strip_recalled(turn.text)) for turn in turns),
+        input_snapshot=_without_block(payload.input_snapshot),
+        output_snapshot=_without_block(payload.output_snapshot),
+    )
+    answer = fresh.output_text()
+    only_block = bool(payload.output_text().strip()) and not answer.strip()
+    repeated = payload.quoted or only_block or repeats_recalled(answer, recalls.texts(turns_in(fresh.inputs_text)))
+    return (replace(fresh, output_snapshot=None) if repeated else fresh), repeated
+
+
+def _without_block(snapshot: MemoryContentSnapshot | None) -> MemoryContentSnapshot | None:
+    return snapshot and replace(snapshot, text=strip_recalled(snapshot.text))
+
+
+def says_only_known(inputs: str, recalls: RecallCache, store: str) -> bool:
+    """Whether the inputs only ask, or repeat what this store recalled; another store may not have it."""
+    return says_nothing_new(strip_frames(inputs), recalls.texts(turns_in(inputs), store))

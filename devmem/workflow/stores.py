@@ -15,8 +15,7 @@ from typing import Final
 from uuid import uuid4
 
 from devmem import config
-from devmem.config import reading as checking
-from devmem.config.reading import WorkflowCheck
+from devmem.config import reading
 from devmem.config.store import EmbeddingConfig
 from devmem.config.workflow import Workflow, base_dir_of
 from devmem.errors import SessionNameError
@@ -27,9 +26,6 @@ from devmem.plugins import StoreRegistry, registry
 from devmem.stores.commit_log import ERASURES, erasures_folder
 from devmem.stores.memory import MemoryBase, StoreSetup
 from devmem.workflow.erasing import recover_open
-
-__all__ = ["WorkflowCheck", "check_workflow"]
-
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -155,7 +151,7 @@ def load_workflow(
 
 def check_workflow(
     path: str | Path, *, types: StoreRegistry = registry, environ: Mapping[str, str] | None = None
-) -> WorkflowCheck:
+) -> reading.WorkflowCheck:
     """Check a workflow file, ours or DevAll's: findings instead of errors, and a closer look than loading it takes.
 
     Args:
@@ -163,7 +159,7 @@ def check_workflow(
         types: where store types are looked up.
         environ: values for placeholders; None takes the process's environment.
     """
-    return checking.check_workflow(path, types, environ=environ)
+    return reading.check_workflow(path, types, environ=environ)
 
 
 _TYPES: Final = frozenset({"image", "audio", "video"})

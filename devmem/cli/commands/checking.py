@@ -16,10 +16,10 @@ import typer
 from devmem.cli.failures import EXIT_FAILED, EXIT_PARTLY, CommandError
 from devmem.cli.targets import AsJson, WorkflowFiles
 from devmem.cli.terminal import Terminal
+from devmem.config.reading import WorkflowCheck
 from devmem.config.workflow import Workflow
 from devmem.errors import Level, install_command
 from devmem.text.files import replace_file
-from devmem.workflow.stores import WorkflowCheck
 
 _STYLES: Final = {Level.ERROR: "red", Level.WARNING: "yellow", Level.NOTE: "dim"}
 
