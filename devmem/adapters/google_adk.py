@@ -8,9 +8,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
 from uuid import uuid4
 
+import devmem
 from devmem import Filter, Memory, MemoryItem
 from devmem.adapters.hosts import require as _require
 from devmem.adapters.hosts import writing
@@ -51,14 +54,33 @@ class DevmemMemoryService(BaseMemoryService):  # type: ignore[misc] # not in the
     in it. What is deleted stays deleted: its id is kept, and its event is left out when its session is added again.
     """
 
-    def __init__(self, memory: Memory, *, limit: int = 10) -> None:
-        """Wrap an opened memory; the caller closes it.
+    def __init__(
+        self, memory: Memory | None = None, *, limit: int = 10, uri: str | None = None, agents_dir: str | None = None
+    ) -> None:
+        """Wrap an opened memory, which the caller closes, or open one by its URI, as ADK does for `services.yaml`.
 
         Args:
             memory: a memory, or a scoped handle, which the service never leaves.
             limit: maximum number of entries that a search returns.
+            uri: a scheme of any name before what `devmem.open` takes, such as `devmem://notes.db`,
+                `devmem:///home/ann/notes.db` or `devmem://postgresql://...`; `close` closes the memory.
+            agents_dir: ADK's folder of agents, where relative paths of a URI start; None is the working directory.
+
+        Raises:
+            TypeError: neither a memory nor a URI is given, or both are.
+            ValueError: the URI names no place.
         """
+        self._opened: Memory | None = None
+        if memory is None and uri is not None:
+            memory = self._opened = devmem.open(_place_of(uri, agents_dir))
+        elif memory is None or uri is not None:
+            raise TypeError("name either the memory or its URI")
         self._memory, self._limit = memory, limit
+
+    async def close(self) -> None:
+        """Close a memory that was opened by its URI."""
+        if self._opened is not None:
+            await self._opened.aclose()
 
     async def add_session_to_memory(self, session: Session) -> None:
         """Add the events of a session that have a text and are not there yet."""
@@ -176,6 +198,16 @@ class DevmemMemoryService(BaseMemoryService):  # type: ignore[misc] # not in the
     def _deleted(self, app_name: str, user_id: str) -> frozenset[object]:
         marks = self._memory.scoped(user=user_id, agent=_deleted_of(app_name))
         return frozenset(record.metadata.get(_DELETED) for record in marks)
+
+
+def _place_of(uri: str, folder: str | None) -> str:
+    """Return the place that a URI names, of which a relative path starts in a folder."""
+    _, mark, place = uri.partition("://")
+    if not mark or not place:
+        raise ValueError(f"{uri!r} names no memory: expected a URI such as devmem://notes.db")
+    if "://" in place or place == ":memory:":
+        return place
+    return str(Path(folder or ".") / unquote(place))
 
 
 def _deleted_of(app_name: str) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 import openai
 import pytest
+from pydantic import BaseModel
 
 import devmem
 from devmem.adapters.openai import wrap
@@ -56,7 +57,7 @@ class Service:
             calls = request["messages"][-1]["content"] == "call a tool"
             message = {"role": "assistant", "content": None if calls else self.words}
             return "application/json", json.dumps({"id": "1", "choices": [{"index": 0, "message": message}]}).encode()
-        part = {"type": "output_text", "text": "On the third.", "annotations": []}
+        part = {"type": "output_text", "text": self.words, "annotations": []}
         output = [{"id": "m", "type": "message", "role": "assistant", "status": "completed", "content": [part]}]
         return "application/json", json.dumps({"id": "r", "object": "response", "output": output}).encode()
 
@@ -198,6 +199,97 @@ def test_the_block_of_a_memory_is_quoted_and_keeps_its_budget(memory: devmem.Mem
     assert len(memory.context("launch", token_budget=40)) < len(block)
     assert memory.context("zebra xylophone") == ""
     assert asyncio.run(memory.acontext("launch", language="zh")).startswith("===== 相关记忆")
+
+
+class Launch(BaseModel):
+    """Structured output of a test."""
+
+    date: str
+
+
+STRUCTURED = '{"date": "June 2nd"}'
+
+
+class TestOtherWays:
+    """Every way in which a client of OpenAI's sends a question recalls and remembers."""
+
+    def sent(self, service: Service) -> str:
+        """Return what was put before the question of the last request."""
+        given = service.requests[-1]
+        return str((given.get("messages") or given["input"])[-2]["content"])
+
+    def test_structured_output(
+        self, client: openai.OpenAI, memory: devmem.Memory, service: Service, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(service, "words", STRUCTURED)
+        wrapped = wrap(client, memory)
+        for completions in (wrapped.chat.completions, wrapped.beta.chat.completions):
+            answer = completions.parse(model="m", messages=ASKED, response_format=Launch)  # type: ignore[arg-type]
+            assert answer.choices[0].message.parsed == Launch(date="June 2nd")
+            assert "Ann moved the launch" in self.sent(service)
+        assert wrapped.responses.parse(model="m", input=ASKED, text_format=Launch).output_parsed  # type: ignore[arg-type]
+        assert "Ann moved the launch" in self.sent(service)
+        assert set(remembered(memory)) == {EXCHANGE[0], f"assistant: {STRUCTURED}"}
+
+    def test_a_stream_of_events(self, client: openai.OpenAI, memory: devmem.Memory, service: Service) -> None:
+        with wrap(client, memory).chat.completions.stream(model="m", messages=ASKED) as stream:  # type: ignore[arg-type]
+            assert "".join(each.delta for each in stream if each.type == "content.delta") == "On the third."
+        assert "Ann moved the launch" in self.sent(service)
+        assert remembered(memory) == EXCHANGE
+
+    def test_a_copy_of_the_client(self, client: openai.OpenAI, memory: devmem.Memory, service: Service) -> None:
+        for wrapped in (wrap(client, memory).with_options(timeout=9), wrap(client, memory).copy(timeout=9)):
+            wrapped.chat.completions.create(model="m", messages=ASKED)  # type: ignore[arg-type]
+            assert "Ann moved the launch" in self.sent(service)
+            assert wrapped.timeout == 9
+        assert remembered(memory) == [*EXCHANGE, *EXCHANGE]
+
+    def test_a_raw_response(self, client: openai.OpenAI, memory: devmem.Memory, service: Service) -> None:
+        raw: Any = wrap(client, memory).chat.completions.with_raw_response
+        answer = raw.create(model="m", messages=ASKED)
+        assert "Ann moved the launch" in self.sent(service)
+        assert answer.http_response.status_code == 200
+        assert answer.parse().choices[0].message.content == "On the third."
+        assert remembered(memory) == EXCHANGE
+        stream = raw.create(model="m", messages=ASKED, stream=True).parse()
+        assert "".join(chunk.choices[0].delta.content for chunk in stream) == "On the third."
+        assert remembered(memory) == [*EXCHANGE, *EXCHANGE]
+
+    def test_a_raw_response_that_is_read_later(
+        self, client: openai.OpenAI, memory: devmem.Memory, service: Service
+    ) -> None:
+        later: Any = wrap(client, memory).chat.completions.with_streaming_response
+        with later.create(model="m", messages=ASKED) as answer:
+            assert "Ann moved the launch" in self.sent(service)
+            assert remembered(memory) == []
+            for _ in range(2):
+                assert answer.parse().choices[0].message.content == "On the third."
+        assert remembered(memory) == EXCHANGE
+
+    def test_the_async_client(self, memory: devmem.Memory, service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(service, "words", STRUCTURED)
+
+        async def ask() -> None:
+            async with openai.AsyncOpenAI(api_key="k", base_url=service.address, max_retries=0) as client:
+                wrapped = wrap(client, memory).with_options(timeout=9)
+                await wrapped.chat.completions.parse(model="m", messages=ASKED, response_format=Launch)  # type: ignore[arg-type]
+                raw: Any = wrapped.chat.completions.with_raw_response
+                assert (await raw.create(model="m", messages=ASKED)).parse().choices
+                later: Any = wrapped.chat.completions.with_streaming_response
+                async with later.create(model="m", messages=ASKED) as answer:
+                    assert (await answer.parse()).choices
+
+        asyncio.run(ask())
+        assert all("Ann moved the launch" in str(given["messages"][1]["content"]) for given in service.requests)
+        assert remembered(memory) == 3 * [EXCHANGE[0], f"assistant: {STRUCTURED}"]
+
+    def test_an_answer_that_cannot_be_read_reaches_the_caller_raw(
+        self, client: openai.OpenAI, memory: devmem.Memory, service: Service, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(service, "answer", lambda *_, **__: ("application/json", b"{"))
+        answer = wrap(client, memory).chat.completions.with_raw_response.create(model="m", messages=ASKED)  # type: ignore[arg-type]
+        assert answer.http_response.content == b"{"
+        assert remembered(memory) == []
 
 
 class TestContract(Talks, Recalls):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, TypeVar
@@ -13,6 +14,12 @@ from mcp import MCPError, types
 from mcp.server import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
+from starlette.applications import Starlette
+from starlette.middleware.cors import CORSMiddleware
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Send
+from starlette.types import Message as ASGIMessage
+from starlette.types import Scope as ASGIScope
 
 from devmem import acting_as
 from devmem.adapters.mcp.tools import TOOLS, Call, failed, passage_of, passages_answer
@@ -288,6 +295,12 @@ def _instructions(*, read_only: bool) -> str:
     return f"{text} Call `remember` for what should be known later, and `update` where a memory is no longer true."
 
 
+_LAST_SECONDS: Final = 3
+"""Seconds that requests have to end when the server is stopped."""
+_SESSIONS: Final = 200
+"""Maximum number of sessions at one time; idle ones end after half an hour."""
+_ORIGINS: Final = r"http://(127\.0\.0\.1|localhost|\[::1\])(:\d+)?"
+"""Origins of pages that may send requests, those of this machine, as the transport has them."""
 LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 """Hosts that only this machine reaches."""
 
@@ -302,18 +315,79 @@ def serve_stdio(server: Server[Any]) -> None:
     asyncio.run(run())
 
 
-def serve_http(server: Server[Any], *, host: str = "127.0.0.1", port: int = 8000) -> None:
-    """Serve any number of clients at `http://HOST:PORT/mcp` until the process is stopped.
-
-    Requests that name another host, or come from a page of another origin, are refused.
+def checked_address(host: str, port: int) -> socket.socket:
+    """Return a socket that is bound to an address of this machine.
 
     Raises:
-        ValueError: other machines would reach the host; the server knows no users, so that a proxy has to.
+        ValueError: other machines would reach the host, and the server knows no users, so that a proxy has to; or
+            another program has the port.
     """
     if host not in LOOPBACK:
         raise ValueError(
             f"a memory is served on this machine only ({', '.join(LOOPBACK)}), not on {host!r}: put a proxy before it "
             "that knows its users"
         )
-    app = server.streamable_http_app(host=host)
-    uvicorn.run(app, host=host, port=port, log_level="warning")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise ValueError(f"port {port} of {host} cannot be used ({error.strerror}); choose another one") from error
+
+
+def serve_http(
+    server: Server[Any], *, host: str = "127.0.0.1", port: int = 8000, ready: Callable[[], None] | None = None
+) -> None:
+    """Serve any number of clients at `http://HOST:PORT/mcp` until the process is stopped.
+
+    Requests that name another host, or come from a page of another origin, are refused. At a signal to stop, requests
+    have a few seconds to end.
+
+    Args:
+        server: see `make_server`.
+        host: a name or address of this machine that only this machine reaches.
+        port: number of the port.
+        ready: called when the address is the server's.
+
+    Raises:
+        ValueError: see `checked_address`.
+    """
+    with checked_address(host, port) as bound:
+        if ready is not None:
+            ready()
+        config = uvicorn.Config(http_app(server, host), log_level="warning", timeout_graceful_shutdown=_LAST_SECONDS)
+        uvicorn.Server(config).run(sockets=[bound])
+
+
+class _EndQuietly:
+    """Answers requests that a stopping server cancels, so that it reports no error of each."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: ASGIScope, receive: Receive, send: Send) -> None:
+        has_started = False
+
+        async def sending(message: ASGIMessage) -> None:
+            nonlocal has_started
+            has_started = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, sending)
+        except asyncio.CancelledError:
+            if not has_started and scope["type"] == "http":
+                await Response(status_code=503)(scope, receive, send)
+
+
+def http_app(server: Server[Any], host: str = "127.0.0.1") -> Starlette:
+    """Return the application of `serve_http`, for another web server to run."""
+    app = server.streamable_http_app(host=host, max_sessions=_SESSIONS)
+    app.add_middleware(_EndQuietly)
+    app.add_middleware(
+        CORSMiddleware,
+        allow_origin_regex=_ORIGINS,
+        allow_methods=["GET", "POST", "DELETE"],
+        allow_headers=["*"],
+        expose_headers=["mcp-session-id"],
+    )
+    return app

@@ -80,8 +80,8 @@ def _serve(terminal: Terminal, memory: Memory, options: ServerOptions, address: 
         serve_stdio(server)
         return
     host, port = address
-    terminal.report("note", f"serving {memory.store.name} at http://{host}:{port}/mcp until Ctrl-C")
-    serve_http(server, host=host.strip("[]"), port=port)
+    note = f"serving {memory.store.name} at http://{host}:{port}/mcp until Ctrl-C"
+    serve_http(server, host=host.strip("[]"), port=port, ready=lambda: terminal.report("note", note))
 
 
 def _scope(*, all_users: bool, **parts: str | None) -> ScopeParts:

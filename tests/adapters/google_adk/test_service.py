@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from google.adk.cli.service_registry import get_service_registry, load_services_module
 from google.adk.events.event import Event
 from google.adk.memory.base_memory_service import BaseMemoryService
 from google.adk.memory.memory_entry import MemoryEntry
@@ -210,3 +211,30 @@ class TestContract(Talks):
         returned = Event(id="2", author="helper", content=types.Content(role="user", parts=[response]))
         events = (event("1", QUESTION), returned, event("3", ANSWER, "helper"))
         run(DevmemMemoryService(memory).add_session_to_memory(session(*events)))
+
+
+SERVICES = """\
+services:
+  - {scheme: devmem, type: memory, class: devmem.adapters.google_adk.DevmemMemoryService}
+"""
+
+
+def test_services_yaml_names_a_memory_by_its_uri(tmp_path: Path) -> None:
+    """ADK makes the service itself, as `adk web --memory_service_uri=devmem://notes.db` does."""
+    (tmp_path / "services.yaml").write_text(SERVICES, encoding="utf-8")
+    load_services_module(str(tmp_path))
+    made = get_service_registry().create_memory_service("devmem://my%20notes.db", agents_dir=str(tmp_path))
+    assert isinstance(made, DevmemMemoryService)
+    run(made.add_session_to_memory(session(event("1", "Tea without milk."))))
+    assert texts(made, "milk") == ["Tea without milk."]
+    run(made.close())
+    with devmem.open(tmp_path / "my notes.db") as memory:
+        assert memory.count(user="ann") == 1
+
+
+def test_a_service_needs_one_memory(memory: devmem.Memory) -> None:
+    for arguments in ({}, {"memory": memory, "uri": "devmem://notes.db"}):
+        with pytest.raises(TypeError, match="either"):
+            DevmemMemoryService(**arguments)
+    with pytest.raises(ValueError, match=r"devmem://notes\.db"):
+        DevmemMemoryService(uri="notes.db")

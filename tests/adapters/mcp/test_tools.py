@@ -39,6 +39,22 @@ def test_recall_narrows_by_time_and_label(tools: Tools) -> None:
     assert [each["text"] for each in found] == ["Tea in June."]
 
 
+def test_labels_have_every_value_that_json_has(tools: Tools, memory: devmem.Memory) -> None:
+    labels = {"tags": ["tea", 2], "source": None, "place": {"room": 4}}
+    tools("remember", text="Tea at four.", metadata=labels)
+    assert memory.recent(1)[0].metadata == labels
+    (found,) = tools("recall", query="tea")["memories"]
+    assert found["metadata"]["tags"] == ["tea", 2]
+    tools("update", id=found["id"], metadata={"tags": ["tea"]})
+    assert memory.recent(1)[0].metadata["tags"] == ["tea"]
+
+
+@pytest.mark.parametrize("offset", [5, 10**18, 10**30])
+def test_a_list_that_begins_behind_the_end_is_empty(tools: Tools, offset: int) -> None:
+    tools("remember", text="Fact.")
+    assert tools("list", offset=offset) == {"memories": [], "omitted": 0, "total": 1}
+
+
 def test_list_is_newest_first_and_counts_all(tools: Tools) -> None:
     for number in range(5):
         tools("remember", text=f"Fact {number}.")
