@@ -67,7 +67,7 @@ HOSTS: Final[Mapping[str, Host]] = {
         plugin="tools.hosts.shims.anthropic",
         test_files=("anthropic/tests/lib/tools/memory_tools/test_filesystem.py",),
     ),
-    "pydantic_ai": Host(duration="2 minutes, 1 of them for the environment"),
+    "pydantic_ai": Host(duration="2 minutes, 1 of them for the environment", extra="pydantic-ai-harness"),
     "openai_agents": Host(
         duration="2 minutes, 1 of them for the environment",
         packages=("pytest-asyncio>=1.5",),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -18,6 +18,8 @@ from pydantic_ai.messages import (
     ModelRequestPart,
     ModelResponse,
     TextContent,
+    ToolCallPart,
+    ToolReturnPart,
     UserPromptPart,
 )
 from pydantic_ai.tools import RunContext
@@ -155,6 +157,8 @@ async def _carried_out(call: Callable[[], T]) -> T:
         raise ToolFailed(f"The memory cannot do this now: {error}") from error
 
 
+_OUTPUT: Final = "Final result processed."
+"""Pydantic AI's answer to a call that states the output of an agent with an `output_type`."""
 MARK: Final = {"origin": "devmem"}
 """Metadata of a prompt that was recalled."""
 
@@ -162,8 +166,9 @@ MARK: Final = {"origin": "devmem"}
 def remember(memory: Memory, messages: Sequence[ModelMessage]) -> list[str]:
     """Remember what the user and the agent said, and return the ids of the items.
 
-    Pass `result.new_messages()`, or the whole history: a message that is remembered already is kept once. Prompts of
-    the system, calls of tools and what was recalled are left out.
+    Pass `result.new_messages()`, or the whole history: a message that is remembered already is kept once. The output
+    of an agent with an `output_type` is kept as JSON. Prompts of the system, other calls of tools and what was recalled
+    are left out.
 
     Raises:
         NotStoredError: the store does not take it.
@@ -187,15 +192,23 @@ def is_recalled(part: ModelRequestPart) -> bool:
 
 
 def _said(messages: Sequence[ModelMessage]) -> Iterator[Message]:
+    parts = [part for message in messages for part in message.parts]
+    outputs = {part.tool_call_id for part in parts if isinstance(part, ToolReturnPart) and part.content == _OUTPUT}
     for message in messages:
         if isinstance(message, ModelRequest):
             role, text = Role.USER, text_of_prompt(message)
         else:
-            role, text = Role.ASSISTANT, (message.text or "") if isinstance(message, ModelResponse) else ""
+            role, text = Role.ASSISTANT, _answer_of(message, outputs)
         if text.strip():
             time = message.timestamp.timestamp() if message.timestamp else None
             named = f"{message.run_id}\0{time}\0{role.value}\0{text}"
             yield Message(text, role=role, id=hashlib.sha256(named.encode()).hexdigest()[:32], created_at=time)
+
+
+def _answer_of(response: ModelResponse, outputs: Collection[str]) -> str:
+    """Return the text of a response, or else the output that it states by a call, as JSON."""
+    calls = (part for part in response.parts if isinstance(part, ToolCallPart) and part.tool_call_id in outputs)
+    return response.text or "\n".join(call.args_as_json_str() for call in calls)
 
 
 def _texts(part: UserPromptPart) -> Iterator[str]:

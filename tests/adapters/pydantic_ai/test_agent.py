@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 from pydantic_ai import Agent
 from pydantic_ai.capabilities import ProcessHistory
 from pydantic_ai.messages import (
@@ -193,3 +194,36 @@ class TestContract(Notes, Talks, Recalls):
         asyncio.run(agent.run(asked, message_history=history))
         block, _ = model.prompts()[-2:]
         return block
+
+
+class Launch(BaseModel):
+    """Output of an agent."""
+
+    date: str
+
+
+def test_the_output_of_an_agent_with_an_output_type_is_remembered(memory: devmem.Memory) -> None:
+    def answer(_messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        return ModelResponse([ToolCallPart(info.output_tools[0].name, {"date": "June 2nd"})])
+
+    result = asyncio.run(Agent(FunctionModel(answer), output_type=Launch).run("When is the launch?"))
+    remember(memory, result.all_messages())
+    said = [(record.role, record.text) for record in memory]
+    assert said == [("user", "When is the launch?"), ("assistant", '{"date":"June 2nd"}')]
+
+
+def test_the_toolset_needs_no_harness() -> None:
+    code = """
+import sys
+sys.modules["pydantic_ai_harness"] = None
+import devmem.adapters.pydantic_ai as adapter
+print(adapter.memory_toolset.__name__)
+try:
+    adapter.DevmemMemoryStore
+except ImportError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    name, reason = done.stdout.splitlines()
+    assert name == "memory_toolset"
+    assert "[pydantic-ai-harness]" in reason
