@@ -233,7 +233,8 @@ def test_services_yaml_names_a_memory_by_its_uri(tmp_path: Path) -> None:
 
 
 def test_a_service_needs_one_memory(memory: devmem.Memory) -> None:
-    for arguments in ({}, {"memory": memory, "uri": "devmem://notes.db"}):
+    both: dict[str, Any] = {"memory": memory, "uri": "devmem://notes.db"}
+    for arguments in ({}, both):
         with pytest.raises(TypeError, match="either"):
             DevmemMemoryService(**arguments)
     with pytest.raises(ValueError, match=r"devmem://notes\.db"):
