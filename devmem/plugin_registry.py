@@ -6,12 +6,15 @@ Listing names imports nothing. A plugin is imported when it is asked for; ours a
 from __future__ import annotations
 
 import difflib
+import hashlib
 import importlib
 import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from importlib.metadata import EntryPoint, EntryPoints, entry_points
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
 from typing import Final, Generic, TypeAlias, TypeVar, cast
 
 from devmem.errors import BrokenPluginError, PluginClashError, PluginLoadError, UnknownPluginError
@@ -137,15 +140,35 @@ def _reason(error: Exception) -> str:
 
 
 def load_plugin_module(module: str) -> None:
-    """Import a module that registers plugins.
+    """Import a module that registers plugins, by its name or by the path of its file, which ends with `.py`.
 
     Raises:
         PluginLoadError: it cannot be imported.
     """
     try:
-        importlib.import_module(module)
+        if module.endswith(".py"):
+            _import_file(Path(module).resolve())
+        else:
+            importlib.import_module(module)
     except ModuleNotFoundError as error:
         reason = f"there is no module {error.name!r} on the Python path (install it, or set PYTHONPATH)"
         raise PluginLoadError(module, reason) from error
     except Exception as error:  # a stranger's module may raise anything while it is imported
         raise PluginLoadError(module, _reason(error)) from error
+
+
+def _import_file(file: Path) -> None:
+    """Import a file once, under a name that no other file has."""
+    name = f"{file.stem}_{hashlib.sha256(str(file).encode()).hexdigest()[:12]}"
+    if name in sys.modules:
+        return
+    spec = spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{file} is no Python file")
+    sys.modules[name] = made = module_from_spec(spec)
+    try:
+        spec.loader.exec_module(made)
+    except BaseException:
+        # As the import of a module does: the next attempt runs it again.
+        del sys.modules[name]
+        raise

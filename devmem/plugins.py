@@ -90,7 +90,7 @@ class StoreRegistry:
         check_location(location, states=states)
 
     def load_plugin(self, module: str) -> None:
-        """Import a module that registers store types, rerankers or embedding providers.
+        """Import a module, or a file, that registers store types, rerankers or embedding providers.
 
         Raises:
             PluginLoadError: it cannot be imported.
@@ -113,9 +113,9 @@ def from_class(name: str, store: object, *, summary: str | None = None) -> Store
     model = getattr(store, "config_model", None)
     if not (isinstance(model, type) and issubclass(model, ConfigModel)):
         raise TypeError(f"{store.__name__}.config_model is not a subclass of devmem.stores.ConfigModel")
-    return StoreType(
-        name=name, config_model=model, factory=store, summary=store.summary if summary is None else summary
-    )
+    if summary is None:
+        summary = store.summary or next(iter((store.__doc__ or "").strip().splitlines()), "")
+    return StoreType(name=name, config_model=model, factory=store, summary=summary)
 
 
 registry: Final = StoreRegistry()

@@ -37,7 +37,7 @@ class Reader:
         Raises:
             ConfigError: something in it is wrong; carries every problem.
         """
-        plugins = self._read_plugins()
+        plugins = self._read_plugins(base_dir)
         options = self._read_options()
         context = self._context(base_dir)
         graph = read_graph(context, self._parts)
@@ -80,15 +80,17 @@ class Reader:
         version = self._parts["version"].value if "version" in self._parts else None
         return "0.0.0" if version is None or isinstance(version, (dict, list)) else str(version)
 
-    def _read_plugins(self) -> tuple[str, ...]:
+    def _read_plugins(self, base_dir: pathlib.Path) -> tuple[str, ...]:
         modules = []
         for path, value in elements_of(self._report, self._placeholders, self._parts.get("plugins"), single=str):
             module = self._placeholders.expand(value, path)
-            if not isinstance(module, str) or not all(step.isidentifier() for step in module.split(".")):
-                self._report.error(path, f"expected the name of a Python module, found {found(module)}")
+            is_file = isinstance(module, str) and module.endswith(".py")
+            if not isinstance(module, str) or not (is_file or all(map(str.isidentifier, module.split(".")))):
+                expected = "expected the name of a Python module, or a file such as ./notes.py"
+                self._report.error(path, f"{expected}, found {found(module)}")
                 continue
             try:
-                self._store_types.load_plugin(module)
+                self._store_types.load_plugin(str(base_dir / module) if is_file else module)
             except PluginError as error:
                 self._report.error(path, str(error))
             modules.append(module)

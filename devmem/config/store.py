@@ -306,7 +306,7 @@ class StoreTypes(Protocol):
         ...
 
     def load_plugin(self, module: str) -> None:
-        """Import a module named under `plugins:`, so that what it registers is known.
+        """Import a module named under `plugins:`, or the file of a path, so that what it registers is known.
 
         Raises:
             PluginError: the module cannot be imported.

@@ -13,8 +13,13 @@ class StoreSuite(Writing, Recalling):
     """The contract of every store that agents write to; inherit from it in a test file and name the type.
 
     `config` is the store's `config:` block. Set `persists`, `searches` or `embeds` to False for an ability it lacks.
+    A store that keeps only some exchanges by design says by `kept` which: it returns the suite's payloads with what the
+    store looks for.
 
         class TestMyMemory(StoreSuite):
             store_class = MyMemory
             config = {"memory_path": "memory.db"}
+
+            def kept(self, payload):
+                return replace(payload, metadata={**payload.metadata, "important": True})
     """

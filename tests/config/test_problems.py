@@ -252,8 +252,14 @@ def test_attachments(refuse: Refuse, attachment: str, line: str) -> None:
         ),
         ("nodes: [{id: node, type: x}]\nedges: [{from: node}]", "2: edges[0].to: this key is required"),
         ("nodes: []\nedges: [x]", "2: edges[0]: expected a mapping, found the text 'x'"),
-        ("nodes: []\nplugins: [5]", "2: plugins[0]: expected the name of a Python module, found the number 5"),
-        ("nodes: []\nplugins: [os; x]", "2: plugins[0]: expected the name of a Python module, found the text 'os; x'"),
+        (
+            "nodes: []\nplugins: [5]",
+            "2: plugins[0]: expected the name of a Python module, or a file such as ./notes.py, found the number",
+        ),
+        (
+            "nodes: []\nplugins: [os; x]",
+            "2: plugins[0]: expected the name of a Python module, or a file such as ./notes.py, found the text",
+        ),
         ("nodes: []\nplugins: [nope]", "2: plugins[0]: no module nope"),
         ("nodes: []\nvars: [1]", "2: vars: expected a mapping, found a list"),
         ("nodes: []\nvars: {1: 2}", "2: vars[1]: the name of a variable must be text, found the number 1"),

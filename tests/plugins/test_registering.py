@@ -93,7 +93,8 @@ def test_two_modules_with_one_name_clash_and_the_first_stays(own: StoreRegistry)
 
 
 def run_python(folder: Path, code: str) -> str:
-    env = {**os.environ, "PYTHONPATH": str(folder), "PYTHONWARNINGS": "error"}
+    path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
+    env = {**os.environ, "PYTHONPATH": path, "PYTHONWARNINGS": "error"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=folder, env=env)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
@@ -115,6 +116,45 @@ def test_a_module_under_plugins_registers_a_type_that_the_same_file_uses(tmp_pat
         """
     )
     assert run_python(tmp_path, code) == "Jotter module my_plugin"
+
+
+def test_a_file_beside_the_workflow_can_be_named_under_plugins(tmp_path: Path) -> None:
+    """From any working directory, and as often as a workflow names it."""
+    source = NOTES_SOURCE + '\nfrom devmem import register_memory_store\nregister_memory_store("jotter")(Jotter)\n'
+    (tmp_path / "flows").mkdir()
+    (tmp_path / "flows/my-plugin.py").write_text(source)
+    (tmp_path / "flows/flow.yaml").write_text(FLOW.replace("[my_plugin]", "[./my-plugin.py]"))
+    code = dedent(
+        """
+        import devmem
+        for _ in range(2):
+            workflow = devmem.load_workflow("flows/flow.yaml")
+        with devmem.open_stores(workflow) as stores:
+            print(type(stores["j"]).__name__)
+        """
+    )
+    assert run_python(tmp_path, code) == "Jotter"
+
+
+def test_a_file_that_does_not_exist_or_fails_is_named(tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text("1 / 0")
+    for file, reason in (("missing.py", "No such file"), ("broken.py", "ZeroDivisionError")):
+        for _ in range(2):
+            with pytest.raises(PluginLoadError, match=reason):
+                registry.load_plugin(str(tmp_path / file))
+
+
+def test_a_type_without_a_summary_is_described_by_its_docstring(own: StoreRegistry) -> None:
+    class Plain(Notes):
+        """Keeps what is said.
+
+        More of it.
+        """
+
+        summary = ""
+
+    register_memory_store("plain")(Plain)
+    assert own.summary("plain") == "Keeps what is said."
 
 
 def test_a_type_can_be_registered_before_anything_else_is_loaded(tmp_path: Path) -> None:

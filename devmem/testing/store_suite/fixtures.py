@@ -30,16 +30,6 @@ class OpenStore(Protocol):
         ...
 
 
-def exchange(asked: str, answered: str, **fields: Any) -> MemoryWritePayload:  # noqa: ANN401 - fields of every type
-    """Return the payload of a node that has answered."""
-    return MemoryWritePayload(
-        inputs_text=asked,
-        input_snapshot=MemoryContentSnapshot(text=f"(user) {asked}"),
-        output_snapshot=MemoryContentSnapshot(text=answered),
-        **fields,
-    )
-
-
 class Opening(OnlyWhatApplies):
     """Attributes of a store's test class, and the fixtures made of them."""
 
@@ -53,6 +43,20 @@ class Opening(OnlyWhatApplies):
     """Whether it finds what fits the query; otherwise it returns the same for every query."""
     embeds: ClassVar[bool] = True
     """Whether its configuration takes an `embedding:` block."""
+
+    def kept(self, payload: MemoryWritePayload) -> MemoryWritePayload:
+        """Return a payload that the store keeps; a class of a store that is selective adds what the store looks for."""
+        return payload
+
+    def exchange(self, asked: str, answered: str, **fields: Any) -> MemoryWritePayload:  # noqa: ANN401 - fields of every type
+        """Return the payload of a node that has answered, one that the store keeps."""
+        said = MemoryWritePayload(
+            inputs_text=asked,
+            input_snapshot=MemoryContentSnapshot(text=f"(user) {asked}"),
+            output_snapshot=MemoryContentSnapshot(text=answered),
+            **fields,
+        )
+        return self.kept(said)
 
     @pytest.fixture
     def open_store(self, tmp_path: Path) -> Iterator[OpenStore]:

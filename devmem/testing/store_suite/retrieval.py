@@ -16,7 +16,7 @@ from devmem.stores.memory import MemoryBase, MemoryQuery
 from devmem.testing.abilities import needs
 from devmem.testing.clock import ManualClock
 from devmem.testing.embedders import FailingEmbedder, HashEmbedder
-from devmem.testing.store_suite.fixtures import NAME, Opening, OpenStore, exchange
+from devmem.testing.store_suite.fixtures import NAME, Opening, OpenStore
 
 _FACTS = {
     "key": ("Where is the spare key?", "The spare key is under the blue flowerpot."),
@@ -25,28 +25,28 @@ _FACTS = {
 }
 
 
-def _filled(store: MemoryBase) -> MemoryBase:
-    for asked, answered in _FACTS.values():
-        assert store.update(exchange(asked, answered)).status is WriteStatus.STORED
-    return store
-
-
 class Recalling(Opening):
     """Retrieve and search."""
+
+    def filled(self, store: MemoryBase) -> MemoryBase:
+        """Return the store with three facts in it."""
+        for asked, answered in _FACTS.values():
+            assert store.update(self.exchange(asked, answered)).status is WriteStatus.STORED
+        return store
 
     @pytest.mark.parametrize("fact", _FACTS)
     @pytest.mark.parametrize("embedded", [True, False])
     @needs("searches")
     def test_the_fitting_item_comes_first(self, open_store: OpenStore, fact: str, embedded: bool) -> None:
         """With an embedding and without one."""
-        store = _filled(open_store(embedder=HashEmbedder() if embedded else None))
+        store = self.filled(open_store(embedder=HashEmbedder() if embedded else None))
         asked, answered = _FACTS[fact]
         best, *_ = store.retrieve("", asked, 3)
         assert answered in best.content_summary
 
     def test_no_more_than_asked_for(self, store: MemoryBase) -> None:
         """`top_k` bounds the answer; none is asked for with 0."""
-        _filled(store)
+        self.filled(store)
         assert len(store.retrieve("", "the train the key the bread", 2)) == 2
         assert len(store.retrieve("", "the train the key the bread", 99)) == 3
         assert store.retrieve("", "the train", 0) == []
@@ -57,7 +57,7 @@ class Recalling(Opening):
 
     def test_conversations_are_found(self, store: MemoryBase) -> None:
         """At most `top_k` conversations of at most `hits_each` items, every item marked with the store's name."""
-        _filled(store)
+        self.filled(store)
         groups = store.search_conversations(MemoryQuery(text="the train the key the bread", top_k=2), hits_each=1)
         assert 1 <= len(groups) <= 2
         assert [len(group.hits) for group in groups] == [1] * len(groups)
@@ -66,14 +66,14 @@ class Recalling(Opening):
 
     def test_a_query_may_be_a_snapshot(self, store: MemoryBase) -> None:
         """As nodes ask it."""
-        _filled(store)
+        self.filled(store)
         query = MemoryContentSnapshot(text="the night train to Vienna")
         assert store.retrieve("", query, 1) == store.retrieve("", query.text, 1)
 
     def test_hits_name_their_store_and_are_in_order(self, store: MemoryBase) -> None:
         """Best first, each with its score."""
         asked = partial(MemoryQuery, text="the spare key", top_k=3, asked_at=ManualClock().now)
-        hits = _filled(store).search(asked())
+        hits = self.filled(store).search(asked())
         assert {hit.store for hit in hits} == {NAME}
         if self.searches:
             assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
@@ -82,7 +82,9 @@ class Recalling(Opening):
     def test_a_scope_is_respected(self, store: MemoryBase) -> None:
         """One user's items are not shown to another."""
         for user in ("ann", "bob"):
-            store.update(exchange("What is my code word?", f"Your code word is {user}-secret.", scope=Scope(user=user)))
+            store.update(
+                self.exchange("What is my code word?", f"Your code word is {user}-secret.", scope=Scope(user=user))
+            )
         where = Filter(scope=Scope(user="bob"))
         hits = store.search(MemoryQuery(text="what is my code word", top_k=5, where=where))
         assert [hit.item.scope.user for hit in hits] == ["bob"]
@@ -93,14 +95,14 @@ class Recalling(Opening):
     def test_the_same_words_of_two_users_are_two_items(self, store: MemoryBase) -> None:
         """A text that one user said is no duplicate when another says it."""
         for user in ("ann", "bob"):
-            payload = exchange("What do I like?", "You like dark chocolate.", scope=Scope(user=user))
+            payload = self.exchange("What do I like?", "You like dark chocolate.", scope=Scope(user=user))
             assert store.update(payload).status is WriteStatus.STORED
 
     @needs("searches", "embeds")
     def test_less_similar_items_are_left_out(self, open_store: OpenStore) -> None:
         """The threshold is a cosine."""
         embedder = HashEmbedder()
-        store = _filled(open_store(embedder=embedder))
+        store = self.filled(open_store(embedder=embedder))
         (train,) = [item for item in store.recent(9) if "Vienna" in item.content_summary]
         assert store.retrieve("", passages_of(train)[0], 3, similarity_threshold=0.95) == [train]
 
@@ -110,7 +112,7 @@ class Recalling(Opening):
         clock, embedder = ManualClock(), FailingEmbedder()
         store = open_store(embedder=embedder, clock=clock)
         asked, answered = _FACTS["train"]
-        outcome = store.update(exchange(asked, answered))
+        outcome = store.update(self.exchange(asked, answered))
         assert (outcome.status, outcome.waiting) == (WriteStatus.STORED, True)
         assert store.info().waiting == 1
         assert answered in store.retrieve("", "night train", 1)[0].content_summary
@@ -128,6 +130,6 @@ class Recalling(Opening):
         embedder = FailingEmbedder()
         store = open_store(embedder=embedder)
         for n in range(20):
-            store.update(exchange(f"question number {n}", f"the answer to that is {n}"))
+            store.update(self.exchange(f"question number {n}", f"the answer to that is {n}"))
         assert embedder.refused == 1
         assert store.info().waiting == store.count_memories() == 20

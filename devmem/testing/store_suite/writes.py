@@ -18,7 +18,7 @@ from devmem.stores.memory import MemoryBase
 from devmem.testing.abilities import needs
 from devmem.testing.clock import ManualClock
 from devmem.testing.embedders import HashEmbedder
-from devmem.testing.store_suite.fixtures import Opening, OpenStore, exchange
+from devmem.testing.store_suite.fixtures import Opening, OpenStore
 
 _THREADS = 8
 
@@ -29,7 +29,7 @@ class Writing(Opening):
     def test_an_exchange_is_stored(self, store: MemoryBase) -> None:
         """The outcome names the item, and the item has both sides and who wrote it."""
         scope = Scope(user="ann", session="s1")
-        payload = exchange(
+        payload = self.exchange(
             "Where is the key?",
             "The key is under the blue flowerpot.",
             agent_role="You are a butler.",
@@ -52,7 +52,7 @@ class Writing(Opening):
     def test_a_long_exchange_keeps_its_end(self, store: MemoryBase) -> None:
         """Whatever is shown of it, both sides are kept to the last word."""
         asked, answered = "a long question " * 500, "a long answer " * 500 + "which ends with zanzibar"
-        payload = exchange(asked, answered)
+        payload = self.exchange(asked, answered)
         outcome = store.update(payload)
         assert outcome.item_id is not None
         (item,) = store.get([outcome.item_id])
@@ -65,7 +65,9 @@ class Writing(Opening):
         )
         block = SnapshotBlock(role="assistant", block=MessageBlock(type="image", attachment=ref))
         output = MemoryContentSnapshot(text="here is the picture you asked for", blocks=(block,))
-        outcome = store.update(MemoryWritePayload(inputs_text="draw a house, please", output_snapshot=output))
+        outcome = store.update(
+            self.kept(MemoryWritePayload(inputs_text="draw a house, please", output_snapshot=output))
+        )
         assert outcome.item_id is not None
         (item,) = store.get([outcome.item_id])
         assert item.output_snapshot == output
@@ -89,7 +91,7 @@ class Writing(Opening):
         """From its time on nothing of it is left to see, whatever else the store made of it."""
         clock = ManualClock()
         store = open_store(embedder=HashEmbedder(), clock=clock)
-        payload = exchange("Where is the key?", "The key is under the blue flowerpot.", expires_at=clock.now + 60)
+        payload = self.exchange("Where is the key?", "The key is under the blue flowerpot.", expires_at=clock.now + 60)
         outcome = store.update(payload)
         assert outcome.item_id is not None
         assert [item.expires_at for item in store.get([outcome.item_id])] == [clock.now + 60]
@@ -102,7 +104,7 @@ class Writing(Opening):
     def test_what_was_written_is_there_when_opened_again(self, open_store: OpenStore) -> None:
         """Also without `save` and `close`: a process may be killed after a node has finished."""
         first = open_store(embedder=HashEmbedder())
-        outcome = first.update(exchange("Where is the key?", "The key is under the blue flowerpot."))
+        outcome = first.update(self.exchange("Where is the key?", "The key is under the blue flowerpot."))
         assert outcome.item_id is not None
         assert open_store(embedder=HashEmbedder()).get([outcome.item_id]) == first.get([outcome.item_id])
         first.close()
@@ -112,7 +114,7 @@ class Writing(Opening):
     def test_loading_saving_and_closing_twice(self, store: MemoryBase) -> None:
         """None of them minds being called again."""
         store.load()
-        store.update(exchange("Where is the key?", "The key is under the blue flowerpot."))
+        store.update(self.exchange("Where is the key?", "The key is under the blue flowerpot."))
         for _ in range(2):
             store.save()
         assert store.count_memories() == 1
@@ -123,7 +125,7 @@ class Writing(Opening):
         """Using it after `close` is one of our errors, and does not open it again."""
         store.close()
         with pytest.raises(DevmemError, match="closed"):
-            store.update(exchange("Where is the key?", "The key is under the blue flowerpot."))
+            store.update(self.exchange("Where is the key?", "The key is under the blue flowerpot."))
         with pytest.raises(DevmemError, match="closed"):
             store.retrieve("", "key")
 
@@ -135,7 +137,9 @@ class Writing(Opening):
             start.wait()
             made = []
             for n in range(10):
-                outcome = store.update(exchange(f"question {n} of thread {thread}", f"the answer is {thread} and {n}"))
+                outcome = store.update(
+                    self.exchange(f"question {n} of thread {thread}", f"the answer is {thread} and {n}")
+                )
                 assert outcome.status is WriteStatus.STORED
                 assert outcome.item_id is not None
                 made.append(outcome.item_id)
@@ -176,7 +180,7 @@ class Writing(Opening):
         """They do what the others do."""
 
         async def work() -> list[MemoryItem]:
-            outcome = await store.aupdate(exchange("Where is the key?", "The key is under the blue flowerpot."))
+            outcome = await store.aupdate(self.exchange("Where is the key?", "The key is under the blue flowerpot."))
             assert outcome.status is WriteStatus.STORED
             return await store.aretrieve("", "where is the key", 1)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -143,10 +143,14 @@ class View:
 
     agent: str | None = None
     """Name of the agent; None sees the records of all."""
-    counterparts: frozenset[ParticipantType] = frozenset({ParticipantType.USER, ParticipantType.AGENT})
-    """Types of the other side."""
+    counterparts: Collection[ParticipantType | str] = frozenset({ParticipantType.USER, ParticipantType.AGENT})
+    """Types of the other side, or their names."""
     without_trace: str | None = None
     """A trace that is left out."""
+
+    def __post_init__(self) -> None:
+        """Refuse a type that does not exist; raises `ValueError`."""
+        object.__setattr__(self, "counterparts", frozenset(map(ParticipantType, self.counterparts)))
 
     def filter(self, where: Filter) -> Filter:
         """Return the filter that admits what is part of the view and matches another filter.
@@ -167,7 +171,7 @@ class View:
 
     def _sides(self) -> Iterator[Mapping[str, str | Condition]]:
         """Return the metadata of the records, by the side on which the agent is."""
-        types = one_of(*sorted(one.value for one in self.counterparts))
+        types = one_of(*sorted(map(str, self.counterparts)))
         for mine, other in _SIDES:
             me = {f"{mine}_type": one_of(*_SPEAKING)} if self.agent is None else _views_named(mine, self.agent)
             yield {**me, f"{other}_type": types, "type": differs_from(_SUMMARY)}

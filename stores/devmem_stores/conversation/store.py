@@ -143,8 +143,9 @@ class ConversationMemory(CollectionMemory):
         """Return all records of a trace as they happened; `call_tree` makes a tree of them."""
         return self.records(Filter(scope=Scope(trace=trace)))
 
-    def view(self, view: View, top_k: int, where: Filter | None = None) -> list[Interaction]:
-        """Return the latest records of a view as they happened, at most `top_k`."""
+    def view(self, view: View | str, top_k: int, where: Filter | None = None) -> list[Interaction]:
+        """Return the latest records of a view, or of the agent of a name, as they happened, at most `top_k`."""
+        view = View(agent=view) if isinstance(view, str) else view
         return _records_in(self._latest(view.filter(where or Filter()), top_k))
 
     def records(self, where: Filter) -> list[Interaction]:

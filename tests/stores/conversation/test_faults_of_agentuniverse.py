@@ -308,6 +308,10 @@ def test_a21_the_last_records_are_read_without_the_whole_conversation(
 
     monkeypatch.setattr(type(store.collection), "recent", counted)
     assert len(store.view(View(), 5)) == 5
+    assert store.view(View(counterparts=["user", "agent"]), 5) == store.view(View(), 5)
+    assert store.view("nobody", 5) == []
+    with pytest.raises(ValueError, match="'robot'"):
+        View(counterparts=["robot"])
     assert 0 < sum(read) < 100
 
 
