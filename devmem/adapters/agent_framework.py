@@ -52,7 +52,7 @@ class DevmemContextProvider(ContextProvider):  # type: ignore[misc] # not in the
             memory: a memory, or a scoped handle, which the provider never leaves.
             source_id: name of the provider.
             limit: maximum number of memories that are recalled.
-            token_budget: maximum size of what is recalled, in estimated tokens.
+            token_budget: maximum size of the recalled block, in estimated tokens.
             remember: whether what is said is remembered; leave it to `DevmemHistoryProvider` where one has the same
                 memory.
         """

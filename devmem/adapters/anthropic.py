@@ -89,8 +89,8 @@ def _run(commands: FileCommands, command: Command) -> str:
     return commands.rename(command.old_path, command.new_path)
 
 
-class DevmemMemoryTool(BetaAbstractMemoryTool):  # type: ignore[misc] # the SDK is not in the type checkers' environment
-    """The memory tool of `anthropic.Anthropic` over a memory."""
+class _MemoryTool:
+    """The part that both forms of the tool have."""
 
     def __init__(
         self,
@@ -109,75 +109,31 @@ class DevmemMemoryTool(BetaAbstractMemoryTool):  # type: ignore[misc] # the SDK 
         Raises:
             TypeError: the memory is of a store type that keeps no collection, such as `mem0`.
         """
-        super().__init__(cache_control=cache_control)
+        super().__init__(cache_control=cache_control)  # type: ignore[call-arg] # of the SDK's class, which comes next
         self._commands = FileCommands(memory, limits=limits)
 
-    def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
-        """Return a file, or the entries of a directory."""
+
+class DevmemMemoryTool(_MemoryTool, BetaAbstractMemoryTool):  # type: ignore[misc] # not in the type checkers' environment
+    """The memory tool of `anthropic.Anthropic` over a memory."""
+
+    def _command(self, command: Command) -> str:
         return _carry_out(self._commands, command)
 
-    def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
-        """Create a file."""
-        return _carry_out(self._commands, command)
-
-    def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
-        """Replace a text that occurs once in a file."""
-        return _carry_out(self._commands, command)
-
-    def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
-        """Insert lines into a file."""
-        return _carry_out(self._commands, command)
-
-    def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
-        """Delete a file or a directory."""
-        return _carry_out(self._commands, command)
-
-    def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
-        """Move a file or a directory."""
-        return _carry_out(self._commands, command)
+    # The SDK has a method for each command, and a command names itself.
+    view = create = str_replace = insert = delete = rename = _command
 
     def clear_all_memory(self) -> str:
         """Delete all files of the scope; what else is in the memory stays."""
         return _clear(self._commands)
 
 
-class AsyncDevmemMemoryTool(BetaAsyncAbstractMemoryTool):  # type: ignore[misc] # see above
+class AsyncDevmemMemoryTool(_MemoryTool, BetaAsyncAbstractMemoryTool):  # type: ignore[misc] # see above
     """The memory tool of `anthropic.AsyncAnthropic` over a memory; the event loop is not blocked."""
 
-    def __init__(
-        self,
-        memory: Memory,
-        *,
-        limits: FileLimits | None = None,
-        cache_control: BetaCacheControlEphemeralParam | None = None,
-    ) -> None:
-        """Take the files of a memory; see `DevmemMemoryTool`."""
-        super().__init__(cache_control=cache_control)
-        self._commands = FileCommands(memory, limits=limits)
-
-    async def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
-        """Return a file, or the entries of a directory."""
+    async def _command(self, command: Command) -> str:
         return await run_sync(_carry_out, self._commands, command)
 
-    async def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
-        """Create a file."""
-        return await run_sync(_carry_out, self._commands, command)
-
-    async def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
-        """Replace a text that occurs once in a file."""
-        return await run_sync(_carry_out, self._commands, command)
-
-    async def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
-        """Insert lines into a file."""
-        return await run_sync(_carry_out, self._commands, command)
-
-    async def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
-        """Delete a file or a directory."""
-        return await run_sync(_carry_out, self._commands, command)
-
-    async def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
-        """Move a file or a directory."""
-        return await run_sync(_carry_out, self._commands, command)
+    view = create = str_replace = insert = delete = rename = _command
 
     async def clear_all_memory(self) -> str:
         """Delete all files of the scope; what else is in the memory stays."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
 from importlib.util import find_spec
-from typing import Final, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 from uuid import uuid4
 
 from pydantic import JsonValue
@@ -35,6 +37,7 @@ _ROLES: Final[Mapping[str, Role]] = {
 _LOG: Final = logging.getLogger(__name__)
 
 H = TypeVar("H")
+P = ParamSpec("P")
 
 
 def require(module: str, *, package: str, extra: str) -> None:
@@ -173,3 +176,13 @@ def widened(
         if len(admitted) >= limit or len(hits) < asked:
             return admitted[:limit]
         asked *= _WIDEN
+
+
+def in_thread(method: Callable[P, H]) -> Callable[P, Coroutine[Any, Any, H]]:
+    """Return the async form of a method, which blocks no event loop."""
+
+    @functools.wraps(method)
+    async def awaited(*arguments: P.args, **named: P.kwargs) -> H:
+        return await asyncio.to_thread(method, *arguments, **named)
+
+    return awaited

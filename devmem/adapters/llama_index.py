@@ -35,7 +35,9 @@ class DevmemMemoryBlock(BaseMemoryBlock[str]):  # type: ignore[misc] # not in th
     name: str = Field(default="devmem", description="The name of the memory block.")
     description: str | None = Field(default="What is remembered of earlier conversations.")
     limit: int = Field(default=5, ge=1, description="Maximum number of memories that are recalled.")
-    token_budget: int = Field(default=2000, ge=1, description="Maximum size of what is recalled, in estimated tokens.")
+    token_budget: int = Field(
+        default=2000, ge=1, description="Maximum size of the recalled block, in estimated tokens."
+    )
 
     _memory: Memory = PrivateAttr()
 

@@ -65,7 +65,7 @@ def wrap(client: C, memory: Memory, *, limit: int = 5, token_budget: int = 2000,
         client: `openai.OpenAI`, `openai.AsyncOpenAI`, or a client derived from one of them.
         memory: what is asked and written; `memory.scoped(user=...)` binds it to a user.
         limit: maximum number of memories that are recalled.
-        token_budget: maximum size of what is recalled, in estimated tokens.
+        token_budget: maximum size of the recalled block, in estimated tokens.
         remember: whether what is said is remembered.
     """
     return _with_memory(client.copy(), _Memories(memory, limit=limit, token_budget=token_budget, remember=remember))

@@ -196,7 +196,7 @@ class DevmemSession:
 
         Args:
             limit: maximum number of memories that are recalled.
-            token_budget: maximum size of what is recalled, in estimated tokens.
+            token_budget: maximum size of the recalled block, in estimated tokens.
             this_session: recall from this session only, not from everything in the memory's scope.
         """
         memory = self._memory if this_session else self._whole

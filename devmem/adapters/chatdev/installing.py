@@ -23,7 +23,7 @@ def install(
     again replaces the arguments.
 
     Args:
-        user: whose items agents see, beside those bound to nobody, and whom what they write belongs to; None is nobody.
+        user: whose items agents see beside the unscoped ones, and who owns the items that they write; None is nobody.
         options: token budget, language and order of what an agent is shown.
         mem0_client: returns the client of a `mem0` store for its ChatDev configuration; None has devmem make it.
 

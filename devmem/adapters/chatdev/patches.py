@@ -24,8 +24,7 @@ from workflow.graph import GraphExecutor
 
 from devmem import Stage
 from devmem.adapters.chatdev.conversion import ATTACHMENT_KEYS, REPLACED, declared
-from devmem.adapters.chatdev.manager import DevmemMemoryManager
-from devmem.adapters.chatdev.stores import DevmemMemory, Installation, run_in
+from devmem.adapters.chatdev.stores import DevmemMemory, DevmemMemoryManager, Installation, run_in
 from devmem.config import Attachment, ConfigModel, FieldSpec, field_specs
 from devmem.errors import ConfigError as DevmemConfigError
 from devmem.errors import PluginError

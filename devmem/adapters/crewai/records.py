@@ -16,7 +16,7 @@ from devmem.storage import differs_from, starts_with
 from devmem.stores import Provenance, SourceKind
 
 SOURCE: Final = "crewai"
-"""Name of the source of what is written here."""
+"""Name of the source of items that are written here."""
 _OWN: Final = "crewai."
 SCOPE: Final = "crewai.scope"
 """Metadata key of the scope, which ends with a slash, so that no prefix ends inside of a name."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import os
 from collections import Counter
@@ -34,7 +33,7 @@ from devmem.adapters.crewai.records import (
     touched,
 )
 from devmem.adapters.embedded_texts import EmbeddedTexts
-from devmem.adapters.hosts import collection_of, widened, writing
+from devmem.adapters.hosts import collection_of, in_thread, widened, writing
 from devmem.errors import VersionConflictError
 from devmem.memory import User
 from devmem.storage import Filter, Order, PreparedItem, SearchQuery, Unique, Weights, differs_from, version_hash
@@ -184,7 +183,7 @@ class DevmemStorage:
         Args:
             place: path of a file, or `:memory:`.
             embedding: the model, as `devmem.open` takes it; None searches by words alone.
-            user: whose items are meant; None is what belongs to nobody.
+            user: whose items are meant; None is the unscoped ones.
             track_access: see the constructor.
         """
         with devmem.open(place, embedding=embedding) as memory:
@@ -333,31 +332,4 @@ class DevmemStorage:
     def _scan(self, where: Filter) -> Iterator[MemoryItem]:
         yield from self._store.scan(self._memory.matching(where))
 
-    async def asave(self, records: list[MemoryRecord]) -> None:
-        """Do `save` without blocking the event loop."""
-        await asyncio.to_thread(self.save, records)
-
-    async def asearch(
-        self,
-        query_embedding: list[float],
-        scope_prefix: str | None = None,
-        categories: list[str] | None = None,
-        metadata_filter: dict[str, Any] | None = None,
-        limit: int = 10,
-        min_score: float = 0.0,
-    ) -> list[tuple[MemoryRecord, float]]:
-        """Do `search` without blocking the event loop."""
-        return await asyncio.to_thread(
-            self.search, query_embedding, scope_prefix, categories, metadata_filter, limit, min_score
-        )
-
-    async def adelete(
-        self,
-        scope_prefix: str | None = None,
-        categories: list[str] | None = None,
-        record_ids: list[str] | None = None,
-        older_than: datetime | None = None,
-        metadata_filter: dict[str, Any] | None = None,
-    ) -> int:
-        """Do `delete` without blocking the event loop."""
-        return await asyncio.to_thread(self.delete, scope_prefix, categories, record_ids, older_than, metadata_filter)
+    asave, asearch, adelete = in_thread(save), in_thread(search), in_thread(delete)

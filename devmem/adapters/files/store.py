@@ -189,7 +189,7 @@ class MemoryFiles:
     several processes do not overwrite one another: each replaces the version that it was made from. What is deleted or
     replaced stays in the history of the memory, as long as its store keeps versions.
 
-    Paths are resolved ones; see `paths.resolved`.
+    Paths are resolved ones; see `resolved`.
     """
 
     def __init__(self, memory: Memory, *, limits: FileLimits | None = None) -> None:

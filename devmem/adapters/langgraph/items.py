@@ -51,7 +51,7 @@ def _named(value: Mapping[str, Any], path: str) -> Iterator[str]:
 Namespace: TypeAlias = tuple[str, ...]
 
 SOURCE: Final = "langgraph"
-"""Name of the source of what is written here."""
+"""Name of the source of items that are written here."""
 NAMESPACE: Final = "langgraph.namespace"
 """Metadata key of the namespace, its labels each followed by a period, so that no prefix ends inside of a label."""
 KEY: Final = "langgraph.key"

@@ -214,7 +214,7 @@ class DevmemStore(BaseStore):  # type: ignore[misc] # LangGraph is not in the en
             index: `embed` and `dims` name LangChain's embedding model; without them devmem's own is used.
             ttl: see the constructor.
             scores: see the constructor.
-            user: whose items are meant; None is what belongs to nobody.
+            user: whose items are meant; None is the unscoped ones.
         """
         model: Any = embedder_of(index) if index and index.get("embed") else "auto"
         with devmem.open(place, embedding=model) as memory:

@@ -318,7 +318,7 @@ def _recall(call: Call, asked: RecallArguments) -> Answer:
     hits = call.memory.search(
         asked.query, limit=asked.limit, after=asked.after, before=asked.before, metadata=asked.metadata
     )
-    none = "Nothing that is remembered matches."
+    none = "No relevant memories found."
     return passages_answer([passage_of(hit) for hit in hits], budget=call.budget, none=none)
 
 

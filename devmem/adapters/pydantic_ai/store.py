@@ -87,7 +87,7 @@ METADATA: Final = "pydantic_ai.metadata"
 """Metadata key of what the application recorded with a version."""
 _SEGMENT: Final = re.compile(r"[A-Za-z0-9_.-]{1,200}")
 _MAX_METADATA: Final = 4_096
-"""Maximum number of characters of what is recorded with a version."""
+"""Maximum number of characters of the metadata of a version."""
 
 
 class DevmemMemoryStore:

@@ -229,7 +229,7 @@ def recalling(memory: MemoryOf, *, limit: int = 5, token_budget: int = 2000) -> 
     Args:
         memory: a memory or a scoped handle, or a function that returns that of a run by its deps.
         limit: maximum number of memories that are recalled.
-        token_budget: maximum size of what is recalled, in estimated tokens.
+        token_budget: maximum size of the recalled block, in estimated tokens.
     """
 
     async def process(run: RunContext[Any], messages: list[ModelMessage]) -> list[ModelMessage]:
