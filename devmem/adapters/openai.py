@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import hashlib
+import json
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
 from devmem import Memory
@@ -121,10 +123,14 @@ class _Memories:
 
     def remember(self, request: Request, way: _Way, answer: str) -> None:
         """Remember the user's last message of a request and the answer, where that has a text."""
-        _, message = _last_said(request.get(way.messages))
+        at, message = _last_said(request.get(way.messages))
         if self._remember and message is not None and answer:
-            said = [Message(_text(message), role=Role.USER), Message(answer, role=Role.ASSISTANT)]
-            remember_messages("openai", self._memory, said)
+            asked = Message(_text(message), role=Role.USER)
+            answered = Message(answer, role=Role.ASSISTANT)
+            if at and (earlier := _history(request[way.messages][: at + 1])):
+                # Behind other messages an equal one is another one, and a request that is sent again is the same.
+                asked, answered = (replace(one, id=_name(earlier, one.content)) for one in (asked, answered))
+            remember_messages("openai", self._memory, [asked, answered])
 
 
 @contextmanager
@@ -252,6 +258,16 @@ class _Exchange:
         if not self.is_done:
             self.is_done = True
             self.memories.remember(self.request, self.way, "".join(self.texts))
+
+
+def _history(messages: Sequence[Any]) -> str:
+    """Return what was said up to a question, as one text; empty where nothing was answered before."""
+    said = [(one.get("role"), _text(one)) for one in messages if isinstance(one, Mapping)]
+    return json.dumps(said) if any(role == "assistant" for role, _ in said) else ""
+
+
+def _name(earlier: str, content: str) -> str:
+    return hashlib.sha256(json.dumps([earlier, content]).encode()).hexdigest()[:32]
 
 
 def _last_said(messages: object) -> tuple[int, Mapping[str, Any] | None]:

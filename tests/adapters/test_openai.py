@@ -201,6 +201,20 @@ def test_the_block_of_a_memory_is_quoted_and_keeps_its_budget(memory: devmem.Mem
     assert asyncio.run(memory.acontext("launch", language="zh")).startswith("===== 相关记忆")
 
 
+def test_an_equal_message_later_is_another_and_a_request_sent_again_is_the_same(
+    client: openai.OpenAI, memory: devmem.Memory, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "words", "ok")
+    wrapped: Any = wrap(client, memory)
+    history: list[Any] = []
+    for _ in range(3):
+        history.append({"role": "user", "content": "yes"})
+        for _ in range(2):
+            wrapped.chat.completions.create(model="m", messages=history)
+        history.append({"role": "assistant", "content": "ok"})
+    assert remembered(memory) == 3 * ["user: yes", "assistant: ok"]
+
+
 class Launch(BaseModel):
     """Structured output of a test."""
 
