@@ -36,7 +36,7 @@ from devmem.storage.writing import Fields, PreparedItem, recorded_first, recorde
 _KIND: Final = "devmem.index"
 _NAME: Final = "fields"
 _KEY: Final = rows.key_of(_NAME)
-_AT_ONCE: Final = 500
+BATCH_SIZE: Final = 500
 
 
 def read_fields(connection: Connection, store: int) -> Fields:
@@ -83,7 +83,7 @@ def _replace_in(connection: Connection, store: int, fields: Fields, recorded: Se
     """Replace the fields of the items in some tables; return the number of those whose passages are others now."""
     update = composed(f"UPDATE {tables.items} SET body = %s WHERE store = %s AND row = %s")
     changed, bodies = 0, rows.each_body(connection, store, tables)
-    while some := list(islice(bodies, _AT_ONCE)):
+    while some := list(islice(bodies, BATCH_SIZE)):
         other_passages: list[tuple[int, PreparedItem]] = []
         for row, body in some:
             item = rows.item_from(body)
@@ -193,7 +193,7 @@ class PostgresReader(SearchingCollection):
             found = self._fetch(query, [self._store, *values, passed_over])
             yield from self._in_order([key for (key,) in found], wanted)
             return
-        clause = f"items.row > %s AND {condition} ORDER BY items.row LIMIT {_AT_ONCE} OFFSET %s"
+        clause = f"items.row > %s AND {condition} ORDER BY items.row LIMIT {BATCH_SIZE} OFFSET %s"
         last = 0
         while part := self._select(clause, [last, *values, passed_over]):
             yield from (item for _, item in part)
@@ -201,8 +201,8 @@ class PostgresReader(SearchingCollection):
 
     def _in_order(self, keys: Sequence[UUID], where: Filter | None = None) -> Iterator[MemoryItem]:
         """Return the items of some keys that match, in their order, reading them in batches."""
-        for start in range(0, len(keys), _AT_ONCE):
-            part, now = keys[start : start + _AT_ONCE], self._clock()
+        for start in range(0, len(keys), BATCH_SIZE):
+            part, now = keys[start : start + BATCH_SIZE], self._clock()
             found = {rows.key_of(item.id): item for _, item in self._select("id_key = ANY(%s)", [list(part)])}
             there = (found[key] for key in part if key in found)
             yield from (item for item in there if where is None or where.admits(item, now))

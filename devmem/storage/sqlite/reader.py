@@ -184,7 +184,7 @@ def _size_bytes(location: str) -> int:
     return sum(file.stat().st_size for file in files if file.exists())
 
 
-_BATCH: Final = 500
+BATCH_SIZE: Final = 500
 _SELECTED_BELOW: Final = 5000
 """Up to this many rows, they are selected by number; beyond, the metadata of all are compared. With an index on one of
 the keys that pays off earlier."""
@@ -208,14 +208,14 @@ class SqliteTokenRows:
         """Return the codes of every passage after one in ascending order, in batches."""
         query = f"SELECT passage, codes FROM tokens WHERE passage > ? AND {CODES_CHECKSUM} = checksum ORDER BY passage"
         cursor = self._connection.execute(query, (passage,))
-        while found := cursor.fetchmany(_BATCH):
+        while found := cursor.fetchmany(BATCH_SIZE):
             yield found
 
     def of(self, passages: Sequence[int]) -> list[tuple[int, bytes]]:
         """Return the codes of passages; one without codes is left out."""
         found: list[tuple[int, bytes]] = []
-        for start in range(0, len(passages), _BATCH):
-            part = passages[start : start + _BATCH]
+        for start in range(0, len(passages), BATCH_SIZE):
+            part = passages[start : start + BATCH_SIZE]
             marks = ", ".join("?" * len(part))
             query = f"SELECT passage, codes FROM tokens WHERE passage IN ({marks}) AND {CODES_CHECKSUM} = checksum"
             found += self._connection.execute(query, part)
@@ -270,12 +270,12 @@ class SqliteSource:
         self, metadata: Mapping[str, Scalar | Condition], condition: str, values: Sequence[object], among: Rows
     ) -> Rows:
         """Compare rows in the database."""
-        if len(among) > (_SELECTED_BELOW if self._indexed.isdisjoint(metadata) else _BATCH):
+        if len(among) > (_SELECTED_BELOW if self._indexed.isdisjoint(metadata) else BATCH_SIZE):
             query = f"SELECT row FROM items WHERE {condition}"
             found = locked(self._lock, lambda: self._connection.execute(query, values).fetchall())
             return np.intersect1d(np.array([row for (row,) in found], dtype=np.int64), among)
         rows: list[int] = []
-        for part in np.split(among, range(_BATCH, len(among), _BATCH)):
+        for part in np.split(among, range(BATCH_SIZE, len(among), BATCH_SIZE)):
             marks = ", ".join("?" * len(part))
             query = f"SELECT row FROM items WHERE row IN ({marks}) AND {condition}"
             with self._lock:
@@ -292,8 +292,6 @@ class SqliteSource:
 
 
 T = TypeVar("T")
-
-_AT_ONCE: Final = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -430,7 +428,7 @@ class SqliteReader(SearchingCollection):
             yield from self._in_order(self._ids(wanted, order, offset=offset), wanted)
             return
         condition, values = predicates.where_sql(wanted, self._clock(), self._indexed)
-        clause = f"WHERE items.row > ? AND {condition} ORDER BY items.row LIMIT {_AT_ONCE} OFFSET ?"
+        clause = f"WHERE items.row > ? AND {condition} ORDER BY items.row LIMIT {BATCH_SIZE} OFFSET ?"
         # No lock is held between the parts: a slow reader keeps nobody from writing.
         last, passed_over = 0, max(offset, 0)
         while found := self._select(clause, (last, *values, passed_over), wanted):
@@ -451,8 +449,8 @@ class SqliteReader(SearchingCollection):
 
     def _in_order(self, ids: Sequence[str | None], where: Filter | None = None) -> Iterator[MemoryItem]:
         """Return the items of some ids, as the table has them, in their order, reading them in batches."""
-        for start in range(0, len(ids), _AT_ONCE):
-            part = ids[start : start + _AT_ONCE]
+        for start in range(0, len(ids), BATCH_SIZE):
+            part = ids[start : start + BATCH_SIZE]
             selected = self._select(f"WHERE id IN ({', '.join('?' * len(part))})", part, where)
             found = {rows.sql_text(item.id): item for item in rows.intact_items(selected)}
             yield from (found[wanted] for wanted in part if wanted in found)

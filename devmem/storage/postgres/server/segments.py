@@ -36,7 +36,7 @@ _COUNTS: Final = (
     "SELECT term, sum(octet_length(codes) / 2)::bigint FROM postings "
     "WHERE store = %(store)s AND segment = ANY(%(segments)s) AND term = ANY(%(terms)s) GROUP BY term"
 )
-_AT_ONCE: Final = 20_000
+BATCH_SIZE: Final = 20_000
 """Number of items whose terms are read by one statement."""
 
 
@@ -48,8 +48,8 @@ def read_terms(connection: Connection, store: int, rows: Sequence[int]) -> TermT
 def fetch_terms(connection: Connection, store: int, rows: Sequence[int]) -> list[TermRow]:
     """Return the rows of the table `passages` of some items, whose rows ascend."""
     found: list[TermRow] = []
-    for start in range(0, len(rows), _AT_ONCE):
-        parameters = {"rows": RowNumbers(rows[start : start + _AT_ONCE])}
+    for start in range(0, len(rows), BATCH_SIZE):
+        parameters = {"rows": RowNumbers(rows[start : start + BATCH_SIZE])}
         read = connection.execute(of_store(_TERMS, store), parameters, binary=True).fetchall()
         found += [(passage, hashes, counts, length) for passage, hashes, counts, length in read]
     return found

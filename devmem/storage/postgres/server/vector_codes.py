@@ -25,7 +25,7 @@ _VECTORS: Final = (
     "SELECT vectors.passage, vector_send(vector) FROM unnest(%(rows)s::bigint[]) AS new(row) CROSS JOIN "
     + of_item("vectors", "passage, vector", "new.row")
 )
-_AT_ONCE: Final = 10_000
+BATCH_SIZE: Final = 10_000
 """Number of items whose vectors are read by one statement: some 15 MB."""
 _MOST_KEPT: Final = 1.25
 """Passages that are kept in memory, for each that is in a block, before what was deleted is dropped."""
@@ -70,8 +70,8 @@ def no_codes(dimension: int) -> CodedPassages:
 def read_codes(connection: Connection, store: int, dimension: int, rows: Rows) -> CodedPassages:
     """Compute the codes of those of some items that have vectors of this dimension."""
     parts = [no_codes(dimension)]
-    for start in range(0, len(rows), _AT_ONCE):
-        parameters = {"rows": RowNumbers(rows[start : start + _AT_ONCE])}
+    for start in range(0, len(rows), BATCH_SIZE):
+        parameters = {"rows": RowNumbers(rows[start : start + BATCH_SIZE])}
         read = connection.execute(of_store(_VECTORS, store), parameters, binary=True).fetchall()
         found = [(passage, raw) for passage, raw in read if len(raw) == 4 * (dimension + 1)]
         if found:
