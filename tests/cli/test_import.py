@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -311,3 +312,41 @@ def test_standard_input_is_a_file_of_any_format(devmem: Devmem, tmp_path: Path) 
     refused = devmem("import", tmp_path / "a.db", "-", stdin="A\n", code=2).stderr
     assert "error: standard input: of no known format" in refused
     assert "--format text reads it as plain text" in " ".join(refused.split())
+
+
+SLACK = {
+    "users.json": [{"id": "U1", "name": "ann", "profile": {"display_name": "Ann"}}],
+    "channels.json": [{"id": "C1", "name": "general", "members": ["U1"]}],
+    "general/2025-04-03.json": [
+        {"type": "message", "user": "U1", "text": "The launch is in June.", "ts": "1743674400.1"}
+    ],
+}
+
+
+def test_a_zip_file_and_a_folder_and_a_pattern_are_imported(devmem: Devmem, tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "slack.zip", "w") as archive:
+        for name, document in SLACK.items():
+            archive.writestr(name, json.dumps(document))
+        archive.writestr("../outside.txt", "nobody")
+    vault = tmp_path / "vault"
+    (vault / ".trash").mkdir(parents=True)
+    (vault / "a.md").write_text("# Rooms\n\nThe red room is upstairs.\n", encoding="utf-8")
+    (vault / ".trash" / "old.md").write_text("gone\n", encoding="utf-8")
+    (vault / "picture.png").write_bytes(b"\x89PNG")
+    (tmp_path / "b1.txt").write_text("The code is 4711.\n", encoding="utf-8")
+    file = tmp_path / "notes.db"
+    devmem("import", file, tmp_path / "slack.zip", vault, tmp_path / "b*.txt")
+    texts = [item["content_summary"] for item in json.loads(devmem("show", file, "--json").stdout)]
+    assert sorted(texts)[:2] == ["Ann: The launch is in June.", "The code is 4711."]
+    assert not (tmp_path.parent / "outside.txt").exists()
+    (tmp_path / "empty").mkdir()
+    assert "no data file is in it" in one_paragraph(devmem("import", file, tmp_path / "empty", code=2))
+
+
+def test_a_dry_run_shows_speakers_and_times(devmem: Devmem, tmp_path: Path) -> None:
+    chat = tmp_path / "WhatsApp Chat with Ann.txt"
+    chat.write_text("31.12.23, 22:15 - Ann: Hi\n01.01.24, 00:05 - Bob: Hi\n", encoding="utf-8")
+    told = devmem("import", tmp_path / "a.db", chat, "--dry-run").stdout
+    assert "whatsapp: 2 records, all usable; from 2023-12-31" in told
+    assert "speakers: Ann (1), Bob (1)" in told
+    assert not (tmp_path / "a.db").exists()

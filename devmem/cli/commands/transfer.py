@@ -38,7 +38,7 @@ from devmem.cli.targets import (
     opened_existing,
     split_words,
 )
-from devmem.cli.terminal import Terminal, items_text
+from devmem.cli.terminal import Terminal, date_text, items_text
 from devmem.config.workflow import Workflow
 from devmem.errors import DataFileError, DevmemError
 from devmem.memory.opening import declared_like
@@ -52,13 +52,16 @@ from devmem.transfer.copy import CopyReport, copy_items
 from devmem.transfer.exporting import json_parts, markdown_parts, snapshot_of
 from devmem.transfer.filling import Filler
 from devmem.transfer.importing.files import FileFormat
+from devmem.transfer.importing.folders import data_files
 from devmem.transfer.importing.formats import DataFile, open_data
+from devmem.transfer.importing.phone_chats import DateOrder
 from devmem.transfer.importing.records import Record
 from devmem.transfer.importing.tables import KEYS
 from devmem.workflow.stores import DEFAULT_SESSION
 
 Data: TypeAlias = Annotated[
-    list[str], typer.Argument(metavar="[STORE] DATA...", help="Data files, plain or gzipped; - is standard input.")
+    list[str],
+    typer.Argument(metavar="[STORE] DATA...", help="Files, folders, zip files; - is stdin."),
 ]
 Column: TypeAlias = Annotated[
     list[str] | None,
@@ -66,6 +69,7 @@ Column: TypeAlias = Annotated[
 ]
 
 _STDIN_NAME: Final = "standard input"
+_SPEAKERS_SHOWN: Final = 5
 _ONCE: Final = "items that are stored already are not stored twice."
 
 
@@ -79,19 +83,24 @@ def import_data(
     encoding: Annotated[
         str | None, typer.Option(metavar="NAME", help="Encoding of texts and tables; without it, it is detected.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the files and store nothing.")] = False,
+    dates: Annotated[
+        DateOrder | None, typer.Option(help="Order of day and month in the dates of a chat of WhatsApp.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check the files, show what was understood, and store nothing.")
+    ] = False,
     session: Session = DEFAULT_SESSION,
     as_json: AsJson = False,
 ) -> None:
     """Fill a store from data files.
 
-    A file holds JSON lines with `text` and optionally `id`, `speaker`, `time`, `metadata`, `user` and so on; or an
-    export of devmem, ChatGPT, Claude or Slack, a session of Claude Code or Codex, chat messages, a memory of mem0,
-    DevAll or MetaGPT, a table, text, or one of the other formats below. What is stored already is not stored twice.
+    DATA is a file, a folder, a pattern or a zip file: JSON lines with `text` and optionally `id`, `speaker`, `time`,
+    `metadata`, `user` and so on; an export of devmem, ChatGPT, Claude, Slack, WhatsApp or Telegram, a session of Claude
+    Code or Codex, chat messages, a table, text, or one of the formats below. What is there is not stored twice.
 
     Examples:
         devmem import notes.db notes.json
-        devmem import notes.db conversations.json session.jsonl
+        devmem import notes.db slack.zip vault/ 'chats/*.txt'
         devmem import notes.db table.csv --column text=Body --column time=Sent --field Subject
         cat notes.txt | devmem import notes.db - --format text
         devmem import configs/demo/team.yaml notes configs/demo/conversation.jsonl --session demo
@@ -100,8 +109,8 @@ def import_data(
     place = split_words(terminal, memory, words, session, least=1, most=ANY_NUMBER, usage="MEMORY [STORE] DATA...")
     columns, fields, encoding = _columns(column or ()), checked_fields(field), _encoding(encoding)
     with tempfile.TemporaryDirectory(prefix="devmem-") as folder:
-        opening = partial(open_data, format=data_format, columns=columns, encoding=encoding)
-        files = [_source(word, Path(folder), opening) for word in place.words]
+        opening = partial(open_data, format=data_format, columns=columns, encoding=encoding, dates=dates)
+        files = [one for word in place.words for one in _sources(word, Path(folder), opening)]
         if dry_run:
             _check(terminal, files, as_json=as_json)
         else:
@@ -132,12 +141,43 @@ def _check(terminal: Terminal, files: _Files, *, as_json: bool) -> None:
     read: list[dict[str, Any]] = []
     for name, open_file in files:
         found = open_file()
-        usable = _take(terminal, found, lambda _: None)
-        read.append({"file": name, "format": found.format.value, "records": usable})
+        summary = _Summary()
+        usable = _take(terminal, found, summary.note)
+        read.append({"file": name, "format": found.format.value, "records": usable, **summary.facts()})
         if not as_json:
-            terminal.print(f"{name}: {found.format.value}: {usable:,} records, all usable")
+            terminal.print(f"{name}: {found.format.value}: {usable:,} records, all usable{summary.text()}")
     if as_json:
         terminal.json({"files": read})
+
+
+class _Summary:
+    """Speakers and times of records, by which a person sees whether a file was understood."""
+
+    def __init__(self) -> None:
+        self._times: list[float] = []
+        self._speakers: Counter[str] = Counter()
+
+    def note(self, record: Record) -> None:
+        """Take a record."""
+        if not isinstance(record, MemoryItem):
+            return
+        if record.event_time is not None:
+            self._times = [min([*self._times, record.event_time]), max([*self._times, record.event_time])]
+        if isinstance(speaker := record.metadata.get("speaker"), str) and speaker:
+            self._speakers[speaker] += 1
+
+    def text(self) -> str:
+        """Return what is known, to be put behind a count."""
+        dates = [date_text(time) for time in self._times]
+        named = ", ".join(f"{name} ({count:,})" for name, count in self._speakers.most_common(_SPEAKERS_SHOWN))
+        more = len(self._speakers) - _SPEAKERS_SHOWN
+        spoken = f"; speakers: {named}{f' and {more:,} more' if more > 0 else ''}" if named else ""
+        return (f"; from {dates[0]} to {dates[1]}" if dates else "") + spoken
+
+    def facts(self) -> dict[str, Any]:
+        """Return what is known, for programs: `first` and `last` in seconds since the epoch, `speakers` by number."""
+        times = {"first": self._times[0], "last": self._times[1]} if self._times else {}
+        return {**times, **({"speakers": dict(self._speakers)} if self._speakers else {})}
 
 
 def _columns(options: Sequence[str]) -> dict[str, str]:
@@ -161,11 +201,17 @@ def _encoding(name: str | None) -> str | None:
     return name
 
 
-def _source(word: str, folder: Path, opening: Callable[..., DataFile]) -> tuple[str, Callable[[], DataFile]]:
-    """Return the name of a file, and what opens it."""
+def _sources(word: str, folder: Path, opening: Callable[..., DataFile]) -> Iterator[tuple[str, Callable[[], DataFile]]]:
+    """Yield the name of each file that an argument names, and what opens it.
+
+    Raises:
+        DataFileError: nothing is there, or an archive cannot be unpacked.
+    """
     if word == STDIN:
-        return _STDIN_NAME, partial(opening, _spooled(folder), name=_STDIN_NAME)
-    return str(Path(word)), partial(opening, Path(word))
+        yield _STDIN_NAME, partial(opening, _spooled(folder), name=_STDIN_NAME)
+        return
+    for file, name in data_files(Path(word), folder):
+        yield name, partial(opening, file, name=name)
 
 
 def _spooled(folder: Path) -> Path:

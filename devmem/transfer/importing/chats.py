@@ -336,14 +336,25 @@ def is_slack(raw: object) -> bool:
     return isinstance(raw, Mapping) and isinstance(raw.get("ts"), str) and bool(_TS.fullmatch(raw["ts"]))
 
 
-def read_slack(messages: list[object], origin: Origin) -> Iterator[MemoryItem]:
+def slack_users(document: object) -> dict[str, str]:
+    """Return the names of the users in `users.json` of an export, by their ids."""
+    names = {}
+    for raw in document if isinstance(document, list) else ():
+        profile = raw.get("profile") if isinstance(raw, Mapping) else None
+        if isinstance(profile, Mapping) and raw.get("id"):
+            name = profile.get("display_name") or profile.get("real_name") or raw.get("real_name") or raw.get("name")
+            names[str(raw["id"])] = str(name or raw["id"])
+    return names
+
+
+def read_slack(messages: list[object], origin: Origin, users: Mapping[str, str] | None = None) -> Iterator[MemoryItem]:
     """Yield an item for each message with a text; the channel is the conversation, a thread the session.
 
     Raises:
         DataFileError: something is not as Slack exports it.
     """
     channel = origin.path.parent.name if _DAY.fullmatch(origin.path.name) else None
-    names = _names(messages)
+    names = {**(users or {}), **_names(messages)}
     yield from turn_items(_slack_turns(messages, names, channel or None, origin))
 
 

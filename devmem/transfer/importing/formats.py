@@ -41,6 +41,7 @@ from devmem.transfer.importing.chats import (
     read_openai_messages,
     read_sharegpt,
     read_slack,
+    slack_users,
 )
 from devmem.transfer.importing.coding_sessions import is_claude_code, is_codex, read_claude_code, read_codex
 from devmem.transfer.importing.files import (
@@ -64,6 +65,14 @@ from devmem.transfer.importing.memories import (
     read_export,
     read_mem0,
     read_metagpt,
+)
+from devmem.transfer.importing.phone_chats import (
+    DateOrder,
+    count_telegram,
+    is_telegram,
+    is_whatsapp,
+    read_telegram,
+    read_whatsapp,
 )
 from devmem.transfer.importing.prose import is_text_list, read_paragraphs, read_text_list
 from devmem.transfer.importing.records import Origin, Record, looks_like_record, read_record
@@ -156,6 +165,7 @@ _FORMATS: Final = (
     _of_elements(FileFormat.CHATGPT, is_chatgpt, _count_nodes, read_chatgpt),
     _of_elements(FileFormat.CLAUDE, is_claude, _count_chat_messages, read_claude),
     _of_elements(FileFormat.SLACK, is_slack, len, read_slack),
+    DocumentFormat(name=FileFormat.TELEGRAM, detects=is_telegram, count=count_telegram, read=read_telegram),
     DocumentFormat(name=FileFormat.LANGCHAIN, detects=is_langchain, count=count_langchain, read=read_langchain),
     DocumentFormat(
         name=FileFormat.MEM0,
@@ -234,6 +244,7 @@ def open_data(
     columns: Mapping[str, str] | None = None,
     encoding: str | None = None,
     name: str | None = None,
+    dates: DateOrder | None = None,
 ) -> DataFile:
     """Detect the format of a file and count its records, which are read and checked as they are consumed.
 
@@ -243,6 +254,7 @@ def open_data(
         columns: of a table, names of columns by the keys of a record: `{"text": "Body"}`.
         encoding: of a text or a table; None takes UTF-8, or guesses and logs what it takes. JSON is always UTF-8.
         name: of the file in messages and in its records; None is its path.
+        dates: of a chat of WhatsApp, order of day and month; None finds out by the dates.
 
     Raises:
         DataFileError: it cannot be read, or is of no known format. Consuming the records raises it too.
@@ -250,7 +262,7 @@ def open_data(
     file = Path(path)
     origin = Origin(path=Path(name) if name else file)
     with _called(file, origin.path):
-        found = _open(file, origin, FileFormat(format), columns or {}, encoding)
+        found = _open(file, origin, FileFormat(format), columns or {}, encoding, dates)
     return replace(found, records=_each(found.records, file, origin.path))
 
 
@@ -270,7 +282,14 @@ def _each(records: Iterator[Record], file: Path, shown: Path) -> Iterator[Record
         yield from records
 
 
-def _open(file: Path, origin: Origin, wanted: FileFormat, columns: Mapping[str, str], encoding: str | None) -> DataFile:
+def _open(
+    file: Path,
+    origin: Origin,
+    wanted: FileFormat,
+    columns: Mapping[str, str],
+    encoding: str | None,
+    dates: DateOrder | None,
+) -> DataFile:
     if wanted is FileFormat.AUTO:
         wanted = _format_of_file(file, encoding)
     if wanted is FileFormat.OUTBOX:
@@ -279,10 +298,13 @@ def _open(file: Path, origin: Origin, wanted: FileFormat, columns: Mapping[str, 
         lines = read_text_lines(file, encoding, shown=origin.path)
         table = read_table(lines, origin, delimiter=_TABLES[wanted], columns=columns)
         return DataFile(path=origin.path, format=wanted, total=max(count_lines(file) - 1, 0), records=table)
-    if wanted in (FileFormat.TEXT, FileFormat.MARKDOWN):
+    if wanted in (FileFormat.TEXT, FileFormat.MARKDOWN, FileFormat.WHATSAPP):
         lines = read_text_lines(file, encoding, shown=origin.path)
         numbered = enumerate((line.rstrip("\r\n") for line in lines), start=1)
-        found = list(read_paragraphs(numbered, origin, markdown=wanted is FileFormat.MARKDOWN))
+        if wanted is FileFormat.WHATSAPP:
+            found = read_whatsapp(numbered, origin, dates=dates)
+        else:
+            found = list(read_paragraphs(numbered, origin, markdown=wanted is FileFormat.MARKDOWN))
         return DataFile(path=origin.path, format=wanted, total=len(found), records=iter(found))
     if wanted in _LINES:
         records = _LINES[wanted](_parsed_lines(file, origin))
@@ -313,6 +335,8 @@ def _format_of_file(path: Path, encoding: str | None) -> FileFormat:
     first = next((line.strip() for line in read_text_lines(path, encoding, quiet=True) if line.strip()), "")
     suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".gz"]
     named = _SUFFIXES.get(suffixes[-1]) if suffixes else None
+    if named in (None, FileFormat.TEXT) and is_whatsapp(read_text_lines(path, encoding, quiet=True)):
+        return FileFormat.WHATSAPP
     if named is not None and (named in _TABLES or not first.startswith(("{", "["))):
         return named
     if not first:
@@ -367,9 +391,15 @@ def _document(path: Path, origin: Origin, wanted: FileFormat) -> DataFile:
         path=origin.path,
         format=found.name,
         total=found.count(document),
-        records=found.read(document, origin),
+        records=_read_slack(path, document, origin) if found.name is FileFormat.SLACK else found.read(document, origin),
         fields=exported_fields(document, origin),
     )
+
+
+def _read_slack(path: Path, document: object, origin: Origin) -> Iterator[Record]:
+    """Read a day of a channel, with the names of the users in `users.json` beside the channels."""
+    users = path.parent.parent / "users.json"
+    return read_slack(_elements(document), origin, slack_users(read_document(users)) if users.is_file() else None)
 
 
 def _has_lines(path: Path) -> bool:

@@ -1,0 +1,196 @@
+"""Chats of telephones: WhatsApp's text files, of Android and of iOS, and Telegram's JSON."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+from itertools import islice, pairwise
+from typing import Any, Final
+
+from devmem.model.items import MemoryItem
+from devmem.transfer.importing.records import Origin, Turn, turn_items
+
+_MARKS: Final = str.maketrans({"\u200e": "", "\u200f": "", "\u202a": "", "\u202c": "", "\u202f": " ", "\xa0": " "})
+"""Directions and narrow spaces that telephones put between the parts of a line."""
+_LINE: Final = re.compile(
+    r"\[?(?P<date>\d{1,4}[./-]\d{1,2}[./-]\d{1,4}),? (?P<time>\d{1,2}:\d{2}(?::\d{2})?)"
+    r"(?: ?(?P<half>[AaPp])\.? ?[Mm]\.?)?(?:\]| -) (?P<rest>.*)"
+)
+_SAID: Final = re.compile(r"(?P<speaker>[^:]{1,100}): ?(?P<text>.*)", re.DOTALL)
+_FIRST_LINES: Final = 10
+_NAME: Final = re.compile(r"^(?:WhatsApp Chat (?:with|-) |Chat de WhatsApp con |WhatsApp[- ]Chat mit )|^_chat$")
+_DAYS: Final = 31
+_MONTHS: Final = 12
+
+
+class DateOrder(StrEnum):
+    """Order of the numbers of a date whose year comes last."""
+
+    DMY = "dmy"
+    MDY = "mdy"
+
+
+@dataclass(frozen=True, slots=True)
+class _Message:
+    """A message as the file has it."""
+
+    line: int
+    date: tuple[int, int, int]
+    """The three numbers of the date, in the order of the file."""
+    clock: tuple[int, int, int]
+    text: str
+    """Speaker and text; a notice of the program has no speaker."""
+
+
+def is_whatsapp(lines: Iterable[str]) -> bool:
+    """Whether a text begins as a chat of WhatsApp does: with a date, a time and a speaker or a notice."""
+    heads = [line.translate(_MARKS) for line in islice(lines, _FIRST_LINES) if line.strip()]
+    found = [match for line in heads if (match := _LINE.match(line))]
+    return bool(heads) and _LINE.match(heads[0]) is not None and any(_SAID.match(match["rest"]) for match in found)
+
+
+def read_whatsapp(lines: Iterable[tuple[int, str]], origin: Origin, *, dates: DateOrder | None) -> list[MemoryItem]:
+    """Return an item for each message; notices of the program are left out.
+
+    Args:
+        lines: all lines with their 1-based numbers.
+        origin: the file, whose name is that of the conversation.
+        dates: order of day and month; None finds out by the dates themselves.
+
+    Raises:
+        DataFileError: a date is none, or day and month cannot be told apart.
+    """
+    messages = list(_messages(lines))
+    order = dates or _order_of(messages, origin)
+    name = _NAME.sub("", origin.path.stem) or origin.path.parent.name or "whatsapp"
+    return list(turn_items(_turns(messages, order, name, origin)))
+
+
+def _messages(lines: Iterable[tuple[int, str]]) -> Iterator[_Message]:
+    last: _Message | None = None
+    for number, raw in lines:
+        found = _LINE.match(line := raw.translate(_MARKS).rstrip())
+        if found is None:
+            last = last and replace(last, text=f"{last.text}\n{line}")
+            continue
+        if last is not None:
+            yield last
+        first, second, third = map(int, re.split(r"[./-]", found["date"]))
+        hour, minute, *rest = map(int, found["time"].split(":"))
+        if found["half"]:
+            hour = hour % 12 + (12 if found["half"] in "Pp" else 0)
+        last = _Message(number, (first, second, third), (hour, minute, rest[0] if rest else 0), found["rest"])
+    if last is not None:
+        yield last
+
+
+def _order_of(messages: Sequence[_Message], origin: Origin) -> DateOrder:
+    """Return the order of day and month by which all dates exist and, where both do, follow one another."""
+    possible: list[DateOrder] = []
+    for order in DateOrder:
+        try:
+            times = [_time(message, order) for message in messages]
+        except ValueError:
+            continue
+        if all(earlier <= later for earlier, later in pairwise(times)):
+            possible.append(order)
+    if len(possible) == 1 or (possible and all(_is_plain(message) for message in messages)):
+        return possible[0]
+    raise origin.error(
+        "day and month of the dates cannot be told apart: say which comes first, by `--dates dmy` or `--dates mdy`"
+    )
+
+
+def _is_plain(message: _Message) -> bool:
+    """Whether both orders mean the same day."""
+    first, second, _ = message.date
+    return first > _DAYS or first == second
+
+
+def _time(message: _Message, order: DateOrder) -> float:
+    first, second, third = message.date
+    if first > _DAYS:
+        year, month, day = first, second, third
+    else:
+        year = third if third > 99 else 2000 + third
+        day, month = (first, second) if order is DateOrder.DMY else (second, first)
+    return datetime(year, month, day, *message.clock, tzinfo=UTC).timestamp()
+
+
+def _turns(messages: Sequence[_Message], order: DateOrder, name: str, origin: Origin) -> Iterator[Turn]:
+    for message in messages:
+        here = replace(origin, line=message.line)
+        said = _SAID.fullmatch(message.text)
+        if said is None:
+            continue
+        try:
+            time = _time(message, order)
+        except ValueError as error:
+            raise here.error(f"the date does not exist ({error}); is `--dates {order}` right?") from error
+        yield Turn(
+            text=said["text"].strip(), speaker=said["speaker"].strip(), origin=here, time=time, conversation=name
+        )
+
+
+def is_telegram(raw: object) -> bool:
+    """Whether a document, or a chat in one, is Telegram's."""
+    return isinstance(raw, Mapping) and (
+        (isinstance(raw.get("messages"), list) and "type" in raw and "id" in raw and "name" in raw)
+        or (isinstance(raw.get("chats"), Mapping) and isinstance(raw["chats"].get("list"), list))
+    )
+
+
+def _chats(document: object) -> list[Mapping[str, Any]]:
+    if not isinstance(document, Mapping):
+        return []
+    chats = document["chats"]["list"] if "chats" in document else [document]
+    return [chat for chat in chats if isinstance(chat, Mapping) and isinstance(chat.get("messages"), list)]
+
+
+def count_telegram(document: object) -> int:
+    """Count the messages of all chats, notices among them."""
+    return sum(len(chat["messages"]) for chat in _chats(document))
+
+
+def read_telegram(document: object, origin: Origin) -> Iterator[MemoryItem]:
+    """Yield an item for each message with a text; notices are left out.
+
+    Raises:
+        DataFileError: something is not as Telegram exports it.
+    """
+    for chat in _chats(document):
+        yield from turn_items(_telegram_turns(chat, origin))
+
+
+def _telegram_turns(chat: Mapping[str, Any], origin: Origin) -> Iterator[Turn]:
+    name = str(chat.get("name") or chat.get("id") or "telegram")
+    for at, raw in enumerate(chat["messages"]):
+        here = replace(origin, entry=f"{origin.entry}messages[{at}]")
+        if not isinstance(raw, Mapping):
+            raise here.error(f"expected a message, found {type(raw).__name__}")
+        if raw.get("type") != "message":
+            continue
+        yield Turn(
+            text=_telegram_text(raw.get("text")),
+            speaker=str(raw.get("from") or raw.get("from_id") or ""),
+            origin=here,
+            id=f"telegram/{chat.get('id')}/{raw['id']}" if raw.get("id") is not None else None,
+            time=here.time("date", _number(raw.get("date_unixtime")) or raw.get("date")),
+            conversation=name,
+        )
+
+
+def _number(seconds: object) -> float | None:
+    return float(seconds) if isinstance(seconds, str) and seconds.isdecimal() else None
+
+
+def _telegram_text(text: object) -> str:
+    """Return a text, which may be a list of parts with links and styles."""
+    if isinstance(text, list):
+        return "".join(_telegram_text(part) for part in text)
+    if isinstance(text, Mapping):
+        return str(text.get("text") or "")
+    return text if isinstance(text, str) else ""
