@@ -272,7 +272,7 @@ def with_text(item: MemoryItem, text: str) -> MemoryItem:
         said = replace(said, text=text) if said else None
         answered = replace(answered, text=text) if answered else None
     else:
-        # What they said is what the new text takes the place of.
+        # The new text replaces both of their texts.
         said, answered = _only_blocks(said), _only_blocks(answered)
         said = replace(said or MemoryContentSnapshot(), text=whole) if whole else said
     metadata = {key: value for key, value in item.metadata.items() if key != REPEATS}

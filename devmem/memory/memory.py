@@ -45,6 +45,7 @@ from devmem.model.caller import acting_as
 from devmem.model.items import MemoryItem, Provenance, Scope, version_hash, with_key
 from devmem.model.message import Message
 from devmem.model.results import WriteStatus
+from devmem.model.twins import as_async
 from devmem.model.versions import RunInfo
 from devmem.storage.erasure import EraseRequest
 from devmem.stores import erasing
@@ -52,7 +53,7 @@ from devmem.stores.abilities import as_of, versions_of
 from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.erasing import ForgetReceipt
 from devmem.stores.items import store_items
-from devmem.stores.memory import MemoryBase, as_async
+from devmem.stores.memory import MemoryBase
 
 _LOG: Final = logging.getLogger(__name__)
 _SHOWN: Final = 10
@@ -201,7 +202,7 @@ class Memory(MemoryReader):
             time: when it happened; None is not known.
             expires_at: from when on it is forgotten, or how long from now; None is never.
             fields: paths of the metadata that are searched too; None takes those of the store.
-            expected: `version` of the record that was read; a record that was changed since is left as it is.
+            expected: `version` of the record that was read; a record that was changed since is not changed.
 
         Raises:
             ItemNotFoundError: no item with this id is visible here.
@@ -308,7 +309,7 @@ class Memory(MemoryReader):
 
         Raises:
             NoVersionsError: the store keeps no versions.
-            ValueError: `when` is no point in time.
+            ValueError: `when` is not a point in time.
         """
         return MemorySnapshot(as_of(self.store, seconds_of(when)), self._guard)
 
@@ -467,11 +468,11 @@ def _update_item(
     changed: Callable[[MemoryItem], MemoryItem],
     expected: str | None,
 ) -> MemoryItem:
-    """Change an item and return it; where somebody else changes it meanwhile, the change is made to what is there then.
+    """Change an item and return it; the change is repeated where somebody else changes the item meanwhile.
 
     Args:
         store: keeps the item.
-        read: returns the item as it is now.
+        read: returns the current item.
         changed: returns the item with the change.
         expected: `version_hash` of the only version that may be changed; None for any.
 

@@ -71,7 +71,7 @@ def open(  # noqa: A001 - `devmem.open` is its name
         ConfigError: the workflow or the declaration cannot be used, or names no such store.
         CollectionError: the file cannot be used; the error's type and text say why and what to do.
         PluginError: the store's type is not installed.
-        ValueError: `embedding` or `fields` is given beside a workflow or a declaration, or a field is no path.
+        ValueError: `embedding` or `fields` is given beside a workflow or a declaration, or a field is not a path.
     """
     if isinstance(embedding, Embedder):
         model = embedding
@@ -126,7 +126,7 @@ def declared_to_read(place: str, embedding: Embedding = "auto") -> tuple[Workflo
 
 
 def declared_like(place: str, workflow: Workflow, store: str) -> tuple[Workflow, str]:
-    """Return the workflow that declares the store at a place: where nothing is there yet, one like a store of another.
+    """Return the workflow that declares the store at a place; a new store is declared like a store of another workflow.
 
     Args:
         place: see `open`.
@@ -197,7 +197,7 @@ def _declaration_of(path: str, embedding: Embedding) -> dict[str, Any]:
 
 
 def _facts_of(path: str) -> StoreMetadata | None:
-    """Return what a path or a URL says about the store in it; None where there is none yet."""
+    """Return what a path or a URL says about the store in it; None before the store exists."""
     return None if path == _MEMORY else inspect_location(path if "://" in path else str(Path(path).expanduser()))
 
 

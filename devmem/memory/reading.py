@@ -15,10 +15,11 @@ from devmem.memory.records import Hits, MemoryRecord, Records, SearchHit, When, 
 from devmem.memory.scope import ScopeGuard, ScopeParts, Values, checked_number, in_scope, make_filter
 from devmem.model.caller import Caller
 from devmem.model.items import MemoryItem
+from devmem.model.twins import as_async
 from devmem.search.merging import MergePolicy, merge, with_related
 from devmem.search.query import Filter, Order
 from devmem.stores.abilities import every_item
-from devmem.stores.memory import MemoryBase, MemoryQuery, as_async
+from devmem.stores.memory import MemoryBase, MemoryQuery
 
 _LOG: Final = logging.getLogger(__name__)
 BATCH_SIZE: Final = 100

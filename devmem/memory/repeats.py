@@ -31,8 +31,8 @@ _IDS_OF_A_TEXT: Final = 4
 """Number of ids that a text may have; the first may be taken, by an item whose text was updated since."""
 _REPEATS_KEPT: Final = 50
 """Number of earlier statements that an item keeps."""
-_SPARE: Final = 16
-"""Number of items that are read beyond twice the messages of a call, for other items between the messages."""
+_LOOK_BACK: Final = 1000
+"""Number of items beyond which no further ones are read to find the last messages of a conversation."""
 _SURE: Final = 4
 """Number of known messages, in order, that make a call a whole history, even an edited one."""
 _COPIES: Final = 64
@@ -147,13 +147,21 @@ class _Known:
     def _known_messages(self, places: Sequence[int]) -> dict[int, str]:
         """Return the ids of the messages that the conversation has already, by the places of their drafts."""
         given = [self.drafts[at] for at in places]
-        limit = 2 * len(given) + _SPARE
-        stored = self.store.recent(limit, _exactly(given[0].item.scope))
-        messages = [item for item in reversed(stored) if holds_message(item) and _is_in(item, given[0].item.scope)]
+        before, is_whole = self._last_messages(given[0].item.scope, len(given))
+        return {places[at]: before[there].id for there, at in known_messages(before, given, is_whole=is_whole)}
+
+    def _last_messages(self, scope: Scope, wanted: int) -> tuple[list[MemoryItem], bool]:
+        """Return more than a number of a conversation's last messages, oldest first, and whether these are all."""
+        limit = 2 * wanted + 2
+        while True:
+            stored = self.store.recent(limit, _exactly(scope))
+            messages = [item for item in reversed(stored) if holds_message(item) and _is_in(item, scope)]
+            # Other items may stand between them.
+            if len(messages) > wanted or len(stored) < limit or limit > _LOOK_BACK:
+                break
+            limit *= 8
         # A message that was updated since counts as stored last.
-        before = sorted(messages, key=lambda item: (item.created_at, _time_of(item)))
-        pairs = known_messages(before, given, is_whole=len(stored) < limit)
-        return {places[at]: before[there].id for there, at in pairs}
+        return sorted(messages, key=lambda item: (item.created_at, _time_of(item))), len(stored) < limit
 
 
 def known_messages(before: Sequence[MemoryItem], given: Sequence[Draft], *, is_whole: bool) -> list[tuple[int, int]]:
@@ -245,7 +253,7 @@ def _time_of(item: MemoryItem) -> float:
 
 
 def _id_of_text(item: MemoryItem, attempt: int) -> str:
-    """Return the id of a text in its scope; after some attempts one that nobody else has."""
+    """Return the id of a text in its scope; after some attempts a random one."""
     if attempt >= _IDS_OF_A_TEXT:
         return uuid4().hex
     scope = [getattr(item.scope, part) for part in _PARTS]

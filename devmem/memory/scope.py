@@ -60,7 +60,7 @@ class ScopeGuard:
             ValueError: a part is not a name.
         """
         if unknown := parts.keys() - {"user", *PARTS}:
-            raise TypeError(f"{sorted(unknown)[0]!r} is no part of a scope (user, {', '.join(PARTS)})")
+            raise TypeError(f"{sorted(unknown)[0]!r} is not a part of a scope (user, {', '.join(PARTS)})")
         named = {name: checked_name(name, value) for name in PARTS if (value := parts.get(name)) is not None}
         for name, value in named.items():
             if getattr(self.parts, name) not in (None, value):
@@ -137,7 +137,7 @@ def checked_name(part: str, value: object) -> str:
     if not value.strip():
         raise ValueError(f"`{part}` is empty; leave it out, or pass None, where there is none")
     if any("\ud800" <= char <= "\udfff" for char in value):
-        raise ValueError(f"`{part}` {value!r} holds half a surrogate pair, which is no character")
+        raise ValueError(f"`{part}` {value!r} holds half a surrogate pair, which is not a character")
     return value
 
 

@@ -15,6 +15,7 @@ from pydantic import JsonValue
 from devmem.errors import MessageError
 from devmem.model.message import Message
 from devmem.model.message_json import dump_message, json_text, load_messages, read_json
+from devmem.model.twins import as_async
 
 Dedupe = Literal["id", "content"]
 """Identity of a message: its id, or its content (`Message.content_hash`)."""
@@ -238,34 +239,11 @@ class MessageMemory(ABC):
     def clear(self) -> int:
         """Forget everything; return the number of messages."""
 
-    async def aadd(self, message: Message) -> bool:
-        """Do `add` without blocking the event loop."""
-        return await asyncio.to_thread(self.add, message)
-
-    async def aadd_batch(self, messages: Iterable[Message]) -> list[Message]:
-        """Do `add_batch` without blocking the event loop."""
-        return await asyncio.to_thread(self.add_batch, messages)
-
-    async def aupdate(self, message: Message) -> bool:
-        """Do `update` without blocking the event loop."""
-        return await asyncio.to_thread(self.update, message)
-
-    async def afind_news(self, observed: Iterable[Message], k: int = 0, *, within: int = 0) -> list[Message]:
-        """Do `find_news` without blocking the event loop."""
-        return await asyncio.to_thread(self.find_news, observed, k, within=within)
-
-    async def aget(self, k: int = 0) -> list[Message]:
-        """Do `get` without blocking the event loop."""
-        return await asyncio.to_thread(self.get, k)
-
-    async def adelete(self, message: Message | str) -> bool:
-        """Do `delete` without blocking the event loop."""
-        return await asyncio.to_thread(self.delete, message)
-
-    async def adelete_newest(self) -> Message | None:
-        """Do `delete_newest` without blocking the event loop."""
-        return await asyncio.to_thread(self.delete_newest)
-
-    async def aclear(self) -> int:
-        """Do `clear` without blocking the event loop."""
-        return await asyncio.to_thread(self.clear)
+    aadd = as_async(add)
+    aadd_batch = as_async(add_batch)
+    aupdate = as_async(update)
+    afind_news = as_async(find_news)
+    aget = as_async(get)
+    adelete = as_async(delete)
+    adelete_newest = as_async(delete_newest)
+    aclear = as_async(clear)

@@ -62,7 +62,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Actor:
-    """Who changes items, as far as it is known."""
+    """Name and run that the history records for a change."""
 
     name: str | None = None
     """The agent, node, tool or command."""
@@ -75,7 +75,7 @@ _CURRENT: Final = ContextVar("devmem_actor", default=Actor())  # noqa: B039 - it
 
 @contextmanager
 def acting_as(name: str | None = None, *, run: str | None = None, by_default: bool = False) -> Iterator[None]:
-    """Have changes in the block recorded as those of an actor; what is None stays as it is around the block.
+    """Have changes in the block recorded as those of an actor; None keeps what holds around the block.
 
     Args:
         name: the agent, node, tool or command.
@@ -92,7 +92,7 @@ def acting_as(name: str | None = None, *, run: str | None = None, by_default: bo
 
 
 def current_actor() -> Actor:
-    """Return who changes items here; threads that were started without a copy of the context know nobody."""
+    """Return who changes items here; a thread that was started without a copy of the context has no actor."""
     return _CURRENT.get()
 
 

@@ -49,7 +49,7 @@ def texts_at(value: Mapping[str, object], path: str) -> Iterator[FieldText]:
 
 @lru_cache(maxsize=1_024)
 def _steps(path: str) -> tuple[Step, ...]:
-    """Return the steps of a path; none for what is no path, which leads nowhere."""
+    """Return the steps of a path; an invalid path has none."""
     if not is_path(path):
         return ()
     return tuple(

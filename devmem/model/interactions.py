@@ -74,7 +74,7 @@ class Interaction:
     extras: Mapping[str, JsonValue] = field(default_factory=dict)
     language: str = "en"
     user: str | None = None
-    """Id of the user whom the trace belongs to; None is nobody."""
+    """Id of the user whom the trace belongs to; None where it is unscoped."""
 
     def to_row(self) -> list[JsonValue]:
         """Return the fields as a list in the order of the JSON form's keys; the time is in seconds since the epoch."""
@@ -137,7 +137,7 @@ class Interaction:
 
         Raises:
             KeyError: a key is missing.
-            ValueError: a value is none of its kind.
+            ValueError: a value is not of its kind.
         """
         form = {**_JSON_DEFAULTS, **raw}
         form[_TIME_KEY] = datetime.fromisoformat(str(form[_TIME_KEY])).timestamp()

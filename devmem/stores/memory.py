@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Concatenate, Final, ParamSpec, TypeVar
+from typing import ClassVar, Final, TypeVar
 
 from devmem.config.agent import ChatConfig, ViewConfig
 from devmem.config.base import ConfigModel
@@ -28,6 +27,7 @@ from devmem.model.results import (
     WriteStatus,
     from_store,
 )
+from devmem.model.twins import as_async
 from devmem.models.chat import ChatModel
 from devmem.models.chat_providers import open_chat
 from devmem.models.embedder import Embedder, TokenEmbedder, TokenEmbedding, query_embedder
@@ -214,25 +214,6 @@ _ANY: Final = Filter()
 _IN_PROCESS: Final = "memory"
 Progress = Callable[[int], None]
 """Called with the number of items done so far."""
-
-
-S = TypeVar("S")
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
-def as_async(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], Coroutine[Any, Any, R]]:
-    """Return the async twin of a method, which does the same in a thread, so that the event loop is not blocked."""
-    name = method.__name__
-
-    async def twin(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        # By its name, so that the method of a subclass is called.
-        return await asyncio.to_thread(getattr(self, name), *args, **kwargs)
-
-    twin.__name__ = f"a{name}"
-    twin.__qualname__ = method.__qualname__.replace(name, twin.__name__)
-    twin.__doc__ = f"Do what `{name}` does without blocking the event loop."
-    return twin
 
 
 class MemoryBase(ABC):

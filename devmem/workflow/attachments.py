@@ -15,10 +15,11 @@ from devmem.errors import AccessError, ScopeError
 from devmem.model.caller import Caller, Stage, acting_as
 from devmem.model.items import AnyUser, MemoryContentSnapshot, MemoryItem, Scope
 from devmem.model.results import Hit, MemoryWritePayload
+from devmem.model.twins import as_async
 from devmem.search.merging import with_related
 from devmem.search.query import Filter
 from devmem.stores.items import Expiry, store_items
-from devmem.stores.memory import MemoryBase, MemoryQuery, as_async
+from devmem.stores.memory import MemoryBase, MemoryQuery
 
 User: TypeAlias = str | AnyUser | None
 """A user's id; None means unscoped, `devmem.ANY` everybody."""

@@ -17,13 +17,14 @@ from devmem.errors import ChatModelError, DevmemError, NodeFailedError
 from devmem.model.caller import Caller, acting_as
 from devmem.model.items import ANY, Scope
 from devmem.model.message import Message, MessageBlock, Role
+from devmem.model.twins import as_async
 from devmem.models.chat import ChatModel, Quotation
 from devmem.models.chat_providers import open_chat_model
 from devmem.recording.calls import caller_in_trace
 from devmem.search.query import Filter
 from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.config import PlaceConfig
-from devmem.stores.memory import MemoryBase, as_async
+from devmem.stores.memory import MemoryBase
 from devmem.workflow.agent import AgentRun
 from devmem.workflow.attachments import OperationHook, User, log_operation
 from devmem.workflow.graph import Graph, NodeResult, RunResult

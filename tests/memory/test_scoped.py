@@ -100,7 +100,7 @@ def test_a_scope_without_a_name_is_refused(memory: devmem.Memory) -> None:
             memory.scoped(user=name)
         with pytest.raises(ValueError, match="`user`"):
             memory.search("x", user=name)
-    with pytest.raises(TypeError, match="no part of a scope"):
+    with pytest.raises(TypeError, match="not a part of a scope"):
         memory.scoped(usr="ann")  # type: ignore[call-arg]
 
 

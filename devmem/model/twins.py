@@ -1,0 +1,25 @@
+"""Async twins of methods, which do the same in a thread."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+S = TypeVar("S")
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def as_async(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], Coroutine[Any, Any, R]]:
+    """Return the async twin of a method, which does the same in a thread, so that the event loop is not blocked."""
+    name = method.__name__
+
+    async def twin(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        # By its name, so that the method of a subclass is called.
+        return await asyncio.to_thread(getattr(self, name), *args, **kwargs)
+
+    twin.__name__ = f"a{name}"
+    twin.__qualname__ = method.__qualname__.replace(name, twin.__name__)
+    twin.__doc__ = f"Do what `{name}` does without blocking the event loop."
+    return twin
