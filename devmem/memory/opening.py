@@ -16,7 +16,7 @@ from pydantic import BaseModel, SecretStr
 from devmem.config.reading import parse_workflow
 from devmem.config.store import EmbeddingConfig
 from devmem.config.workflow import Workflow
-from devmem.errors import ConfigError, Finding, ModelNotFoundError
+from devmem.errors import CollectionError, ConfigError, Finding, ModelNotFoundError
 from devmem.memory.contents import field_paths
 from devmem.memory.memory import Memory
 from devmem.models.embedder import Embedder
@@ -24,7 +24,10 @@ from devmem.models.embedding_providers import open_embedder
 from devmem.models.minilm import find_model
 from devmem.models.model_files import package_folder
 from devmem.plugins import registry
-from devmem.storage.opening import StoreMetadata, inspect_location
+from devmem.storage.opening import StoreMetadata, file_of, inspect_location
+from devmem.storage.protocol import SupportsWordsOnly
+from devmem.stores.collection_memory import CollectionMemory
+from devmem.stores.memory import MemoryBase
 from devmem.workflow.stores import DEFAULT_SESSION, load_workflow, make_store
 
 Embedding: TypeAlias = str | EmbeddingConfig | Mapping[str, Any] | None
@@ -62,7 +65,8 @@ def open(  # noqa: A001 - `devmem.open` is its name
             (`{"type": "simple", "config": {...}}`). A relative path starts at the working directory; one inside a
             workflow at the workflow's folder.
         embedding: for a path, its model: a provider's name such as `e5`, an `embedding:` block, or an `Embedder`; None
-            searches by words alone; `auto` takes that of the file, for a new one minilm where it is installed, else e5.
+            searches by words alone, which a SQLite file records; `auto` takes the choice of the file, for a new one
+            minilm where it is installed, else e5.
         fields: for a path, the fields of the metadata that are searched beside the text, such as `title`; None takes
             those that the memory records. A workflow or a dict has them under `index`.
         session: whose `auto` files are meant, in a workflow.
@@ -80,12 +84,32 @@ def open(  # noqa: A001 - `devmem.open` is its name
     else:
         workflow, name = declared_store(place, embedding, fields)
         store = make_store(workflow, name, session=session)
+    _load(store, words_only=embedding is None)
+    return Memory(store)
+
+
+def _load(store: MemoryBase, *, words_only: bool) -> None:
     try:
         store.load()
+        if words_only:
+            _record_words_only(store)
     except BaseException:
         store.close()
         raise
-    return Memory(store)
+
+
+def _record_words_only(store: MemoryBase) -> None:
+    """Record that a memory has no model on purpose, unless that is on record already."""
+    if isinstance(store, CollectionMemory) and isinstance(store.collection, SupportsWordsOnly):
+        info = store.collection.info()
+        facts = inspect_location(info.location) if file_of(info.location) is not None else None
+        if info.embedding is not None or facts is None or facts.words_only:
+            return
+        try:
+            store.collection.record_words_only()
+        except CollectionError as error:
+            # A file that cannot be written is read all the same.
+            _LOG.debug("%s: that it has no model on purpose is not recorded: %s", info.location, error)
 
 
 def is_workflow(place: str) -> bool:
@@ -188,6 +212,8 @@ def _declaration_of(path: str, embedding: Embedding) -> dict[str, Any]:
     facts = _facts_of(path)
     store_type = (facts and facts.store_type) or _DEFAULT_TYPE
     config: dict[str, Any] = {} if path == _MEMORY else {"memory_path": _literal(path)}
+    if embedding == "auto" and facts is not None and facts.words_only:
+        embedding = None
     if embedding == "auto":
         takes_one = "embedding" in registry.config_model(store_type).model_fields
         embedding = _usual_embedding(path, facts.model if facts else None) if takes_one else None

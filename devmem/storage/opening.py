@@ -84,6 +84,8 @@ class StoreMetadata:
     store_type: str | None
     model: str | None
     """Name of the model that made its vectors; None when there are none yet."""
+    words_only: bool = False
+    """Whether it has no model on purpose, since it was opened with `embedding=None`."""
 
 
 MEMORY: Final = ":memory:"

@@ -508,3 +508,12 @@ class SupportsFieldIndex(Protocol):
     def record_fields(self, fields: Sequence[str]) -> None:
         """Record that items are written with other fields, too, which `index_fields` then takes for the store's."""
         ...
+
+
+@runtime_checkable
+class SupportsWordsOnly(Protocol):
+    """A collection that records whether it has no embedding model on purpose."""
+
+    def record_words_only(self) -> None:
+        """Record that whoever opens the collection without naming a model searches by words; a model replaces this."""
+        ...

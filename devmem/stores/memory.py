@@ -334,7 +334,7 @@ class MemoryBase(ABC):
         return len(places)
 
     def erase(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
-        """Delete the named or the matching items for good, with every version that is kept of them.
+        """Delete the named or the matching items permanently, with every version that is kept of them.
 
         A filter that admits everything erases everything. Return how many items there were.
 

@@ -25,7 +25,7 @@ _MEMORY: Final = ":memory:"
 def end_everywhere(decision: CommitRecord, collections: Mapping[str, VersionedCollection], folder: Path | None) -> None:
     """Commit or revert a run in several collections, in all or in none.
 
-    Each collection makes its changes within the transactions of those before it, so that nobody changes anything
+    Each collection makes its changes within the transactions of those before it, so that nothing else changes
     between the check and the commits; when all changes are made, the decision is written, and they commit one after
     another. What a crash then leaves undone is done by `recover_runs`.
 

@@ -22,8 +22,12 @@ _FOLDER: Final = "runs"
 
 def recover(stores: Mapping[str, MemoryBase], rescue_dir: Path | None) -> None:
     """Commit, or revert, the runs for which an earlier process had decided that when it died."""
-    if rescue_dir is not None:
-        recover_runs(rescue_dir / _FOLDER, stores)
+    if (folder := _decisions(rescue_dir)) is not None:
+        recover_runs(folder, stores)
+
+
+def _decisions(rescue_dir: Path | None) -> Path | None:
+    return None if rescue_dir is None else rescue_dir / _FOLDER
 
 
 def stores_of_runs(workflow: Workflow) -> list[str]:
@@ -52,7 +56,7 @@ def _taken_up(workflow: Workflow, stores: Mapping[str, MemoryBase], run: str, re
     recover(stores, rescue_dir)
     written = {name: stores[name] for name in stores_of_runs(workflow) if name in stores}
     written = {name: store for name, store in written.items() if keeps_versions(store)}
-    return StoreRun(run, written, decisions=None if rescue_dir is None else rescue_dir / _FOLDER, exists=True)
+    return StoreRun(run, written, decisions=_decisions(rescue_dir), exists=True)
 
 
 def revert_run(
@@ -74,7 +78,7 @@ def revert_run(
     """
     recover(stores, rescue_dir)
     written = {name: stores[name] for name in stores_of_runs(workflow) if name in stores}
-    return revert_everywhere(run, written, decisions=None if rescue_dir is None else rescue_dir / _FOLDER)
+    return revert_everywhere(run, written, decisions=_decisions(rescue_dir))
 
 
 def in_transaction(
@@ -102,7 +106,7 @@ def in_transaction(
     pending = StoreRun(
         run,
         {name: stores[name] for name in names},
-        decisions=None if rescue_dir is None else rescue_dir / _FOLDER,
+        decisions=_decisions(rescue_dir),
     )
     try:
         result = operation({**stores, **pending.stores})

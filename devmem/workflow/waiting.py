@@ -77,7 +77,7 @@ def _selected(file: Path, read: Callable[[str], tuple[MemoryItem, ...]], erasing
         try:
             return any(erasing.admits(item) for item in read(line))
         except (ValueError, KeyError, TypeError):
-            # What cannot be read is nobody's: it is found in the file afterwards if it has a word of theirs.
+            # An unreadable line belongs to no user; the search of the files finds it if it has a word of the items.
             return False
 
     return WaitingWrites(file=file, checksums=tuple(checksum_of(line) for line in _lines(file) if is_selected(line)))

@@ -11,6 +11,7 @@ import pytest
 import devmem
 from devmem.errors import ConfigError, ModelNotFoundError
 from devmem.memory import opening as places
+from devmem.storage.opening import inspect_location
 from devmem.testing import HashEmbedder
 
 TEAM = """
@@ -224,3 +225,18 @@ def test_e5_is_the_model_where_it_alone_is_installed(tmp_path: Path, monkeypatch
             assert memory.search("car")[0].hit.similarity is not None
     finally:
         places.installed_provider.cache_clear()
+
+
+def test_a_file_that_was_opened_without_a_model_stays_without_one(file: Path) -> None:
+    """Until somebody names a model: nothing is embedded that nobody asked for."""
+    with devmem.open(file, embedding=None) as memory:
+        memory.add("The lab's code is 4711.")
+    with devmem.open(file) as memory:
+        memory.add("The lab is closed on Mondays.")
+        assert memory.store.info().embedding is None
+    with devmem.open(file, embedding=HashEmbedder(32)) as memory:
+        memory.add("The lab has a new door.")
+        assert memory.store.info().waiting == 0
+    facts = inspect_location(str(file))
+    assert facts is not None
+    assert (facts.model, facts.words_only) == ("testing:hash:32", False)

@@ -87,6 +87,16 @@ def claim_file(
     return sealed_transaction(connection, record)
 
 
+WORDS_ONLY: Final = "words_only"
+"""Property of a collection that has no model on purpose; one that has a model disregards it."""
+
+
+def record_words_only(connection: sqlite3.Connection) -> None:
+    """Record that a collection has no model on purpose, unless it has one."""
+    if read_meta(connection).get("model") is None:
+        set_meta(connection, WORDS_ONLY, 1)
+
+
 def _is_recorded(meta: Mapping[str, str | int | None], model: ModelIdentity | None, store_type: str | None) -> bool:
     """Whether nothing about the collection is left to record."""
     return (

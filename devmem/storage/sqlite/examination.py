@@ -23,6 +23,7 @@ from devmem.model.items import MemoryItem, load_item_json
 from devmem.model.results import Fact, FileReport, damage, unfinished
 from devmem.storage.attachments import stored_names
 from devmem.storage.opening import StoreMetadata
+from devmem.storage.sqlite.claim import WORDS_ONLY
 from devmem.storage.sqlite.database import APPLICATION_ID, is_sealed, read_meta_unchecked, seal, translate_errors
 from devmem.storage.sqlite.rows import (
     BODY_CHECKSUM,
@@ -487,7 +488,9 @@ def inspect_file(location: str | Path) -> StoreMetadata | None:
     except sqlite3.Error:
         # Opening the collection finds out what is wrong, and words it.
         return None
-    return StoreMetadata(store_type=_text(meta.get("store_type")), model=_text(meta.get("model")))
+    model = _text(meta.get("model"))
+    words_only = model is None and bool(meta.get(WORDS_ONLY))
+    return StoreMetadata(store_type=_text(meta.get("store_type")), model=model, words_only=words_only)
 
 
 def _text(value: str | int | None) -> str | None:

@@ -186,7 +186,7 @@ def refusal(state: BrainState, message: Message, item_id: str) -> WriteOutcome |
 
 
 def with_entries(state: BrainState, entries: Iterable[Entry]) -> BrainState:
-    """Append messages; one that is there already, be it as its agent's own answer, is not appended again."""
+    """Append messages; one that is there already, also as its agent's own answer, is not appended again."""
     known = {(entry.item_id, entry.message.id) for entry in state.entries}
     summarized = state.summarized_items()
     fresh: list[Entry] = []

@@ -25,7 +25,7 @@ from devmem_stores.brain.config import (
     escaped,
 )
 from devmem_stores.brain.local_states import LocalStates, StatesInProcess, Stored
-from devmem_stores.brain.shared_states import RedisCache
+from devmem_stores.brain.redis_cache import RedisCache
 from devmem_stores.brain.state import MARKS, BrainState, dump_state, load_state, merge
 
 TRIES: Final = 200

@@ -38,9 +38,9 @@ from devmem_stores.brain.archive import entries_of_exchange, item_of_exchange
 from devmem_stores.brain.compression import Compressor, LlmTasks
 from devmem_stores.brain.config import BrainCacheError, BrainConfig, ChatKey
 from devmem_stores.brain.conversation import Brain
-from devmem_stores.brain.local_states import Deletion, LocalStates, StatesInFile, StatesInProcess
+from devmem_stores.brain.local_states import Deletion, LocalStates, StatesInDatabase, StatesInFile, StatesInProcess
+from devmem_stores.brain.redis_cache import RedisCache
 from devmem_stores.brain.services import Services, emptied, without
-from devmem_stores.brain.shared_states import RedisCache, StatesInDatabase
 from devmem_stores.brain.state import BrainState, Entry, load_state, merge, spoken
 from devmem_stores.brain.state_store import StateStore
 

@@ -16,8 +16,7 @@ from devmem.storage import Collection, Order
 from devmem.stores import StoreSetup, derived
 from devmem.text import estimate_tokens, shorten
 from devmem_stores.conversation.config import ConversationConfig
-from devmem_stores.conversation.items import View, item_to_interaction, sentence, summaries_for
-from devmem_stores.conversation.prompt import within
+from devmem_stores.conversation.items import View, item_to_interaction, sentence, summaries_for, within
 
 UNTIL: Final = "until"
 """Key of a summary's extras: event time and sequence of the last record that it stands for."""

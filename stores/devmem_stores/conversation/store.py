@@ -28,12 +28,13 @@ from devmem_stores.conversation.items import (
     Language,
     View,
     by_participant,
+    chronological_hits,
     interaction_to_item,
     item_to_interaction,
     summaries_for,
+    worded,
 )
 from devmem_stores.conversation.maintenance import Maintenance, open_summarizer, stands_for, summaries_of
-from devmem_stores.conversation.prompt import chronological_hits, worded
 
 
 class ConversationMemory(CollectionMemory):

@@ -142,7 +142,7 @@ class Mem0Memory(MemoryBase):
 
     @property
     def refused(self) -> int:
-        """Number of writes that mem0 refused for good; they stay in the outbox's file."""
+        """Number of writes that mem0 refused permanently; they stay in the outbox's file."""
         return self._outbox.rejected() if self._outbox else 0
 
     def find(self, query: MemoryQuery) -> SearchReport:

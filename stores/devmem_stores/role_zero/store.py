@@ -1,4 +1,4 @@
-"""The `role_zero` store: every message once and for good; the newest are a role's window, the others are recalled.
+"""The `role_zero` store: every message once, permanently; the newest are a role's window, the others are recalled.
 
 A message is one item. Whether it is in the window or in long-term memory is its place in the order in which messages
 came, and so nothing is moved between two places: no kill can lose a message on the way or leave it in both.

@@ -13,7 +13,7 @@ from devmem.recording import Interaction, InteractionKind, Participant, Particip
 from devmem.stores import MemoryQuery, StoreSetup, ViewConfig
 from devmem.text import estimate_tokens
 from devmem_stores.conversation import ConversationConfig, ConversationMemory
-from devmem_stores.conversation.prompt import newest_within, within
+from devmem_stores.conversation.items import newest_within, within
 
 ANN = Participant("ann", ParticipantType.USER)
 WRITER = Participant("writer", ParticipantType.AGENT)
