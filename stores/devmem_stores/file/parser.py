@@ -69,6 +69,9 @@ class Parser:
         answer = self._ask([json.dumps(request).encode() + b"\n", data])
         if "missing" in answer:
             raise MissingExtraError(**answer["missing"])
+        if "exhausted" in answer:
+            # What was freed may be in pieces too small for the next file.
+            self._end()
         if "problem" in answer:
             raise UnreadableError(answer["problem"])
         chunks = [Chunk(**{**fields, "heading": tuple(fields["heading"])}) for fields in answer["chunks"]]

@@ -10,6 +10,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -27,14 +28,10 @@ def serve() -> None:
     # A parser that prints must not print into an answer.
     os.dup2(2, 1)
     _send(answers, {"ready": True})
-    limited = False
+    used = _used_memory()
     while line := requests.readline():
         request = json.loads(line)
-        limits = Limits(**request["limits"])
-        if not limited:
-            _limit_memory(limits.max_memory)
-            limited = True
-        _send(answers, _answer(request, limits, requests.read(request["size"])))
+        _send(answers, _answer(request, Limits(**request["limits"]), requests.read(request["size"]), used))
 
 
 def _send(answers: Any, answer: dict[str, Any]) -> None:  # noqa: ANN401 - a binary stream
@@ -42,18 +39,19 @@ def _send(answers: Any, answer: dict[str, Any]) -> None:  # noqa: ANN401 - a bin
     answers.flush()
 
 
-def _answer(request: dict[str, Any], limits: Limits, data: bytes) -> dict[str, Any]:
+def _answer(request: dict[str, Any], limits: Limits, data: bytes, used: int | None) -> dict[str, Any]:
     try:
-        sections = read_sections(request["name"], data, request["encoding"])
-        made = chunks_of(request["name"], sections, Chunking(**request["chunking"]))
-        chunks = [asdict(chunk) for chunk in _within(made, limits, len(data))]
-        return {"chunks": chunks, "guess": encoding_guess(request["name"], data, request["encoding"])}
+        with _memory_limit(used, limits.max_memory):
+            sections = read_sections(request["name"], data, request["encoding"])
+            made = chunks_of(request["name"], sections, Chunking(**request["chunking"]))
+            chunks = [asdict(chunk) for chunk in _within(made, limits, len(data))]
+            return {"chunks": chunks, "guess": encoding_guess(request["name"], data, request["encoding"])}
     except MissingExtraError as error:
         return {"missing": {"feature": error.feature, "package": error.package, "extra": error.extra}}
     except UnreadableError as error:
         return {"problem": str(error)}
     except (MemoryError, SystemError):  # CPython raises the second where C code has no memory left
-        return {"problem": limits.too_much_memory()}
+        return {"problem": limits.too_much_memory(), "exhausted": True}
     except Exception as error:  # noqa: BLE001 - parsers of other projects raise anything for a damaged file
         return {"problem": f"cannot be parsed: {type(error).__name__}: {error}"}
 
@@ -70,14 +68,31 @@ def _within(chunks: Iterable[Chunk], limits: Limits, size: int) -> Iterator[Chun
         yield chunk
 
 
-def _limit_memory(most: int) -> None:
-    """Let the process take `most` bytes of memory beyond those it has; only Linux tells and enforces it."""
+def _used_memory() -> int | None:
+    """Return the bytes of memory that the process has; None where the system does not tell."""
     status = Path("/proc/self/statm")
     if not status.exists():
+        return None
+    import resource
+
+    return int(status.read_text("ascii").split()[0]) * resource.getpagesize()
+
+
+@contextmanager
+def _memory_limit(used: int | None, most: int) -> Iterator[None]:
+    """Let the process take `most` bytes of memory beyond `used` within the block; only Linux enforces it.
+
+    Outside of the block there is no limit: what has run out of memory needs some to say so.
+    """
+    if used is None:
+        yield
         return
     import resource
 
-    used = int(status.read_text("ascii").split()[0]) * resource.getpagesize()
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     wanted = used + most
     resource.setrlimit(resource.RLIMIT_AS, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (hard, hard))

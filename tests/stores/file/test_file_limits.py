@@ -110,7 +110,10 @@ def test_a_file_that_takes_too_long_is_reported_once(folder: Folder, name: str, 
 
 def test_a_file_that_takes_too_much_memory_is_reported(folder: Folder) -> None:
     folder.write("large.html", "<p>" + "<b>x</b>" * 400_000)
-    assert "limits.max_memory" in problems(loaded(folder, max_memory=100_000_000))["docs/large.html"]
+    folder.write("later.html", "<p>The pump is in the cellar.</p>")
+    store = loaded(folder, max_memory=100_000_000, max_seconds=300)
+    assert "limits.max_memory" in problems(store)["docs/large.html"]
+    assert "docs/later.html" in names(store)
 
 
 def test_a_file_that_crashes_its_parser_is_reported(
