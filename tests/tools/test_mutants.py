@@ -1,0 +1,56 @@
+"""The list of changes fits the code, and a broken guarantee is told from one that no test looks at."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tools.mutants import __main__ as command
+from tools.mutants.changes import CHANGES, Change
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.name)
+def test_each_change_finds_the_code_that_it_changes(change: Change) -> None:
+    source = (ROOT / change.file).read_text(encoding="utf-8")
+    compile(change.applied_to(source), change.file, "exec")
+    assert all((ROOT / test.partition("::")[0]).exists() for test in change.tests)
+
+
+def test_names_are_unique() -> None:
+    assert len({change.name for change in CHANGES}) == len(CHANGES)
+
+
+def test_code_that_occurs_twice_is_not_guessed_at() -> None:
+    change = Change(name="x", breaks="", file="x.py", old="a", new="b", tests=())
+    with pytest.raises(ValueError, match=r"occurs 2 times in x\.py"):
+        change.applied_to("a a")
+
+
+@pytest.mark.parametrize(
+    ("new", "expected", "code"),
+    [("0o644", "noticed", 0), ("0o600 | 0", "survived", 1), ("0o600)", "invalid", 1)],
+)
+def test_a_change_is_noticed_survives_or_is_invalid(
+    new: str, expected: str, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change = Change(
+        name="mode",
+        breaks="files are private",
+        file="devmem/text/files.py",
+        old="OWNER_ONLY: Final = 0o600",
+        new=f"OWNER_ONLY: Final = {new}",
+        tests=("tests/text/test_atomic_write.py", "-k", "owner or mode or private"),
+    )
+    monkeypatch.setattr(command, "CHANGES", (change,))
+    done = CliRunner().invoke(command.app, [])
+    assert (done.exit_code, expected in done.output) == (code, True), done.output
+
+
+def test_an_unknown_name_is_refused() -> None:
+    done = CliRunner().invoke(command.app, ["nothing"])
+    assert done.exit_code == 2
+    assert "no change is named nothing" in done.output
