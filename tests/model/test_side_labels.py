@@ -53,4 +53,5 @@ def test_a_date_stays_before_the_label() -> None:
 def test_what_only_looks_like_a_label_is_no_label() -> None:
     """Somebody noted it like that: the item has no sides."""
     note = MemoryItem(id="1", content_summary="Input: voltage\nOutput: current")
-    assert shown(note, "zh") == shown(note, "en") == ["1. Input: voltage", "   Output: current"]
+    quoted = ['1. "Input: voltage"', '   "Output: current"']
+    assert shown(note, "zh") == shown(note, "en") == quoted
