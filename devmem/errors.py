@@ -74,7 +74,7 @@ class CollectionError(DevmemError):
 
 
 class CollectionDamagedError(CollectionError):
-    """The file is not what it should be; it was left as it is."""
+    """The file is not what it should be; it was left unchanged."""
 
 
 class CollectionBusyError(CollectionError):
@@ -106,7 +106,7 @@ class RunConflictError(CollectionError):
     def __init__(self, location: Path | str, run: str, ids: Sequence[str]) -> None:
         self.run, self.ids = run, tuple(ids)
         named = ", ".join(map(repr, self.ids[:9])) + (", ..." if self.ids[9:] else "")
-        super().__init__(location, f"run {run!r} stays as it is, since others changed or built on {named} meanwhile.")
+        super().__init__(location, f"run {run!r} stays unchanged, since others changed or built on {named} meanwhile.")
 
 
 class RunStateError(CollectionError):
@@ -434,7 +434,7 @@ class JournalError(DevmemError):
 
 
 class DataFileError(DevmemError):
-    """A data file cannot be read as what it should be; it was left as it is."""
+    """A data file cannot be read as what it should be; it was left unchanged."""
 
     def __init__(self, path: Path | str, message: str, *, line: int | None = None) -> None:
         self.path, self.message, self.line = str(path), message, line

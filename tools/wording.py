@@ -23,6 +23,15 @@ _PHRASES: Final = {
     re.compile(r"\bspeaks? for (?:a|an|each|the|it)\b", re.IGNORECASE): "the terms are score contribution and snippet",
     re.compile(r"\banew\b", re.IGNORECASE): "say 'again' or 'rebuilt'",
 }
+_OF_THE_PRODUCT: Final = {
+    re.compile(r"\bfor good\b", re.IGNORECASE): "say 'permanently'",
+    re.compile(r"\bbound to nobody\b|\bbelongs to nobody\b", re.IGNORECASE): "the term is unscoped",
+    re.compile(r"\bbe it (?:a|an|the|only)\b", re.IGNORECASE): "say 'whether ... or ...'",
+    re.compile(r"\b(?:stays|left) as it is\b(?! (?:stored|written))", re.IGNORECASE): "say 'unchanged'",
+    re.compile(r"\bcosts? nobody\b", re.IGNORECASE): "say what is not affected",
+}
+"""Phrases that code and pages of the product do not use; tests may quote them."""
+_PRODUCT: Final = ("devmem/", "stores/", "docs/", "README.md", "SECURITY.md")
 _SELF: Final = frozenset({"tools/wording.py", "CONTRIBUTING.md"})
 
 
@@ -31,7 +40,8 @@ def problems_of(name: str, lines: Sequence[str]) -> Iterator[str]:
     for number, line in enumerate(lines, 1):
         if name.endswith(".py") and (found := _OPENERS.match(line)):
             yield f"{name}:{number}: begins with {found[1]!r}: use Return, Report, Whether or a noun"
-        for phrase, advice in _PHRASES.items():
+        phrases = _PHRASES | (_OF_THE_PRODUCT if name.startswith(_PRODUCT) else {})
+        for phrase, advice in phrases.items():
             if found := phrase.search(line):
                 yield f"{name}:{number}: {found[0]!r}: {advice}"
 

@@ -1,4 +1,4 @@
-"""Memories for other frameworks: one module or package a host, each with an extra of its own.
+"""Memories for other frameworks: one module or package a host, each with its own extra.
 
 An adapter implements the host's memory interface over a store and uses devmem's public names only; no adapter imports
 another.

@@ -54,7 +54,7 @@ class _Way:
 
 
 def wrap(client: C, memory: Memory, *, limit: int = 5, token_budget: int = 2000, remember: bool = True) -> C:
-    """Return a copy of a client that has a memory; the client itself stays as it is.
+    """Return a copy of a client that has a memory; the client itself stays unchanged.
 
     Before each `create`, `parse` and `stream` of `chat.completions` and `responses`, what answers the user's last
     message is put before it, quoted. After the request, the message and the answer's text are remembered; of a stream

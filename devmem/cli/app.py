@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from devmem.cli.terminal import Terminal
 
 
-# typer uses click, or from 0.26 on a copy of its own, and keeps the types of both to itself: hence `Any` below.
+# typer uses click, or from 0.26 on its own copy, and keeps the types of both to itself: hence `Any` below.
 
 
 CONTEXT: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -124,7 +124,7 @@ def _target(name: str, module: str) -> str:
 class _Commands(LazyGroup):
     """Runs a command so that whatever goes wrong ends in one clear paragraph and an exit code.
 
-    Each installed store type has a command of its own as well: `devmem TYPE migrate`.
+    Each installed store type has its own command as well: `devmem TYPE migrate`.
     """
 
     def __init__(self, **attributes: Any) -> None:  # noqa: ANN401 - see `invoke`

@@ -27,7 +27,7 @@ _RUNS: Final = 10_000
 
 
 def full_ids(store: MemoryBase, given: Sequence[str] | None) -> list[str] | None:
-    """Return the ids of a store's items for ids or their beginnings; what begins no id stays as it is.
+    """Return the ids of a store's items for ids or their beginnings; what begins no id stays unchanged.
 
     Raises:
         CommandError: several ids begin so.

@@ -131,7 +131,7 @@ def check_session(workflow: Workflow, session: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreAddress:
-    """A store, declared by a workflow file or by the path of its own file."""
+    """A store, declared by a workflow file or by the path of a file."""
 
     workflow: Workflow
     store: str

@@ -110,7 +110,7 @@ class MemoryOptions(ConfigModel):
     token_budget: int | None = Field(default=4000, gt=0)
     """Estimated tokens that the block of recalled items may take; null sets no limit."""
     language: Literal["en", "zh"] = "en"
-    """Language of the block's header, marks and labels; what was said stays as it is."""
+    """Language of the block's header, marks and labels; what was said stays unchanged."""
     dedupe: bool = Field(default=True, title="Leave out repeats")
     """Show an item that several stores returned only once."""
     origins: bool = Field(default=True, title="Mark origins", json_schema_extra={"advanced": True})

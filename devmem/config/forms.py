@@ -64,7 +64,7 @@ class FieldSpec:
     aliases: tuple[str, ...] = ()
     """Other keys that YAML may use."""
     default: Any = None
-    """As JSON data; None when there is none, or when the field is a block of its own."""
+    """As JSON data; None when there is none, or when the field is a separate block."""
     enum_options: tuple[EnumOption, ...] = ()
     description: str | None = None
     child: type[ConfigModel] | None = None

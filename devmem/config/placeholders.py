@@ -30,7 +30,7 @@ MAX_ENV_FILE_BYTES: Final = 64 * 1024
 class Environment:
     """Process environment first, then `.env` beside the workflow, then `.env` in the working directory.
 
-    The files are read when a name is looked up that the process environment does not have; `os.environ` stays as it is.
+    The files are read when a name is looked up that the environment lacks; `os.environ` stays unchanged.
     """
 
     def __init__(self, environ: Mapping[str, str] | None = None, *, folder: Path | None = None) -> None:

@@ -475,7 +475,7 @@ def _unknown_agents(root: Root) -> Found:
     copies = enumerate(root.recording.copies if root.recording else ())
     named = [(("copies", at, "agents", index), name) for at, rule in copies for index, name in enumerate(rule.agents)]
     for where, name in [*named, *(() if root.path else _viewed(root.nodes))]:
-        # A variable that nothing sets has a warning of its own.
+        # A variable that nothing sets has its own warning.
         if name not in known and not any(map(has_placeholder, (name, *known))):
             yield (
                 where,

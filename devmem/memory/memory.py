@@ -193,7 +193,7 @@ class Memory(MemoryReader):
         fields: Sequence[str] | EllipsisType | None = ...,
         expected: str | None = None,
     ) -> MemoryRecord:
-        """Change a record and return it; what is not given stays as it is, also where others change it meanwhile.
+        """Change a record and return it; what is not given stays unchanged, also where others change it meanwhile.
 
         Args:
             id: of the record.
@@ -305,7 +305,7 @@ class Memory(MemoryReader):
     def as_of(self, when: When) -> MemorySnapshot:
         """Return the memory as it was at a time, to be searched and read; nothing can be written to it.
 
-        The first search makes an index of its own, which `close` releases.
+        The first search makes its own index, which `close` releases.
 
         Raises:
             NoVersionsError: the store keeps no versions.

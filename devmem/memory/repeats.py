@@ -138,7 +138,7 @@ class _Known:
                 self.items[self.ids[at]] = self.drafts[at].item
 
     def _is_known(self, at: int, stored: MemoryItem) -> bool:
-        """Whether a message is stored under its id as it is given; without a time of its own it has the stored one."""
+        """Whether a message is stored under its id as it is given; without its own time it has the stored one."""
         form = {MESSAGE_KEY: stored.metadata.get(MESSAGE_KEY)}
         item = self.drafts[at].item
         given = replace(item, metadata={**item.metadata, **form}, event_time=stored.event_time)

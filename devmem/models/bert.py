@@ -204,7 +204,7 @@ def limited_blas(threads: int) -> Iterator[None]:
     """Hold BLAS to `threads` threads inside the block.
 
     The limit belongs to the process. Of blocks that overlap in time, the first one's limit holds for all and
-    the last one to end puts the old limit back: if each put back what it found, a limit could stay for good.
+    the last one to end puts the old limit back: if each put back what it found, a limit could stay permanently.
     """
     global _running, _limiter
     with _lock:

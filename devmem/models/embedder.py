@@ -224,7 +224,7 @@ class WordFinder:
 
     def _is_spelled_out(self, at: int, pieces: int) -> bool:
         _, _, run = self._runs[at]
-        # In a script without spaces a run is many words, and a character of its own is usual.
+        # In a script without spaces a run is many words, and its own character is usual.
         return is_spelled_out(pieces, len(run)) and not mostly_unspaced(run)
 
 

@@ -142,7 +142,7 @@ class _Usage(_Lenient):
 
 
 def _usage_or_none(usage: object, read: ValidatorFunctionWrapHandler) -> _Usage | None:
-    """Read what an answer cost; counts that are none cost nobody the answer."""
+    """Read what an answer cost; invalid token counts are ignored."""
     try:
         return read(usage)  # type: ignore[no-any-return] # that of `_Usage`
     except ValidationError:

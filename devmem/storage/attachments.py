@@ -150,7 +150,7 @@ def _map_snapshot(
 def with_inline_attachments(item: MemoryItem, lost: Callable[[AttachmentRef, OSError], None]) -> MemoryItem:
     """Return the item with its externalized attachments as data URIs again.
 
-    `lost` is called with each reference whose file cannot be read, and the error; that reference stays as it is.
+    `lost` is called with each reference whose file cannot be read, and the error; that reference stays unchanged.
     """
 
     def inline(ref: AttachmentRef) -> AttachmentRef:

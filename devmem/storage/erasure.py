@@ -1,4 +1,4 @@
-"""Erasing items for good: what is selected, what is looked for in the files afterwards, and what was reached."""
+"""Erasing items permanently: what is selected, what is looked for in the files afterwards, and what was reached."""
 
 from __future__ import annotations
 

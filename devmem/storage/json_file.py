@@ -129,7 +129,7 @@ def _unit(vector: Vector | None, dimension: int | None) -> Vector | None:
     norm = _norm(vector)
     if vector is None or len(vector) != dimension or norm == 0:
         return None
-    # What is of unit length already is left as it is, bit for bit.
+    # What is of unit length already is left unchanged, bit for bit.
     return vector if abs(norm - 1) < _UNIT_ERROR else vector / np.float32(norm)
 
 
@@ -173,7 +173,7 @@ class JsonCollection:
             clock: current time in seconds since the epoch, for expiry.
 
         Raises:
-            CollectionDamagedError: the file is no list of items; it was left as it is.
+            CollectionDamagedError: the file is no list of items; it was left unchanged.
             EmbeddingMismatchError: its embeddings were made by another model.
         """
         self.location = str(location)

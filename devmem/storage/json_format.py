@@ -102,13 +102,14 @@ def read_entries(path: Path, model: ModelIdentity | None) -> list[JsonEntry]:
         content = json.loads(path.read_text(encoding="utf-8-sig", errors="strict"))
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise CollectionDamagedError(
-            path, f"is not JSON ({error}) and was left as it is: repair it, or move it away to start with an empty one."
+            path,
+            f"is not JSON ({error}) and was left unchanged: repair it, or move it away to start with an empty one.",
         ) from error
     except OSError as error:
         raise CollectionUnwritableError(path, f"cannot be read: {error}") from error
     if not isinstance(content, list):
         raise CollectionDamagedError(
-            path, f"holds {type(content).__name__}, not a list of items; it was left as it is."
+            path, f"holds {type(content).__name__}, not a list of items; it was left unchanged."
         )
     return list(_with_own_ids([_read_entry(path, at, raw, model) for at, raw in enumerate(content)]))
 
@@ -127,7 +128,7 @@ def _with_own_ids(entries: Sequence[JsonEntry]) -> Iterator[JsonEntry]:
 
 def _read_entry(path: Path, at: int, raw: object, model: ModelIdentity | None) -> JsonEntry:
     if not isinstance(raw, Mapping):
-        raise CollectionDamagedError(path, f"entry [{at}] is {type(raw).__name__}, not an item; it was left as it is.")
+        raise CollectionDamagedError(path, f"entry [{at}] is {type(raw).__name__}, not an item; it was left unchanged.")
     made_by = raw.get(_MODEL_KEY)
     if model and made_by and made_by != model.name:
         raise EmbeddingMismatchError(path, recorded=str(made_by), wanted=model.name)
@@ -136,12 +137,12 @@ def _read_entry(path: Path, at: int, raw: object, model: ModelIdentity | None) -
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
-        raise CollectionDamagedError(path, f"entry [{at}].{place}: {first['msg']}; it was left as it is.") from error
+        raise CollectionDamagedError(path, f"entry [{at}].{place}: {first['msg']}; it was left unchanged.") from error
     try:
         passages = _read_passages(raw, item)
     except ValueError as error:
         raise CollectionDamagedError(
-            path, f"entry [{at}].{_PASSAGES_KEY}: {error}; it was left as it is: take the key out to embed it again."
+            path, f"entry [{at}].{_PASSAGES_KEY}: {error}; it was left unchanged: take the key out to embed it again."
         ) from error
     return JsonEntry(item, str(made_by) if made_by else None, passages)
 

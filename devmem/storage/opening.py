@@ -110,7 +110,7 @@ class CollectionOptions:
     busy_timeout: float = 30.0
     """Seconds to wait for another process's write."""
     history_days: float | None = DEFAULT_HISTORY_DAYS
-    """Days for which versions are kept after another one took their place; None for good, 0 not at all. A place
+    """Days for which versions are kept after another one took their place; None permanently, 0 not at all. A place
     without versions ignores it."""
 
 

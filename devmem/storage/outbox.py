@@ -36,7 +36,7 @@ def examine_outbox(file: Path, load: Callable[[str], object] = json.loads) -> Fi
         if waiting:
             facts |= {"oldest": waiting[0][0], "oldest_time": _time(waiting[0][1])}
         findings = [damage(f"write {number} cannot be read: {reason}") for number, reason in unreadable]
-        findings += [damage(f"write {key!r} was refused for good: {why}") for key, why in rejected]
+        findings += [damage(f"write {key!r} was refused permanently: {why}") for key, why in rejected]
         if waiting:
             findings.append(unfinished(f"{len(waiting):,} writes wait to be delivered, the oldest is {waiting[0][0]}"))
         return facts, findings
@@ -142,7 +142,7 @@ class Outbox(Generic[T]):
         return self._count("SELECT count(*) FROM writes WHERE rejected IS NULL")
 
     def rejected(self) -> int:
-        """Count the writes that the receiver refused for good; they stay until they are removed."""
+        """Count the writes that the receiver refused permanently; they stay until they are removed."""
         return self._count("SELECT count(*) FROM writes WHERE rejected IS NOT NULL")
 
     def _count(self, query: str) -> int:
@@ -200,7 +200,7 @@ class Outbox(Generic[T]):
         self._change("UPDATE writes SET maybe_sent = ? WHERE key = ?", rows)
 
     def reject(self, key: str, reason: str) -> None:
-        """Set a write aside that its receiver refuses for good, so that it holds back no other."""
+        """Set a write aside that its receiver refuses permanently, so that it holds back no other."""
         self._change("UPDATE writes SET rejected = ? WHERE key = ?", [(reason or "refused", key)])
 
     def readmit(self) -> None:
@@ -337,7 +337,7 @@ class DeliveryPolicy:
     failures: tuple[type[Exception], ...] = (Exception,)
     """Errors that end a delivery; what was not taken stays and is sent first the next time."""
     refusals: tuple[type[Exception], ...] = ()
-    """Errors by which the receiver refuses a write for good: it is set aside, and the others go on."""
+    """Errors by which the receiver refuses a write permanently: it is set aside, and the others go on."""
     idempotent: bool = True
     """Whether the receiver stores a repeated write once. Otherwise a write is marked before it is sent, so that after
     a crash the receiver can be asked for it first (`Entry.maybe_sent`)."""

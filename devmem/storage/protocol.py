@@ -364,7 +364,7 @@ class VersionedCollection(Collection, Protocol):
         ...
 
     def erase(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
-        """Delete the named or the matching items for good, with every version that they ever had.
+        """Delete the named or the matching items permanently, with every version that they ever had.
 
         A version that matches is removed too where the item has changed since and does not match any more. A filter
         that admits everything erases everything. Return the number of deleted items.

@@ -22,7 +22,7 @@ class HistoryLimit:
     """How long versions are kept after another one took their place."""
 
     days: float | None
-    """None keeps them for good, 0 keeps none."""
+    """None keeps them permanently, 0 keeps none."""
 
     @property
     def keeps(self) -> bool:

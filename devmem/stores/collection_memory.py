@@ -47,7 +47,7 @@ _SECONDS_A_SAVE: Final = 2.0
 class CollectionMemory(MemoryBase):
     """A store whose items live in a collection.
 
-    A store type supplies `compose`: what to keep of a payload. It may supply `rank` (an order of its own), `capacity`
+    A store type supplies `compose`: what to keep of a payload. It may supply `rank` (its own order), `capacity`
     (how many items to keep) and `unique` (what makes an item a duplicate).
 
     An item whose embedding could not be made is stored all the same, and found by its words. Such items are embedded a

@@ -14,7 +14,7 @@ from devmem.config.store import EmbeddingConfig, IndexConfig, RetrievalConfig
 from devmem.storage.protocol import DEFAULT_HISTORY_DAYS
 
 History: TypeAlias = Literal["keep", "none"] | Annotated[float, Field(gt=0)]
-"""How long the versions of items are kept: for good, not at all, or for a number of days."""
+"""How long the versions of items are kept: permanently, not at all, or for a number of days."""
 
 
 class PlaceConfig(ConfigModel):
@@ -31,12 +31,12 @@ class PlaceConfig(ConfigModel):
     durability: Literal["full", "normal"] = Field(default="full", json_schema_extra={"advanced": True})
     """`full` survives power loss; `normal` is faster and may lose the last writes then, but not when a process dies."""
     history: History = Field(default=DEFAULT_HISTORY_DAYS, json_schema_extra={"advanced": True})
-    """How long the versions of items that were changed or deleted are kept: a number of days, `keep` for good, `none`
-    not at all. What expires, or goes beyond a store's capacity, leaves no version."""
+    """How long the versions of items that were changed or deleted are kept: a number of days, `keep` permanently,
+    `none` not at all. What expires, or goes beyond a store's capacity, leaves no version."""
 
     @property
     def history_days(self) -> float | None:
-        """Days for which versions are kept; None for good, 0 not at all."""
+        """Days for which versions are kept; None permanently, 0 not at all."""
         if self.history == "keep":
             return None
         return 0.0 if self.history == "none" else self.history

@@ -175,7 +175,7 @@ class StoreSetup:
     def location(self, path: str | None) -> str | None:
         """Resolve a configured path: None is memory, `auto` a session's file, a relative path starts at `base_dir`.
 
-        A URL such as `postgresql://...` stays as it is.
+        A URL such as `postgresql://...` stays unchanged.
         """
         if not path:
             return None
@@ -375,7 +375,7 @@ class MemoryBase(ABC):
         words: Sequence[str] = (),  # noqa: ARG002 - of a subclass
         vacuum: bool = False,  # noqa: ARG002 - of a subclass
     ) -> EraseResult:
-        """Erase items as far as the store reaches: a store type with files of its own overrides this.
+        """Erase items as far as the store reaches: a store type with its own files overrides this.
 
         Args:
             erasing: the items.

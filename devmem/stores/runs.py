@@ -205,7 +205,7 @@ class StoreRun:
             self._collections[name].discard(self.run)
 
     def close(self) -> None:
-        """Release the views; the run stays as it is."""
+        """Release the views; the run stays unchanged."""
         for store in self.stores.values():
             store.close()
 

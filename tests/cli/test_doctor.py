@@ -129,7 +129,7 @@ def test_a_file_with_a_damaged_structure_is_never_changed(notes: Path, devmem: D
         assert report["damage"] or report["unreadable"] or report["bad_vectors"]
         if report["damage"]:
             hit += 1
-            assert "it was left as it is" in one_paragraph(devmem("doctor", path, "--fix", code=2))
+            assert "it was left unchanged" in one_paragraph(devmem("doctor", path, "--fix", code=2))
         saved = json.loads(out.read_text(encoding="utf-8"))
         assert {item["content_summary"] for item in saved["items"]} <= set(TEXTS)
         assert path.read_bytes() == bytes(damaged)

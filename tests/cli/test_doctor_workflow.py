@@ -207,7 +207,7 @@ def test_damaged_and_refused_writes_of_an_outbox_and_a_rescue_file(tmp_path: Pat
     rescued.write_text('{"payload": {}}\nhalf\n', encoding="utf-8")
     errors = messages(examined(devmem, path, code=1)["outbox.db"], "error")
     assert "write 3 cannot be read" in errors
-    assert "write 'b' was refused for good: too long" in errors
+    assert "write 'b' was refused permanently: too long" in errors
     assert "line 2 cannot be read" in messages(examined(devmem, rescued, code=1)[rescued.name], "error")
 
 

@@ -120,7 +120,7 @@ _DIMENSION: Final = 32
 
 
 class TextNames:
-    """Makes of each text a vector of its own, of unit length; equal texts have the same one."""
+    """Makes of each text its own vector, of unit length; equal texts have the same one."""
 
     identity: Final = ModelIdentity(name="devmem:text-names", dimension=_DIMENSION)
 

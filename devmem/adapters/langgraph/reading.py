@@ -195,7 +195,7 @@ class Reader:
         for item in items:
             if minutes := ttl_of(item):
                 again = replace(item, expires_at=now + 60 * minutes)
-                # A put that came in between started the time of its own value; a delete ended it.
+                # A put that came in between started its own time value; a delete ended it.
                 with suppress(VersionConflictError):
                     self._store.add([again], expected={item.id: version_hash(item)})
 

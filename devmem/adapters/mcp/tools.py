@@ -202,7 +202,7 @@ def _lines(number: int, passage: Passage) -> str:
 
 
 def _found_text(hit: SearchHit) -> str:
-    """Return the text of a hit without its date, which has a field of its own."""
+    """Return the text of a hit without its date, which has its own field."""
     return hit.item.content_summary if hit.hit.passage is None else f"{hit.item.content_summary}\n… {hit.hit.passage}"
 
 

@@ -80,7 +80,7 @@ def add(
 ) -> None:
     """Remember a text.
 
-    A file that does not exist yet is created. The item belongs to nobody in particular unless `--user` names a user.
+    A file that does not exist yet is created. The item is unscoped unless `--user` names a user.
 
     Examples:
         devmem add team.yaml notes "The venue is the old mill." --user ann --metadata room=5
@@ -149,7 +149,7 @@ def edit(
 ) -> None:
     """Change an item and keep its id.
 
-    What is not given stays as it is. `none` removes a time, an expiry or the fields.
+    What is not given stays unchanged. `none` removes a time, an expiry or the fields.
 
     Examples:
         devmem edit notes.db 5f2c "Ann moved the launch to June 3rd."

@@ -340,7 +340,7 @@ def restore(
     """Put a backup in place.
 
     A copy by hand can be damaged by the log (`-wal`) of the old file; this removes it, or replaces the items of an
-    existing file in one transaction. A damaged backup is refused, and a damaged file is left as it is.
+    existing file in one transaction. A damaged backup is refused, and a damaged file is left unchanged.
 
     Examples:
         devmem restore notes-2026-06-02.db notes.db
@@ -360,7 +360,7 @@ def rebuild_view(
 ) -> None:
     """Restore agents' stores from the global memory.
 
-    The rules under `conversation.copies` say what belongs into which store. What is there already stays as it is; what
+    The rules under `conversation.copies` say what belongs into which store. What is there already stays unchanged; what
     is missing is added.
 
     Examples:

@@ -51,7 +51,7 @@ def mcp(
     """Serve a memory to MCP clients.
 
     The tools are `recall`, `remember`, `list`, `update` and `forget`. What they reach is fixed by the options: no model
-    can name another user. Without `--user` that is what belongs to nobody. A file that does not exist yet is created.
+    can name another user. Without `--user` that is unscoped items. A file that does not exist yet is created.
 
     Several servers, and any other process, may use one file at the same time. Needs the extra `mcp`.
 

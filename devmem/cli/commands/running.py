@@ -133,7 +133,7 @@ class RunPrinter:
 
 
 class StreamPrinter:
-    """Prints what the models of a run say while it comes; each node begins on a line of its own."""
+    """Prints what the models of a run say while it comes; each node begins on its own line."""
 
     def __init__(self, terminal: Terminal) -> None:
         self._terminal, self._node = terminal, ""

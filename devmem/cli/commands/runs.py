@@ -51,7 +51,7 @@ def runs(
 ) -> None:
     """List the runs of a memory, and end those that are pending.
 
-    A run is `pending` until it ends, also when its process died: nobody else sees what it wrote. `--commit` and
+    A run is `pending` until it ends, also when its process died: no other process sees what it wrote. `--commit` and
     `--discard` end such a run, after which its state is shown. A run that was no transaction is `committed` from its
     first change on. A workflow without a store means all stores that its agents write.
 

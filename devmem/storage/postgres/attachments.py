@@ -170,7 +170,7 @@ class PostgresStates:
 
     @contextmanager
     def exclusive(self, purpose: str) -> Iterator[None]:
-        """Hold an advisory lock on a connection of its own."""
+        """Hold an advisory lock on its own connection."""
         with translate_errors(self._location):
             connection = connect(self._access)
         lock = (key_of_lock(connection, "exclusive", self._store, purpose),)

@@ -72,7 +72,7 @@ class PostgresCollection(PostgresVersions):
             store_type: store type to record in a new store; one of another type is refused.
             durability: `full` survives power loss; with `normal` a crash of the server may lose the last commits.
             index: how vectors are searched; None takes the defaults.
-            history_days: how long versions are kept after another one took their place; None for good, 0 not at all.
+            history_days: how long versions are kept after another one took their place; None permanently, 0 not at all.
             busy_timeout: seconds to wait for locks, for a server that restarts, and for a free connection.
             clock: current time in seconds since the epoch, for expiry.
 
@@ -165,7 +165,7 @@ def _opened(access: Access, model: ModelIdentity | None, store_type: str | None)
 def drop_store(url: str, name: str | None = None, *, busy_timeout: float = 30.0) -> bool:
     """Drop a store with everything in it, in one transaction; other processes that have it open get an error.
 
-    A store with partitions of its own takes as long for a million items as for ten.
+    A store with its own partitions takes as long for a million items as for ten.
 
     Args:
         url: see `Location.parse`.

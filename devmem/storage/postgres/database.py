@@ -278,13 +278,13 @@ def _conninfo(access: Access) -> str:
     given.pop("client_encoding", None)
     defaults = {"application_name": "devmem", "client_encoding": "UTF8"}
     if "PGCONNECT_TIMEOUT" not in os.environ:
-        # libpq waits for good for a host that does not answer, and takes 1 second for 2.
+        # libpq waits forever for a host that does not answer, and takes 1 second for 2.
         defaults["connect_timeout"] = str(max(2, math.ceil(access.busy_timeout)))
     return make_conninfo(access.location.conninfo, **{name: defaults[name] for name in defaults if name not in given})
 
 
 def run_alone(access: Access, operation: Callable[[Connection], T]) -> T:
-    """Run an operation on a connection of its own: again where that is lost, or the server is starting.
+    """Run an operation on its own connection: again where that is lost, or the server is starting.
 
     A server that never answered is not waited for: the URL may be wrong.
 

@@ -147,7 +147,7 @@ class Location:
     row_security: bool
     """Whether tables are to hide the rows of other tenants from whoever is not their owner."""
     partition: bool
-    """Whether a new store is to have partitions of its own, so that it can be dropped at once."""
+    """Whether a new store is to have its own partitions, so that it can be dropped at once."""
     mode: Literal["auto", "follow", "server"] | None = None
     """How the store is searched, whatever the configuration says; None leaves it to that."""
 

@@ -161,7 +161,7 @@ JOIN pg_class ON pg_class.oid = name
 def read_info(connection: Connection, location: str, store: int, mode: str) -> CollectionInfo:
     """Return what the database reports.
 
-    The size of a store without partitions of its own is its share of all such stores, by the number of items.
+    The size of a store without its own partitions is its share of all such stores, by the number of items.
 
     Args:
         connection: in a read transaction.

@@ -74,7 +74,7 @@ class VersionWriter(Protocol):
         ...
 
     def remove(self, condition: str, values: Sequence[object]) -> int:
-        """Delete the items that match a condition for good, as retention does; return their number."""
+        """Delete the items that match a condition permanently, as retention does; return their number."""
         ...
 
     def tick(self, keys: Sequence[UUID]) -> None:
@@ -228,7 +228,7 @@ class CurrentVersionWriter:
 
 
 def remove_versions(connection: Connection, store: int, condition: str, values: Sequence[object]) -> int:
-    """Delete versions for good with what only they use; return their number."""
+    """Delete versions permanently with what only they use; return their number."""
     return _deleted(connection, store, VERSION_TABLES, _REMOVE_VERSIONS, condition, values)
 
 

@@ -231,7 +231,7 @@ class PostgresVersions(PostgresEraser, VersioningCollection[Connection]):
         )
 
     def erase(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
-        """Delete the named or the matching items for good, with every version that they ever had."""
+        """Delete the named or the matching items permanently, with every version that they ever had."""
         if ids is None and where is None:
             check_deletion(ids, where)
         everything = HistoryLimit(days=None)

@@ -101,7 +101,7 @@ def _record(connection: sqlite3.Connection, export: ExportRecord) -> None:
 class SqliteCollection(SqliteVersions, SqliteExports):
     """Items in a SQLite file, or in memory; `Collection` documents the methods.
 
-    Threads read side by side, each with a connection of its own, so a search waits for no other one and for no write.
+    Threads read side by side, each with its own connection, so a search waits for no other one and for no write.
     A database in memory has one connection: there a write waits until no search is running.
     """
 
@@ -125,7 +125,7 @@ class SqliteCollection(SqliteVersions, SqliteExports):
             store_type: store type to record in a new file; a file of another type is refused.
             durability: `full` survives power loss, `normal` the death of the process.
             index: how vectors are searched, and which metadata are indexed; None takes the defaults.
-            history_days: how long versions are kept after another one took their place; None for good, 0 not at all.
+            history_days: how long versions are kept after another one took their place; None permanently, 0 not at all.
             busy_timeout: seconds to wait for another process's write.
             clock: current time in seconds since the epoch, for expiry.
 
@@ -264,7 +264,7 @@ class SqliteCollection(SqliteVersions, SqliteExports):
         return super().trim(keep=keep, stored_before=stored_before) if self._read(is_due) else 0
 
     def erase(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
-        """Delete the named or the matching items for good, with every version that they ever had."""
+        """Delete the named or the matching items permanently, with every version that they ever had."""
         if ids is None and where is None:
             check_deletion(ids, where)
         everything = HistoryLimit(days=None)

@@ -332,7 +332,7 @@ def check_header(connection: sqlite3.Connection, location: str, header: Header) 
     if location != MEMORY and _is_cut_off(connection, Path(location)):
         raise CollectionDamagedError(
             location,
-            "the file was cut off and was left as it is: restore a backup, or move it away to start with an empty one.",
+            "the file was cut off and was left unchanged: restore a backup, or move it away to start empty.",
         )
     if version > SCHEMA_VERSION:
         raise CollectionError(
@@ -447,7 +447,7 @@ def _translated(location: str, error: sqlite3.Error) -> CollectionError:
 def _damaged(location: str, how: str) -> CollectionDamagedError:
     return CollectionDamagedError(
         location,
-        f"the file is damaged ({how}) and was left as it is: restore a backup, or move it away to start with an "
+        f"the file is damaged ({how}) and was left unchanged: restore a backup, or move it away to start with an "
         "empty one.",
     )
 

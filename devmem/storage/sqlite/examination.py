@@ -1,6 +1,6 @@
 """Examining a collection's file without changing it: counts, checksums, orphans, leftovers and readable items.
 
-The file is opened read-only, so that a damaged one stays as it is; whatever SQLite cannot read is skipped and reported.
+The file is opened read-only, so a damaged one stays unchanged; whatever SQLite cannot read is skipped and reported.
 """
 
 from __future__ import annotations
@@ -364,7 +364,7 @@ def repair(examined: Examination) -> list[str]:
     path = examined.path
     if examined.damage:
         raise CollectionDamagedError(
-            path, "its structure is damaged, so that a repair could lose more; it was left as it is. Save what can be "
+            path, "its structure is damaged, so that a repair could lose more; it was left unchanged. Save what can be "
             "read with --salvage, or restore a backup.",
         )  # fmt: skip
     done: list[str] = []

@@ -429,7 +429,7 @@ class SqliteReader(SearchingCollection):
             return
         condition, values = predicates.where_sql(wanted, self._clock(), self._indexed)
         clause = f"WHERE items.row > ? AND {condition} ORDER BY items.row LIMIT {BATCH_SIZE} OFFSET ?"
-        # No lock is held between the parts: a slow reader keeps nobody from writing.
+        # No lock is held between the parts: a slow reader blocks no writer.
         last, passed_over = 0, max(offset, 0)
         while found := self._select(clause, (last, *values, passed_over), wanted):
             yield from rows.intact_items(found)

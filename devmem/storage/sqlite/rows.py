@@ -33,7 +33,7 @@ _ITEM_COLUMNS: Final = (
     *("CAST(conversation AS BLOB)", "CAST(trace AS BLOB)", "CAST(run AS BLOB)", "CAST(source_kind AS BLOB)"),
     *("CAST(source_name AS BLOB)", "CAST(speaker AS BLOB)", "cues", "length"),
 )
-"""All but `waiting`, which changes, and `body`, which has a checksum of its own. A damaged text need not be UTF-8."""
+"""All but `waiting`, which changes, and `body`, which has its own checksum. A damaged text need not be UTF-8."""
 _CHANGE_COLUMNS: Final = (
     *("CAST(operation AS BLOB)", "CAST(change_run AS BLOB)", "recorded_from", "CAST(change_actor AS BLOB)"),
 )

@@ -63,7 +63,7 @@ class VersionWriter(Protocol):
         ...
 
     def remove(self, condition: str, values: Sequence[object]) -> int:
-        """Delete the items that match a condition for good, as retention does; return their number."""
+        """Delete the items that match a condition permanently, as retention does; return their number."""
         ...
 
     def stamp(self, now: float) -> None:
@@ -192,7 +192,7 @@ class CurrentVersionWriter:
 def remove_versions(
     connection: sqlite3.Connection, attachments: AttachmentFiles | None, condition: str, values: Sequence[object]
 ) -> int:
-    """Delete versions for good and release their attachments; return their number."""
+    """Delete versions permanently and release their attachments; return their number."""
     release(connection, attachments, "versions", condition, values)
     deleted = connection.execute(f"DELETE FROM versions WHERE {condition}", tuple(values)).rowcount
     if deleted:

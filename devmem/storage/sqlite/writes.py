@@ -232,7 +232,7 @@ class SqliteItemChanges:
         return deleted
 
     def erase(self, ids: Sequence[str] | None, where: Filter | None) -> int:
-        """Delete items as `delete` does, and for good the versions that match with all others of items that are gone.
+        """Delete items as `delete` does, and permanently the versions that match with all others of deleted items.
 
         The version writer keeps versions: as such, the items that match lead to their older versions, which need not
         match.
@@ -254,7 +254,7 @@ class SqliteItemChanges:
         runs.forget(named)
 
     def trim(self, keep: int | None, stored_before: float | None) -> int:
-        """Delete all but the newest items, and those stored before a time, for good."""
+        """Delete all but the newest items, and those stored before a time, permanently."""
         version_writer, deleted = self._version_writer, 0
         if stored_before is not None:
             deleted += version_writer.remove("created_at < ?", [stored_before])

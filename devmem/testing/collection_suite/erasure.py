@@ -84,7 +84,7 @@ def _secret(user: str, number: int) -> str:
 
 
 def _live_through(versioned: VersionedCollection, clock: ManualClock, steps: list[tuple[str, str, str]]) -> list[float]:
-    """Do steps, each at a time of its own; return the times."""
+    """Do steps, each at its own time; return the times."""
     times: list[float] = []
     for number, (kind, user, name) in enumerate(steps):
         clock.advance(60)

@@ -51,7 +51,7 @@ class Listing(Opening):
         assert list(collection.scan(where, order=order, offset=99)) == []
 
     def test_values_of_a_scope(self, collection: Collection) -> None:
-        """Each once, in order, without those that are bound to nobody."""
+        """Each once, in order, without those that are unscoped."""
         sessions = ["b", "a/2", "a/1", "a/1", None, "c"]
         collection.add(
             [

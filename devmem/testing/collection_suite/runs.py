@@ -142,7 +142,7 @@ class Running(Versioning):
         run.close()
 
     def test_of_two_runs_that_race_for_an_id_one_wins(self, versioned: VersionedCollection) -> None:
-        """The other is refused, names the item, and stays as it is."""
+        """The other is refused, names the item, and stays unchanged."""
         versioned.add([item("tea at three", id="1"), item("rain", id="2")])
         one, two = versioned.run("one"), versioned.run("two")
         one.add([item("tea at four", id="1")])

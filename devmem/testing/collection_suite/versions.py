@@ -215,7 +215,7 @@ class Versioning(Opening):
     def _step(
         versioned: VersionedCollection, now: list[MemoryItem], step: tuple[str, str, str], time: float
     ) -> tuple[list[MemoryItem], Callable[[MemoryItem], bool]]:
-        """Do a step; return the items after it, and which versions it removed for good."""
+        """Do a step; return the items after it, and which versions it removed permanently."""
         kind, name, text = step
         kept = [one for one in now if one.id != name]
         if kind == "add":

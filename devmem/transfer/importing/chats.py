@@ -33,7 +33,7 @@ _OF_OPENAI: Final = frozenset(
         "tool_call_id",
     }
 )
-"""Keys of a message of the chat completions API; one with others, such as a time, is read as a record of its own."""
+"""Keys of a message of the chat completions API; one with others, such as a time, is read as a separate record."""
 _OPENAI_ROLES: Final = ("assistant", "developer", "function", "system", "tool", "user")
 _LANGCHAIN_TYPES: Final = ("human", "ai", "system", "tool", "function", "chat", "HumanMessageChunk", "AIMessageChunk")
 _LISTS: Final = ("conversations", "conversation", "messages")

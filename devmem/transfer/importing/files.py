@@ -203,7 +203,7 @@ class FileFormat(StrEnum):
     LOCOMO = "locomo"
     """LoCoMo's conversations, a list of them or one."""
     LONGMEMEVAL = "longmemeval"
-    """LongMemEval's questions, each with the sessions of its own history."""
+    """LongMemEval's questions, each with its own sessions history."""
     MADIAL = "madial"
     """MADial-Bench's memories, an object `{ID: {time, event, user-id}}` a line."""
     OUTBOX = "outbox"

@@ -90,7 +90,7 @@ class DocumentFormat:
     """Number of records, or of messages where some of them make none."""
     read: Callable[[object, Origin], Iterator[Record]]
     is_line: Callable[[object], bool] | None = None
-    """Whether an object on a line of its own has it; None where the format has no lines."""
+    """Whether an object on its own line has it; None where the format has no lines."""
 
 
 def find_document(document: object, origin: Origin) -> DocumentFormat:

@@ -189,7 +189,7 @@ class Compressor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompts:
-    """Prompts of one language; the text that they are about is a message of its own."""
+    """Prompts of one language; the text that they are about is a separate message."""
 
     data: str
     """Part of every prompt: the text is not an instruction."""

@@ -90,7 +90,7 @@ class BrainConfig(ExpiryConfig, CollectionConfig):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatKey:
-    """One conversation of one user; empty parts where it is bound to nobody."""
+    """One conversation of one user; empty parts where it is unscoped."""
 
     user: str = ""
     chat: str = ""
@@ -156,7 +156,7 @@ class CacheRefusedError(BrainCacheError):
 
 
 class CacheContentError(BrainCacheError):
-    """The value of the key is not the state of a conversation; it was left as it is."""
+    """The value of the key is not the state of a conversation; it was left unchanged."""
 
     advice = "Give the store a `redis.prefix` of its own, or remove that value."
 

@@ -96,7 +96,7 @@ class Conversation(ConversationReader):
         return self._changed(told, WriteOutcome(status=WriteStatus.STORED))
 
     def summarize(self, max_words: int = 200, *, keep_language: bool = False, limit: int = -1) -> str:
-        """Summarize everything said so far, and change nothing; a text of fewer than `limit` characters stays as it is.
+        """Summarize everything said so far and change nothing; a text of fewer than `limit` characters stays unchanged.
 
         Raises:
             ChatModelError: the language model gave no answer.

@@ -146,7 +146,7 @@ class StatePlaces:
             else:
                 return shared
         if shared:
-            # Redis has it; a copy of its own would bring back what is forgotten there.
+            # Redis has it; its own copy would bring back what is forgotten there.
             self._held.remove(key)
             return True
         self.may_wait = True

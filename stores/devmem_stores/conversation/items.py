@@ -94,7 +94,7 @@ def sentence(record: Interaction, *, me: str | None = None, language: Language =
     Args:
         record: the record.
         me: name of the agent that reads it, which is addressed as "you".
-        language: of the sentence; the content stays as it is.
+        language: of the sentence; the content stays unchanged.
     """
     source, target = (_named(one, me, language) for one in (record.source, record.target))
     text = _CHINESE if language == "zh" else _ENGLISH

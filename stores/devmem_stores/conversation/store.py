@@ -56,7 +56,7 @@ class ConversationMemory(CollectionMemory):
         self._maintenance = Maintenance(self, self.config, open_summarizer(self.config, setup))
 
     def record(self, interactions: Sequence[Interaction]) -> None:
-        """Store records; one that is stored already is left as it is.
+        """Store records; one that is stored already is left unchanged.
 
         Raises:
             CollectionError: nothing was stored.

@@ -84,8 +84,8 @@ class FileConfig(CollectionConfig):
     memory_path: str | None = None
     """Where the index lives when `index_path` is absent."""
     history: History = Field(default="none", json_schema_extra={"advanced": True})
-    """How long the versions of chunks that were changed or deleted are kept: a number of days, `keep` for good, `none`
-    not at all, as the files have a history of their own."""
+    """How long the versions of chunks that were changed or deleted are kept: a number of days, `keep` permanently,
+    `none` not at all, as the files have a history of their own."""
     file_sources: Annotated[list[FileSource], _OneOrManySources] = Field(min_length=1)
     """The files to index; one that is in several sources is indexed once."""
     chunk_size: int = Field(default=500, ge=32)

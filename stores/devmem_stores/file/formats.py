@@ -240,7 +240,7 @@ def _delimiter(text: str) -> str:
 
 
 def json_lines(text: str) -> Iterator[Section]:
-    """Return a section for each line; a line that is no JSON is kept as it is."""
+    """Return a section for each line; a line that is no JSON is kept unchanged."""
     for number, line in enumerate(lines_of(text), start=1):
         try:
             fields = _fields(json.loads(line))

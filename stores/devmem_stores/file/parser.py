@@ -1,4 +1,4 @@
-"""Parsing of files in a process of its own, which is ended when a file exceeds its limits."""
+"""Parsing of files in its own process, which is ended when a file exceeds its limits."""
 
 from __future__ import annotations
 

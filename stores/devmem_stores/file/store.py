@@ -370,7 +370,7 @@ class FileMemory(CollectionMemory):
             raise error
         _LOG.warning(
             "memory store %r: the embedding model changed from %s to %s, so every chunk is embedded again; "
-            "the old index stays as it is until that is done",
+            "the old index stays unchanged until that is done",
             self.name, error.recorded, error.wanted,
         )  # fmt: skip
         old = self.open_collection(claim=False)

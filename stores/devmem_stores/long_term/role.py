@@ -192,7 +192,7 @@ class RoleMemory(ShortTermMemory):
             self._store.forget([older])
             self._store.keep([message], scope)
         elif older != newer:
-            # It was an item of an import, which had an id of its own.
+            # It was an item of an import, which had its own id.
             self._store.forget([older])
             self._recalled[message.id] = Kept(newer, scope)
 

@@ -50,7 +50,7 @@ class IndexSteps:
         """
 
         def step(connection: Connection) -> T:
-            # A store that is dropped meanwhile would keep what the step makes for good.
+            # A store that is dropped meanwhile would keep what the step makes permanently.
             check_store(connection, self.location, self._store)
             return operation(connection, self._store)
 

@@ -149,7 +149,7 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 def run_logged(work: Callable[[], object], location: str, is_closed: Callable[[], bool]) -> None:
-    """Run work in a thread of its own; what goes wrong is logged, unless the store was closed meanwhile."""
+    """Run work in its own thread; what goes wrong is logged, unless the store was closed meanwhile."""
     try:
         work()
     except CollectionClosedError:
