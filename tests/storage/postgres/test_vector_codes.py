@@ -176,9 +176,11 @@ def test_a_vector_that_comes_while_its_item_is_merged_is_found_once(
     monkeypatch.setattr(maintenance.IndexMaintenance, "start", lambda *_arguments, **_options: None)
     store.add([_item(at, embedded=at != 1) for at in range(150)])
 
+    write_codes = merging.write_codes
+
     def embed_first(connection: Connection, number: int, rows: Rows) -> None:
         store.set_embeddings({"1": PassageEmbeddings.of(CORPUS.vectors[1])})
-        coding.write_codes(connection, number, rows)
+        write_codes(connection, number, rows)
 
     monkeypatch.setattr(merging, "write_codes", embed_first)
     assert store._database.write(lambda connection: merging.merge_tail(connection, store._store)) == 150
