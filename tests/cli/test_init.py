@@ -8,7 +8,7 @@ import pytest
 
 from devmem.cli.commands import checking as init
 from devmem.cli.commands.checking import StarterLanguage, StarterStore
-from devmem.memory import opening as places
+from devmem.memory import opening
 
 from .conftest import Devmem, one_paragraph
 
@@ -62,7 +62,7 @@ def test_a_workflow_with_a_model_is_valid_and_can_do_without_it(folder: Path, de
 
 
 def test_without_minilm_words_alone_are_searched(folder: Path, devmem: Devmem, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(places, "installed_provider", lambda: None)
+    monkeypatch.setattr(opening, "installed_provider", lambda: None)
     devmem("init")
     assert "# embedding: {provider: minilm}" in (folder / "team.yaml").read_text(encoding="utf-8")
     devmem("run", "team.yaml", "--input", TOLD)

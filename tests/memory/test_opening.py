@@ -10,7 +10,7 @@ import pytest
 
 import devmem
 from devmem.errors import ConfigError, ModelNotFoundError
-from devmem.memory import opening as places
+from devmem.memory import opening
 from devmem.storage.opening import inspect_location
 from devmem.testing import HashEmbedder
 
@@ -99,7 +99,7 @@ def test_without_minilm_words_are_searched_and_it_is_said_once(
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     monkeypatch.setattr("devmem.models.model_files.find_spec", lambda name: None)
-    places.installed_provider.cache_clear()
+    opening.installed_provider.cache_clear()
     try:
         with caplog.at_level(logging.WARNING):
             for _ in range(2):
@@ -107,7 +107,7 @@ def test_without_minilm_words_are_searched_and_it_is_said_once(
                     memory.add("The code is 4711.")
                     assert memory.search("code")[0].hit.similarity is None
     finally:
-        places.installed_provider.cache_clear()
+        opening.installed_provider.cache_clear()
     assert [record.getMessage() for record in caplog.records if "by their words alone" in record.getMessage()] != []
     assert len([record for record in caplog.records if "by their words alone" in record.getMessage()]) == 1
 
@@ -158,7 +158,7 @@ def test_any_file_name_is_meant_as_it_is(tmp_path: Path, name: str) -> None:
 
 def test_a_password_in_a_url_is_not_shown() -> None:
     with pytest.raises(devmem.CollectionError, match="cannot be reached") as caught:
-        places.declared_store("postgresql://ann:hunter2@localhost:1/notes", None)
+        opening.declared_store("postgresql://ann:hunter2@localhost:1/notes", None)
     assert "hunter2" not in str(caught.value) + repr(caught.value)
 
 
@@ -217,14 +217,14 @@ def test_e5_is_the_model_where_it_alone_is_installed(tmp_path: Path, monkeypatch
     def gone(path: Path | None) -> Path:
         raise ModelNotFoundError("minilm is not on this machine")
 
-    places.installed_provider.cache_clear()
-    monkeypatch.setattr(places, "find_model", gone)
+    opening.installed_provider.cache_clear()
+    monkeypatch.setattr(opening, "find_model", gone)
     try:
         with devmem.open(tmp_path / "notes.db") as memory:
             memory.add("Das Auto steht in der Garage.")
             assert memory.search("car")[0].hit.similarity is not None
     finally:
-        places.installed_provider.cache_clear()
+        opening.installed_provider.cache_clear()
 
 
 def test_a_file_that_was_opened_without_a_model_stays_without_one(file: Path) -> None:

@@ -12,7 +12,7 @@ from devmem import ConfigError, MemoryBase, MemoryItem, Workflow, WorkflowRunner
 from devmem.errors import ChatModelError, NoVersionsError, RunConflictError, RunStateError
 from devmem.model.caller import acting_as
 from devmem.model.items import Scope
-from devmem.stores import runs as decisions
+from devmem.stores import runs
 from devmem.stores.abilities import versions_of
 from devmem.stores.commit_log import CommitRecord, RunOperation
 from devmem.stores.runs import StoreRun
@@ -80,7 +80,7 @@ def test_what_was_decided_is_finished_by_the_next_start(tmp_path: Path) -> None:
 def test_a_decision_on_a_store_that_is_not_there_is_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """It waits for the store, as when the workflow was changed after a crash."""
     file = CommitRecord(run="half-done", stores=("notes", "attic")).write(tmp_path / "runs")
-    assert decisions.recover_runs(tmp_path / "runs", {}) == []
+    assert runs.recover_runs(tmp_path / "runs", {}) == []
     assert "run 'half-done' was decided to end in stores" in caplog.text
     assert "(notes, attic)" in caplog.text
     assert file.exists()
@@ -186,14 +186,14 @@ def test_a_decision_that_its_own_process_is_carrying_out_is_left_to_it(
 ) -> None:
     """It reverts the run between the look at the states and the locks of the one that starts."""
     read, folder = workflow(tmp_path), tmp_path / "session"
-    end_everywhere = decisions.end_everywhere
+    end_everywhere = runs.end_everywhere
 
     def end_late(decision: CommitRecord, *arguments: Any) -> None:
         for name in decision.stores:
             versions_of(stores[name]).revert("r")
         end_everywhere(decision, *arguments)
 
-    monkeypatch.setattr(decisions, "end_everywhere", end_late)
+    monkeypatch.setattr(runs, "end_everywhere", end_late)
     with open_stores(read) as stores:
         for name in stores:
             put(stores[name], "tea", run="r")

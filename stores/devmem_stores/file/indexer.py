@@ -158,7 +158,7 @@ def _check_place(descriptor: int, path: str) -> None:
         raise UnreadableError(_REPLACED)
 
 
-def plan(scan: Scan, known: Mapping[str, Entry], recipe: Recipe, *, rebuild: bool = False) -> IndexPlan:
+def plan_index(scan: Scan, known: Mapping[str, Entry], recipe: Recipe, *, rebuild: bool = False) -> IndexPlan:
     """Report what an indexing would do: files that may differ are read, nothing is written."""
     made = compare(scan, known, recipe, rebuild=rebuild)
     problems = dict(scan.problems)

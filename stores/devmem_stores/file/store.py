@@ -47,10 +47,9 @@ from devmem.stores import (
 )
 from devmem.stores.embedding_queue import made_by
 from devmem.text.files import OWNER_ONLY
-from devmem_stores.file import indexer as comparison
 from devmem_stores.file.chunks import Chunking, shown
 from devmem_stores.file.config import FileConfig, Limits
-from devmem_stores.file.indexer import Indexer, Recipe
+from devmem_stores.file.indexer import Indexer, Recipe, plan_index
 from devmem_stores.file.manifest import (
     SUFFIX,
     DatabaseManifest,
@@ -337,7 +336,7 @@ class FileMemory(CollectionMemory):
         """Report what `index` would do; no file is written."""
         with self._indexing:
             known = self._manifest.entries() if self._has_manifest() else {}
-            return comparison.plan(self._sources.scan(), known, self._recipe, rebuild=rebuild)
+            return plan_index(self._sources.scan(), known, self._recipe, rebuild=rebuild)
 
     def _has_manifest(self) -> bool:
         """Whether there is a manifest, so that reading it makes no file."""

@@ -14,7 +14,7 @@ from devmem.models import ModelIdentity
 from devmem.storage import SearchQuery
 from devmem.storage.erasure import EraseRequest
 from devmem.storage.postgres.collection import PostgresCollection
-from devmem.storage.postgres.server import maintenance as cleaning
+from devmem.storage.postgres.server import maintenance
 from devmem.storage.postgres.server.maintenance import IndexCleaner, IndexMaintenance, IndexSteps
 from tools.bench.synthetic import make_corpus
 
@@ -136,7 +136,7 @@ def test_a_forgetting_that_died_while_it_cleaned_is_finished(
     """The items are gone by then, and nothing is planned any more."""
     plan = store.begin_erasure(EraseRequest(ids=("8",)))
     with monkeypatch.context() as dying:
-        dying.setattr(cleaning, "rewrite_sparse", _fails)
+        dying.setattr(maintenance, "rewrite_sparse", _fails)
         with pytest.raises(CollectionError, match="died"):
             store.finish_erasure(plan)
     assert store.planned_erasures() == []
@@ -156,7 +156,7 @@ def test_one_thread_cleans_however_much_is_erased_meanwhile(
         begun.release()
         assert may_end.acquire(timeout=60)
 
-    monkeypatch.setattr(cleaning, "clean_indexes", clean)
+    monkeypatch.setattr(maintenance, "clean_indexes", clean)
     others = _timers()
     with closing(IndexCleaner(IndexSteps(store._database, store.location, store._store))) as cleaner:
         cleaner.start()
@@ -165,7 +165,7 @@ def test_one_thread_cleans_however_much_is_erased_meanwhile(
             cleaner.start()
         assert len(_timers() - others) == 1
         # What was erased meanwhile is cleaned after it, once.
-        monkeypatch.setattr(cleaning, "_PAUSE", 0.0)
+        monkeypatch.setattr(maintenance, "_PAUSE", 0.0)
         may_end.release(2)
         assert begun.acquire(timeout=60)
     assert not begun.acquire(blocking=False)

@@ -9,7 +9,7 @@ import pytest
 
 from devmem.search.indexes.columns import Rows
 from devmem.storage.postgres.database import Snapshot
-from devmem.storage.postgres.server import admitted as row_sets
+from devmem.storage.postgres.server import admitted
 from devmem.storage.postgres.server.admitted import RowSet, RowSets
 from devmem.storage.postgres.server.segments import SegmentMap
 
@@ -18,7 +18,7 @@ LATER = Snapshot.parse("9:9:", "server")
 
 
 def test_sets_of_many_filters_that_admit_nothing_are_not_kept_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_sets, "_MOST_ROWS", 1000)
+    monkeypatch.setattr(admitted, "_MOST_ROWS", 1000)
     sets, read = RowSets(), list[int]()
     for key in [*range(100), 99, 0]:
 

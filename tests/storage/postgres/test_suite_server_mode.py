@@ -12,7 +12,7 @@ from devmem.model.items import MemoryItem
 from devmem.model.results import WriteOutcome
 from devmem.search.query import Filter
 from devmem.storage.postgres.collection import PostgresCollection
-from devmem.storage.postgres.server import texts as searched_texts
+from devmem.storage.postgres.server import texts
 from devmem.storage.postgres.server.merging import join_segments, merge_tail
 from devmem.storage.writing import PreparedItem, Unique
 from devmem.testing import CollectionSuite, OpenCollection
@@ -50,5 +50,5 @@ class TestSegments(CollectionSuite):
 
     @pytest.fixture
     def open_collection(self, store_url: str, monkeypatch: pytest.MonkeyPatch) -> OpenCollection:
-        monkeypatch.setattr(searched_texts, "_FEW", 0)
+        monkeypatch.setattr(texts, "_FEW", 0)
         return partial(Merging, store_url, index=IndexConfig(mode="server"))

@@ -7,8 +7,7 @@ import sys
 from typing import Any
 
 from devmem.storage import SqliteCollection
-from devmem.storage.sqlite import database
-from devmem.storage.sqlite import schema as migrations
+from devmem.storage.sqlite import database, schema
 
 path, last = sys.argv[1], int(sys.argv[2])
 
@@ -30,6 +29,6 @@ def upgrade_or_die(connection: sqlite3.Connection) -> None:
     upgrade(Dying(connection))  # type: ignore[arg-type]
 
 
-upgrade = migrations.upgrade_from_3
+upgrade = schema.upgrade_from_3
 vars(database)["upgrade_from_3"] = upgrade_or_die
 SqliteCollection(path)

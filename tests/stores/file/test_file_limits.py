@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from devmem_stores.file import FileMemory
-from devmem_stores.file import indexer as comparison
+from devmem_stores.file import FileMemory, indexer
 from devmem_stores.file.config import Limits
 from devmem_stores.file.sources import Found
 
@@ -162,9 +161,9 @@ def test_what_takes_a_listed_files_place_is_not_read(
     (folder.base / "outside").mkdir()
     (folder.base / "outside/a.txt").write_text("The secret word is platypus.")
     folder.write("in/a.txt", "the pump")
-    real = comparison.read
+    real = indexer.read
 
-    def read(file: Found, limits: Limits) -> comparison.Read:
+    def read(file: Found, limits: Limits) -> indexer.Read:
         if file.name == "docs/in/a.txt":
             swap(folder)
         return real(file, limits)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from devmem import CollectionError
-from devmem_stores.file import indexer as comparison
+from devmem_stores.file import indexer as indexing
 from devmem_stores.file.config import Limits
 from devmem_stores.file.sources import Found
 
@@ -181,9 +181,9 @@ def test_a_file_deleted_while_it_is_read(folder: Folder, monkeypatch: pytest.Mon
     store = folder.load()
     folder.write("a.txt", "the red pump")
     fresh_file = folder.write("b.txt", "the valve")
-    real = comparison.read
+    real = indexing.read
 
-    def vanish(file: Found, limits: Limits) -> comparison.Read:
+    def vanish(file: Found, limits: Limits) -> indexing.Read:
         if file.path in (gone, fresh_file):
             file.path.unlink()
         return real(file, limits)

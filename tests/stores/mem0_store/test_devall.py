@@ -20,8 +20,7 @@ from devmem.config import Attachment
 from devmem.config.base import field_description
 from devmem.plugins import registry
 from devmem.stores import ConfigModel, StoreSetup
-from devmem_stores.mem0 import Mem0Config, Mem0Memory
-from devmem_stores.mem0 import in_process as package
+from devmem_stores.mem0 import Mem0Config, Mem0Memory, in_process
 from devmem_stores.mem0.errors import Mem0Error, Mem0ScopeError
 
 from .conftest import MakeStore
@@ -210,7 +209,7 @@ def test_missing_package_says_what_to_install(store: Mem0Memory, monkeypatch: py
     def missing(name: str) -> str:
         raise PackageNotFoundError(name)
 
-    monkeypatch.setattr(package, "version", missing)
+    monkeypatch.setattr(in_process, "version", missing)
     with pytest.raises(ImportError, match=r"devmem-framework\[mem0\].*pip install mem0ai") as caught:
         store.load()
     assert isinstance(caught.value, MissingExtraError)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from devmem_stores.mem0 import in_process as package
+from devmem_stores.mem0 import in_process
 from devmem_stores.mem0.errors import Mem0SetupError, masked
 
 CODE = """
@@ -65,9 +65,9 @@ def test_folder_of_the_environment_is_kept(tmp_path: Path) -> None:
 
 
 def test_other_major_versions_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(package, "version", lambda _: "1.0.11")
+    monkeypatch.setattr(in_process, "version", lambda _: "1.0.11")
     with pytest.raises(Mem0SetupError, match=r"1\.0\.11 is installed"):
-        package.check_package()
+        in_process.check_package()
 
 
 def test_texts_of_errors_are_short_and_without_keys() -> None:
