@@ -27,6 +27,7 @@ def test_an_unknown_benchmark_is_refused() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        (["memory", "--sizes", "1k"], "--sizes takes numbers"),
         (["commits", "--writers", "0"], "--writers takes numbers of processes"),
         (["commits", "--writers", "1,x"], "--writers takes numbers of processes"),
         (["providers", "DATA", "--size", "many"], "'many' is no size"),
@@ -166,3 +167,19 @@ def test_an_unknown_provider_case_is_refused(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["providers", str(tmp_path / "talks.json"), "--only", "minlm"])
     assert done.exit_code == 2
     assert "no such case" in done.output
+
+
+def test_the_calls_of_a_memory_are_measured(tmp_path: Path) -> None:
+    file = tmp_path / "rows.json"
+    done = CliRunner().invoke(app, ["memory", "--sizes", "50", "--json", str(file)])
+    assert done.exit_code == 0, done.output
+    rows = json.loads(file.read_text(encoding="utf-8"))
+    assert {row["case"] for row in rows} == {"0.05k"}
+    assert [row["metric"] for row in rows] == [
+        "batch_add_per_s",
+        "search_p50",
+        "get_p50",
+        "add_text_p50",
+        "add_message_p50",
+    ]
+    assert all(row["value"] > 0 for row in rows)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from tools.bench import commits, file_store, forgetting, messages, places, recording, role_zero, store
+from tools.bench import commits, file_store, forgetting, memory, messages, places, recording, role_zero, store
 from tools.bench.adapters.command import adapters
 from tools.bench.providers.command import providers
 from tools.bench.retrieval.command import retrieval
@@ -19,6 +19,7 @@ app.command("collections")(places.command)
 app.command("commits")(commits.command)
 app.command("file_store")(file_store.command)
 app.command("forgetting")(forgetting.command)
+app.command("memory")(memory.command)
 app.command("messages")(messages.command)
 app.command("providers")(providers)
 app.command("recording")(recording.command)
