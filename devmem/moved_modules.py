@@ -74,13 +74,13 @@ class _MovedFinder(MetaPathFinder, Loader):
         """Return where a former name leads; None for every other name."""
         return ModuleSpec(fullname, self) if fullname in MOVED else None
 
-    def create_module(self, spec: ModuleSpec, /) -> ModuleType:
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
         """Return the stand-in, and warn whoever imports it."""
         message = f"{spec.name} is now {MOVED[spec.name]}; the old name goes with the next release"
         warnings.warn(message, DeprecationWarning, stacklevel=2)
         return _Moved(spec.name)
 
-    def exec_module(self, module: ModuleType, /) -> None:
+    def exec_module(self, module: ModuleType) -> None:
         """Do nothing: the stand-in has no code."""
 
 

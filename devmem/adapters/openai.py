@@ -84,11 +84,12 @@ def _with_memory(client: C, memories: _Memories) -> C:
             for name in ("create", "parse"):
                 if (method := getattr(resource, name, None)) is not None:
                     setattr(resource, name, make(method, memories, way))
-    copy = client.copy
+    copy: Any = client.copy
 
     @functools.wraps(copy)
     def copied(**options: Any) -> C:  # noqa: ANN401 - options of the client
-        return _with_memory(copy(**options), memories)
+        made: C = copy(**options)
+        return _with_memory(made, memories)
 
     client.copy = client.with_options = copied  # type: ignore[method-assign]
     return client

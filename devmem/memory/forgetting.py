@@ -41,7 +41,8 @@ def erase_request(guard: ScopeGuard, ids: Iterable[object], selected: Selected) 
     named = _checked_ids(ids)
     if unknown := sorted(selected.keys() - Selected.__annotations__.keys()):
         raise TypeError(f"{unknown[0]!r} selects nothing; there are {', '.join(Selected.__annotations__)}")
-    scope = cast("ScopeParts", {part: selected[part] for part in ("user", *PARTS) if part in selected})
+    given = cast("Mapping[str, object]", selected)
+    scope = cast("ScopeParts", {part: given[part] for part in ("user", *PARTS) if part in given})
     text, source, run = (_checked(name, selected.get(name)) for name in ("matching", "source", "run"))
     filtered = make_filter(selected.get("where"), metadata=selected.get("metadata"), before=selected.get("before"))
     if source is not None:

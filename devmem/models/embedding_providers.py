@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from threading import RLock
-from typing import Final, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import Final, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
 
 import numpy as np
 
@@ -139,7 +139,7 @@ class _Embeds(Protocol):
 def _factory(_name: str, found: object) -> EmbeddingProvider:
     if not callable(found):
         raise TypeError(f"{found!r} cannot be called to make an embedder")
-    return found
+    return cast("EmbeddingProvider", found)
 
 
 PROVIDERS: Final = PluginRegistry("embedding provider", "devmem.embeddings", _factory)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final, Protocol, TypeAlias, runtime_checkable
+from typing import Final, Protocol, TypeAlias, cast, runtime_checkable
 
 from devmem.config.store import WITHIN_SEARCH, RerankerConfig
 from devmem.errors import DevmemError, PluginClashError, PluginError, RerankerError
@@ -31,7 +31,7 @@ RerankerFactory: TypeAlias = Callable[[RerankerConfig, Path], Reranker]
 def _factory(_name: str, found: object) -> RerankerFactory:
     if not callable(found):
         raise TypeError(f"{found!r} cannot be called to make a reranker")
-    return found
+    return cast("RerankerFactory", found)
 
 
 RERANKERS: Final = PluginRegistry("reranker", "devmem.rerankers", _factory)

@@ -11,7 +11,7 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Protocol, runtime_checkable
+from typing import Final, Protocol, cast, runtime_checkable
 
 from devmem.config.store import IndexConfig
 from devmem.errors import CollectionError, PluginError, UnknownPluginError
@@ -166,7 +166,7 @@ class DatabaseOpener(Protocol):
 def _opener(_scheme: str, found: object) -> CollectionOpener:
     if not callable(found):
         raise TypeError(f"{found!r} cannot be called to open a collection")
-    return found
+    return cast("CollectionOpener", found)
 
 
 OPENERS: Final = PluginRegistry("URL scheme", "devmem.collections", _opener)

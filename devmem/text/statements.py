@@ -468,7 +468,7 @@ def _is_english_update(older: _EnglishClause, newer: _EnglishClause) -> bool:
     if not _same_frame(older, newer) or (older.prefix != newer.prefix and not newer.changes):
         return False
     swapped = older.first != newer.first and bool(older.first or newer.first)
-    differing = [kind for kind in _KINDS if _differs(older, newer, kind)]
+    differing: list[_Kind] = [kind for kind in _KINDS if _differs(older, newer, kind)]
     if older.negated != newer.negated:
         return not differing and not swapped
     if len(differing) + swapped != 1 or older.negated or older.indefinite or newer.indefinite:

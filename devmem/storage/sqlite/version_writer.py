@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import Final, Protocol
 
 from devmem.model.caller import Actor, current_actor
@@ -102,12 +101,18 @@ class CurrentVersionWriter:
         """
         self.connection, self.attachments = connection, attachments
         self._limit, self._now = limit, now
+        self._at: int | None = None
         # What a run writes on commit has the actors that wrote it.
         self._actor = Actor(run=run) if run is not None else current_actor()
 
-    @cached_property
+    @property
     def at(self) -> int:
         """Recorded time of the transaction."""
+        if self._at is None:
+            self._at = self._next_time()
+        return self._at
+
+    def _next_time(self) -> int:
         (self._newest,) = self.connection.execute("SELECT COALESCE(max(row), 0) FROM items").fetchone()
         found = self.connection.execute("SELECT value FROM meta WHERE key = 'recorded'").fetchone()
         # Later than that of every one before: where the clock was set back, the last recorded time counts on.
@@ -117,12 +122,13 @@ class CurrentVersionWriter:
 
     def stamp(self, now: float) -> None:
         """Record what was changed as of `now`, where it took long: nobody sees it before the commit."""
-        if "at" not in self.__dict__ or recorded(now) - self.at < _LONG:
+        before, until = self._at, recorded(now)
+        if before is None or until - before < _LONG:
             return
-        before, self.at = self.at, recorded(now)
+        self._at = until
         for statement in _STAMP:
-            self.connection.execute(statement, (self.at, before, self._newest)[: statement.count("?3") + 2])
-        database.set_meta(self.connection, "recorded", self.at)
+            self.connection.execute(statement, (until, before, self._newest)[: statement.count("?3") + 2])
+        database.set_meta(self.connection, "recorded", until)
 
     def insert(
         self,
