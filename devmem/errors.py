@@ -136,6 +136,10 @@ class OutboxError(CollectionError):
     """The outbox, in which writes wait for their receiver, cannot be used now."""
 
 
+class RecallLogError(CollectionError):
+    """The log of what agents were shown cannot be read or written now."""
+
+
 class OutboxFullError(OutboxError):
     """The maximum number of writes waits already; nothing was added."""
 

@@ -97,6 +97,7 @@ _COMMANDS: Final = {
     "runs": ("runs", "List the runs of a memory, and end those that are pending."),
     "revert": ("runs", "Undo a committed run."),
     "flow": ("records", "Draw who sent what to whom."),
+    "shown": ("shown", "Show what agents were shown."),
     "trace": ("records", "Show the calls of a trace as a tree."),
     "log": ("records", "Show a conversation as a timeline."),
     "context": ("searching", "Print what an agent may know of a conversation, for a prompt."),

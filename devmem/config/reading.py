@@ -16,7 +16,7 @@ from devmem.config.placeholders import Environment, Placeholders
 from devmem.config.rules import Graph, Inspection, Root, inspect, inspect_graph
 from devmem.config.store import StoreTypes
 from devmem.config.validate import Validator
-from devmem.config.workflow import ConversationRecording, NodeConfig, Subgraph, Workflow
+from devmem.config.workflow import ConversationRecording, NodeConfig, RecallRecording, Subgraph, Workflow
 from devmem.errors import ConfigError, Finding, Level, PluginError
 
 
@@ -42,6 +42,7 @@ class Reader:
         context = self._context(base_dir)
         graph = read_graph(context, self._parts)
         conversation = self._read_conversation(graph, context.inspection)
+        recalls = self._read_recalls()
         transaction = self._read_transaction(graph, context.inspection)
         inspect(Root((), context.inspection, graph.nodes))
         unresolved = unresolved_in(self._report, self._placeholders)
@@ -53,6 +54,7 @@ class Reader:
             memory=graph.memory,
             memory_options=options,
             conversation=conversation,
+            record_recalls=recalls,
             transaction=transaction,
             start=graph.start,
             nodes=graph.nodes,
@@ -112,6 +114,16 @@ class Reader:
         if recording is not None:
             inspect(Root(part.path, inspection, graph.nodes, graph.memory, recording))
         return recording
+
+    def _read_recalls(self) -> RecallRecording | bool:
+        part = self._parts.get("record_recalls")
+        wanted = None if part is None else self._placeholders.expand(part.value, part.path)
+        if part is None or wanted is None or isinstance(wanted, bool):
+            return bool(wanted)
+        if not isinstance(wanted, dict):
+            self._report.error(part.path, f"expected true, false or a mapping, found {found(wanted)}")
+            return False
+        return self._validator.validate(RecallRecording, wanted, part.path) or False
 
     def _read_transaction(self, graph: Subgraph, inspection: Inspection) -> bool:
         part = self._parts.get("transaction")

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, field_validator
 
 from devmem.config.agent import AgentConfig, Condition, EdgeCondition, LiteralConfig, PassthroughConfig, RecordedType
-from devmem.config.base import ConfigModel, MemoryOptions, Placed
+from devmem.config.base import ConfigModel, Duration, MemoryOptions, Placed
 from devmem.config.document import DocumentPath
 from devmem.config.findings import Rule
 from devmem.config.placeholders import Unresolved, has_placeholder
@@ -70,6 +70,15 @@ class ConversationRecording(ConfigModel):
             except re.error as error:
                 raise ValueError(f"{pattern!r} is no regular expression: {error}") from error
         return patterns
+
+
+class RecallRecording(ConfigModel):
+    """Log of what agents are shown, for `devmem shown` and `devmem web`; `true` stands for its defaults."""
+
+    contents: Literal["text", "hash"] = "text"
+    """Keep blocks and queries as text, or their hashes alone; ids, scores and times are kept always."""
+    retention: Duration | None = 30 * 86_400.0
+    """Delete what is older; null keeps everything."""
 
 
 _Thing = TypeVar("_Thing")
@@ -150,6 +159,8 @@ class WorkflowDocument(ConfigModel):
     """How recalled items are put before a model."""
     conversation: ConversationRecording | None = None
     """Recording of what the agents say to each other."""
+    record_recalls: RecallRecording | bool = False
+    """Log of what agents are shown at each stage; true, false or its settings."""
     transaction: bool = False
     """Commit what a run writes to its stores at the end, as a whole, and drop it when the run fails; until then only
     the run itself sees it."""

@@ -92,12 +92,12 @@ _LOCK: Final = ".lock"
 class EraseRecord:
     """The part of a decided erasure in one place: the items or lines that are erased from it."""
 
-    kind: Literal["store", "lines"]
-    """A store, or a file of writes that wait for one."""
+    kind: Literal["store", "lines", "recalls"]
+    """A store, a file of writes that wait for one, or a log of what agents were shown."""
     place: str
     """Name of the store, or path of the file."""
     names: tuple[str, ...]
-    """Ids of the store's items, or checksums of the file's lines."""
+    """Ids of the store's items, checksums of the file's lines, or names of the log's parts."""
     session: str = ""
     """Session through which the store is opened."""
     memory_path: str | None = None

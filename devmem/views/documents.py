@@ -15,6 +15,7 @@ from devmem.errors import Finding, Level, NodeFailedError
 from devmem.model.items import MemoryItem, dump_item
 from devmem.model.results import Hit, HitGroup, RejectedCandidate, SearchReport, StoreWrite, WriteOutcome
 from devmem.model.versions import Change, ItemDifference, ItemVersion, RunInfo
+from devmem.recording.recalls import Recall
 from devmem.storage.erasure import Residue
 from devmem.storage.protocol import ExportRecord
 from devmem.stores.erasing import ForgetReceipt
@@ -184,6 +185,15 @@ def run_json(text: str, result: RunResult) -> JsonObject:
         "usage": asdict(result.usage),
         "error": None,
     }
+
+
+def recall_json(recall: Recall) -> JsonObject:
+    """Return what an agent was shown at one step: `step`, `block`, `entries` (with `cut`, a reason or null), and more.
+
+    `at` and `stored_at` are in seconds since the epoch.
+    """
+    form = asdict(recall)
+    return {"step": form.pop("id"), **form, "stage": recall.stage.value}
 
 
 def failed_run_json(text: str, error: NodeFailedError, message: str) -> JsonObject:

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 
 from devmem.config.agent import AgentConfig
 from devmem.model.caller import Caller, Stage, Turn
 from devmem.model.items import TRUST, MemoryContentSnapshot, Scope, SourceKind
 from devmem.model.message import Message, MessageBlock, Role
-from devmem.model.results import Hit, MemoryRetrievalResult, MemoryUpdateResult, MemoryWritePayload
+from devmem.model.results import CutHit, Hit, MemoryRetrievalResult, MemoryUpdateResult, MemoryWritePayload
 from devmem.models.chat import ChatModel, ChatReply, ChatRequest, Quotation, StreamingChatModel, Usage
 from devmem.recording.decorators import record_llm
+from devmem.recording.recalls import Recall
 from devmem.search.merging import merge
 from devmem.text.devall_frames import frame
 from devmem.workflow.attachments import User
 from devmem.workflow.graph import NodeResult
 from devmem.workflow.manager import MemoryManager
+from devmem.workflow.recording import RecallRecorder
 
 _RECALLED_IMAGES: Final = 4
 """Maximum number of recalled images that reach the model: each costs it as much as a page of text."""
@@ -41,6 +45,8 @@ class AgentRun:
     """The node's agent, and this call of it."""
     on_text: Callable[[str], None] | None = None
     """Is called with each piece of what the model says, while it comes; plans and drafts that are reviewed, too."""
+    recalls: RecallRecorder | None = None
+    """Records what the model is shown."""
     _usage: Usage = field(default_factory=Usage, init=False)
     _recalled: dict[Stage, MemoryRetrievalResult] = field(default_factory=dict, init=False)
     _written: dict[Stage, MemoryUpdateResult] = field(default_factory=dict, init=False)
@@ -104,6 +110,22 @@ class AgentRun:
         if result is not None:
             self._recalled[stage] = result
             self._context = self._joined(list(self._recalled.values()))
+        if self.recalls is not None and self.manager.reads_at(stage):
+            asked_text = "\n\n".join(message.text() for message in asked)
+            self.recalls.record(partial(self._recall, stage, asked_text, () if result is None else result.cut))
+
+    def _recall(self, stage: Stage, query: str, cut: Sequence[CutHit]) -> Recall:
+        """Return what the model is shown from a stage on; `cut` is what that stage found beside it."""
+        return Recall.of(
+            self._context and replace(self._context, cut=tuple(cut)),
+            at=time.time(),
+            stage=stage,
+            caller=self.caller,
+            query=query,
+            run=self.scope.run,
+            user=self.scope.user,
+            budget=self.manager.policy.token_budget,
+        )
 
     def _joined(self, results: Sequence[MemoryRetrievalResult]) -> MemoryRetrievalResult:
         if len(results) == 1:

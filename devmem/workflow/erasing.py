@@ -28,9 +28,12 @@ from devmem.stores.commit_log import EraseRecord, decide_erasure, erase_records,
 from devmem.stores.erasing import RECEIPT_COLUMNS, ErasePlan, ForgetReceipt, receipt_of
 from devmem.stores.memory import MemoryBase, StoreSetup
 from devmem.workflow.waiting import (
+    ShownParts,
     WaitingWrites,
     find_refused,
     find_rescued,
+    find_shown,
+    remove_shown,
     remove_waiting,
     rescued_files,
     temporary_rescues,
@@ -76,6 +79,7 @@ class WorkflowPlan:
 
     targets: list[TargetPlan]
     waiting: list[WaitingWrites] = field(default_factory=list)
+    shown: list[ShownParts] = field(default_factory=list)
     unreached: list[Residue] = field(default_factory=list)
     """Places that could not be looked into."""
 
@@ -103,6 +107,7 @@ def plan_erasure(targets: Sequence[Target], request: EraseRequest, folders: Sequ
     while reached:
         reached = [item for each in plan.targets for item in _follow(plan, each, reached)]
     _find_waiting(plan, request, folders)
+    _find_shown(plan, request, folders)
     return plan
 
 
@@ -152,6 +157,16 @@ def _find_waiting(plan: WorkflowPlan, request: EraseRequest, folders: Sequence[P
         else:
             plan.waiting += [found] if found.checksums else []
     _find_temporary(plan, request)
+
+
+def _find_shown(plan: WorkflowPlan, request: EraseRequest, folders: Sequence[Path]) -> None:
+    for folder in folders:
+        try:
+            found = find_shown(folder, request, plan.items)
+        except DevmemError as error:
+            plan.unreached.append(Residue(place=str(folder), reason=f"it cannot be read: {error}", failed=True))
+        else:
+            plan.shown += [found] if found.names else []
 
 
 def _find_temporary(plan: WorkflowPlan, request: EraseRequest) -> None:
@@ -228,8 +243,9 @@ def execute(
     planned = [each for each in plan.targets if each.found]
     words = words_of(plan.items) if search else []
     waiting = [EraseRecord(kind="lines", place=str(each.file), names=each.checksums) for each in plan.waiting]
+    shown = [EraseRecord(kind="recalls", place=str(each.file), names=each.names) for each in plan.shown]
     remove_undecided(decisions)
-    with decide_erasure(decisions, [*map(_record_of, planned), *waiting]) as records:
+    with decide_erasure(decisions, [*map(_record_of, planned), *waiting, *shown]) as records:
         # Every database knows what is decided before the first one changes.
         decided = [(each, record, _announce(each, record)) for each, record in zip(planned, records, strict=False)]
         receipts = [_erase(each, record, words, count, vacuum=vacuum) for each, record, count in decided]
@@ -287,9 +303,10 @@ def _request(store: MemoryBase, record: EraseRecord) -> EraseRequest:
 
 
 def _erase_lines(record: EraseRecord) -> list[Residue]:
-    """Remove writes that no store has from their file."""
+    """Remove writes that no store has from their file, or what agents were shown from its log."""
+    remove = remove_shown if record.kind == "recalls" else remove_waiting
     try:
-        left = remove_waiting(Path(record.place), set(record.names))
+        left = remove(Path(record.place), set(record.names))
         record.done()
     except (DevmemError, OSError) as error:
         reason = f"it is decided, and is done with the next forgetting: {error}"
@@ -350,7 +367,7 @@ def recover(decisions: Path, targets: Sequence[Target]) -> list[Residue]:
     left: list[Residue] = []
     for record in erase_records(decisions):
         target = next((each for each in targets if record.belongs_to(each.setup)), None)
-        if record.kind == "lines":
+        if record.kind != "store":
             left += _erase_lines(record)
         elif target is None:
             reason = "it was decided, and the store is declared no more"
@@ -382,7 +399,7 @@ def recover_open(decisions: Path, stores: Mapping[str, MemoryBase]) -> None:
     """
     for record in erase_records(decisions):
         store = stores.get(record.place)
-        if record.kind == "lines":
+        if record.kind != "store":
             left = _erase_lines(record)
         elif store is not None and record.belongs_to(store.setup):
             left = _recover_store(Target(setup=store.setup, open=partial(_kept_open, store)), record)

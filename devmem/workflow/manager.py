@@ -291,6 +291,10 @@ class MemoryManager:
             outcome = cast("WriteOutcome | None", self._stores[name].update(payload))
         return _UNSAID if outcome is None else outcome
 
+    def reads_at(self, stage: Stage) -> bool:
+        """Whether an attachment retrieves at a stage."""
+        return bool(self._reading(stage))
+
     def _reading(self, stage: Stage) -> list[Attachment]:
         return [entry for entry in self._attachments if entry.read and stage in (entry.retrieve_stage or RETRIEVING)]
 

@@ -29,7 +29,7 @@ from devmem.workflow.agent import AgentRun
 from devmem.workflow.attachments import OperationHook, User, log_operation
 from devmem.workflow.graph import Graph, NodeResult, RunResult
 from devmem.workflow.manager import MemoryManager
-from devmem.workflow.recording import RunRecording
+from devmem.workflow.recording import RunRecording, open_recalls
 from devmem.workflow.transaction import in_transaction, recover
 
 _LOG: Final = logging.getLogger(__name__)
@@ -158,10 +158,10 @@ class WorkflowRunner:
         self._scope = scope or Scope()
         self._user: User = ANY if all_users else self._scope.user
         self._recording = RunRecording(workflow, stores, rescue_dir)
+        self._recalls = open_recalls(workflow, rescue_dir)
         self._rescue_dir, self._on_operation = rescue_dir, on_operation
         self._managers = _open_managers(workflow, stores, rescue_dir, on_operation)
-        self._chats: dict[str, ChatModel] = {}
-        self._on_text = on_text
+        self._chats, self._on_text = dict[str, ChatModel](), on_text
         recover(stores, rescue_dir)
 
     def __enter__(self) -> Self:
@@ -256,6 +256,7 @@ class WorkflowRunner:
                     scope=scope,
                     user=self._user,
                     caller=_caller(node, node.config, scope),
+                    recalls=self._recalls,
                     on_text=None if self._on_text is None else partial(self._on_text, node.id),
                 )
                 result = agent.run()
@@ -278,6 +279,7 @@ class WorkflowRunner:
     def close(self) -> list[Path]:
         """Try once more to write what failed, and put the rest into files, which are returned."""
         self._recording.close()
+        self._recalls.close()
         return [file for manager in self._managers.values() for file in manager.close()]
 
 

@@ -6,7 +6,7 @@ import glob
 import hashlib
 import json
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,7 @@ from devmem.model.items import MemoryItem, Scope
 from devmem.recording.forwarder import REFUSED, lock_refused_records, waiting_records
 from devmem.recording.journal import abandoned_journals
 from devmem.recording.log import InteractionStore
+from devmem.recording.recalls import FILE_NAME, RecallLog
 from devmem.storage.erasure import EraseRequest, Residue
 from devmem.storage.outbox import Outbox
 from devmem.text.files import replace_file
@@ -35,6 +36,34 @@ class WaitingWrites:
     file: Path
     checksums: tuple[str, ...]
     """Of their lines."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownParts:
+    """Parts of a log of what agents were shown that are to be forgotten."""
+
+    file: Path
+    names: tuple[str, ...]
+
+
+def find_shown(folder: Path, erasing: EraseRequest, items: Sequence[MemoryItem]) -> ShownParts:
+    """Return the parts of the log in a session's folder that show, or asked for, what is erased.
+
+    Raises:
+        DevmemError: the log cannot be read.
+    """
+    file = folder / FILE_NAME
+    return ShownParts(file=file, names=RecallLog(file).select(erasing, items))
+
+
+def remove_shown(file: Path, names: Iterable[str]) -> list[Residue]:
+    """Remove parts of a log, which `find_shown` named; return what could not be reached.
+
+    Raises:
+        DevmemError: the log cannot be changed.
+    """
+    with closing(RecallLog(file)) as log:
+        return log.remove(names)
 
 
 def checksum_of(line: str) -> str:

@@ -48,6 +48,7 @@ def _blocks(definitions: Mapping[str, Any]) -> Iterator[Block]:
     yield from _within(definitions, "AgentConfig", lambda block: {**notes, "nodes": [_agent(block)]}, seen)
     records = {"memory": [{"name": name, "type": "conversation"} for name in ("records", "copies")]}
     yield from _within(definitions, "ConversationRecording", lambda block: {**records, "conversation": block}, seen)
+    yield from _within(definitions, "RecallRecording", lambda block: {**notes, "record_recalls": block}, seen)
 
 
 def _store_of(kind: str) -> Callable[[Any], dict[str, Any]]:

@@ -1,0 +1,440 @@
+"""A log of what agents were shown: each block of memories, with where each entry of it came from, in a SQLite file.
+
+The text of an entry is kept apart from its block, so that erasing an item takes it out of every block that showed it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal, TypeVar
+
+from devmem.errors import RecallLogError
+from devmem.model.caller import Caller, Stage
+from devmem.model.items import MemoryItem, version_hash
+from devmem.model.results import Hit, MemoryRetrievalResult
+from devmem.storage.erasure import EraseRequest, Residue
+from devmem.storage.sidecar_db import rolled_back, scrub, write_transaction
+from devmem.text.analysis import estimate_tokens
+from devmem.text.files import create_empty
+
+FILE_NAME: Final = "recalls.db"
+"""Name of a log in the folder of a session."""
+Contents = Literal["text", "hash"]
+_BUSY_SECONDS: Final = 10.0
+_PRUNED_EVERY: Final = 500
+"""Number of recalls after which old ones are deleted again."""
+_ENTRY_MARK: Final = "\x00"
+"""Line of a frame that stands for an entry; no text of a block has it."""
+_ENTRY: Final = re.compile(r"\d+\. ")
+_SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS recalls (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, at REAL NOT NULL, run TEXT, conversation TEXT, user TEXT,
+    node TEXT NOT NULL, agent TEXT NOT NULL, stage TEXT NOT NULL, query TEXT, frame TEXT, sha256 TEXT NOT NULL,
+    tokens INTEGER NOT NULL, budget INTEGER, failures TEXT NOT NULL
+);
+CREATE INDEX IF NOT EXISTS recalls_run ON recalls (run, id);
+CREATE TABLE IF NOT EXISTS entries (
+    recall INTEGER NOT NULL REFERENCES recalls (id) ON DELETE CASCADE, position INTEGER NOT NULL,
+    store TEXT NOT NULL, item TEXT NOT NULL, version TEXT NOT NULL, about TEXT NOT NULL, text TEXT, cut TEXT,
+    PRIMARY KEY (recall, position)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS entries_item ON entries (item);
+"""
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecallEntry:
+    """An item that a recall showed, or found and left out."""
+
+    store: str
+    item: str
+    """Id of the item."""
+    version: str
+    """`version_hash` of the item as it was."""
+    score: float
+    user: str | None = None
+    agent: str | None = None
+    source: str = ""
+    """Kind of origin and its name, as `tool search`."""
+    trust: float = 1.0
+    stored_at: float = 0.0
+    """Seconds since the epoch."""
+    tokens: int = 0
+    """Estimated tokens that the entry took of the budget."""
+    parts: Mapping[str, float] = field(default_factory=dict)
+    """Contributions to the score, by name."""
+    text: str | None = None
+    """The entry as it stood in the block; None where only hashes are kept, where it was left out or is erased."""
+    cut: str | None = None
+    """Reason why it was left out; None where it was shown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recall:
+    """A block of memories that an agent received at one stage."""
+
+    at: float
+    """Seconds since the epoch."""
+    run: str | None
+    conversation: str | None
+    user: str | None
+    node: str
+    agent: str
+    stage: Stage
+    query: str | None
+    """Text that was searched for; None where only hashes are kept, or it is erased."""
+    block: str | None
+    """The block as the agent received it, empty where nothing was found; None where only hashes are kept. An erased
+    entry is replaced by `ERASED`."""
+    sha256: str
+    """Hash of the block as it was received."""
+    tokens: int
+    """Estimated tokens of the block."""
+    budget: int | None
+    failures: tuple[str, ...] = ()
+    entries: tuple[RecallEntry, ...] = ()
+    """Shown ones in the order of the block, then those that were left out."""
+    id: int = 0
+    """Number in its log."""
+
+    @property
+    def shown(self) -> tuple[RecallEntry, ...]:
+        """The entries of the block."""
+        return tuple(entry for entry in self.entries if entry.cut is None)
+
+    @classmethod
+    def of(
+        cls,
+        result: MemoryRetrievalResult | None,
+        *,
+        at: float,
+        stage: Stage,
+        caller: Caller,
+        query: str,
+        run: str | None = None,
+        user: str | None = None,
+        budget: int | None = None,
+    ) -> Recall:
+        """Return the recall of a manager's result; None is one that found nothing."""
+        found = result or MemoryRetrievalResult(formatted_text="")
+        texts = split_block(found.formatted_text)[1] if found.hits else []
+        shown = [_entry(hit, text) for hit, text in zip(found.hits, texts, strict=True)]
+        return cls(
+            at=at,
+            run=run,
+            conversation=caller.conversation,
+            user=user,
+            node=caller.node,
+            agent=caller.agent,
+            stage=stage,
+            query=query,
+            block=found.formatted_text,
+            sha256=hashlib.sha256(found.formatted_text.encode("utf-8", "surrogatepass")).hexdigest(),
+            tokens=estimate_tokens(found.formatted_text),
+            budget=budget,
+            failures=tuple(map(str, found.failures)),
+            entries=(*shown, *(_entry(one.hit, None, one.reason.value) for one in found.cut)),
+        )
+
+
+ERASED: Final = "[erased]"
+"""Text in the place of an erased entry."""
+
+
+def _entry(hit: Hit, text: str | None, cut: str | None = None) -> RecallEntry:
+    item = hit.item
+    origin = item.provenance
+    return RecallEntry(
+        store=hit.store,
+        item=item.id,
+        version=version_hash(item),
+        score=hit.score,
+        user=item.scope.user,
+        agent=item.scope.agent,
+        source=f"{origin.kind.value} {origin.name}".strip(),
+        trust=item.trust,
+        stored_at=item.created_at,
+        tokens=0 if text is None else estimate_tokens(text),
+        parts=dict(hit.parts),
+        text=text,
+        cut=cut,
+    )
+
+
+def split_block(block: str) -> tuple[str, list[str]]:
+    """Return a block with a mark in the place of each entry, and the entries.
+
+    Only the block's own lines and the first lines of entries stand at the left edge; see `devmem.search.rendering`.
+    """
+    frame: list[str] = []
+    entries: list[str] = []
+    for line in block.split("\n"):
+        if _ENTRY.match(line):
+            entries.append(line)
+            frame.append(_ENTRY_MARK)
+        elif line.startswith("   ") and entries:
+            entries[-1] += f"\n{line}"
+        else:
+            frame.append(line)
+    return "\n".join(frame), entries
+
+
+def join_block(frame: str, entries: Iterable[str]) -> str:
+    """Return the block of a frame and its entries, which is what `split_block` was given."""
+    left = iter(entries)
+    return "\n".join(next(left) if line == _ENTRY_MARK else line for line in frame.split("\n"))
+
+
+class RecallLog:
+    """The recalls of a session. Thread-safe; several processes may write to one file."""
+
+    def __init__(
+        self,
+        file: Path,
+        *,
+        contents: Contents = "text",
+        retention: float | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Name the file, which is made with the first recall.
+
+        Args:
+            file: a SQLite file.
+            contents: `text` keeps queries and blocks, `hash` their hashes alone; ids, scores and times are kept always.
+            retention: seconds after which a recall is deleted; None keeps it.
+            clock: returns the seconds since the epoch.
+        """
+        self.file = file
+        self._contents, self._retention, self._clock = contents, retention, clock
+        self._lock = threading.Lock()
+        self._opened: sqlite3.Connection | None = None
+        self._recorded = 0
+
+    def record(self, recall: Recall) -> int:
+        """Store a recall and return its number.
+
+        Raises:
+            RecallLogError: it cannot be stored.
+        """
+        frame = split_block(recall.block or "")[0]
+        keeps = self._contents == "text"
+
+        def insert(db: sqlite3.Connection) -> int:
+            if self._retention is not None and self._recorded % _PRUNED_EVERY == 0:
+                db.execute("DELETE FROM recalls WHERE at < ?", (self._clock() - self._retention,))
+            self._recorded += 1
+            values = (
+                recall.at, recall.run, recall.conversation, recall.user, recall.node, recall.agent, recall.stage.value,
+                recall.query if keeps else None, frame if keeps else None, recall.sha256, recall.tokens, recall.budget,
+                json.dumps(recall.failures if keeps else ()),
+            )  # fmt: skip
+            number = db.execute(f"INSERT INTO recalls ({_COLUMNS}) VALUES ({_marks(13)})", values).lastrowid  # noqa: S608 - constants
+            rows = (_row(number or 0, at, entry, keeps) for at, entry in enumerate(recall.entries))
+            db.executemany(f"INSERT INTO entries VALUES ({_marks(8)})", rows)  # noqa: S608 - constants
+            return number or 0
+
+        return self._use(lambda db: write_transaction(db, insert, db))
+
+    def recalls(
+        self, *, run: str | None = None, node: str | None = None, item: str | None = None, limit: int = 100
+    ) -> list[Recall]:
+        """Return the last recalls, oldest first; of one run, one node, or those that found an item.
+
+        Raises:
+            RecallLogError: the log cannot be read.
+        """
+        wanted = {"run = ?": run, "node = ?": node, "id IN (SELECT recall FROM entries WHERE item = ?)": item}
+        values = [value for value in wanted.values() if value is not None]
+        where = " AND ".join(condition for condition, value in wanted.items() if value is not None) or "1"
+        query = f"SELECT id, {_COLUMNS} FROM recalls WHERE {where} ORDER BY id DESC LIMIT ?"  # noqa: S608 - constants
+
+        def read(db: sqlite3.Connection) -> list[Recall]:
+            rows = db.execute(query, (*values, limit)).fetchall()
+            return [_recall(row, _entries(db, row[0])) for row in reversed(rows)]
+
+        return self._read(read, [])
+
+    def recall(self, number: int) -> Recall | None:
+        """Return the recall with a number; None where there is none.
+
+        Raises:
+            RecallLogError: the log cannot be read.
+        """
+
+        def read(db: sqlite3.Connection) -> Recall | None:
+            row = db.execute(f"SELECT id, {_COLUMNS} FROM recalls WHERE id = ?", (number,)).fetchone()  # noqa: S608 - constants
+            return None if row is None else _recall(row, _entries(db, number))
+
+        return self._read(read, None)
+
+    def items(self, prefix: str = "", limit: int = 50) -> list[str]:
+        """Return the ids of items that were found, which begin with some letters, in alphabetical order.
+
+        Raises:
+            RecallLogError: the log cannot be read.
+        """
+        query = "SELECT DISTINCT item FROM entries WHERE item <> '' AND substr(item, 1, ?) = ? ORDER BY item LIMIT ?"
+        return self._read(lambda db: [item for (item,) in db.execute(query, (len(prefix), prefix, limit))], [])
+
+    def runs(self, limit: int = 50) -> list[RecallRun]:
+        """Return the last runs that recalled something, the latest first.
+
+        Raises:
+            RecallLogError: the log cannot be read.
+        """
+        query = """
+            SELECT run, min(at), max(at), count(*), group_concat(DISTINCT agent), max(user), max(conversation)
+            FROM recalls GROUP BY run ORDER BY max(id) DESC LIMIT ?
+        """
+        return self._read(lambda db: [RecallRun(*row) for row in db.execute(query, (limit,))], [])
+
+    def select(self, request: EraseRequest, items: Sequence[MemoryItem]) -> tuple[str, ...]:
+        """Return the names of what erasing some items takes from the log: entries, queries, and recalls of a user.
+
+        Raises:
+            RecallLogError: the log cannot be read.
+        """
+        user = request.where.scope.user
+        users = () if request.ids or user is None else (user,)
+        ids = {item.id for item in items}
+        said = [text for item in items for text in _texts_of(item)]
+
+        def read(db: sqlite3.Connection) -> tuple[str, ...]:
+            names = [f"recall:{number}" for one in users for (number,) in db.execute(
+                "SELECT id FROM recalls WHERE user = ?", (one,))]  # fmt: skip
+            rows = db.execute("SELECT recall, position, item FROM entries").fetchall()
+            names += [f"entry:{recall}:{position}" for recall, position, item in rows if item in ids]
+            asked = db.execute("SELECT id, query FROM recalls WHERE query IS NOT NULL").fetchall()
+            return (*names, *(f"query:{number}" for number, query in asked if _repeats(query, said)))
+
+        return self._read(read, ())
+
+    def remove(self, names: Iterable[str]) -> list[Residue]:
+        """Remove what `select` named, and rewrite the file; return what could not be reached.
+
+        Raises:
+            RecallLogError: the log cannot be changed.
+        """
+        statements = {
+            "recall": "DELETE FROM recalls WHERE id = ?",
+            "query": "UPDATE recalls SET query = NULL WHERE id = ?",
+            "entry": "UPDATE entries SET text = NULL, item = '', version = '' WHERE recall = ? AND position = ?",
+        }
+
+        def erase(db: sqlite3.Connection) -> None:
+            for name in names:
+                kind, *key = name.split(":")
+                db.execute(statements[kind], key)
+
+        def run(db: sqlite3.Connection) -> list[Residue]:
+            write_transaction(db, erase, db)
+            return scrub(db, self.file)
+
+        return self._use(run) if self.file.exists() else []
+
+    def close(self) -> None:
+        """Close the file; closing twice is allowed."""
+        with self._lock:
+            if self._opened is not None:
+                self._opened.close()
+                self._opened = None
+
+    def _read(self, read: Callable[[sqlite3.Connection], T], empty: T) -> T:
+        """Read the file as of one commit, without making it; `empty` where it does not exist."""
+        if not self.file.exists():
+            return empty
+        try:
+            with closing(sqlite3.connect(f"{self.file.absolute().as_uri()}?mode=ro", uri=True)) as db:
+                return rolled_back(db, read, db)
+        except (sqlite3.Error, ValueError, TypeError) as error:
+            raise RecallLogError(self.file, f"it cannot be read: {error}") from error
+
+    def _use(self, action: Callable[[sqlite3.Connection], T]) -> T:
+        with self._lock:
+            try:
+                if self._opened is None:
+                    self._opened = self._open()
+                return action(self._opened)
+            except (sqlite3.Error, OSError) as error:
+                raise RecallLogError(self.file, str(error)) from error
+
+    def _open(self) -> sqlite3.Connection:
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        create_empty(self.file)
+        opened = sqlite3.connect(self.file, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+        try:
+            # A recall may be lost with the machine, never with the process.
+            for pragma in ("journal_mode = WAL", "synchronous = NORMAL", "secure_delete = ON", "foreign_keys = ON"):
+                opened.execute(f"PRAGMA {pragma}")
+            opened.executescript(_SCHEMA)
+        except BaseException:
+            opened.close()
+            raise
+        return opened
+
+
+@dataclass(frozen=True, slots=True)
+class RecallRun:
+    """A run in a log."""
+
+    run: str | None
+    began: float
+    """Seconds since the epoch."""
+    ended: float
+    recalls: int
+    agents: str
+    user: str | None
+    conversation: str | None
+
+
+_COLUMNS: Final = "at, run, conversation, user, node, agent, stage, query, frame, sha256, tokens, budget, failures"
+_APART: Final = ("store", "item", "version", "text", "cut")
+"""Fields of an entry that have columns of their own."""
+
+
+def _marks(count: int) -> str:
+    return ", ".join("?" * count)
+
+
+def _row(recall: int, position: int, entry: RecallEntry, keeps: bool) -> tuple[object, ...]:
+    about = json.dumps({key: value for key, value in asdict(entry).items() if key not in _APART}, ensure_ascii=False)
+    text = entry.text if keeps else None
+    return recall, position, entry.store, entry.item, entry.version, about, text, entry.cut
+
+
+def _entries(db: sqlite3.Connection, recall: int) -> Iterator[RecallEntry]:
+    query = "SELECT store, item, version, text, cut, about FROM entries WHERE recall = ? ORDER BY position"
+    for *columns, about in db.execute(query, (recall,)):
+        yield RecallEntry(**dict(zip(_APART, columns, strict=True)), **json.loads(about))
+
+
+def _recall(row: tuple[Any, ...], entries: Iterable[RecallEntry]) -> Recall:
+    number, at, run, conversation, user, node, agent, stage, query, frame, sha256, tokens, budget, failures = row
+    found = tuple(entries)
+    texts = [ERASED if entry.text is None else entry.text for entry in found if entry.cut is None]
+    return Recall(
+        id=number, at=at, run=run, conversation=conversation, user=user, node=node, agent=agent, stage=Stage(stage),
+        query=query, block=None if frame is None else join_block(frame, texts), sha256=sha256, tokens=tokens,
+        budget=budget, failures=tuple(json.loads(failures)), entries=found,
+    )  # fmt: skip
+
+
+def _texts_of(item: MemoryItem) -> list[str]:
+    shots = [shot.text for shot in (item.input_snapshot, item.output_snapshot) if shot is not None]
+    return [" ".join(text.split()).casefold() for text in (item.content_summary, *shots) if text.strip()]
+
+
+def _repeats(query: str, said: Sequence[str]) -> bool:
+    """Whether a query says what an item says, or a part of it."""
+    asked = " ".join(query.split()).casefold()
+    return any(asked and (asked in text or text in asked) for text in said)

@@ -1,0 +1,128 @@
+"""The log of what agents were shown: block by block, and without what was forgotten."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import devmem
+from devmem.errors import ConfigError
+from devmem.model.caller import Stage
+from devmem.model.items import MemoryItem
+from devmem.model.results import Hit
+from devmem.recording.recalls import ERASED, RecallLog, join_block, split_block
+from devmem.search.merging import MergePolicy, merge
+from devmem.workflow.runner import WorkflowRunner
+from devmem.workflow.stores import load_workflow, open_stores, session_folder
+
+WORKFLOW = """
+memory:
+  - {name: notes, type: simple, config: {memory_path: notes.db}}
+record_recalls: RECORD
+nodes:
+  - id: helper
+    type: agent
+    config:
+      provider: extractive
+      memories: [{name: notes, top_k: 3, write: false, retrieve_stage: [gen]}]
+"""
+
+
+def workflow_in(folder: Path, record: str = "true") -> Path:
+    file = folder / "team.yaml"
+    file.write_text(WORKFLOW.replace("RECORD", record), encoding="utf-8")
+    return file
+
+
+def ask(file: Path, question: str) -> str:
+    workflow = load_workflow(file)
+    with open_stores(workflow) as stores, WorkflowRunner(workflow, stores) as runner:
+        result = runner.run(question)
+    return next(iter(result.nodes[0].recalled.values())).formatted_text
+
+
+def log_of(file: Path) -> RecallLog:
+    return RecallLog(session_folder(load_workflow(file)) / "recalls.db")
+
+
+def remember(file: Path, *texts: str) -> list[str]:
+    with devmem.open(f"{file}#notes") as memory:
+        return memory.add(list(texts))
+
+
+def test_the_log_has_the_very_block_that_the_agent_received(tmp_path: Path) -> None:
+    file = workflow_in(tmp_path)
+    launch, _ = remember(file, "The launch is on June 2nd.\n2. not an entry", "The venue of the launch is Berlin.")
+    block = ask(file, "When is the launch?")
+    (recall,) = log_of(file).recalls()
+    assert recall.block == block
+    assert (recall.node, recall.stage, recall.query) == ("helper", Stage.GEN, "When is the launch?")
+    assert launch in {entry.item for entry in recall.shown}
+    assert log_of(file).recalls(item=launch) == [recall]
+    assert log_of(file).recalls(run=recall.run) == [recall]
+    assert log_of(file).recall(recall.id) == recall
+
+
+def test_hashes_alone_name_the_items_and_keep_no_word(tmp_path: Path) -> None:
+    file = workflow_in(tmp_path, "{contents: hash}")
+    (item,) = remember(file, "Ann's locker is xylophone.")
+    ask(file, "Where is Ann's xylophone locker?")
+    (recall,) = log_of(file).recalls()
+    assert recall.block is None
+    assert recall.query is None
+    assert [entry.item for entry in recall.shown] == [item]
+    assert b"xylophone" not in log_of(file).file.read_bytes()
+
+
+def test_forgetting_takes_an_item_out_of_every_block_that_showed_it(tmp_path: Path) -> None:
+    file = workflow_in(tmp_path)
+    (secret, _) = remember(file, "The code of the lab is zanzibar.", "The lab opens at nine.")
+    ask(file, "the code of the lab is Zanzibar")
+    receipt = devmem.forget(file, secret)
+    (recall,) = log_of(file).recalls()
+    assert recall.block is not None
+    assert ERASED in recall.block
+    assert "opens at nine" in recall.block
+    assert recall.query is None
+    assert not receipt.left
+    assert all(b"zanzibar" not in each.read_bytes() for each in tmp_path.rglob("*") if each.is_file())
+
+
+def test_nothing_is_recorded_without_the_switch(tmp_path: Path) -> None:
+    file = workflow_in(tmp_path, "false")
+    remember(file, "The launch is on June 2nd.")
+    ask(file, "When is the launch?")
+    assert not log_of(file).file.exists()
+
+
+def test_old_recalls_are_deleted(tmp_path: Path) -> None:
+    file = workflow_in(tmp_path)
+    remember(file, "The launch is on June 2nd.")
+    ask(file, "When is the launch?")
+    (old,) = log_of(file).recalls()
+    later = RecallLog(log_of(file).file, retention=60, clock=lambda: old.at + 61)
+    later.record(old)
+    later.close()
+    # The old one and its twin: a log prunes before it stores.
+    assert [each.id for each in log_of(file).recalls()] == [old.id + 1]
+
+
+@pytest.mark.parametrize("value", ["7", "[1]", "{contents: words}", "{retension: 3d}"])
+def test_a_wrong_value_is_named(tmp_path: Path, value: str) -> None:
+    with pytest.raises(ConfigError, match="record_recalls"):
+        load_workflow(workflow_in(tmp_path, value))
+
+
+@given(st.lists(st.tuples(st.sampled_from(["a", "b"]), st.text(min_size=1, max_size=60)), max_size=6))
+def test_a_block_is_put_together_again_from_its_parts(texts: list[tuple[str, str]]) -> None:
+    hits = [
+        Hit(item=MemoryItem(id=str(at), content_summary=text), score=1.0, store=store)
+        for at, (store, text) in enumerate(texts)
+    ]
+    merged = merge([[hit] for hit in hits], MergePolicy(token_budget=None, dedupe=False))
+    frame, entries = split_block(merged.formatted_text)
+    assert join_block(frame, entries) == merged.formatted_text
+    assert len(entries) == len(merged.hits)
