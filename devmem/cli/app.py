@@ -110,6 +110,7 @@ _COMMANDS: Final = {
     "restore": ("maintenance", "Put a backup in place."),
     "doctor": ("maintenance", "Examine what stores keep on disk."),
     "reindex": ("maintenance", "Embed every item again with another model, or search items by other fields."),
+    "web": ("web", "Open a page that shows what is remembered, and why."),
     "mcp": ("mcp", "Serve a memory to MCP clients."),
     "schema": ("checking", "Print the JSON Schema of workflows."),
 }

@@ -1,0 +1,96 @@
+"""`devmem web`: a page that shows what is remembered, what agents were shown, and why."""
+
+from __future__ import annotations
+
+import socket
+import webbrowser
+from importlib.util import find_spec
+from typing import Annotated
+
+import typer
+
+from devmem.cli.failures import CommandError
+from devmem.cli.options import checked_name
+from devmem.cli.targets import Session, announce, find_store, load_with_progress, look
+from devmem.cli.terminal import Terminal
+from devmem.config.workflow import Workflow
+from devmem.errors import MissingExtraError
+from devmem.memory.opening import is_workflow
+from devmem.stores.memory import MemoryBase
+from devmem.workflow.stores import DEFAULT_SESSION, load_workflow, open_stores
+
+_HOST = "127.0.0.1"
+
+
+def web(
+    ctx: typer.Context,
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="A file, a workflow, a store of one, or a URL.")],
+    port: Annotated[int, typer.Option(metavar="PORT", min=0, max=65_535, help="Port; 0 takes a free one.")] = 0,
+    user: Annotated[str | None, typer.Option(metavar="ID", help="Reach only this user's items.")] = None,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Refuse every change.")] = False,
+    browser: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
+    session: Session = DEFAULT_SESSION,
+) -> None:
+    """Open a page on this machine that shows what is remembered, what agents were shown, and why.
+
+    The address that is printed works once, and only on this machine. What agents were shown is there where the workflow
+    has `record_recalls: true`. Needs the extra `web`.
+
+    Examples:
+        devmem web notes.db
+        devmem web team.yaml --open
+        devmem web notes.db --user ann --read-only
+    """
+    terminal: Terminal = ctx.obj
+    _check_packages()
+    from devmem.web.app import make_app, serve
+    from devmem.web.desk import Desk
+
+    user = None if user is None else checked_name("--user", user)
+    workflow, names = _target(terminal, target, session)
+
+    def load(store: MemoryBase) -> None:
+        if read_only:
+            look(store)
+        else:
+            load_with_progress(terminal, store)
+
+    with open_stores(workflow, names, session=session, load=load) as stores, _listening(port) as listener:
+        own = listener.getsockname()[1]
+        desk = Desk(workflow, stores, session=session, user=user, read_only=read_only)
+        app = make_app(desk, host=_HOST, port=own)
+        link = f"http://{_HOST}:{own}/enter?token={app.link_token}"
+
+        def ready() -> None:
+            terminal.report("note", f"open {link} (works once; Ctrl-C ends)")
+            if browser:
+                webbrowser.open(link)
+
+        serve(app, listener, ready=ready)
+
+
+def _check_packages() -> None:
+    for package in ("jinja2", "multipart", "starlette", "uvicorn"):
+        if find_spec(package) is None:
+            raise MissingExtraError(feature="devmem web", package=package, extra="web")
+
+
+def _target(terminal: Terminal, target: str, session: str) -> tuple[Workflow, list[str] | None]:
+    """Return the workflow of a target, and the names of the stores that are meant; None is all of them."""
+    if is_workflow(target):
+        workflow = load_workflow(target)
+        announce(terminal, workflow)
+        return workflow, None
+    place = find_store(terminal, target, None, session)
+    return place.workflow, [place.store]
+
+
+def _listening(port: int) -> socket.socket:
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((_HOST, port))
+    except OSError as error:
+        listener.close()
+        raise CommandError(f"--port {port}: {error.strerror}; leave it out for a free one.") from error
+    return listener

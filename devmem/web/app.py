@@ -1,0 +1,88 @@
+"""The application: routes, static files, and serving them at an address of this machine."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from devmem.errors import DevmemError
+from devmem.web.desk import Desk
+from devmem.web.guard import Guard
+from devmem.web.pages import Pages
+
+_STATIC: Final = Path(__file__).parent / "static"
+_SMALLEST: Final = 500
+"""Bytes from which an answer is compressed."""
+
+
+def make_app(desk: Desk, *, host: str, port: int) -> Guard:
+    """Return the application behind its guard, whose `link_token` opens it once."""
+
+    def guard() -> Guard:
+        return guarded
+
+    pages = Pages(desk, guard)
+
+    async def failed(request: Request, error: Exception) -> Response:
+        return pages.failed(request, error)
+
+    app = Starlette(
+        routes=[
+            Route("/", pages.search),
+            Route("/item/{store}/{item}", pages.item),
+            Route("/item/{store}/{item}/text", pages.text),
+            Route("/item/{store}/{item}/edit", pages.edit, methods=["POST"]),
+            Route("/item/{store}/{item}/forget", pages.forget, methods=["POST"]),
+            Route("/shown", pages.shown),
+            Route("/step/{number:int}", pages.step),
+            Route("/who", pages.who),
+            Route("/talk", pages.talk),
+            Route("/health", pages.health),
+            Route("/runs/end", pages.end_run, methods=["POST"]),
+            Mount("/static", StaticFiles(directory=_STATIC)),
+        ],
+        exception_handlers={DevmemError: failed},
+    )
+    guarded = Guard(GZipMiddleware(app, minimum_size=_SMALLEST), host=host, port=port)
+    return guarded
+
+
+def serve(app: Guard, listener: socket.socket, *, ready: Callable[[], None]) -> None:
+    """Serve the application at a bound socket until it is interrupted; `ready` is called when it answers."""
+    _Server(app, ready).run(sockets=[listener])
+
+
+def serve_until(app: Guard, listener: socket.socket, ready: Callable[[], None], stop: threading.Event) -> None:
+    """Serve the application at a bound socket until an event is set; `ready` is called when it answers."""
+    server = _Server(app, ready)
+
+    def end() -> None:
+        stop.wait()
+        server.should_exit = True
+
+    threading.Thread(target=end, daemon=True).start()
+    server.run(sockets=[listener])
+
+
+class _Server(uvicorn.Server):
+    """A server that says when it answers."""
+
+    def __init__(self, app: Guard, ready: Callable[[], None]) -> None:
+        super().__init__(uvicorn.Config(app, log_level="warning", access_log=False, server_header=False))
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._ready()

@@ -1,0 +1,345 @@
+"""The stores of a target behind the page: opened once, read and changed within one scope."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, nullcontext
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import devmem
+from devmem.config.workflow import NodeConfig, Workflow
+from devmem.errors import DevmemError, NoVersionsError
+from devmem.memory.memory import Memory
+from devmem.memory.reading import MemoryReader
+from devmem.memory.records import History, MemoryRecord
+from devmem.memory.scope import ScopeParts, make_filter
+from devmem.model.caller import Caller, Stage
+from devmem.model.items import ANY, AnyUser
+from devmem.model.results import FileReport, MemoryRetrievalResult, SearchReport
+from devmem.model.versions import RunInfo
+from devmem.recording.log import InteractionLog
+from devmem.recording.recalls import FILE_NAME, RecallLog
+from devmem.search.merging import with_related
+from devmem.search.query import Filter, Order
+from devmem.stores.abilities import keeps_versions
+from devmem.stores.erasing import ForgetReceipt
+from devmem.stores.memory import MemoryBase, MemoryQuery, QueryEmbedding
+from devmem.text.moments import parse_moment
+from devmem.views.diagrams import CallNode, Transfer, call_tree, transfers_of
+from devmem.workflow.erasing import WorkflowReceipt
+from devmem.workflow.manager import MemoryManager
+from devmem.workflow.stores import session_folder
+
+EVERYBODY: Final = "*"
+"""Value of the field `user` for everybody's items."""
+MOST_HITS: Final = 50
+_NEIGHBOURS: Final = 3
+_AROUND: Final = 86_400.0
+"""Seconds before and after an item in which its neighbours in a conversation are looked for."""
+_LATEST: Final = 300
+"""Number of the latest items in which conversations are looked for."""
+_MOST_MESSAGES: Final = 60
+"""Number of the last messages that one diagram shows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """The fields of the page's form."""
+
+    text: str = ""
+    store: str = ""
+    """Name of a store; empty for all of them."""
+    user: str = ""
+    """A user's id, `EVERYBODY`, or empty for unscoped items."""
+    node: str = ""
+    """Id of the agent node as which the stores are asked; empty asks them directly."""
+    stage: Stage = Stage.GEN
+    limit: int = 5
+    after: str = ""
+    before: str = ""
+    min_trust: float = 0.0
+    as_of: str = ""
+    words_alone: bool = False
+    """Search without the embedding model."""
+
+    @property
+    def whose(self) -> str | AnyUser | None:
+        """The user as a search takes it."""
+        return ANY if self.user == EVERYBODY else self.user or None
+
+    def where(self) -> Filter:
+        """Return the filter beside the scope.
+
+        Raises:
+            ValueError: a time cannot be read.
+        """
+        trusted = Filter(min_trust=self.min_trust)
+        return make_filter(trusted, after=self.after or None, before=self.before or None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """Answer of one store, or the reason why it has none."""
+
+    store: str
+    report: SearchReport = field(default_factory=SearchReport)
+    milliseconds: float = 0.0
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """An item, and the items that belong to it."""
+
+    record: MemoryRecord
+    history: History | None
+    """None where the store keeps no versions."""
+    parents: list[MemoryRecord]
+    """Items that it was derived from."""
+    derived: list[MemoryRecord]
+    related: list[MemoryRecord]
+    """Other statements of its subject, and itself, in the order of time; empty without any."""
+    neighbours: list[MemoryRecord]
+    """The items around it in its conversation, and itself; empty where it is of none."""
+
+
+class Desk:
+    """The stores of a target, within a scope that no request can widen. Thread-safe, as the stores are."""
+
+    def __init__(
+        self,
+        workflow: Workflow,
+        stores: Mapping[str, MemoryBase],
+        *,
+        session: str,
+        user: str | None = None,
+        read_only: bool = False,
+    ) -> None:
+        """Take open stores.
+
+        Args:
+            workflow: declares them.
+            stores: the stores by name, loaded; they belong to the caller.
+            session: the session whose files they use.
+            user: the only user whose items are reached, beside unscoped ones; None reaches everybody's.
+            read_only: refuse every change.
+        """
+        self.workflow, self.session, self.user, self.read_only = workflow, session, user, read_only
+        scope: ScopeParts = {} if user is None else {"user": user}
+        memories = {name: Memory(store) for name, store in stores.items()}
+        self.memories = {name: memory.scoped(**scope) if scope else memory for name, memory in memories.items()}
+        self.recalls = RecallLog(session_folder(workflow, session) / FILE_NAME)
+
+    @property
+    def name(self) -> str:
+        """Name of the target."""
+        return self.workflow.file.name if self.workflow.file else ", ".join(self.memories)
+
+    @property
+    def agents(self) -> list[NodeConfig]:
+        """Agent nodes all of whose stores are open."""
+        return [
+            node for node in self.workflow.nodes
+            if node.config is not None and all(entry.name in self.memories for entry in node.config.memories)
+        ]  # fmt: skip
+
+    def ask(self, asked: Question) -> list[Answer]:
+        """Search the stores that a question names; one that fails is an answer with its error.
+
+        Raises:
+            ValueError: a time, a store or another field cannot be used.
+        """
+        asked.where()
+        if asked.as_of:
+            parse_moment(asked.as_of)
+        chosen = [asked.store] if asked.store else list(self.memories)
+        return [self._ask(self._memory(name), name, asked) for name in chosen]
+
+    def _memory(self, name: str) -> Memory:
+        if name not in self.memories:
+            raise ValueError(f"there is no store {name!r}")
+        return self.memories[name]
+
+    def _ask(self, memory: Memory, name: str, asked: Question) -> Answer:
+        began = time.perf_counter()
+        try:
+            earlier = closing(memory.as_of(asked.as_of)) if asked.as_of else nullcontext(memory)
+            with earlier as shown:
+                report = self._search(shown, asked)
+        except DevmemError as error:
+            return Answer(store=name, error=str(error))
+        return Answer(store=name, report=report, milliseconds=(time.perf_counter() - began) * 1000)
+
+    def _search(self, memory: MemoryReader, asked: Question) -> SearchReport:
+        scope: ScopeParts = {} if self.user is not None else {"user": asked.whose}
+        matching = memory.matching(asked.where(), **scope)
+        query = MemoryQuery(text=asked.text, top_k=asked.limit, where=matching, caller=Caller.of(matching.scope))
+        if asked.words_alone:
+            query = replace(query, embedding=QueryEmbedding(""))
+        report = memory.store.explain(query)
+        return replace(report, hits=with_related(report.hits))
+
+    def ask_as(self, asked: Question) -> MemoryRetrievalResult | None:
+        """Return what an agent would be shown; None where that is nothing.
+
+        Raises:
+            ValueError: there is no such agent, or a field cannot be used.
+        """
+        node = next((node for node in self.agents if node.id == asked.node), None)
+        if node is None or node.config is None:
+            raise ValueError(f"there is no agent {asked.node!r}")
+        manager = MemoryManager(
+            node.config.memories,
+            {name: memory.store for name, memory in self.memories.items()},
+            options=self.workflow.options(node),
+            caller=Caller(node=node.id, agent=node.config.agent or node.id),
+        )
+        user = self.user if self.user is not None else asked.whose
+        return manager.retrieve(query=asked.text, current_stage=asked.stage, user=user, where=asked.where())
+
+    def record(self, store: str, item: str) -> MemoryRecord | None:
+        """Return a record; None where there is none within reach.
+
+        Raises:
+            ValueError: there is no such store.
+        """
+        return self._memory(store).get(item)
+
+    def around(self, store: str, record: MemoryRecord) -> Surroundings:
+        """Return what belongs to a record."""
+        memory = self._memory(store)
+        return Surroundings(
+            record=record,
+            history=_history(memory, record.id),
+            parents=_records(memory, record.item.provenance.parents),
+            derived=_records(memory, [item.id for item in memory.store.derived_from([record.id])]),
+            related=self._related(memory, record),
+            neighbours=self._neighbours(memory, record),
+        )
+
+    def _scope_of(self, record: MemoryRecord) -> ScopeParts:
+        return {} if self.user is not None else {"user": record.user}
+
+    def _related(self, memory: Memory, record: MemoryRecord) -> list[MemoryRecord]:
+        hits = memory.search(record.text[:1000], limit=10, **self._scope_of(record))
+        own = next((hit for hit in hits if hit.id == record.id), None)
+        if own is None or not own.hit.related:
+            return []
+        return sorted((hit for hit in hits if hit is own or hit.id in own.hit.related), key=lambda hit: hit.time)
+
+    def _neighbours(self, memory: Memory, record: MemoryRecord) -> list[MemoryRecord]:
+        conversation = record.scope.conversation
+        if conversation is None:
+            return []
+        scope: ScopeParts = {**self._scope_of(record), "conversation": conversation}
+        first, last = record.time.timestamp() - _AROUND, record.time.timestamp() + _AROUND
+        found = memory.recent(_LATEST, where=Filter(after=first, before=last), order=Order.EVENT, **scope)
+        ordered = list(reversed(found))
+        at = next((at for at, one in enumerate(ordered) if one.id == record.id), None)
+        return [] if at is None else ordered[max(at - _NEIGHBOURS, 0) : at + _NEIGHBOURS + 1]
+
+    def edit(self, store: str, item: str, text: str, expected: str) -> MemoryRecord:
+        """Change the text of a record, and return it.
+
+        Raises:
+            ReadOnlyPageError: nothing may be changed.
+            DevmemError: it is gone, was changed meanwhile, or cannot be stored.
+            ValueError: the text is blank.
+        """
+        self.check_writable()
+        with devmem.acting_as("devmem web"):
+            return self._memory(store).update(item, text, expected=expected)
+
+    def forget(self, store: str, item: str, *, dry_run: bool) -> list[ForgetReceipt | WorkflowReceipt]:
+        """Forget a record, in a workflow in every store and log of it; return the receipts.
+
+        Raises:
+            ReadOnlyPageError: nothing may be changed.
+            DevmemError, OSError: it cannot be done.
+        """
+        if not dry_run:
+            self.check_writable()
+        memory, record = self._memory(store), self.record(store, item)
+        if record is None:
+            return []
+        with devmem.acting_as("devmem web"):
+            if self.workflow.file is None or self.user is not None:
+                return [memory.erase(item, dry_run=dry_run)]
+            stores = {name: each.store for name, each in self.memories.items()}
+            return [devmem.forget(self.workflow, item, dry_run=dry_run, in_session=self.session, stores=stores,
+                                  user=record.user or ANY)]  # fmt: skip
+
+    def check_writable(self) -> None:
+        """Raise `ReadOnlyPageError` where nothing may be changed."""
+        if self.read_only:
+            raise ReadOnlyPageError("this page was opened with --read-only")
+
+    def runs(self) -> Iterator[tuple[str, RunInfo]]:
+        """Yield the last runs of each store that keeps versions."""
+        for name, memory in self.memories.items():
+            if keeps_versions(memory.store):
+                for run in memory.runs(20):
+                    yield name, run
+
+    def end_run(self, store: str, run: str, how: str) -> RunInfo:
+        """Commit, discard or revert a run.
+
+        Raises:
+            ReadOnlyPageError: nothing may be changed.
+            ValueError: `how` is none of the three.
+            DevmemError: it cannot be ended so.
+        """
+        self.check_writable()
+        memory = self._memory(store)
+        ends = {"commit": memory.commit, "discard": memory.discard, "revert": memory.revert}
+        if how not in ends:
+            raise ValueError(f"{how!r} is not commit, discard or revert")
+        return ends[how](run)
+
+    def conversations(self) -> list[tuple[str, str, int]]:
+        """Return the conversations of the latest items: store, id and number of items, the latest first."""
+        found: dict[tuple[str, str], int] = {}
+        for name, memory in self.memories.items():
+            scope: ScopeParts = {} if self.user is not None else {"user": ANY}
+            for record in memory.recent(_LATEST, **scope):
+                key = record.scope.conversation or record.scope.session or record.scope.run
+                if key is not None:
+                    found[name, key] = found.get((name, key), 0) + 1
+        return [(store, key, count) for (store, key), count in found.items()]
+
+    def messages(self, store: str, conversation: str) -> list[Transfer]:
+        """Return the last messages of a conversation, in the order of time."""
+        memory = self._memory(store)
+        scope: ScopeParts = {} if self.user is not None else {"user": ANY}
+        records = memory.recent(_LATEST, order=Order.EVENT, **scope)
+        own = [record.item for record in records
+               if conversation in (record.scope.conversation, record.scope.session, record.scope.run)]  # fmt: skip
+        return transfers_of(own)[-_MOST_MESSAGES:]
+
+    def calls(self, store: str, conversation: str) -> list[CallNode]:
+        """Return the calls of a conversation as trees; none where the store records none, or some are out of reach."""
+        memory = self._memory(store)
+        if not isinstance(memory.store, InteractionLog) or self.user is not None:
+            return []
+        return call_tree(memory.store.trace(conversation) or memory.store.log(conversation))
+
+    def examine(self, store: str) -> list[FileReport]:
+        """Return the reports of a store's files, which takes as long as reading them."""
+        return list(self._memory(store).store.examine())
+
+
+class ReadOnlyPageError(DevmemError):
+    """Nothing may be changed through this page."""
+
+
+def _history(memory: Memory, item: str) -> History | None:
+    try:
+        return memory.history(item)
+    except NoVersionsError:
+        return None
+
+
+def _records(memory: Memory, ids: Sequence[str]) -> list[MemoryRecord]:
+    return [record for each in ids if (record := memory.get(each)) is not None]

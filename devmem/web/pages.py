@@ -1,0 +1,266 @@
+"""The views: each takes a request, reads the desk, and gives a template what it shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import FormData
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+
+from devmem.errors import DevmemError, VersionConflictError
+from devmem.model.caller import Stage
+from devmem.model.results import SearchReport
+from devmem.recording.recalls import Recall, RecallEntry
+from devmem.text.moments import local
+from devmem.views.documents import receipt_lines, workflow_receipt_lines
+from devmem.web import charts
+from devmem.web.desk import MOST_HITS, Answer, Desk, Question, ReadOnlyPageError
+from devmem.web.guard import CSRF_FIELD, Guard
+from devmem.web.languages import language_of, translated
+from devmem.web.texts import compared, marked, shown
+from devmem.workflow.erasing import WorkflowReceipt
+
+_FOLDER: Final = Path(__file__).parent
+_VIEWS: Final = (("/", "Search"), ("/shown", "What was shown"), ("/who", "Who sees what"),
+                 ("/talk", "Conversations"), ("/health", "Health"))  # fmt: skip
+_MOST_STEPS: Final = 500
+
+
+def environment() -> Environment:
+    """Return the environment of the templates; everything that they show is escaped."""
+    made = Environment(
+        loader=FileSystemLoader(_FOLDER / "templates"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True,
+    )  # fmt: skip
+    made.filters.update(when=when, shown=shown, number=lambda value: f"{value:.3f}")
+    made.globals.update(compared=compared, marked=marked, views=_VIEWS)
+    return made
+
+
+def when(seconds: float | datetime | None) -> str:
+    """Return a time of the local zone to the second; empty for None, and for one that no calendar has."""
+    if seconds is None:
+        return ""
+    try:
+        at = local(seconds.timestamp() if isinstance(seconds, datetime) else seconds)
+    except (ValueError, OverflowError, OSError):
+        return str(seconds)
+    return f"{at:%Y-%m-%d %H:%M:%S %Z}"
+
+
+class Pages:
+    """The endpoints of the page."""
+
+    def __init__(self, desk: Desk, guard: Callable[[], Guard]) -> None:
+        """Take the desk, and what returns the guard in front of the application."""
+        self._desk, self._guard = desk, guard
+        self._templates = environment()
+
+    def _page(self, request: Request, template: str, status: int = 200, **context: object) -> HTMLResponse:
+        language = language_of(request.query_params.get("lang") or request.headers.get("accept-language", ""))
+        own = {
+            "desk": self._desk,
+            "path": request.url.path,
+            "nonce": request.state.nonce,
+            "csrf": request.state.csrf,
+            "lang": language,
+            "_": lambda text: translated(text, language),
+        }
+        return HTMLResponse(self._templates.get_template(template).render({**own, **context}), status)
+
+    def search(self, request: Request) -> Response:
+        """Show the form, and the answers of the stores, or what an agent would be shown."""
+        beside = request.query_params.get("beside", "")
+        context: dict[str, Any] = {"asked": Question(), "answers": [], "beside": [], "block": None, "error": ""}
+        try:
+            asked = context["asked"] = question_of(request.query_params)
+            if asked.text and asked.node:
+                context["block"] = self._desk.ask_as(asked) or False
+            elif asked.text:
+                context["answers"] = [card_of(one, asked) for one in self._desk.ask(asked)]
+            if beside and asked.text and not asked.node:
+                other = replace(asked, words_alone=True) if beside == "words" else replace(asked, as_of=beside)
+                context["beside"] = [card_of(one, other) for one in self._desk.ask(other)]
+        except ValueError as error:
+            context["error"] = str(error)
+        status = 400 if context["error"] else 200
+        return self._page(request, "search.html", status, beside_field=beside, stages=list(Stage), **context)
+
+    def item(self, request: Request) -> Response:
+        """Show one item with all that belongs to it."""
+        store, item = request.path_params["store"], request.path_params["item"]
+        record = self._desk.record(store, item) if store in self._desk.memories else None
+        if record is None:
+            return self._missing(request, "There is no such item, or it is out of reach.")
+        return self._page(request, "item.html", store=store, around=self._desk.around(store, record), record=record,
+                          steps=self._reachable(self._desk.recalls.recalls(item=item, limit=20)))  # fmt: skip
+
+    def text(self, request: Request) -> Response:
+        """Return the whole text of an item as a download."""
+        store, item = request.path_params["store"], request.path_params["item"]
+        record = self._desk.record(store, item) if store in self._desk.memories else None
+        if record is None:
+            return self._missing(request, "There is no such item, or it is out of reach.")
+        headers = {"content-disposition": 'attachment; filename="item.txt"'}
+        return PlainTextResponse(record.text.encode("utf-8", "replace"), headers=headers)
+
+    async def edit(self, request: Request) -> Response:
+        """Change the text of an item, and show it."""
+        return await self._change(request, self._edit)
+
+    def _edit(self, request: Request, form: FormData) -> Response:
+        store, item = request.path_params["store"], request.path_params["item"]
+        try:
+            self._desk.edit(store, item, str(form.get("text", "")), str(form.get("version", "")))
+        except VersionConflictError:
+            return self._missing(request, "Somebody else changed this item meanwhile. Nothing was changed.", 409)
+        return RedirectResponse(request.url.path.removesuffix("/edit"), 303)
+
+    async def forget(self, request: Request) -> Response:
+        """Show what forgetting an item would reach, or forget it and show the receipt."""
+        return await self._change(request, self._forget)
+
+    def _forget(self, request: Request, form: FormData) -> Response:
+        store, item = request.path_params["store"], request.path_params["item"]
+        dry_run = form.get("sure") != "yes"
+        receipts = self._desk.forget(store, item, dry_run=dry_run) if store in self._desk.memories else []
+        if not receipts:
+            return self._missing(request, "There is no such item, or it is out of reach.")
+        lines: list[str] = []
+        for receipt in receipts:
+            if isinstance(receipt, WorkflowReceipt):
+                lines += workflow_receipt_lines(receipt, dry_run=dry_run)
+            else:
+                lines += receipt_lines(receipt, len(self._desk.memories[store]), dry_run=dry_run)
+        return self._page(request, "receipt.html", store=store, item=item, lines=lines, dry_run=dry_run)
+
+    async def end_run(self, request: Request) -> Response:
+        """Commit, discard or revert a run."""
+        return await self._change(request, self._end_run)
+
+    def _end_run(self, _request: Request, form: FormData) -> Response:
+        self._desk.end_run(str(form.get("store", "")), str(form.get("run", "")), str(form.get("how", "")))
+        return RedirectResponse("/health", 303)
+
+    async def _change(self, request: Request, change: Callable[[Request, FormData], Response]) -> Response:
+        """Make a change that a form of this page asks for, or say why not."""
+        form = await request.form()
+        if not self._guard().is_csrf(form.get(CSRF_FIELD)):
+            return PlainTextResponse("This form is of another page; load it again.\n", 403)
+        try:
+            return await run_in_threadpool(change, request, form)
+        except ReadOnlyPageError as error:
+            return self._missing(request, str(error), 403)
+        except (DevmemError, ValueError) as error:
+            return self._missing(request, str(error), 400)
+
+    def shown(self, request: Request) -> Response:
+        """Show the runs in which agents were shown something, or the steps of one."""
+        run = request.query_params.get("run")
+        node = request.query_params.get("node") or None
+        steps = self._reachable(self._desk.recalls.recalls(run=run, node=node, limit=_MOST_STEPS)) if run else []
+        runs = [one for one in self._desk.recalls.runs() if self._desk.user in (None, one.user)]
+        axis = charts.time_axis([(step.id, step.at, f"{step.agent} · {step.stage}") for step in steps])
+        return self._page(request, "shown.html", runs=runs, run=run, steps=steps, axis=axis,
+                          is_recorded=bool(self._desk.workflow.record_recalls))  # fmt: skip
+
+    def step(self, request: Request) -> Response:
+        """Show one step: the block, its entries, what was left out, and what differs from the step before."""
+        step = self._desk.recalls.recall(request.path_params["number"])
+        if step is None or not self._reachable([step]):
+            return self._missing(request, "There is no such step, or it is out of reach.")
+        before = [one for one in self._desk.recalls.recalls(run=step.run, node=step.node, limit=_MOST_STEPS)
+                  if one.id < step.id]  # fmt: skip
+        most = charts.longest_bar([entry.parts for entry in step.entries])
+        bars = [(entry, charts.score_bar(entry.parts, most)) for entry in step.entries]
+        return self._page(request, "step.html", step=step, before=before[-1] if before else None, bars=bars,
+                          is_here=self._is_here)  # fmt: skip
+
+    def _reachable(self, steps: list[Recall]) -> list[Recall]:
+        """Return the steps of runs within reach: of a page that is bound to a user, that user's."""
+        return [step for step in steps if self._desk.user in (None, step.user)]
+
+    def _is_here(self, entry: RecallEntry) -> str:
+        """Return whether the item of an entry is as it was: `same`, `changed`, `gone`, or `erased`."""
+        if not entry.item:
+            return "erased"
+        record = self._desk.record(entry.store, entry.item) if entry.store in self._desk.memories else None
+        if record is None:
+            return "gone"
+        return "same" if record.version == entry.version else "changed"
+
+    def who(self, request: Request) -> Response:
+        """Show which agents read and write which stores, when, and with which limits."""
+        names = list(self._desk.memories)
+        rows = [
+            (node, {entry.name: entry for entry in node.config.memories} if node.config else {})
+            for node in self._desk.agents
+        ]
+        return self._page(request, "who.html", rows=rows, names=names)
+
+    def talk(self, request: Request) -> Response:
+        """Show the conversations, or the messages and calls of one."""
+        store, key = request.query_params.get("store", ""), request.query_params.get("conversation", "")
+        is_chosen = store in self._desk.memories and bool(key)
+        diagram = charts.sequence_diagram(self._desk.messages(store, key)) if is_chosen else None
+        calls = self._desk.calls(store, key) if is_chosen else []
+        found = self._desk.conversations()
+        return self._page(request, "talk.html", found=found, store=store, key=key, diagram=diagram, calls=calls)
+
+    def health(self, request: Request) -> Response:
+        """Show sizes, waiting work and runs; with `examine`, what is wrong with a store's files."""
+        examined = request.query_params.get("examine", "")
+        reports = self._desk.examine(examined) if examined in self._desk.memories else []
+        infos = [(name, memory.store.info()) for name, memory in self._desk.memories.items()]
+        return self._page(request, "health.html", infos=infos, runs=list(self._desk.runs()), examined=examined,
+                          reports=reports)  # fmt: skip
+
+    def _missing(self, request: Request, message: str, status: int = 404) -> HTMLResponse:
+        return self._page(request, "message.html", status, message=message)
+
+    def failed(self, request: Request, error: Exception) -> Response:
+        """Return the page for an error of a store."""
+        return self._missing(request, str(error), 500)
+
+
+def question_of(fields: Mapping[str, str]) -> Question:
+    """Return the question of a form.
+
+    Raises:
+        ValueError: a field cannot be used.
+    """
+    limit, trust = fields.get("limit") or "5", fields.get("min_trust") or "0"
+    try:
+        count, least = int(limit), float(trust)
+    except ValueError:
+        raise ValueError("the number of hits and the least trust are numbers") from None
+    return Question(
+        text=fields.get("q", "").strip(),
+        store=fields.get("store", ""),
+        user=fields.get("user", "").strip(),
+        node=fields.get("node", ""),
+        stage=Stage(fields.get("stage") or Stage.GEN),
+        limit=min(max(count, 1), MOST_HITS),
+        after=fields.get("after", "").strip(),
+        before=fields.get("before", "").strip(),
+        min_trust=least,
+        as_of=fields.get("as_of", "").strip(),
+    )
+
+
+def card_of(answer: Answer, asked: Question) -> dict[str, Any]:
+    """Return an answer with the bars of its hits, for the template."""
+    report: SearchReport = answer.report
+    most = charts.longest_bar([hit.parts for hit in report.hits])
+    return {
+        "answer": answer,
+        "asked": asked,
+        "hits": [(hit, charts.score_bar(hit.parts, most)) for hit in report.hits],
+    }

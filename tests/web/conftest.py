@@ -1,0 +1,99 @@
+"""A page over real stores, served on loopback and asked over HTTP."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+
+import devmem
+from devmem.web.app import make_app, serve_until
+from devmem.web.desk import Desk
+from devmem.web.guard import Guard
+from devmem.workflow.runner import WorkflowRunner
+from devmem.workflow.stores import DEFAULT_SESSION, load_workflow, open_stores
+
+TEAM = """
+memory:
+  - {name: notes, type: simple, config: {memory_path: notes.db, history: keep}}
+record_recalls: true
+nodes:
+  - id: helper
+    type: agent
+    config:
+      provider: extractive
+      memories: [{name: notes, top_k: 3, write: false, retrieve_stage: [gen]}]
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page that is served."""
+
+    address: str
+    guard: Guard
+    folder: Path
+
+    @contextmanager
+    def browser(self) -> Iterator[httpx.Client]:
+        """Open a client that has followed the one-time link."""
+        with httpx.Client(base_url=self.address, follow_redirects=True, trust_env=False) as client:
+            assert client.get("/enter", params={"token": self.guard.link_token}).status_code == 200
+            yield client
+
+    def post(self, client: httpx.Client, path: str, **form: str) -> httpx.Response:
+        """Send a form of the page."""
+        return client.post(path, data={"csrf": self.guard.csrf, **form}, headers={"origin": self.address})
+
+
+Serve = Callable[..., Page]
+
+
+@pytest.fixture
+def team(tmp_path: Path) -> Path:
+    """Write a workflow, and return its file."""
+    file = tmp_path / "team.yaml"
+    file.write_text(TEAM, encoding="utf-8")
+    return file
+
+
+@pytest.fixture
+def serve(team: Path) -> Iterator[Serve]:
+    """Return what serves the workflow until the end of the test."""
+    with ExitStack() as ended:
+
+        def start(*, user: str | None = None, read_only: bool = False) -> Page:
+            workflow = load_workflow(team)
+            stores = ended.enter_context(open_stores(workflow))
+            listener = ended.enter_context(socket.create_server(("127.0.0.1", 0)))
+            port = listener.getsockname()[1]
+            desk = Desk(workflow, stores, session=DEFAULT_SESSION, user=user, read_only=read_only)
+            guard = make_app(desk, host="127.0.0.1", port=port)
+            ready, stop = threading.Event(), threading.Event()
+            thread = threading.Thread(target=serve_until, args=(guard, listener, ready.set, stop), daemon=True)
+            thread.start()
+            ended.callback(thread.join, 10)
+            ended.callback(stop.set)
+            assert ready.wait(20)
+            return Page(f"http://127.0.0.1:{port}", guard, team.parent)
+
+        yield start
+
+
+def remember(team: Path, text: str, user: str | None = None) -> str:
+    """Store a text, and return its id."""
+    with devmem.open(f"{team}#notes") as memory:
+        return memory.add(text, user=user)
+
+
+def ask(team: Path, question: str) -> None:
+    """Run the workflow once."""
+    workflow = load_workflow(team)
+    with open_stores(workflow) as stores, WorkflowRunner(workflow, stores) as runner:
+        runner.run(question)

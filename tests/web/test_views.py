@@ -1,0 +1,157 @@
+"""The views of the page, asked over HTTP as a browser asks them."""
+
+from __future__ import annotations
+
+import html
+import re
+from pathlib import Path
+
+import pytest
+
+import devmem
+from tests.web.conftest import Serve, ask, remember
+
+
+def test_a_search_shows_the_hits_marked_and_what_made_their_scores(team: Path, serve: Serve) -> None:
+    item = remember(team, "The launch is on June 2nd.")
+    with serve().browser() as browser:
+        page = browser.get("/", params={"q": "When is the launch?"})
+    assert page.status_code == 200
+    assert "The <mark>launch</mark> is on June 2nd." in page.text
+    assert f'href="/item/notes/{item}"' in page.text
+    assert 'class="bar"' in page.text
+    assert "Parts of the score" in page.text
+
+
+def test_a_search_can_stand_beside_another_one(team: Path, serve: Serve) -> None:
+    remember(team, "The launch is on June 2nd.")
+    with serve().browser() as browser:
+        page = browser.get("/", params={"q": "launch", "beside": "words"})
+    assert page.text.count("<mark>launch</mark>") == 2
+    assert "Words alone" in page.text
+
+
+def test_a_search_as_an_agent_shows_the_block_that_it_would_receive(team: Path, serve: Serve) -> None:
+    remember(team, "The launch is on June 2nd.")
+    with serve().browser() as browser:
+        page = browser.get("/", params={"q": "When is the launch?", "node": "helper"})
+    assert "===== Related Memories =====\n(quoted from memory" in page.text
+
+
+@pytest.mark.parametrize(
+    "fields", [{"after": "someday"}, {"limit": "many"}, {"node": "nobody"}, {"store": "none"}, {"stage": "later"}]
+)
+def test_a_field_that_cannot_be_used_is_named(team: Path, serve: Serve, fields: dict[str, str]) -> None:
+    with serve().browser() as browser:
+        page = browser.get("/", params={"q": "launch", **fields})
+    assert page.status_code == 400
+    assert 'role="alert"' in page.text
+
+
+def test_from_a_step_to_the_item_and_back(team: Path, serve: Serve) -> None:
+    """From the wrong answer to the item that made it, and from an item to every step that showed it."""
+    item = remember(team, "The launch is on May 1st.")
+    ask(team, "When is the launch?")
+    with serve().browser() as browser:
+        runs = browser.get("/shown").text
+        (run,) = set(re.findall(r'href="(/shown\?run=\w+)"', runs))
+        (step,) = set(re.findall(r'href="(/step/\d+)"', browser.get(run).text))
+        shown = browser.get(step).text
+        assert "1. The launch is on May 1st." in shown
+        assert "unchanged since" in shown
+        assert f'href="/item/notes/{item}"' in shown
+        assert f'href="{step}"' in browser.get(f"/item/notes/{item}").text
+
+
+def test_an_edit_is_a_version_that_can_be_restored(team: Path, serve: Serve) -> None:
+    item = remember(team, "The launch is on June 2nd.")
+    page = serve()
+    with page.browser() as browser:
+        form = browser.get(f"/item/notes/{item}").text
+        version = _version(form)
+        edited = page.post(browser, f"/item/notes/{item}/edit", text="The launch is on June 9th.", version=version)
+        assert "<ins>9th</ins>" in edited.text
+        again = page.post(browser, f"/item/notes/{item}/edit", text="Lost?", version=version)
+        assert again.status_code == 409
+        page.post(browser, f"/item/notes/{item}/edit", text="The launch is on June 2nd.", version=_version(edited.text))
+    with devmem.open(f"{team}#notes") as memory:
+        record = memory.get(item)
+        assert record is not None
+        assert record.text == "The launch is on June 2nd."
+        assert [one.actor for one in memory.history(item)][1:] == ["devmem web", "devmem web"]
+
+
+def test_forgetting_is_shown_before_it_is_done_and_has_a_receipt(team: Path, serve: Serve) -> None:
+    item = remember(team, "The code is zanzibar.")
+    ask(team, "the code is zanzibar")
+    page = serve()
+    with page.browser() as browser:
+        preview = page.post(browser, f"/item/notes/{item}/forget")
+        assert "1 item of 1 stores would be forgotten" in preview.text
+        assert browser.get(f"/item/notes/{item}").status_code == 200
+        receipt = page.post(browser, f"/item/notes/{item}/forget", sure="yes")
+        assert "1 item of 1 stores forgotten" in receipt.text
+        assert browser.get(f"/item/notes/{item}").status_code == 404
+        assert "[erased]" in browser.get("/step/1").text
+
+
+def test_runs_are_reverted(team: Path, serve: Serve) -> None:
+    with devmem.open(f"{team}#notes") as memory, memory.run("plan") as run:
+        run.add("Written in a run.")
+    page = serve()
+    with page.browser() as browser:
+        assert "committed" in browser.get("/health").text
+        assert "reverted" in page.post(browser, "/runs/end", store="notes", run="plan", how="revert").text
+        assert page.post(browser, "/runs/end", store="notes", run="plan", how="burn").status_code == 400
+
+
+def test_who_sees_what(team: Path, serve: Serve) -> None:
+    with serve().browser() as browser:
+        page = browser.get("/who").text
+    assert "helper" in page
+    assert "top_k 3" in page
+    assert 'class="badge write"' not in page
+
+
+def test_conversations_are_drawn(team: Path, serve: Serve) -> None:
+    with devmem.open(f"{team}#notes") as memory:
+        memory.add([{"role": "user", "content": "When?"}, {"role": "assistant", "content": "On Monday."}],
+                   conversation="c-7")  # fmt: skip
+    with serve().browser() as browser:
+        assert "conversation=c-7" in browser.get("/talk").text
+        drawn = browser.get("/talk", params={"store": "notes", "conversation": "c-7"}).text
+    assert "On Monday.</text>" in drawn
+
+
+def test_health_names_sizes_and_examines(team: Path, serve: Serve) -> None:
+    remember(team, "The launch is on June 2nd.")
+    with serve().browser() as browser:
+        page = browser.get("/health", params={"examine": "notes"})
+    assert "Nothing is wrong." in page.text
+    assert "notes.db" in page.text
+
+
+def test_the_page_speaks_chinese(team: Path, serve: Serve) -> None:
+    remember(team, "李娜对花生过敏。")
+    with serve().browser() as browser:
+        page = browser.get("/", params={"q": "谁对花生过敏?"}, headers={"accept-language": "zh-CN,zh;q=0.9"}).text
+    assert '<html lang="zh">' in page
+    assert "得分" in page
+    assert "李娜<mark>对花生过敏</mark>" in page
+
+
+def test_the_first_page_is_small(team: Path, serve: Serve) -> None:
+    """Below 60 kB as it is transferred, with the style sheet and the scripts."""
+    page = serve()
+    with page.browser() as browser:
+        first = browser.get("/")
+        parts = re.findall(r'(?:href|src)="(/static/[^"]+)"', first.text)
+        answers = [first, *(browser.get(part) for part in parts)]
+    assert len(parts) == 4
+    assert sum(answer.num_bytes_downloaded for answer in answers) < 60_000
+
+
+def _version(page: str) -> str:
+    found = re.search(r'name="version" value="(\w+)"', page)
+    assert found is not None
+    return html.unescape(found[1])
