@@ -183,18 +183,26 @@ def look(store: MemoryBase) -> None:
 
 @contextmanager
 def opened(
-    terminal: Terminal, address: StoreAddress, *, save: bool = False, as_of: str | None = None
+    terminal: Terminal, address: StoreAddress, *, save: bool = False, looking: bool = False, as_of: str | None = None
 ) -> Iterator[MemoryBase]:
-    """Open one store for a `with` block; `save` saves it at the end, as a command that only reads must not.
+    """Open one store for a `with` block.
 
-    `as_of` is the time of `--as-of`, at which the store is shown.
+    Args:
+        terminal: where progress is shown.
+        address: the store.
+        save: save it at the end, as a command that only reads must not.
+        looking: open it as it is, for a command that reads items and searches none: nothing is indexed or embedded.
+        as_of: time of `--as-of`, at which the store is shown.
 
     Raises:
         DevmemError: the store cannot be used.
     """
     store = make(address)
     try:
-        open_files(terminal, store)
+        if looking:
+            look(store)
+        else:
+            open_files(terminal, store)
         with _at_time(store, as_of) as shown:
             yield shown
         if save:
@@ -230,11 +238,13 @@ def seconds_of_option(option: str, time: str) -> float:
 
 
 @contextmanager
-def opened_existing(terminal: Terminal, address: StoreAddress, *, save: bool = False) -> Iterator[MemoryBase]:
+def opened_existing(
+    terminal: Terminal, address: StoreAddress, *, save: bool = False, looking: bool = False
+) -> Iterator[MemoryBase]:
     """Open one store as `opened` does; raises `CommandError` when nothing was ever written to it."""
     if (reason := why_empty(make(address))) is not None:
         raise CommandError(f"{reason}; there is nothing to change." if save else f"{reason}.")
-    with opened(terminal, address, save=save) as store:
+    with opened(terminal, address, save=save, looking=looking) as store:
         yield store
 
 
@@ -255,14 +265,14 @@ def location_of(store: MemoryBase) -> str | None:
 
 @contextmanager
 def opened_if_written(
-    terminal: Terminal, address: StoreAddress, *, as_of: str | None = None
+    terminal: Terminal, address: StoreAddress, *, looking: bool = False, as_of: str | None = None
 ) -> Iterator[MemoryBase | None]:
     """Open one store as `opened` does; None, after a warning with the reason, when nothing was ever written to it."""
     if (reason := why_empty(make(address))) is not None:
         terminal.report("warning", reason)
         yield None
         return
-    with opened(terminal, address, as_of=as_of) as store:
+    with opened(terminal, address, looking=looking, as_of=as_of) as store:
         yield store
 
 

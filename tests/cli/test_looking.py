@@ -261,3 +261,25 @@ def test_a_copy_of_a_store_without_a_model_has_none(devmem: Devmem, tmp_path: Pa
     devmem("copy", tmp_path / "words.db", tmp_path / "copy.db")
     for name in ("words.db", "copy.db"):
         assert inspect_location(str(tmp_path / name)) == StoreMetadata(store_type="simple", model=None)
+
+
+def test_showing_the_items_of_files_indexes_nothing(tmp_path: Path, devmem: Devmem) -> None:
+    """Only a search, an index or a run brings them up to date; looking never writes."""
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "a.txt").write_text("The venue is Berlin.", encoding="utf-8")
+    workflow = tmp_path / "team.yaml"
+    workflow.write_text(
+        "memory:\n  - name: docs\n    type: file\n    config: {memory_path: docs.db, file_sources: [{path: docs}]}\n",
+        encoding="utf-8",
+    )
+    devmem("index", workflow, "docs")
+    (docs / "a.txt").write_text("The venue is Hamburg.", encoding="utf-8")
+    before = (tmp_path / "docs.db").read_bytes()
+    shown = devmem("show", workflow, "docs")
+    assert "Berlin" in shown.stdout
+    devmem("flow", workflow, "docs")
+    for item in json.loads(devmem("show", workflow, "docs", "--json").stdout):
+        devmem("history", workflow, "docs", item["id"])
+    assert (tmp_path / "docs.db").read_bytes() == before
+    assert "Hamburg" in devmem("search", workflow, "docs", "venue").stdout

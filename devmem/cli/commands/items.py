@@ -237,7 +237,7 @@ def show(
     place = find_store(terminal, memory, store, session, reading=True)
     has_model = False
     items: list[MemoryItem] = []
-    with opened_if_written(terminal, place, as_of=as_of) as opened:
+    with opened_if_written(terminal, place, looking=True, as_of=as_of) as opened:
         if opened is not None:
             ids = full_ids(opened, ids)
             items = opened.get(ids) if ids else opened.recent(limit, selection.where, order=order, offset=offset)
@@ -308,7 +308,7 @@ def history(
     """
     terminal: Terminal = ctx.obj
     place = split_words(terminal, memory, words, session, least=1, most=1, usage="MEMORY [STORE] ID", reading=True)
-    with opened_existing(terminal, place) as store:
+    with opened_existing(terminal, place, looking=True) as store:
         versions = versions_of(store).history(full_id(store, place.words[0]))
     if not versions:
         raise CommandError(f"memory store {place.store!r} has no version of an item {place.words[0]!r}.")
@@ -353,7 +353,7 @@ def diff(
     if (since is None) == (run is None) or (run is not None and until is not None):
         raise CommandError("give either --from, with --to where it is not now, or --run.")
     place = find_store(terminal, memory, store, session, reading=True)
-    with opened_existing(terminal, place) as source:
+    with opened_existing(terminal, place, looking=True) as source:
         if run is not None:
             found = versions_of(source).diff(full_run([source], run))
         else:

@@ -91,7 +91,7 @@ def flow(
     place = find_store(terminal, memory, store, session, reading=True)
     check_anything_there(place)
     check_output(place, output)
-    with opened(terminal, place) as source:
+    with opened(terminal, place, looking=True) as source:
         transfers = transfers_of(pick(source, ids, newest, selection.where))
     if as_json:
         terminal.json([asdict(one) for one in transfers])
@@ -161,7 +161,7 @@ def log(
     place = split_words(
         terminal, memory, words, session, least=1, most=1, usage="MEMORY [STORE] CONVERSATION", reading=True
     )
-    with opened_existing(terminal, place) as store:
+    with opened_existing(terminal, place, looking=True) as store:
         records = log_of(store, place.store).log(full_scope_id(store, "conversation", place.words[0]))
     lines = timeline_lines(records, length=None if full else SHOWN)
     print_records(terminal, records, lines, f"conversation {place.words[0]!r}", as_json=as_json)
@@ -184,7 +184,7 @@ def trace(
     """
     terminal: Terminal = ctx.obj
     place = split_words(terminal, memory, words, session, least=1, most=1, usage="MEMORY [STORE] TRACE", reading=True)
-    with opened_existing(terminal, place) as store:
+    with opened_existing(terminal, place, looking=True) as store:
         records = log_of(store, place.store).trace(full_scope_id(store, "trace", place.words[0]))
     lines = tree_lines(call_tree(records), length=None if full else SHOWN)
     print_records(terminal, records, lines, f"trace {place.words[0]!r}", as_json=as_json)
