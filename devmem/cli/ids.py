@@ -109,3 +109,17 @@ def _told(found: Mapping[str, str]) -> Iterator[str]:
         yield f"{name} ({text})" if text else name
     if len(found) > _SHOWN:
         yield f"and {len(found) - _SHOWN:,} more"
+
+
+def whole_id(what: str, prefix: str, known: Sequence[str]) -> str:
+    """Return the id that begins with some letters.
+
+    Raises:
+        CommandError: there is none, or several.
+    """
+    matching = [one for one in known if one.startswith(prefix)]
+    if len(matching) == 1 or prefix in matching:
+        return prefix if prefix in matching else matching[0]
+    if not matching:
+        raise CommandError(f"no {what} {prefix!r} is recorded.")
+    raise CommandError(f"{what} {prefix!r} is ambiguous: {', '.join(matching[:5])}.")

@@ -10,7 +10,7 @@ import pytest
 
 from .conftest import COMMANDS, Devmem
 
-WITHOUT = {"init", "schema", "flow", "export", "drop", "mcp", "check"}
+WITHOUT = {"init", "schema", "flow", "export", "drop", "mcp", "check", "web"}
 """These print a document of another form, ask, or go on; `check` has `--format json`."""
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
 from devmem.cli.failures import CommandError
+from devmem.cli.ids import whole_id
 from devmem.cli.targets import AsJson, Session, WorkflowFile, load
 from devmem.cli.terminal import Terminal, date_text, number, zoned
 from devmem.recording.recalls import FILE_NAME, Recall, RecallEntry, RecallLog
@@ -30,8 +30,9 @@ def shown(
     as_json: AsJson = False,
     session: Session = DEFAULT_SESSION,
 ) -> None:
-    """Show what agents were shown: the last steps, or one of them with its block and where each entry came from.
+    """Show what agents were shown.
 
+    Without STEP, the last steps; with it, that one's block, and where each of its entries came from.
     A workflow records it with `record_recalls: true`. What was erased since is missing from the blocks.
 
     Examples:
@@ -48,27 +49,13 @@ def shown(
     if step is not None:
         _show_step(terminal, log, step, as_json=as_json)
         return
-    run = None if run is None else _whole("run", run, [one.run for one in log.runs(limit=10_000) if one.run])
-    item = None if item is None else _whole("item", item, log.items(item))
+    run = None if run is None else whole_id("run", run, [one.run for one in log.runs(limit=10_000) if one.run])
+    item = None if item is None else whole_id("item", item, log.items(item))
     found = log.recalls(run=run, node=node, item=item, limit=limit)
     if as_json:
         terminal.json([recall_json(one) for one in found])
     else:
         terminal.table(zoned(_COLUMNS), list(map(_row, found)), numbers=("step", "shown", "left out", "tokens"))
-
-
-def _whole(what: str, prefix: str, known: Sequence[str]) -> str:
-    """Return the id that begins with some letters.
-
-    Raises:
-        CommandError: there is none, or several.
-    """
-    matching = [one for one in known if one.startswith(prefix)]
-    if len(matching) == 1 or prefix in matching:
-        return prefix if prefix in matching else matching[0]
-    if not matching:
-        raise CommandError(f"no {what} {prefix!r} is recorded.")
-    raise CommandError(f"{what} {prefix!r} is ambiguous: {', '.join(matching[:5])}.")
 
 
 def _row(recall: Recall) -> tuple[str, ...]:

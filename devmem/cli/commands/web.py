@@ -5,21 +5,28 @@ from __future__ import annotations
 import socket
 import webbrowser
 from importlib.util import find_spec
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from devmem.cli.failures import CommandError
+from devmem.cli.ids import whole_id
 from devmem.cli.options import checked_name
 from devmem.cli.targets import Session, announce, find_store, load_with_progress, look
 from devmem.cli.terminal import Terminal
 from devmem.config.workflow import Workflow
 from devmem.errors import MissingExtraError
 from devmem.memory.opening import is_workflow
+from devmem.recording.recalls import FILE_NAME, RecallLog
 from devmem.stores.memory import MemoryBase
-from devmem.workflow.stores import DEFAULT_SESSION, load_workflow, open_stores
+from devmem.workflow.stores import DEFAULT_SESSION, load_workflow, open_stores, session_folder
+
+if TYPE_CHECKING:
+    from devmem.web.desk import Desk
 
 _HOST = "127.0.0.1"
+_MOST_STEPS = 10_000
 
 
 def web(
@@ -29,25 +36,34 @@ def web(
     user: Annotated[str | None, typer.Option(metavar="ID", help="Reach only this user's items.")] = None,
     read_only: Annotated[bool, typer.Option("--read-only", help="Refuse every change.")] = False,
     browser: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
+    export: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Serve nothing; write what a run was shown as a page.")
+    ] = None,
+    run: Annotated[str | None, typer.Option(metavar="RUN", help="With --export: this run; else the last one.")] = None,
+    mask: Annotated[bool, typer.Option("--mask", help="With --export: write other names of users and agents.")] = False,
     session: Session = DEFAULT_SESSION,
 ) -> None:
-    """Open a page on this machine that shows what is remembered, what agents were shown, and why.
+    """Open a page that shows what is remembered, and why.
 
-    The address that is printed works once, and only on this machine. What agents were shown is there where the workflow
-    has `record_recalls: true`. Needs the extra `web`.
+    The page also shows what agents were shown at each step, where the workflow has `record_recalls: true`, who reads
+    and writes what, and the state of the stores. The address that is printed works once, and only on this machine.
+    Needs the extra `web`.
 
     Examples:
         devmem web notes.db
         devmem web team.yaml --open
         devmem web notes.db --user ann --read-only
+        devmem web team.yaml --export report --mask
     """
     terminal: Terminal = ctx.obj
     _check_packages()
-    from devmem.web.app import make_app, serve
     from devmem.web.desk import Desk
 
     user = None if user is None else checked_name("--user", user)
     workflow, names = _target(terminal, target, session)
+    if export is not None:
+        _export(terminal, RecallLog(session_folder(workflow, session) / FILE_NAME), export, run, user, mask=mask)
+        return
 
     def load(store: MemoryBase) -> None:
         if read_only:
@@ -55,9 +71,15 @@ def web(
         else:
             load_with_progress(terminal, store)
 
-    with open_stores(workflow, names, session=session, load=load) as stores, _listening(port) as listener:
+    with open_stores(workflow, names, session=session, load=load) as stores:
+        _serve(terminal, Desk(workflow, stores, session=session, user=user, read_only=read_only), port, browser=browser)
+
+
+def _serve(terminal: Terminal, desk: Desk, port: int, *, browser: bool) -> None:
+    from devmem.web.app import make_app, serve
+
+    with _listening(port) as listener:
         own = listener.getsockname()[1]
-        desk = Desk(workflow, stores, session=session, user=user, read_only=read_only)
         app = make_app(desk, host=_HOST, port=own)
         link = f"http://{_HOST}:{own}/enter?token={app.link_token}"
 
@@ -67,6 +89,20 @@ def web(
                 webbrowser.open(link)
 
         serve(app, listener, ready=ready)
+
+
+def _export(terminal: Terminal, log: RecallLog, folder: Path, run: str | None, user: str | None, *, mask: bool) -> None:
+    """Write the steps of a run, or of the last one, as a page; of a page that is bound to a user, that user's."""
+    from devmem.web.snapshot import write_snapshot
+
+    known = [one.run for one in log.runs(limit=10_000) if one.run and user in (None, one.user)]
+    if not known:
+        raise CommandError(f"nothing is recorded in {log.file}: a workflow does with `record_recalls: true`.")
+    chosen = known[0] if run is None else whole_id("run", run, known)
+    steps = log.recalls(run=chosen, limit=_MOST_STEPS)
+    terminal.report(
+        "note", f"{len(steps):,} step(s) of run {chosen} written to {write_snapshot(steps, folder, mask=mask)}"
+    )
 
 
 def _check_packages() -> None:
