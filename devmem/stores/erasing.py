@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from devmem.model.items import MemoryItem
 from devmem.model.results import html_table
 from devmem.storage.erasure import EraseRequest, EraseResult, Residue, words_of
 from devmem.storage.protocol import ExportRecord
+from devmem.storage.recall_log import forget_shown
 from devmem.stores.abilities import exports_of
 from devmem.stores.memory import MemoryBase
 
@@ -97,13 +98,15 @@ def preview(store: MemoryBase, plan: ErasePlan, *, label: str = "") -> ForgetRec
 
 
 def execute(store: MemoryBase, plan: ErasePlan, *, search: bool = True, vacuum: bool = False) -> ForgetReceipt:
-    """Erase the planned items; with `search`, look for them in the store's files afterwards."""
+    """Erase the planned items, in the logs of what agents were shown too; with `search`, look for them afterwards."""
     if not plan.found and not vacuum:
         return ForgetReceipt(store=store.name, items=0)
     words = words_of(plan.items) if search else []
     exports = exports_of(store, plan.items)
+    # First: a process that dies in between leaves items that can be named again, and no copies that cannot.
+    shown = forget_shown(store.setup.session_dir, plan.request, plan.items)
     done = store.purge(plan.request, plan.derived, words=words, vacuum=vacuum)
-    return receipt_of(plan, done, exports, label=store.name)
+    return receipt_of(plan, replace(done, unreached=(*done.unreached, *shown)), exports, label=store.name)
 
 
 def receipt_of(plan: ErasePlan, done: EraseResult, exports: Iterable[ExportRecord], *, label: str) -> ForgetReceipt:

@@ -15,9 +15,9 @@ from devmem.errors import Finding, Level, NodeFailedError
 from devmem.model.items import MemoryItem, dump_item
 from devmem.model.results import Hit, HitGroup, RejectedCandidate, SearchReport, StoreWrite, WriteOutcome
 from devmem.model.versions import Change, ItemDifference, ItemVersion, RunInfo
-from devmem.recording.recalls import Recall
 from devmem.storage.erasure import Residue
 from devmem.storage.protocol import ExportRecord
+from devmem.storage.recall_log import Recall
 from devmem.stores.erasing import ForgetReceipt
 from devmem.workflow.erasing import WorkflowReceipt
 from devmem.workflow.graph import NodeResult, RunResult
@@ -329,6 +329,8 @@ def workflow_receipt_lines(receipt: WorkflowReceipt, *, dry_run: bool = False) -
         yield from _place_lines(part.reached, part.unreached)
     if receipt.writes:
         yield f"{receipt.writes:,} writes that waited for a store {done}"
+    if receipt.shown:
+        yield f"{receipt.shown:,} parts of the log of what agents were shown {done}"
     yield from _place_lines(receipt.reached, receipt.unreached)
     yield from _export_lines(receipt.exports)
 
@@ -339,6 +341,7 @@ def workflow_receipt_json(receipt: WorkflowReceipt, *, dry_run: bool = False) ->
     return {
         count: receipt.items,
         "writes": receipt.writes,
+        "shown": receipt.shown,
         "stores": [
             {
                 "store": part.store,

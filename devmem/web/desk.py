@@ -20,9 +20,9 @@ from devmem.model.items import ANY, AnyUser
 from devmem.model.results import FileReport, MemoryRetrievalResult, SearchReport
 from devmem.model.versions import RunInfo
 from devmem.recording.log import InteractionLog
-from devmem.recording.recalls import FILE_NAME, RecallLog
 from devmem.search.merging import with_related
 from devmem.search.query import Filter, Order
+from devmem.storage.recall_log import FILE_NAME, RecallLog
 from devmem.stores.abilities import keeps_versions
 from devmem.stores.erasing import ForgetReceipt
 from devmem.stores.memory import MemoryBase, MemoryQuery, QueryEmbedding

@@ -17,7 +17,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from devmem.errors import DevmemError, VersionConflictError
 from devmem.model.caller import Stage
 from devmem.model.results import SearchReport
-from devmem.recording.recalls import Recall, RecallEntry
+from devmem.storage.recall_log import Recall, RecallEntry
 from devmem.text.moments import local
 from devmem.views.documents import receipt_lines, workflow_receipt_lines
 from devmem.web import charts

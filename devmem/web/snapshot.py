@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from devmem.errors import DataFileError
-from devmem.recording.recalls import Recall
+from devmem.storage.recall_log import Recall
 from devmem.text.files import replace_file
 from devmem.web import charts
 from devmem.web.languages import Language, translated

@@ -15,8 +15,8 @@ from devmem.model.message import Message, MessageBlock, Role
 from devmem.model.results import CutHit, Hit, MemoryRetrievalResult, MemoryUpdateResult, MemoryWritePayload
 from devmem.models.chat import ChatModel, ChatReply, ChatRequest, Quotation, StreamingChatModel, Usage
 from devmem.recording.decorators import record_llm
-from devmem.recording.recalls import Recall
 from devmem.search.merging import merge
+from devmem.storage.recall_log import Recall
 from devmem.text.devall_frames import frame
 from devmem.workflow.attachments import User
 from devmem.workflow.graph import NodeResult

@@ -89,6 +89,11 @@ class WorkflowPlan:
         return [item for plan in self.targets for item in plan.items]
 
     @property
+    def parts_shown(self) -> int:
+        """Number of parts of logs."""
+        return sum(len(each.names) for each in self.shown)
+
+    @property
     def writes(self) -> int:
         """Number of writes that no store has yet."""
         return sum(len(each.checksums) for each in self.waiting)
@@ -190,6 +195,8 @@ class WorkflowReceipt:
     """Of each store that had something to forget."""
     writes: int = 0
     """Number of writes that no store had yet."""
+    shown: int = 0
+    """Number of parts of the logs of what agents were shown: entries, queries, steps."""
     reached: tuple[str, ...] = ()
     """Files, beside those of the stores' own receipts, that were searched and hold nothing of the items."""
     unreached: tuple[Residue, ...] = ()
@@ -222,7 +229,9 @@ def preview(plan: WorkflowPlan) -> WorkflowReceipt:
         if each.found:
             with each.target.open() as store:
                 receipts.append(erasing.preview(store, each, label=each.target.label))
-    return WorkflowReceipt(stores=tuple(receipts), writes=plan.writes, unreached=tuple(plan.unreached))
+    return WorkflowReceipt(
+        stores=tuple(receipts), writes=plan.writes, shown=plan.parts_shown, unreached=tuple(plan.unreached)
+    )
 
 
 def execute(
@@ -254,6 +263,7 @@ def execute(
     return WorkflowReceipt(
         stores=tuple(receipts),
         writes=plan.writes,
+        shown=plan.parts_shown,
         reached=tuple(reached),
         unreached=(*plan.unreached, *left, *found),
     )

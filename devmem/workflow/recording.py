@@ -18,9 +18,9 @@ from devmem.model.message import Message, Role
 from devmem.recording.calls import Call, asked_by, recording_only
 from devmem.recording.forwarder import journal_folder
 from devmem.recording.log import CopySource, InteractionStore
-from devmem.recording.recalls import FILE_NAME as RECALLS
-from devmem.recording.recalls import Recall, RecallLog
 from devmem.recording.recorder import InteractionRecorder, RecordingOptions
+from devmem.storage.recall_log import FILE_NAME as RECALLS
+from devmem.storage.recall_log import Recall, RecallLog
 from devmem.stores.config import PlaceConfig
 from devmem.stores.memory import MemoryBase
 from devmem.text.devall_frames import frame

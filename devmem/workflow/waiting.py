@@ -18,9 +18,9 @@ from devmem.model.items import MemoryItem, Scope
 from devmem.recording.forwarder import REFUSED, lock_refused_records, waiting_records
 from devmem.recording.journal import abandoned_journals
 from devmem.recording.log import InteractionStore
-from devmem.recording.recalls import FILE_NAME, RecallLog
 from devmem.storage.erasure import EraseRequest, Residue
 from devmem.storage.outbox import Outbox
+from devmem.storage.recall_log import FILE_NAME, RecallLog
 from devmem.text.files import replace_file
 from devmem.workflow.rescue import file_stem, load_payload
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 import devmem
 from devmem.errors import ConfigError
 from devmem.model.caller import Stage
-from devmem.model.items import MemoryItem
+from devmem.model.items import MemoryItem, Scope
 from devmem.model.results import Hit
-from devmem.recording.recalls import ERASED, RecallLog, join_block, split_block
 from devmem.search.merging import MergePolicy, merge
+from devmem.storage.recall_log import ERASED, RecallLog, join_block, split_block
 from devmem.workflow.runner import WorkflowRunner
 from devmem.workflow.stores import load_workflow, open_stores, session_folder
 
@@ -89,6 +89,44 @@ def test_forgetting_takes_an_item_out_of_every_block_that_showed_it(tmp_path: Pa
     assert recall.query is None
     assert not receipt.left
     assert all(b"zanzibar" not in each.read_bytes() for each in tmp_path.rglob("*") if each.is_file())
+
+
+def test_forgetting_in_one_store_reaches_the_logs_too(tmp_path: Path) -> None:
+    file = workflow_in(tmp_path)
+    (secret, _) = remember(file, "The code of the lab is zanzibar.", "The lab opens at nine.")
+    ask(file, "What is the code of the lab?")
+    with devmem.open(f"{file}#notes") as memory:
+        assert memory.forget(secret) == 1
+    (recall,) = log_of(file).recalls()
+    assert recall.block is not None
+    assert ERASED in recall.block
+    assert all(b"zanzibar" not in each.read_bytes() for each in tmp_path.rglob("*") if each.is_file())
+
+
+def test_forgetting_a_user_takes_all_that_the_users_runs_were_shown(tmp_path: Path) -> None:
+    file = workflow_in(tmp_path)
+    remember(file, "The lab opens at nine.")
+    workflow = load_workflow(file)
+    for user in ("ann", "bob"):
+        with open_stores(workflow) as stores, WorkflowRunner(workflow, stores, scope=Scope(user=user)) as runner:
+            runner.run("When does the lab open?")
+    devmem.forget(file, user="ann", matching="nothing of the kind")
+    assert [recall.user for recall in log_of(file).recalls()] == ["ann", "bob"]
+    assert devmem.forget(file, user="ann").shown == 1
+    assert [recall.user for recall in log_of(file).recalls()] == ["bob"]
+    devmem.forget(file, user=devmem.ANY)
+    assert log_of(file).recalls() == []
+
+
+def test_a_log_that_is_damaged_is_named_by_the_receipt(tmp_path: Path) -> None:
+    file = workflow_in(tmp_path)
+    (secret, _) = remember(file, "The code of the lab is zanzibar.", "The lab opens at nine.")
+    ask(file, "What is the code of the lab?")
+    log_of(file).file.write_bytes(b"damaged" * 1000)
+    with devmem.open(f"{file}#notes") as memory:
+        receipt = memory.erase(secret)
+    assert receipt.items == 1
+    assert any("recalls.db" in left.place for left in receipt.unreached)
 
 
 def test_nothing_is_recorded_without_the_switch(tmp_path: Path) -> None:

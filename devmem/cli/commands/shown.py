@@ -10,7 +10,7 @@ from devmem.cli.failures import CommandError
 from devmem.cli.ids import whole_id
 from devmem.cli.targets import AsJson, Session, WorkflowFile, load
 from devmem.cli.terminal import Terminal, date_text, number, zoned
-from devmem.recording.recalls import FILE_NAME, Recall, RecallEntry, RecallLog
+from devmem.storage.recall_log import FILE_NAME, Recall, RecallEntry, RecallLog
 from devmem.text.analysis import shorten
 from devmem.views.documents import recall_json
 from devmem.workflow.stores import DEFAULT_SESSION, session_folder

@@ -18,7 +18,7 @@ from devmem.cli.terminal import Terminal
 from devmem.config.workflow import Workflow
 from devmem.errors import MissingExtraError
 from devmem.memory.opening import is_workflow
-from devmem.recording.recalls import FILE_NAME, RecallLog
+from devmem.storage.recall_log import FILE_NAME, RecallLog
 from devmem.stores.memory import MemoryBase
 from devmem.workflow.stores import DEFAULT_SESSION, load_workflow, open_stores, session_folder
 

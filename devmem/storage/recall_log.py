@@ -19,8 +19,9 @@ from typing import Any, Final, Literal, TypeVar
 
 from devmem.errors import RecallLogError
 from devmem.model.caller import Caller, Stage
-from devmem.model.items import MemoryItem, version_hash
+from devmem.model.items import MemoryItem, Scope, version_hash
 from devmem.model.results import Hit, MemoryRetrievalResult
+from devmem.search.query import Filter
 from devmem.storage.erasure import EraseRequest, Residue
 from devmem.storage.sidecar_db import rolled_back, scrub, write_transaction
 from devmem.text.analysis import estimate_tokens
@@ -305,13 +306,19 @@ class RecallLog:
             RecallLogError: the log cannot be read.
         """
         user = request.where.scope.user
-        users = () if request.ids or user is None else (user,)
+        is_whole_user = user is not None and request == EraseRequest(where=Filter(scope=Scope(user=user)))
         ids = {item.id for item in items}
         said = [text for item in items for text in _texts_of(item)]
 
         def read(db: sqlite3.Connection) -> tuple[str, ...]:
-            names = [f"recall:{number}" for one in users for (number,) in db.execute(
-                "SELECT id FROM recalls WHERE user = ?", (one,))]  # fmt: skip
+            condition = "1" if request.is_everything else "user = ?"
+            whole = (user,) if is_whole_user else ()
+            steps = (
+                db.execute(f"SELECT id FROM recalls WHERE {condition}", whole)  # noqa: S608 - constants
+                if is_whole_user or request.is_everything
+                else ()
+            )
+            names = [f"recall:{number}" for (number,) in steps]
             rows = db.execute("SELECT recall, position, item FROM entries").fetchall()
             names += [f"entry:{recall}:{position}" for recall, position, item in rows if item in ids]
             asked = db.execute("SELECT id, query FROM recalls WHERE query IS NOT NULL").fetchall()
@@ -381,6 +388,25 @@ class RecallLog:
             opened.close()
             raise
         return opened
+
+
+def forget_shown(folder: Path | None, request: EraseRequest, items: Sequence[MemoryItem]) -> list[Residue]:
+    """Take items out of the logs of every session of a workflow; return what could not be reached.
+
+    Args:
+        folder: that of one of the sessions; None where there is none.
+        request: the selection.
+        items: what it selects, and what was derived from it.
+    """
+    left: list[Residue] = []
+    for file in sorted(folder.parent.glob(f"*/{FILE_NAME}")) if folder is not None else ():
+        try:
+            with closing(RecallLog(file)) as log:
+                names = log.select(request, items)
+                left += log.remove(names) if names else []
+        except RecallLogError as error:
+            left.append(Residue(place=str(file), reason=f"what agents were shown is still there: {error}", failed=True))
+    return left
 
 
 @dataclass(frozen=True, slots=True)
