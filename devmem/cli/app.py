@@ -34,7 +34,7 @@ class LazyCommand(TyperCommand):
 
         Args:
             name: what a user types.
-            target: the function behind it, as `package.module:function`.
+            target: the function behind it, or the group of commands, as `package.module:name`.
             summary: its line in the list of commands.
         """
         super().__init__(name, short_help=summary, help=summary)
@@ -43,8 +43,11 @@ class LazyCommand(TyperCommand):
     @cached_property
     def loaded(self) -> Any:  # noqa: ANN401 - a command of typer
         """The command itself."""
-        module, function = self._target.split(":")
-        return plain_command(self.name or "", getattr(import_module(module), function))
+        module, name = self._target.split(":")
+        found = getattr(import_module(module), name)
+        return (
+            typer.main.get_command(found) if isinstance(found, typer.Typer) else plain_command(self.name or "", found)
+        )
 
     def make_context(self, *args: Any, **options: Any) -> Any:  # noqa: ANN401 - a context of typer
         """Return the context of the command itself, which then runs in the place of this one."""
@@ -112,6 +115,7 @@ _COMMANDS: Final = {
     "reindex": ("maintenance", "Embed every item again with another model, or search items by other fields."),
     "web": ("web", "Open a page that shows what is remembered, and why."),
     "mcp": ("mcp", "Serve a memory to MCP clients."),
+    "token": ("token", "Make, list and revoke the tokens of a server's users."),
     "schema": ("checking", "Print the JSON Schema of workflows."),
 }
 """Subcommands in the order in which they are listed, each with its module and its summary."""

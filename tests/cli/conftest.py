@@ -23,6 +23,14 @@ _GROUP: Any = typer.main.get_command(app)
 COMMANDS: dict[str, Any] = _GROUP.commands
 """Every subcommand by name; `loaded` is the command itself."""
 
+
+def options_of(name: str) -> set[str]:
+    """Return the options of a command, of a group those of its commands."""
+    loaded = COMMANDS[name].loaded
+    commands = getattr(loaded, "commands", {"": loaded}).values()
+    return {option for command in commands for param in command.params for option in param.opts} - {"--help"}
+
+
 WORKFLOW = """\
 memory:
   - name: notes

@@ -8,19 +8,14 @@ from typing import Any
 
 import pytest
 
-from .conftest import COMMANDS, Devmem
+from .conftest import COMMANDS, Devmem, options_of
 
 WITHOUT = {"init", "schema", "flow", "export", "drop", "mcp", "check", "web"}
 """These print a document of another form, ask, or go on; `check` has `--format json`."""
 
 
 def test_every_other_command_has_the_option() -> None:
-    lacking = {
-        name
-        for name, command in COMMANDS.items()
-        if not any("--json" in parameter.opts for parameter in command.loaded.params)
-    }
-    assert lacking <= WITHOUT
+    assert {name for name in COMMANDS if "--json" not in options_of(name)} <= WITHOUT
 
 
 @pytest.fixture

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import socket
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, TypeVar
 from urllib.parse import quote, unquote
@@ -12,8 +12,11 @@ from urllib.parse import quote, unquote
 import uvicorn
 from mcp import MCPError, types
 from mcp.server import ServerRequestContext
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
+from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
@@ -25,6 +28,7 @@ from devmem import acting_as
 from devmem.adapters.mcp.tools import TOOLS, Call, failed, passage_of, passages_answer
 from devmem.errors import DevmemError
 from devmem.memory import Memory
+from devmem.server import LOOPBACK, Access, Door, Guard, Limits, TokenFile, checked_address, token_of
 from devmem.text import one_line, shorten
 
 _RECALLED: Final = 10
@@ -180,7 +184,16 @@ class ServerOptions:
     """Maximum size of an answer in estimated tokens."""
 
 
-def make_server(memory: Memory, options: ServerOptions | None = None) -> Server[Any]:
+class MemoryServer(Server[Any]):
+    """An MCP server over a memory."""
+
+    door: Door
+    """Decides what each request reaches."""
+
+
+def make_server(
+    memory: Memory, options: ServerOptions | None = None, *, tokens: TokenFile | None = None
+) -> MemoryServer:
     """Return an MCP server over a memory; no tool leaves what the handle's calls without a scope mean.
 
     ```python
@@ -188,20 +201,21 @@ def make_server(memory: Memory, options: ServerOptions | None = None) -> Server[
     server = make_server(memory, ServerOptions(read_only=True))
     ```
 
+    With `tokens`, each request over HTTP reaches the scope of its own token instead, and none is answered without one.
     The caller closes the memory after the server.
     """
-    return _Handlers(memory.unscoped(), options or ServerOptions()).server()
+    options = options or ServerOptions()
+    return _Handlers(Door(memory, tokens=tokens, read_only=options.read_only), options).server()
 
 
 class _Handlers:
     """The methods of the protocol; each does its work in a thread, so that the event loop is not blocked."""
 
-    def __init__(self, memory: Memory, options: ServerOptions) -> None:
-        self._memory, self._options = memory, options
-        self._tools = {tool.name: tool for tool in TOOLS if not (options.read_only and tool.writes)}
+    def __init__(self, door: Door, options: ServerOptions) -> None:
+        self._door, self._options = door, options
 
-    def server(self) -> Server[Any]:
-        return Server(
+    def server(self) -> MemoryServer:
+        server = MemoryServer(
             self._options.name,
             version=self._options.version,
             title="devmem",
@@ -215,52 +229,61 @@ class _Handlers:
             on_list_prompts=self._list_prompts,
             on_get_prompt=self._get_prompt,
         )
+        server.door = self._door
+        return server
 
-    async def _list_tools(self, _ctx: _Context, _params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[tool.declaration() for tool in self._tools.values()])
+    def _access(self, ctx: _Context) -> Access:
+        """Return what a request may reach.
+
+        Raises:
+            MCPError: it needs a token and has none.
+        """
+        try:
+            return self._door.access(getattr(ctx.request, "scope", None))
+        except PermissionError as error:
+            raise MCPError(types.INVALID_REQUEST, str(error)) from error
+
+    async def _list_tools(self, ctx: _Context, _params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+        read_only = self._access(ctx).read_only
+        return types.ListToolsResult(tools=[tool.declaration() for tool in TOOLS if not (read_only and tool.writes)])
 
     async def _call_tool(self, ctx: _Context, params: types.CallToolRequestParams) -> types.CallToolResult:
-        tool = self._tools.get(params.name)
-        if tool is not None:
-            client = _client_name(ctx) or "mcp"
-            call = Call(memory=self._memory, client=client, budget=self._options.budget)
-            with acting_as(self._memory.new_scope().agent or client):
-                return await asyncio.to_thread(tool.call, call, params.arguments or {})
-        if any(tool.name == params.name for tool in TOOLS):
+        access = self._access(ctx)
+        tool = next((tool for tool in TOOLS if tool.name == params.name), None)
+        if tool is None:
+            names = ", ".join(tool.name for tool in TOOLS)
+            raise MCPError(types.INVALID_PARAMS, f"unknown tool {params.name!r}; there are {names}")
+        if tool.writes and access.read_only:
             return failed(f"this memory is served read-only: {params.name!r} is not possible")
-        raise MCPError(types.INVALID_PARAMS, f"unknown tool {params.name!r}; there are {', '.join(self._tools)}")
+        client = access.actor or _client_name(ctx) or "mcp"
+        call = Call(memory=access.memory, client=client, budget=self._options.budget)
+        with acting_as(access.actor or access.memory.new_scope().agent or client):
+            return await asyncio.to_thread(tool.call, call, params.arguments or {})
 
     async def _list_resources(
-        self,
-        _ctx: _Context,
-        params: types.PaginatedRequestParams | None,
+        self, ctx: _Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
-        return await _answer(list_resources, self._memory, params.cursor if params else None)
+        return await _answer(list_resources, self._access(ctx).memory, params.cursor if params else None)
 
     async def _list_templates(
-        self,
-        _ctx: _Context,
-        _params: types.PaginatedRequestParams | None,
+        self, _ctx: _Context, _params: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
         return list_templates()
 
-    async def _read_resource(self, _ctx: _Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
-        return await _answer(read_resource, self._memory, str(params.uri))
+    async def _read_resource(self, ctx: _Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
+        return await _answer(read_resource, self._access(ctx).memory, str(params.uri))
 
     async def _list_prompts(
-        self, _ctx: _Context, _params: types.PaginatedRequestParams | None
+        self, ctx: _Context, _params: types.PaginatedRequestParams | None
     ) -> types.ListPromptsResult:
-        return list_prompts(read_only=self._options.read_only)
+        return list_prompts(read_only=self._access(ctx).read_only)
 
-    async def _get_prompt(self, _ctx: _Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
+    async def _get_prompt(self, ctx: _Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
+        access, budget = self._access(ctx), self._options.budget
+
         def prompt() -> types.GetPromptResult:
-            return get_prompt(
-                self._memory,
-                params.name,
-                params.arguments or {},
-                self._options.budget,
-                read_only=self._options.read_only,
-            )
+            arguments = params.arguments or {}
+            return get_prompt(access.memory, params.name, arguments, budget, read_only=access.read_only)
 
         return await _answer(prompt)
 
@@ -299,13 +322,11 @@ _LAST_SECONDS: Final = 3
 """Seconds that requests have to end when the server is stopped."""
 _SESSIONS: Final = 200
 """Maximum number of sessions at one time; idle ones end after half an hour."""
-_ORIGINS: Final = r"http://(127\.0\.0\.1|localhost|\[::1\])(:\d+)?"
-"""Origins of pages that may send requests, those of this machine, as the transport has them."""
-LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
-"""Hosts that only this machine reaches."""
+_UNCHECKED: Final = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+"""The guard has checked host and origin, which the transport knows without a port only in part."""
 
 
-def serve_stdio(server: Server[Any]) -> None:
+def serve_stdio(server: MemoryServer) -> None:
     """Serve one client over standard input and output until it closes them."""
 
     async def run() -> None:
@@ -315,46 +336,40 @@ def serve_stdio(server: Server[Any]) -> None:
     asyncio.run(run())
 
 
-def checked_address(host: str, port: int) -> socket.socket:
-    """Return a socket that is bound to an address of this machine.
-
-    Raises:
-        ValueError: other machines would reach the host, and the server knows no users, so that a proxy has to; or
-            another program has the port.
-    """
-    if host not in LOOPBACK:
-        raise ValueError(
-            f"a memory is served on this machine only ({', '.join(LOOPBACK)}), not on {host!r}: put a proxy before it "
-            "that knows its users"
-        )
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family)
-    except OSError as error:
-        raise ValueError(f"port {port} of {host} cannot be used ({error.strerror}); choose another one") from error
-
-
 def serve_http(
-    server: Server[Any], *, host: str = "127.0.0.1", port: int = 8000, ready: Callable[[], None] | None = None
+    server: MemoryServer,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    ready: Callable[[], None] | None = None,
+    hosts: Sequence[str] = (),
+    is_confirmed: bool = False,
+    limits: Limits | None = None,
 ) -> None:
     """Serve any number of clients at `http://HOST:PORT/mcp` until the process is stopped.
 
-    Requests that name another host, or come from a page of another origin, are refused. At a signal to stop, requests
-    have a few seconds to end.
+    Requests that name another host, come from a page of another origin, or lack a token where the server has tokens,
+    are refused. At a signal to stop, requests have a few seconds to end.
 
     Args:
         server: see `make_server`.
-        host: a name or address of this machine that only this machine reaches.
+        host: a name or address of this machine; one that others reach only with tokens.
         port: number of the port.
         ready: called when the address is the server's.
+        hosts: further names by which clients reach the server, such as that of a proxy before it.
+        is_confirmed: whether TLS ends in a proxy before the server, or it is accepted that it is missing; matters
+            where other machines reach `host`.
+        limits: of the size and rate of requests.
 
     Raises:
-        ValueError: see `checked_address`.
+        ValueError: see `devmem.server.checked_address`.
     """
-    with checked_address(host, port) as bound:
+    has_tokens = server.door.tokens is not None
+    with checked_address(host, port, has_tokens=has_tokens, is_confirmed=is_confirmed, allowed=hosts) as bound:
         if ready is not None:
             ready()
-        config = uvicorn.Config(http_app(server, host), log_level="warning", timeout_graceful_shutdown=_LAST_SECONDS)
+        app = http_app(server, host, hosts=hosts, limits=limits)
+        config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=_LAST_SECONDS)
         uvicorn.Server(config).run(sockets=[bound])
 
 
@@ -379,14 +394,35 @@ class _EndQuietly:
                 await Response(status_code=503)(scope, receive, send)
 
 
-def http_app(server: Server[Any], host: str = "127.0.0.1") -> Starlette:
+class _NamePrincipal:
+    """Middleware that names a request's token to the transport, so that no other token can take up its session."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: ASGIScope, receive: Receive, send: Send) -> None:
+        if (token := token_of(scope)) is not None:
+            scope["user"] = AuthenticatedUser(AccessToken(token=token.digest, client_id=token.digest, scopes=[]))
+        await self._app(scope, receive, send)
+
+
+def http_app(
+    server: MemoryServer, host: str = "127.0.0.1", *, hosts: Sequence[str] = (), limits: Limits | None = None
+) -> Starlette:
     """Return the application of `serve_http`, for another web server to run."""
-    app = server.streamable_http_app(host=host, max_sessions=_SESSIONS)
+    limits = limits or Limits()
+    reached = [*(LOOPBACK if host in LOOPBACK else [host]), *hosts]
+    app = server.streamable_http_app(
+        max_sessions=_SESSIONS, max_request_body_size=limits.body, transport_security=_UNCHECKED
+    )
+    app.add_middleware(_NamePrincipal)
+    app.add_middleware(Guard, hosts=reached, tokens=server.door.tokens, limits=limits)
     app.add_middleware(_EndQuietly)
+    names = "|".join(re.escape(f"[{name}]" if ":" in name else name) for name in reached)
     app.add_middleware(
         CORSMiddleware,
-        allow_origin_regex=_ORIGINS,
-        allow_methods=["GET", "POST", "DELETE"],
+        allow_origin_regex=rf"https?://({names})(:\d+)?",
+        allow_methods=["GET", "POST", "PATCH", "DELETE"],
         allow_headers=["*"],
         expose_headers=["mcp-session-id"],
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
@@ -14,6 +16,7 @@ from devmem.errors import installed_version
 from devmem.memory.memory import Memory
 from devmem.memory.scope import ScopeParts
 from devmem.model.items import ANY
+from devmem.server import Limits, TokenFile
 from devmem.workflow.stores import DEFAULT_SESSION
 
 if TYPE_CHECKING:
@@ -30,6 +33,22 @@ _Http: TypeAlias = Annotated[
     str | None,
     typer.Option(metavar="[HOST:]PORT", help="Serve over HTTP at /mcp; otherwise over standard input and output."),
 ]
+_Tokens: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Answer only requests with one of these tokens, see `devmem token`."),
+]
+_AllowHost: TypeAlias = Annotated[
+    list[str] | None, typer.Option(metavar="NAME", help="Further name by which clients reach the server.")
+]
+_BehindTls: TypeAlias = Annotated[
+    bool, typer.Option("--behind-tls", help="Confirm that a proxy before the server ends TLS.")
+]
+_PlainHttp: TypeAlias = Annotated[
+    bool, typer.Option("--plain-http", help="Accept that tokens and memories cross the network unencrypted.")
+]
+_Rate: TypeAlias = Annotated[
+    int, typer.Option(metavar="N", min=1, help="Maximum number of requests of a token a minute.")
+]
 _Budget: TypeAlias = Annotated[
     int, typer.Option(metavar="TOKENS", min=200, max=100_000, help="Maximum size of an answer.")
 ]
@@ -45,6 +64,11 @@ def mcp(
     all_users: AllUsers = False,
     read_only: _ReadOnly = False,
     http: _Http = None,
+    tokens: _Tokens = None,
+    allow_host: _AllowHost = None,
+    behind_tls: _BehindTls = False,
+    plain_http: _PlainHttp = False,
+    rate: _Rate = 600,
     budget: _Budget = 2_000,
     session: Session = DEFAULT_SESSION,
 ) -> None:
@@ -53,35 +77,76 @@ def mcp(
     The tools are `recall`, `remember`, `list`, `update` and `forget`. What they reach is fixed by the options: no model
     can name another user. Without `--user` that is unscoped items. A file that does not exist yet is created.
 
+    With `--tokens` each request reaches the scope of its token. Only then may `--http` name an address that other
+    machines reach, with TLS in a proxy before it (`--behind-tls`) or without (`--plain-http`).
+
     Several servers, and any other process, may use one file at the same time. Needs the extra `mcp`.
 
     Examples:
         devmem mcp notes.db
         devmem mcp notes.db --user ann --read-only
         devmem mcp team.yaml notes --http 8000
+        devmem mcp notes.db --http 8000 --tokens devmem-tokens.json
     """
     from devmem.adapters.mcp.server import ServerOptions
 
     scope = _scope(all_users=all_users, user=user, agent=agent, conversation=conversation)
-    address = None if http is None else _address(http)
+    address = None
+    if http is not None:
+        host, port = _address(http)
+        address = _Address(host, port, tuple(allow_host or ()), behind_tls or plain_http, Limits(per_minute=rate))
+    file = _checked_tokens(tokens, has_scope=bool(scope), has_address=address is not None)
     place = find_store(ctx.obj, memory, store, session)
     _check_there(ctx.obj, place, read_only=read_only)
     with opened(ctx.obj, place, save=not read_only) as kept, usage_errors():
         handle = Memory(kept).scoped(**scope) if scope else Memory(kept)
         options = ServerOptions(version=installed_version(), read_only=read_only, budget=budget)
-        _serve(ctx.obj, handle, options, address)
+        _serve(ctx.obj, handle, options, address, file)
 
 
-def _serve(terminal: Terminal, memory: Memory, options: ServerOptions, address: tuple[str, int] | None) -> None:
+@dataclass(frozen=True, slots=True)
+class _Address:
+    host: str
+    port: int
+    hosts: tuple[str, ...]
+    is_confirmed: bool
+    limits: Limits
+
+
+def _checked_tokens(tokens: Path | None, *, has_scope: bool, has_address: bool) -> TokenFile | None:
+    if tokens is None:
+        return None
+    if not has_address:
+        raise CommandError("--tokens needs --http; over standard input and output there is one client, see --user.")
+    if has_scope:
+        raise CommandError("give either --tokens or a scope; with --tokens each token has its own.")
+    file = TokenFile(tokens)
+    if not tokens.exists():
+        raise CommandError(f"{tokens} does not exist; make a token first: devmem token add NAME --tokens {tokens}")
+    if not file.tokens():
+        raise CommandError(f"{tokens} has no token; make one first: devmem token add NAME --tokens {tokens}")
+    return file
+
+
+def _serve(
+    terminal: Terminal, memory: Memory, options: ServerOptions, address: _Address | None, tokens: TokenFile | None
+) -> None:
     from devmem.adapters.mcp.server import make_server, serve_http, serve_stdio
 
-    server = make_server(memory, options)
+    server = make_server(memory, options, tokens=tokens)
     if address is None:
         serve_stdio(server)
         return
-    host, port = address
-    note = f"serving {memory.store.name} at http://{host}:{port}/mcp until Ctrl-C"
-    serve_http(server, host=host.strip("[]"), port=port, ready=lambda: terminal.report("note", note))
+    note = f"serving {memory.store.name} at http://{address.host}:{address.port}/mcp until Ctrl-C"
+    serve_http(
+        server,
+        host=address.host.strip("[]"),
+        port=address.port,
+        hosts=address.hosts,
+        is_confirmed=address.is_confirmed,
+        limits=address.limits,
+        ready=lambda: terminal.report("note", note),
+    )
 
 
 def _scope(*, all_users: bool, **parts: str | None) -> ScopeParts:

@@ -1,0 +1,173 @@
+"""A server of a team: which requests it answers, and whose."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from pathlib import Path
+
+import pytest
+from mcp import MCPError
+
+from devmem.adapters.mcp import ServerOptions
+from devmem.server import Limits, checked_address
+
+from .conftest import Team, serving_team
+
+PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+ACCEPT = {"accept": "application/json, text/event-stream"}
+INITIALIZE = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "curl", "version": "1"}},
+}
+
+
+def test_without_a_token_nothing_is_answered(team: Team) -> None:
+    for headers in (
+        {},
+        {"authorization": "Bearer"},
+        {"authorization": "Bearer devmem_" + "A" * 43},
+        {"authorization": f"Basic {team.secrets['ann']}"},
+        {"authorization": team.secrets["ann"]},
+    ):
+        for path in ("/mcp", "/elsewhere"):
+            answer = team.request("POST", path, json=PING, headers={**ACCEPT, **headers})
+            assert answer.status_code == 401
+            assert answer.headers["www-authenticate"].startswith("Bearer")
+    assert team.request("POST", "/mcp", json=INITIALIZE, headers=ACCEPT, user="ann").status_code == 200
+
+
+def test_an_expired_and_a_revoked_token_are_refused_at_once(team: Team) -> None:
+    team.secrets["bob"] = team.tokens.add("bob", user="bob", lifetime=60)
+    assert team.request("POST", "/mcp", json=INITIALIZE, headers=ACCEPT, user="bob").status_code == 200
+    team.clock.now += 61
+    assert team.request("POST", "/mcp", json=INITIALIZE, headers=ACCEPT, user="bob").status_code == 401
+    team.tokens.revoke("ann")
+    assert team.request("POST", "/mcp", json=INITIALIZE, headers=ACCEPT, user="ann").status_code == 401
+
+
+def test_a_file_of_tokens_that_is_damaged_lets_nobody_in(team: Team) -> None:
+    team.tokens.path.write_text("{}garbage")
+    assert team.request("POST", "/mcp", json=INITIALIZE, headers=ACCEPT, user="ann").status_code == 503
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"host": "evil.example"}, 421),
+        ({"host": "evil.example:8000"}, 421),
+        ({"host": "127.0.0.1.evil.example"}, 421),
+        ({"host": "localhost@evil.example"}, 421),
+        ({"origin": "http://evil.example"}, 403),
+        ({"origin": "null"}, 403),
+        ({"origin": "http://localhost.evil.example"}, 403),
+        ({"origin": "http://localhost:5173"}, 200),
+        ({"host": "localhost"}, 200),
+    ],
+)
+def test_a_name_that_was_rebound_is_refused_even_with_a_token(team: Team, headers: dict[str, str], status: int) -> None:
+    answer = team.request("POST", "/mcp", json=INITIALIZE, headers={**ACCEPT, **headers}, user="ann")
+    assert answer.status_code == status
+
+
+def test_no_id_uri_or_argument_reaches_what_is_anothers(team: Team) -> None:
+    async def talk() -> None:
+        async with team.mcp("ann") as ann, team.mcp("bob") as bob:
+            stored = await bob.call_tool("remember", {"text": "Bob's secret is cinnamon."})
+            bobs = stored.structured_content["id"]
+            assert (await ann.call_tool("recall", {"query": "secret cinnamon"})).structured_content["memories"] == []
+            assert (await ann.call_tool("list", {})).structured_content["total"] == 0
+            for name, arguments in (
+                ("update", {"id": bobs, "text": "mine"}),
+                ("forget", {"ids": [bobs]}),
+                ("recall", {"query": "secret", "user": "bob"}),
+                ("remember", {"text": "forged", "scope": {"user": "bob"}}),
+            ):
+                assert (await ann.call_tool(name, arguments)).is_error, name
+            assert (await ann.list_resources()).resources == []
+            with pytest.raises(MCPError):
+                await ann.read_resource(f"memory://items/{bobs}")
+            assert (await bob.read_resource(f"memory://items/{bobs}")).contents
+
+    asyncio.run(talk())
+    assert [record.text for record in team.memory.recent(user="bob")] == ["Bob's secret is cinnamon."]
+
+
+def test_the_session_of_another_token_is_not_taken_up(team: Team) -> None:
+    opened = team.request("POST", "/mcp", json=INITIALIZE, headers=ACCEPT, user="ann")
+    session = {"mcp-session-id": opened.headers["mcp-session-id"], **ACCEPT}
+    assert team.request("POST", "/mcp", json=PING, headers=session, user="ann").status_code == 200
+    assert team.request("POST", "/mcp", json=PING, headers=session, user="bob").status_code == 404
+    assert team.request("DELETE", "/mcp", headers=session, user="bob").status_code == 404
+
+
+def test_a_read_only_token_changes_nothing(team: Team) -> None:
+    team.memory.add("Kept.", user="ann")
+    team.secrets["reader"] = team.tokens.add("reader", user="ann", read_only=True)
+
+    async def talk() -> None:
+        async with team.mcp("reader") as reader:
+            assert [tool.name for tool in (await reader.list_tools()).tools] == ["recall", "list"]
+            assert (await reader.call_tool("remember", {"text": "More."})).is_error
+            assert len((await reader.call_tool("recall", {"query": "kept"})).structured_content["memories"]) == 1
+
+    asyncio.run(talk())
+    assert len(team.memory) == 1
+
+
+def test_the_history_names_the_token(team: Team) -> None:
+    async def talk() -> str:
+        async with team.mcp("ann") as ann:
+            return str((await ann.call_tool("remember", {"text": "Tea."})).structured_content["id"])
+
+    assert [version.actor for version in team.memory.history(asyncio.run(talk()))] == ["ann"]
+
+
+def test_fifty_clients_at_once_lose_nothing(team: Team) -> None:
+    users = [f"user{number}" for number in range(50)]
+
+    async def one(user: str) -> list[str]:
+        async with team.mcp(user) as client:
+            await client.call_tool("remember", {"text": f"The secret of {user}."})
+            found = await client.call_tool("recall", {"query": "secret", "limit": 50})
+            return [each["text"] for each in found.structured_content["memories"]]
+
+    async def everybody() -> list[list[str]]:
+        return await asyncio.gather(*map(one, users))
+
+    assert asyncio.run(everybody()) == [[f"The secret of {user}."] for user in users]
+
+
+def test_requests_that_are_too_large_or_too_many_are_refused(tmp_path: Path) -> None:
+    with serving_team(tmp_path, ServerOptions(), Limits(body=1_000, per_minute=3)) as team:
+        large = b"x" * 1_001
+        assert team.request("POST", "/mcp", content=large, headers=ACCEPT, user="ann").status_code == 413
+        parts = (large[at : at + 100] for at in range(0, 1_001, 100))
+        assert team.request("POST", "/mcp", content=parts, headers=ACCEPT, user="ann").status_code == 413
+        assert team.request("POST", "/mcp", json=INITIALIZE, headers=ACCEPT, user="ann").status_code == 200
+        refused = team.request("POST", "/mcp", json=INITIALIZE, headers=ACCEPT, user="ann")
+        assert refused.status_code == 429
+        assert int(refused.headers["retry-after"]) > 0
+        assert team.request("POST", "/mcp", json=INITIALIZE, headers=ACCEPT, user="bob").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"host": "192.0.2.1"}, "token add"),
+        ({"host": "192.0.2.1", "has_tokens": True}, "--plain-http"),
+        ({"host": "0.0.0.0", "has_tokens": True, "is_confirmed": True}, "--allow-host"),
+        ({"host": "::", "has_tokens": True, "is_confirmed": True}, "--allow-host"),
+    ],
+)
+def test_an_address_of_others_needs_tokens_and_a_confirmation(arguments: dict[str, object], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        checked_address(port=0, **arguments)  # type: ignore[arg-type]
+
+
+def test_an_address_of_others_is_bound_when_it_is_confirmed() -> None:
+    names = ["memory.example.org"]
+    with checked_address("0.0.0.0", 0, has_tokens=True, is_confirmed=True, allowed=names) as bound:
+        assert isinstance(bound, socket.socket)
