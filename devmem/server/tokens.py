@@ -9,6 +9,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -122,11 +123,7 @@ class TokenFile:
             ValueError: the name is taken, or a part of the scope is empty, or both a user and everybody are meant.
             DataFileError: the file is not one of tokens, or another process does not release it.
         """
-        for part, value in (("name", name), ("user", user), ("agent", agent), ("conversation", conversation)):
-            if value is not None:
-                checked_name(part, value)
-        if all_users and user is not None:
-            raise ValueError("a token reaches one user's memories or everybody's, not both")
+        _check_scope(all_users=all_users, user=user, name=name, agent=agent, conversation=conversation)
         secret = _PREFIX + secrets.token_urlsafe(_SECRET_BYTES)
         now = self._clock()
         new = Token(
@@ -141,12 +138,7 @@ class TokenFile:
             expires_at=None if lifetime is None else now + lifetime,
         )
 
-        def added(tokens: Sequence[Token]) -> list[Token]:
-            if any(token.name == name for token in tokens):
-                raise ValueError(f"{self.path} has a token {name!r}; revoke it first, or choose another name")
-            return [*tokens, new]
-
-        self._change(added)
+        self._change(partial(_with_token, self.path, new))
         return secret
 
     def revoke(self, name: str) -> Token:
@@ -217,6 +209,20 @@ class TokenFile:
         except Timeout as error:
             message = f"another process has not released it for {_LOCK_WAIT:.0f} seconds; try again"
             raise DataFileError(self.path, message) from error
+
+
+def _check_scope(*, all_users: bool, **parts: str | None) -> None:
+    for part, value in parts.items():
+        if value is not None:
+            checked_name(part, value)
+    if all_users and parts["user"] is not None:
+        raise ValueError("a token reaches one user's memories or everybody's, not both")
+
+
+def _with_token(path: Path, new: Token, tokens: Sequence[Token]) -> list[Token]:
+    if any(token.name == new.name for token in tokens):
+        raise ValueError(f"{path} has a token {new.name!r}; revoke it first, or choose another name")
+    return [*tokens, new]
 
 
 def _digest(secret: str) -> str:

@@ -82,6 +82,8 @@ def test_no_id_uri_or_argument_reaches_what_is_anothers(team: Team) -> None:
             for name, arguments in (
                 ("update", {"id": bobs, "text": "mine"}),
                 ("forget", {"ids": [bobs]}),
+                ("history", {"id": bobs}),
+                ("undo", {"id": bobs}),
                 ("recall", {"query": "secret", "user": "bob"}),
                 ("remember", {"text": "forged", "scope": {"user": "bob"}}),
             ):
@@ -109,7 +111,7 @@ def test_a_read_only_token_changes_nothing(team: Team) -> None:
 
     async def talk() -> None:
         async with team.mcp("reader") as reader:
-            assert [tool.name for tool in (await reader.list_tools()).tools] == ["recall", "list"]
+            assert [tool.name for tool in (await reader.list_tools()).tools] == ["recall", "list", "history"]
             assert (await reader.call_tool("remember", {"text": "More."})).is_error
             assert len((await reader.call_tool("recall", {"query": "kept"})).structured_content["memories"]) == 1
 

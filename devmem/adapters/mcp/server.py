@@ -29,6 +29,7 @@ from devmem.adapters.mcp.tools import TOOLS, Call, failed, passage_of, passages_
 from devmem.errors import DevmemError
 from devmem.memory import Memory
 from devmem.server import LOOPBACK, Access, Door, Guard, Limits, TokenFile, checked_address, token_of
+from devmem.server.api import OPENAPI_PATH, api_routes
 from devmem.text import one_line, shorten
 
 _RECALLED: Final = 10
@@ -90,6 +91,10 @@ def _keep() -> str:
 
 _PREFIX: Final = "memory://items/"
 _PAGE: Final = 50
+_COMPLETED: Final = 100
+"""Maximum number of completions that the protocol allows."""
+_LOOKED_THROUGH: Final = 500
+"""Number of the newest memories whose ids and labels are offered."""
 _TITLE: Final = 60
 """Characters of a memory's text that name it in a list."""
 
@@ -151,6 +156,20 @@ def read_resource(memory: Memory, uri: str) -> types.ReadResourceResult:
         uri=uri, mime_type="text/plain", text=record.text, _meta={"devmem/memory": facts}
     )
     return types.ReadResourceResult(contents=[contents])
+
+
+def complete(memory: Memory, argument: types.CompletionArgument) -> types.CompleteResult:
+    """Return what an argument may become: ids of the newest memories, or for a topic their labels and values."""
+    begun = argument.value.casefold()
+    records = memory.recent(_LOOKED_THROUGH)
+    if argument.name == "id":
+        every = [record.id for record in records]
+    else:
+        labels = [pair for record in records for pair in record.metadata.items()]
+        every = [text for key, value in labels for text in (key, value) if isinstance(text, str)]
+    found = [value for value in dict.fromkeys(every) if value.casefold().startswith(begun)]
+    completion = types.Completion(values=found[:_COMPLETED], total=len(found), has_more=len(found) > _COMPLETED)
+    return types.CompleteResult(completion=completion)
 
 
 def _offset(cursor: str | None) -> int:
@@ -228,6 +247,7 @@ class _Handlers:
             on_read_resource=self._read_resource,
             on_list_prompts=self._list_prompts,
             on_get_prompt=self._get_prompt,
+            on_completion=self._complete,
         )
         server.door = self._door
         return server
@@ -256,8 +276,9 @@ class _Handlers:
         if tool.writes and access.read_only:
             return failed(f"this memory is served read-only: {params.name!r} is not possible")
         client = access.actor or _client_name(ctx) or "mcp"
-        call = Call(memory=access.memory, client=client, budget=self._options.budget)
-        with acting_as(access.actor or access.memory.new_scope().agent or client):
+        actor = access.actor or access.memory.new_scope().agent or client
+        call = Call(memory=access.memory, client=client, actor=actor, budget=self._options.budget)
+        with acting_as(actor):
             return await asyncio.to_thread(tool.call, call, params.arguments or {})
 
     async def _list_resources(
@@ -286,6 +307,9 @@ class _Handlers:
             return get_prompt(access.memory, params.name, arguments, budget, read_only=access.read_only)
 
         return await _answer(prompt)
+
+    async def _complete(self, ctx: _Context, params: types.CompleteRequestParams) -> types.CompleteResult:
+        return await _answer(complete, self._access(ctx).memory, params.argument)
 
 
 async def _answer(work: Callable[..., T], *arguments: object) -> T:
@@ -346,7 +370,7 @@ def serve_http(
     is_confirmed: bool = False,
     limits: Limits | None = None,
 ) -> None:
-    """Serve any number of clients at `http://HOST:PORT/mcp` until the process is stopped.
+    """Serve any number of clients at `http://HOST:PORT/mcp`, with plain HTTP/JSON at `/v1`, until the process ends.
 
     Requests that name another host, come from a page of another origin, or lack a token where the server has tokens,
     are refused. At a signal to stop, requests have a few seconds to end.
@@ -413,10 +437,13 @@ def http_app(
     limits = limits or Limits()
     reached = [*(LOOPBACK if host in LOOPBACK else [host]), *hosts]
     app = server.streamable_http_app(
-        max_sessions=_SESSIONS, max_request_body_size=limits.body, transport_security=_UNCHECKED
+        max_sessions=_SESSIONS,
+        max_request_body_size=limits.body,
+        transport_security=_UNCHECKED,
+        custom_starlette_routes=api_routes(server.door),
     )
     app.add_middleware(_NamePrincipal)
-    app.add_middleware(Guard, hosts=reached, tokens=server.door.tokens, limits=limits)
+    app.add_middleware(Guard, hosts=reached, tokens=server.door.tokens, limits=limits, public=[OPENAPI_PATH])
     app.add_middleware(_EndQuietly)
     names = "|".join(re.escape(f"[{name}]" if ":" in name else name) for name in reached)
     app.add_middleware(

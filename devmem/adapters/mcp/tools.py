@@ -10,15 +10,20 @@ from typing import Annotated, Any, Final, Generic, TypeAlias, TypeVar
 from mcp import types
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
+from devmem import Filter
 from devmem.adapters.hosts import agents_word
 from devmem.errors import DevmemError, ItemNotFoundError
 from devmem.memory import Memory, MemoryRecord, SearchHit
 from devmem.search import quote_labels
+from devmem.storage import one_of
 from devmem.text import estimate_tokens, indented, one_line, shorten
 
 Value: TypeAlias = str | int | float | bool
 """A value that a search can ask for."""
+Labels: TypeAlias = dict[str, Value | Annotated[list[Value], Field(min_length=1, max_length=100)]]
+"""Labels with the value, or the values of which one, that memories must have."""
 _Id: TypeAlias = Annotated[str, Field(min_length=1, max_length=200)]
+_Text: TypeAlias = Annotated[str, Field(min_length=1, max_length=100_000)]
 _Time: TypeAlias = Annotated[str, Field(min_length=4, max_length=64)]
 
 
@@ -31,10 +36,11 @@ class Arguments(BaseModel):
 class RememberArguments(Arguments):
     """Arguments of `remember`."""
 
-    text: str = Field(
-        min_length=1,
-        max_length=100_000,
-        description="The fact, decision or preference, in words that make sense without this conversation.",
+    text: _Text | Annotated[list[_Text], Field(min_length=1, max_length=100)] = Field(
+        description="The fact, decision or preference, in words that make sense without this conversation; or a list.",
+    )
+    key: _Id | None = Field(
+        default=None, description="Name of the fact, such as `diet`: its new text takes the place of the one before."
     )
     time: _Time | None = Field(
         default=None, description="When it happened, as an ISO date or time; leave out if unknown."
@@ -52,7 +58,7 @@ class RecallArguments(Arguments):
     limit: int = Field(default=5, ge=1, le=50, description="Maximum number of memories.")
     after: _Time | None = Field(default=None, description="Only what happened at this ISO date or time, or later.")
     before: _Time | None = Field(default=None, description="Only what happened before this ISO date or time.")
-    metadata: dict[str, Value] = Field(default_factory=dict, description="Labels that the memories must have.")
+    metadata: Labels = Field(default_factory=dict, description="Labels they must have; of a list one of the values.")
 
 
 class ForgetArguments(Arguments):
@@ -68,6 +74,13 @@ class ListArguments(Arguments):
 
     limit: int = Field(default=20, ge=1, le=100, description="Maximum number of memories.")
     offset: int = Field(default=0, ge=0, description="Number of the newest memories to leave out.")
+    metadata: Labels = Field(default_factory=dict, description="Labels they must have; of a list one of the values.")
+
+
+class IdArguments(Arguments):
+    """Arguments of tools for one memory."""
+
+    id: _Id = Field(description="Id of the memory, as recall and list show it.")
 
 
 class UpdateArguments(Arguments):
@@ -108,11 +121,33 @@ class Passages(BaseModel):
     total: int | None = Field(default=None, description="Number of all memories within reach.")
 
 
-class Remembered(BaseModel):
-    """Result of `remember` and `update`."""
+class Written(BaseModel):
+    """Result of `update` and `undo`, and each text of `remember`."""
 
     id: str
     text: str
+
+
+class Remembered(Written):
+    """Result of `remember`."""
+
+    known: bool = Field(default=False, description="Whether it was remembered already; the id is the one it had.")
+    more: list[Remembered] = Field(default_factory=list, description="The further texts of a list.")
+
+
+class Version(BaseModel):
+    """One state of a memory."""
+
+    since: str = Field(description="When it was made so; ISO 8601, UTC.")
+    operation: str
+    actor: str | None = Field(default=None, description="Who made it so.")
+    text: str
+
+
+class Versions(BaseModel):
+    """Result of `history`."""
+
+    versions: list[Version] = Field(description="Oldest first; the last one is the current one.")
 
 
 class Forgotten(BaseModel):
@@ -216,6 +251,8 @@ def _source(record: MemoryRecord) -> str | None:
     return (message and message.source) or record.item.provenance.name or record.role or record.scope.agent
 
 
+_VERSIONS: Final = 20
+"""Number of the newest versions that a history shows."""
 _SHOWN: Final = 200
 """Characters of a stored text that its confirmation repeats."""
 
@@ -229,6 +266,8 @@ class Call:
     memory: Memory
     client: str
     """Name of the client that calls."""
+    actor: str
+    """Name under which the history records changes of the caller."""
     budget: int
     """Maximum size of the answer in estimated tokens."""
 
@@ -304,28 +343,43 @@ def _without_titles(node: Any) -> Any:  # noqa: ANN401 - any JSON value
 
 
 def _remember(call: Call, asked: RememberArguments) -> Answer:
-    new = call.memory.add(
-        asked.text,
-        metadata=asked.metadata,
-        time=asked.time,
-        expires_at=asked.expires_at,
-        source=agents_word(call.client, call.memory),
-    )
-    return _written(f"Remembered as {new}", new, asked.text)
+    texts = [asked.text] if isinstance(asked.text, str) else asked.text
+    given: dict[str, Any] = {
+        "metadata": asked.metadata,
+        "time": asked.time,
+        "expires_at": asked.expires_at,
+        "source": agents_word(call.client, call.memory),
+    }
+    before = call.memory.store.setup.clock()
+    if asked.key is not None and len(texts) > 1:
+        raise ValueError("key: names one fact; remember the texts one by one, each with its own")
+    ids = [call.memory.add(texts[0], key=asked.key, **given)] if len(texts) == 1 else call.memory.add(texts, **given)
+    stored = []
+    for item_id, text in zip(ids, texts, strict=True):
+        record = call.memory.get(item_id)
+        known = record is not None and bool(record.stated_before or record.item.created_at < before)
+        stored.append(Remembered(id=item_id, text=shorten(one_line(text), _SHOWN), known=known))
+    said = [f"{'Known already' if one.known else 'Remembered'} as {one.id}: {one.text}" for one in stored]
+    return Answer(text="\n".join(said), data=stored[0].model_copy(update={"more": stored[1:]}))
 
 
 def _recall(call: Call, asked: RecallArguments) -> Answer:
     hits = call.memory.search(
-        asked.query, limit=asked.limit, after=asked.after, before=asked.before, metadata=asked.metadata
+        asked.query, limit=asked.limit, after=asked.after, before=asked.before, where=_labelled(asked.metadata)
     )
     none = "No relevant memories found."
     return passages_answer([passage_of(hit) for hit in hits], budget=call.budget, none=none)
 
 
+def _labelled(labels: Labels) -> Filter:
+    return Filter(metadata={key: one_of(*value) if isinstance(value, list) else value for key, value in labels.items()})
+
+
 def _list(call: Call, asked: ListArguments) -> Answer:
-    total = call.memory.count()
+    where = _labelled(asked.metadata)
+    total = call.memory.count(where=where)
     # No database takes a number of any size.
-    records = call.memory.recent(asked.limit, offset=asked.offset) if asked.offset < total else []
+    records = call.memory.recent(asked.limit, where=where, offset=asked.offset) if asked.offset < total else []
     none = f"There are {total} memories; none is left after {asked.offset}." if total else "Nothing is remembered yet."
     return passages_answer([passage_of(record) for record in records], budget=call.budget, none=none, total=total)
 
@@ -338,7 +392,52 @@ def _update(call: Call, asked: UpdateArguments) -> Answer:
 
 def _written(done: str, item_id: str, text: str) -> Answer:
     shown = shorten(one_line(text), _SHOWN)
-    return Answer(text=f"{done}: {shown}", data=Remembered(id=item_id, text=shown))
+    return Answer(text=f"{done}: {shown}", data=Written(id=item_id, text=shown))
+
+
+def _history(call: Call, asked: IdArguments) -> Answer:
+    found = call.memory.history(asked.id)
+    if not found:
+        raise ItemNotFoundError(asked.id)
+    shown = [
+        Version(
+            since=_date(version.since),
+            operation=version.operation.value,
+            actor=version.actor,
+            text=shorten(version.record.text, _LISTED),
+        )
+        for version in found[-_VERSIONS:]
+    ]
+    lines = [
+        f"{number}. [{one.since}] {one.operation} by {one_line(one.actor or 'unknown')}: "
+        f"{indented(quote_labels(one.text))}"
+        for number, one in enumerate(shown, start=1)
+    ]
+    return Answer(text="\n".join([f"Versions of {asked.id} ({_QUOTED}):", *lines]), data=Versions(versions=shown))
+
+
+def _undo(call: Call, asked: IdArguments) -> Answer:
+    """Undo the last change of a memory, if it is the caller's own."""
+    found = call.memory.history(asked.id)
+    if not found or found[-1].until is not None:
+        raise ItemNotFoundError(asked.id)
+    current = found[-1]
+    if current.actor not in (call.actor, call.memory.new_scope().agent):
+        raise ValueError(f"the last change of {asked.id} was made by {current.actor or 'somebody else'}, not by you")
+    if len(found) == 1:
+        call.memory.forget(asked.id)
+        return _written(f"Undone: {asked.id} was new and is forgotten", asked.id, current.record.text)
+    before = found[-2].record
+    added = dict.fromkeys(current.record.metadata.keys() - before.metadata.keys())
+    record = call.memory.update(
+        asked.id,
+        before.text,
+        metadata={**added, **before.metadata},
+        time=before.item.event_time,
+        expires_at=before.expires_at,
+        expected=current.record.version,
+    )
+    return _written(f"Undone: {record.id} is again", record.id, record.text)
 
 
 def _forget(call: Call, asked: ForgetArguments) -> Answer:
@@ -365,8 +464,8 @@ TOOLS: Final[Sequence[Tool[Any]]] = (
     Tool(
         name="remember",
         title="Remember",
-        description="Store one fact, decision or preference for later conversations. It is durable when this returns. "
-        "Recall first: change what is there with `update` instead of storing it a second time.",
+        description="Store a fact, decision or preference, or a list of them, for later conversations; durable when "
+        "this returns. Recall first: change what is there with `update`. A text that is known keeps its id.",
         arguments=RememberArguments,
         result=Remembered,
         run=_remember,
@@ -376,7 +475,7 @@ TOOLS: Final[Sequence[Tool[Any]]] = (
     Tool(
         name="list",
         title="List memories",
-        description="List the newest memories, newest first, and count all of them.",
+        description="List the newest memories, newest first, and count all of them; by labels where given.",
         arguments=ListArguments,
         result=Passages,
         run=_list,
@@ -386,7 +485,7 @@ TOOLS: Final[Sequence[Tool[Any]]] = (
         title="Update a memory",
         description="Change a memory's text, time, expiry or labels and keep its id; what is not given stays.",
         arguments=UpdateArguments,
-        result=Remembered,
+        result=Written,
         run=_update,
         writes=True,
         destroys=True,
@@ -394,12 +493,32 @@ TOOLS: Final[Sequence[Tool[Any]]] = (
     Tool(
         name="forget",
         title="Forget memories",
-        description="Delete memories by id. Use it only for what is wrong or no longer wanted.",
+        description="Delete memories by id, permanently. Use it only for what is wrong or no longer wanted.",
         arguments=ForgetArguments,
         result=Forgotten,
         run=_forget,
         writes=True,
         destroys=True,
+    ),
+    Tool(
+        name="history",
+        title="History of a memory",
+        description="Show the versions of one memory: what it said before, when it changed, and who changed it.",
+        arguments=IdArguments,
+        result=Versions,
+        run=_history,
+    ),
+    Tool(
+        name="undo",
+        title="Undo a change",
+        description="Take back your own last change of a memory: an update returns to the text before, a new memory is "
+        "forgotten. Nothing that somebody else changed since is touched.",
+        arguments=IdArguments,
+        result=Written,
+        run=_undo,
+        writes=True,
+        destroys=True,
+        repeatable=False,
     ),
 )
 """Every tool, in the order in which they are listed."""

@@ -74,16 +74,15 @@ def mcp(
 ) -> None:
     """Serve a memory to MCP clients.
 
-    The tools are `recall`, `remember`, `list`, `update` and `forget`. What they reach is fixed by the options: no model
-    can name another user. Without `--user` that is unscoped items. A file that does not exist yet is created.
+    The tools are `recall`, `remember`, `list`, `update`, `forget`, `history` and `undo`. What they reach is fixed by
+    the options: no model can name another user. Without `--user` that is unscoped items. A missing file is created.
 
     With `--tokens` each request reaches the scope of its token. Only then may `--http` name an address that other
     machines reach, with TLS in a proxy before it (`--behind-tls`) or without (`--plain-http`).
 
-    Several servers, and any other process, may use one file at the same time. Needs the extra `mcp`.
+    Several servers, and other processes, may use one file at once. Needs the extra `mcp`.
 
     Examples:
-        devmem mcp notes.db
         devmem mcp notes.db --user ann --read-only
         devmem mcp team.yaml notes --http 8000
         devmem mcp notes.db --http 8000 --tokens devmem-tokens.json
@@ -91,10 +90,8 @@ def mcp(
     from devmem.adapters.mcp.server import ServerOptions
 
     scope = _scope(all_users=all_users, user=user, agent=agent, conversation=conversation)
-    address = None
-    if http is not None:
-        host, port = _address(http)
-        address = _Address(host, port, tuple(allow_host or ()), behind_tls or plain_http, Limits(per_minute=rate))
+    names = tuple(allow_host or ())
+    address = None if http is None else _Address(*_address(http), names, behind_tls or plain_http, rate)
     file = _checked_tokens(tokens, has_scope=bool(scope), has_address=address is not None)
     place = find_store(ctx.obj, memory, store, session)
     _check_there(ctx.obj, place, read_only=read_only)
@@ -110,7 +107,7 @@ class _Address:
     port: int
     hosts: tuple[str, ...]
     is_confirmed: bool
-    limits: Limits
+    rate: int
 
 
 def _checked_tokens(tokens: Path | None, *, has_scope: bool, has_address: bool) -> TokenFile | None:
@@ -144,7 +141,7 @@ def _serve(
         port=address.port,
         hosts=address.hosts,
         is_confirmed=address.is_confirmed,
-        limits=address.limits,
+        limits=Limits(per_minute=address.rate),
         ready=lambda: terminal.report("note", note),
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from mcp import MCPError
+from mcp import MCPError, types
 
 import devmem
 from devmem.adapters.mcp import ServerOptions
@@ -73,3 +73,18 @@ def test_a_memory_that_fails_is_an_error_with_its_reason(memory: devmem.Memory) 
     memory.close()
     with pytest.raises(MCPError, match="closed"):
         ask(memory, lambda client: client.list_resources())
+
+
+def test_ids_and_labels_are_completed_within_the_scope(memory: devmem.Memory) -> None:
+    memory.add("Bob's.", id="a-bobs", user="bob", metadata={"topic": "bobs"})
+    memory.add("Ann's.", id="a-anns", user="ann", metadata={"topic": "tea", "Tag": 4})
+    handle = memory.scoped(user="ann")
+
+    def completed(reference: object, name: str, value: str) -> list[str]:
+        argument = {"name": name, "value": value}
+        return ask(handle, lambda client: client.complete(reference, argument)).completion.values  # type: ignore[arg-type]
+
+    template = types.ResourceTemplateReference(uri="memory://items/{id}")
+    assert completed(template, "id", "a-") == ["a-anns"]
+    assert completed(types.PromptReference(name="about"), "topic", "t") == ["topic", "tea", "Tag"]
+    assert completed(types.PromptReference(name="about"), "topic", "b") == []

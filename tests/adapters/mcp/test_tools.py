@@ -49,6 +49,71 @@ def test_labels_have_every_value_that_json_has(tools: Tools, memory: devmem.Memo
     assert memory.recent(1)[0].metadata["tags"] == ["tea"]
 
 
+def test_the_listing_leaves_room_in_a_context(memory: devmem.Memory) -> None:
+    listed = ask(memory, lambda client: client.list_tools())
+    assert len(listed.model_dump_json(by_alias=True, exclude_none=True)) < 12_000
+
+
+def test_several_texts_are_stored_in_one_call(tools: Tools, memory: devmem.Memory) -> None:
+    stored = tools("remember", text=["Ann takes tea.", "Bob takes coffee."])
+    ids = [stored["id"], *(each["id"] for each in stored["more"])]
+    assert [record.id for record in memory.recent()] == ids[::-1]
+    assert "key" in tools.error("remember", text=["a", "b"], key="x")
+
+
+def test_a_text_that_is_known_is_answered_with_its_id(tools: Tools, memory: devmem.Memory) -> None:
+    first = tools("remember", text="Ann takes tea.")
+    assert not first["known"]
+    again = tools("remember", text=["Ann takes tea.", "Bob takes coffee."])
+    assert (again["id"], again["known"]) == (first["id"], True)
+    assert not again["more"][0]["known"]
+    assert len(memory) == 2
+
+
+def test_a_key_names_one_fact(tools: Tools, memory: devmem.Memory) -> None:
+    tools("remember", text="Ann eats meat.", key="diet")
+    tools("remember", text="Ann is a vegetarian.", key="diet")
+    assert [record.text for record in memory.recent()] == ["Ann is a vegetarian."]
+
+
+def test_one_of_several_labels_is_asked_for(tools: Tools) -> None:
+    for topic in ("tea", "coffee", "milk"):
+        tools("remember", text=f"A drink: {topic}.", metadata={"topic": topic})
+    labels = {"topic": ["tea", "milk"]}
+    assert {each["metadata"]["topic"] for each in tools("recall", query="drink", metadata=labels)["memories"]} == {
+        "tea",
+        "milk",
+    }
+    assert tools("list", metadata=labels)["total"] == 2
+
+
+def test_the_caller_undoes_its_own_change_and_no_other(tools: Tools, memory: devmem.Memory) -> None:
+    new = tools("remember", text="The launch is in May.", time="2026-05-01", metadata={"topic": "launch"})["id"]
+    tools("update", id=new, text="The launch is in June.", metadata={"topic": None, "draft": True})
+    assert [each["text"] for each in tools("history", id=new)["versions"]] == [
+        "The launch is in May.",
+        "The launch is in June.",
+    ]
+    tools("undo", id=new)
+    record = memory.get(new)
+    assert record is not None
+    assert (record.text, record.metadata) == ("The launch is in May.", {"topic": "launch"})
+    with devmem.acting_as("bob"):
+        memory.update(new, "The launch is in July.")
+    assert "bob" in tools.error("undo", id=new)
+    fresh = tools("remember", text="Wrong.")["id"]
+    tools("undo", id=fresh)
+    assert fresh not in memory
+    assert "nothing" in tools.error("undo", id="nothing")
+    assert "nothing" in tools.error("history", id="nothing")
+
+
+def test_the_history_of_others_is_not_found(memory: devmem.Memory) -> None:
+    bobs = memory.add("Bob's secret.", user="bob")
+    for name in ("history", "undo"):
+        assert "Bob" not in Tools(memory.scoped(user="ann")).error(name, id=bobs)
+
+
 @pytest.mark.parametrize("offset", [5, 10**18, 10**30])
 def test_a_list_that_begins_behind_the_end_is_empty(tools: Tools, offset: int) -> None:
     tools("remember", text="Fact.")
@@ -136,7 +201,7 @@ def test_read_only_lists_and_carries_out_nothing_that_writes(memory: devmem.Memo
     memory.add("Kept.")
     options = ServerOptions(read_only=True)
     listed = ask(memory, lambda client: client.list_tools(), options).tools
-    assert [tool.name for tool in listed] == ["recall", "list"]
+    assert [tool.name for tool in listed] == ["recall", "list", "history"]
     assert all(tool.annotations is not None and tool.annotations.read_only_hint for tool in listed)
     assert "read-only" in Tools(memory, options).error("remember", text="More.")
     assert len(memory) == 1
@@ -144,9 +209,9 @@ def test_read_only_lists_and_carries_out_nothing_that_writes(memory: devmem.Memo
 
 def test_tools_are_annotated_and_described(memory: devmem.Memory) -> None:
     listed = {tool.name: tool for tool in ask(memory, lambda client: client.list_tools()).tools}
-    assert list(listed) == ["recall", "remember", "list", "update", "forget"]
+    assert list(listed) == ["recall", "remember", "list", "update", "forget", "history", "undo"]
     destroying = {name for name, tool in listed.items() if tool.annotations and tool.annotations.destructive_hint}
-    assert destroying == {"update", "forget"}
+    assert destroying == {"update", "forget", "undo"}
     for tool in listed.values():
         assert tool.description
         assert all("description" in each for each in tool.input_schema["properties"].values()), tool.name

@@ -1,0 +1,341 @@
+"""Plain HTTP and JSON over a memory, for programs in any language; the OpenAPI document is made of the same models."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Annotated, Any, Final, Generic, TypeAlias, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic.json_schema import models_json_schema
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from devmem.errors import DevmemError, ItemNotFoundError, NoVersionsError, ScopeError, VersionConflictError
+from devmem.memory import MemoryRecord, SearchHit
+from devmem.model.caller import acting_as
+from devmem.model.items import Provenance, SourceKind
+from devmem.search.conditions import one_of
+from devmem.search.query import Filter
+from devmem.server.guard import Access, Door
+
+OPENAPI_PATH: Final = "/v1/openapi.json"
+"""Path of the description of the interface, for which no token is needed."""
+_HTTP_CLIENT: Final = "http"
+"""Name under which changes are recorded where no token names somebody."""
+
+_Value: TypeAlias = str | int | float | bool
+_Labels: TypeAlias = dict[str, _Value | Annotated[list[_Value], Field(min_length=1, max_length=100)]]
+_Text: TypeAlias = Annotated[str, Field(min_length=1, max_length=100_000)]
+_Time: TypeAlias = Annotated[str, Field(min_length=4, max_length=64)]
+M = TypeVar("M", bound=BaseModel)
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class NewMemory(_Body):
+    """A text to remember."""
+
+    text: _Text
+    key: str | None = Field(default=None, description="Name of the fact, whose text before it replaces.")
+    time: _Time | None = Field(default=None, description="When it happened; ISO 8601.")
+    expires_at: _Time | None = Field(default=None, description="From when on it is forgotten; ISO 8601.")
+    metadata: dict[str, JsonValue] = Field(default_factory=dict)
+
+
+class NewMemories(_Body):
+    """Texts to remember, each with what is known of it."""
+
+    memories: list[NewMemory] = Field(min_length=1, max_length=100)
+
+
+class MemoryChange(_Body):
+    """Changes of a memory; what is left out stays as it was."""
+
+    text: _Text | None = None
+    time: _Time | None = None
+    expires_at: _Time | None = None
+    metadata: dict[str, JsonValue] = Field(default_factory=dict, description="Values to set; null takes a key out.")
+    expected: str | None = Field(default=None, description="`version` of the memory that was read.")
+
+
+class SearchRequest(_Body):
+    """A search."""
+
+    query: str = Field(min_length=1, max_length=10_000)
+    limit: int = Field(default=5, ge=1, le=100)
+    after: _Time | None = None
+    before: _Time | None = None
+    metadata: _Labels = Field(default_factory=dict, description="Values that the memories have; of a list one of them.")
+
+
+class ListRequest(_Body):
+    """A page of the newest memories."""
+
+    limit: int = Field(default=20, ge=1, le=100)
+    offset: int = Field(default=0, ge=0)
+
+
+class StoredMemory(BaseModel):
+    """A memory, whole."""
+
+    id: str
+    text: str
+    time: str = Field(description="When it happened, or was stored where that is not known; ISO 8601, UTC.")
+    expires_at: str | None = None
+    user: str | None = None
+    metadata: dict[str, JsonValue]
+    version: str = Field(description="Changes with everything that a change can set.")
+    score: float | None = Field(default=None, description="Of a search; larger is better.")
+
+
+class MemoryPage(BaseModel):
+    """Memories, and the number of all within reach where they are a page."""
+
+    memories: list[StoredMemory]
+    total: int | None = None
+
+
+class Ids(BaseModel):
+    """Ids of the memories that were stored, in the order of their texts."""
+
+    ids: list[str]
+
+
+class ForgottenCount(BaseModel):
+    """Number of memories that were forgotten."""
+
+    forgotten: int
+
+
+class Problem(BaseModel):
+    """Reason why a request was not carried out."""
+
+    status: int
+    message: str
+
+
+class ProblemDocument(BaseModel):
+    """Answer to a request that was not carried out."""
+
+    error: Problem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint(Generic[M]):
+    """One method of one path."""
+
+    name: str
+    method: str
+    path: str
+    summary: str
+    asked: type[M] | None
+    """Model of the body, or with GET of the query."""
+    answer: type[BaseModel]
+    run: Callable[[Access, str, Any], BaseModel]
+    """Carries it out; it gets the id in the path, empty where it has none, and the request."""
+    writes: bool = False
+    status: HTTPStatus = HTTPStatus.OK
+
+
+def _stored(record: MemoryRecord) -> StoredMemory:
+    return StoredMemory(
+        id=record.id,
+        text=record.text,
+        time=record.time.isoformat(),
+        expires_at=None if record.expires_at is None else record.expires_at.isoformat(),
+        user=record.user,
+        metadata=dict(record.metadata),
+        version=record.version,
+        score=record.score if isinstance(record, SearchHit) else None,
+    )
+
+
+def _add(access: Access, _id: str, asked: NewMemories) -> Ids:
+    source = Provenance(kind=SourceKind.NODE, name=access.actor or _HTTP_CLIENT)
+    ids = [
+        access.memory.add(
+            one.text, key=one.key, time=one.time, expires_at=one.expires_at, metadata=one.metadata, source=source
+        )
+        for one in asked.memories
+    ]
+    return Ids(ids=ids)
+
+
+def _list(access: Access, _id: str, asked: ListRequest) -> MemoryPage:
+    records = access.memory.recent(asked.limit, offset=asked.offset)
+    return MemoryPage(memories=[_stored(record) for record in records], total=access.memory.count())
+
+
+def _search(access: Access, _id: str, asked: SearchRequest) -> MemoryPage:
+    labels = {key: one_of(*value) if isinstance(value, list) else value for key, value in asked.metadata.items()}
+    hits = access.memory.search(
+        asked.query, limit=asked.limit, after=asked.after, before=asked.before, where=Filter(metadata=labels)
+    )
+    return MemoryPage(memories=[_stored(hit) for hit in hits])
+
+
+def _get(access: Access, item_id: str, _asked: None) -> StoredMemory:
+    record = access.memory.get(item_id)
+    if record is None:
+        raise ItemNotFoundError(item_id)
+    return _stored(record)
+
+
+def _change(access: Access, item_id: str, asked: MemoryChange) -> StoredMemory:
+    given = {name: getattr(asked, name) for name in ("time", "expires_at") if name in asked.model_fields_set}
+    return _stored(access.memory.update(item_id, asked.text, metadata=asked.metadata, expected=asked.expected, **given))
+
+
+def _forget(access: Access, item_id: str, _asked: None) -> ForgottenCount:
+    if item_id not in access.memory:
+        raise ItemNotFoundError(item_id)
+    return ForgottenCount(forgotten=access.memory.forget(item_id))
+
+
+_ONE: Final = "/v1/memories/{id}"
+ENDPOINTS: Final[Sequence[Endpoint[Any]]] = (
+    Endpoint(
+        name="addMemories", method="POST", path="/v1/memories", summary="Remember texts; they are durable when this "
+        "answers.", asked=NewMemories, answer=Ids, run=_add, writes=True, status=HTTPStatus.CREATED,
+    ),
+    Endpoint(
+        name="listMemories", method="GET", path="/v1/memories", summary="List the newest memories.", asked=ListRequest,
+        answer=MemoryPage, run=_list,
+    ),
+    Endpoint(
+        name="searchMemories", method="POST", path="/v1/search", summary="Search by meaning and words.",
+        asked=SearchRequest, answer=MemoryPage, run=_search,
+    ),
+    Endpoint(
+        name="getMemory", method="GET", path=_ONE, summary="Return a memory.", asked=None, answer=StoredMemory,
+        run=_get,
+    ),
+    Endpoint(
+        name="changeMemory", method="PATCH", path=_ONE, summary="Change a memory and keep its id.", asked=MemoryChange,
+        answer=StoredMemory, run=_change, writes=True,
+    ),
+    Endpoint(
+        name="forgetMemory", method="DELETE", path=_ONE, summary="Forget a memory permanently.", asked=None,
+        answer=ForgottenCount, run=_forget, writes=True,
+    ),
+)  # fmt: skip
+"""Every method of the interface."""
+
+_STATUS: Final[Sequence[tuple[type[Exception], HTTPStatus]]] = (
+    (ItemNotFoundError, HTTPStatus.NOT_FOUND),
+    (VersionConflictError, HTTPStatus.CONFLICT),
+    (ScopeError, HTTPStatus.FORBIDDEN),
+    (NoVersionsError, HTTPStatus.BAD_REQUEST),
+    (ValueError, HTTPStatus.UNPROCESSABLE_ENTITY),
+    (DevmemError, HTTPStatus.SERVICE_UNAVAILABLE),
+)
+"""Status of an error; the first class that it is of counts."""
+
+
+def api_routes(door: Door) -> list[Route]:
+    """Return the routes of the interface for an application behind a guard; `door` decides what requests reach."""
+    document = openapi()
+
+    def describe(_request: Request) -> Response:
+        return JSONResponse(document)
+
+    routes = [Route(OPENAPI_PATH, describe)]
+    for path in dict.fromkeys(endpoint.path for endpoint in ENDPOINTS):
+        here = {endpoint.method: endpoint for endpoint in ENDPOINTS if endpoint.path == path}
+        starlette_path = path.replace("{id}", "{id:path}")
+        routes.append(Route(starlette_path, _handler(door, here), methods=list(here)))
+    return routes
+
+
+def _handler(door: Door, endpoints: Mapping[str, Endpoint[Any]]) -> Callable[[Request], Any]:
+    async def handle(request: Request) -> Response:
+        # Starlette answers HEAD where GET is.
+        endpoint = endpoints.get(request.method) or endpoints["GET"]
+        try:
+            access = door.access(request.scope)
+        except PermissionError as error:
+            return _problem(HTTPStatus.UNAUTHORIZED, str(error))
+        if endpoint.writes and access.read_only:
+            return _problem(HTTPStatus.FORBIDDEN, "this memory is served read-only")
+        try:
+            asked = await _asked(request, endpoint)
+            with acting_as(access.actor or _HTTP_CLIENT, by_default=access.actor is None):
+                done = await asyncio.to_thread(endpoint.run, access, request.path_params.get("id", ""), asked)
+        except ValidationError as error:
+            found = ((".".join(map(str, each["loc"])), each["msg"]) for each in error.errors())
+            return _problem(
+                HTTPStatus.UNPROCESSABLE_ENTITY, "; ".join(f"{at}: {said}" if at else said for at, said in found)
+            )
+        except (DevmemError, ValueError) as error:
+            status = next(status for kind, status in _STATUS if isinstance(error, kind))
+            return _problem(status, str(error))
+        return JSONResponse(done.model_dump(mode="json", exclude_none=True), status_code=endpoint.status)
+
+    return handle
+
+
+async def _asked(request: Request, endpoint: Endpoint[Any]) -> BaseModel | None:
+    if endpoint.asked is None:
+        return None
+    given = dict(request.query_params) if endpoint.method == "GET" else None
+    model: type[BaseModel] = endpoint.asked
+    return model.model_validate_json(await request.body()) if given is None else model.model_validate(given)
+
+
+def _problem(status: HTTPStatus, message: str) -> Response:
+    document = ProblemDocument(error=Problem(status=int(status), message=message))
+    return JSONResponse(document.model_dump(), status_code=int(status))
+
+
+def openapi() -> dict[str, Any]:
+    """Return the OpenAPI document of the interface."""
+    models = {model for each in ENDPOINTS for model in (each.asked, each.answer) if model is not None} | {
+        ProblemDocument
+    }
+    ordered = sorted(models, key=lambda model: model.__name__)
+    _, schemas = models_json_schema(
+        [(model, "validation") for model in ordered], ref_template="#/components/schemas/{model}"
+    )
+    paths: dict[str, dict[str, Any]] = {}
+    for endpoint in ENDPOINTS:
+        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "devmem", "version": "1", "description": "A long-term memory."},
+        "paths": paths,
+        "components": {
+            "schemas": schemas["$defs"],
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+        "security": [{"token": []}],
+    }
+
+
+def _operation(endpoint: Endpoint[Any]) -> dict[str, Any]:
+    parameters: list[dict[str, Any]] = []
+    if "{id}" in endpoint.path:
+        parameters.append({"name": "id", "in": "path", "required": True, "schema": {"type": "string"}})
+    operation: dict[str, Any] = {
+        "operationId": endpoint.name,
+        "summary": endpoint.summary,
+        "responses": {
+            str(int(endpoint.status)): {"description": "Done.", "content": _content(endpoint.answer)},
+            "default": {"description": "Not carried out.", "content": _content(ProblemDocument)},
+        },
+    }
+    if endpoint.asked is not None and endpoint.method == "GET":
+        properties = endpoint.asked.model_json_schema()["properties"]
+        parameters += [{"name": name, "in": "query", "schema": schema} for name, schema in properties.items()]
+    elif endpoint.asked is not None:
+        operation["requestBody"] = {"required": True, "content": _content(endpoint.asked)}
+    return {**operation, "parameters": parameters} if parameters else operation
+
+
+def _content(model: type[BaseModel]) -> dict[str, Any]:
+    return {"application/json": {"schema": {"$ref": f"#/components/schemas/{model.__name__}"}}}

@@ -1,0 +1,107 @@
+"""The memory of a team over plain HTTP and JSON."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+import httpx
+import pytest
+
+from devmem.server.api import openapi
+
+from .conftest import Team
+
+
+def add(team: Team, user: str, *texts: str) -> list[str]:
+    body = {"memories": [{"text": text, "metadata": {"by": user}} for text in texts]}
+    answer = team.request("POST", "/v1/memories", json=body, user=user)
+    assert answer.status_code == 201, answer.text
+    return list(answer.json()["ids"])
+
+
+def test_what_is_added_is_found_listed_changed_and_forgotten(team: Team) -> None:
+    first, second = add(team, "ann", "The launch is on June 2nd.", "Tea at four.")
+    (found, *_) = team.request("POST", "/v1/search", json={"query": "launch"}, user="ann").json()["memories"]
+    assert (found["id"], found["metadata"], found["user"]) == (first, {"by": "ann"}, "ann")
+    page = team.request("GET", "/v1/memories?limit=1", user="ann").json()
+    assert ([each["id"] for each in page["memories"]], page["total"]) == ([second], 2)
+    one = f"/v1/memories/{first}"
+    changed = team.request("PATCH", one, json={"text": "The launch is on June 3rd."}, user="ann").json()
+    stale = team.request("PATCH", one, json={"text": "x", "expected": found["version"]}, user="ann")
+    assert stale.status_code == 409
+    assert team.request("GET", one, user="ann").json() == changed
+    assert team.request("DELETE", one, user="ann").json() == {"forgotten": 1}
+    assert team.request("GET", one, user="ann").status_code == 404
+    assert [version.actor for version in team.memory.history(second)] == ["ann"]
+
+
+def test_no_request_reaches_what_is_anothers(team: Team) -> None:
+    (bobs,) = add(team, "bob", "Bob's secret is cinnamon.")
+    one = f"/v1/memories/{bobs}"
+    assert team.request("GET", one).status_code == 401
+    for method, arguments in (("GET", {}), ("DELETE", {}), ("PATCH", {"json": {"text": "mine"}})):
+        assert team.request(method, one, user="ann", **arguments).status_code == 404
+    assert team.request("POST", "/v1/search", json={"query": "secret"}, user="ann").json() == {"memories": []}
+    forged = {"query": "secret", "user": "bob"}
+    assert team.request("POST", "/v1/search", json=forged, user="ann").status_code == 422
+    assert team.request("GET", "/v1/memories?user=bob", user="ann").status_code == 422
+    assert team.request("GET", one, user="bob").json()["text"] == "Bob's secret is cinnamon."
+
+
+def test_a_read_only_token_changes_nothing(team: Team) -> None:
+    (anns,) = add(team, "ann", "Kept.")
+    team.secrets["reader"] = team.tokens.add("reader", user="ann", read_only=True)
+    body = {"memories": [{"text": "More."}]}
+    assert team.request("POST", "/v1/memories", json=body, user="reader").status_code == 403
+    assert team.request("DELETE", f"/v1/memories/{anns}", user="reader").status_code == 403
+    assert team.request("GET", "/v1/memories", user="reader").json()["total"] == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("{", "Invalid JSON"),
+        ('{"query": ""}', "query"),
+        ('{"query": "x", "limit": 0}', "limit"),
+        ('{"query": "x", "after": "soon-ish"}', "soon-ish"),
+    ],
+)
+def test_a_wrong_request_is_told_why(team: Team, body: str, words: str) -> None:
+    answer = team.request("POST", "/v1/search", content=body, user="ann")
+    assert answer.status_code == 422
+    assert words in answer.json()["error"]["message"]
+
+
+def test_the_description_names_every_schema_and_needs_no_token(team: Team) -> None:
+    document = team.request("GET", "/v1/openapi.json").json()
+    assert document == openapi()
+    named = {part.split('"')[0] for part in str(document).replace("'", '"').split("#/components/schemas/")[1:]}
+    assert named <= document["components"]["schemas"].keys()
+    assert set(document["paths"]) == {"/v1/memories", "/v1/search", "/v1/memories/{id}"}
+
+
+@pytest.mark.kit
+def test_a_thousand_requests_of_twenty_tokens_at_once_leak_and_lose_nothing(team: Team) -> None:
+    users = [f"user{number}" for number in range(20)]
+    headers = {user: team.header(user) for user in users}
+
+    async def write_and_search(client: httpx.AsyncClient, user: str, number: int) -> int:
+        """Write a text and search, and return the number of hits that are another user's."""
+        body = {"memories": [{"text": f"Secret {number} of {user}."}]}
+        written = await client.post(f"{team.url}/v1/memories", json=body, headers=headers[user])
+        assert written.status_code == 201, written.text
+        asked = {"query": "secret", "limit": 100}
+        found = await client.post(f"{team.url}/v1/search", json=asked, headers=headers[user])
+        assert found.status_code == 200, found.text
+        return sum(not each["text"].endswith(f" of {user}.") for each in found.json()["memories"])
+
+    async def everything() -> list[int]:
+        async with httpx.AsyncClient(timeout=300, limits=httpx.Limits(max_connections=200)) as client:
+            return await asyncio.gather(
+                *(write_and_search(client, user, number) for number in range(25) for user in users)
+            )
+
+    assert sum(asyncio.run(everything())) == 0
+    kept = Counter(record.text for user in users for record in team.memory.recent(100, user=user))
+    assert kept == Counter(f"Secret {number} of {user}." for number in range(25) for user in users)
