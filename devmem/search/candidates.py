@@ -9,11 +9,11 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from devmem.search.conditions import Condition, Scalar
+from devmem.search.conditions import Condition
 from devmem.search.indexes.columns import Mask, Rows, group_starts
 from devmem.search.indexes.doc_values import DocValues
 from devmem.search.indexes.index_set import IndexReader
-from devmem.search.query import SCOPE_PARTS, Filter, Weights, fuse
+from devmem.search.query import SCOPE_PARTS, Filter, Wanted, Weights, fuse
 from devmem.search.source import Column, FilterMatches, QueryContext
 from devmem.text.cues import Cue, Side, asks_for_help, side_of
 
@@ -128,7 +128,7 @@ def read_signals(context: QueryContext, rows: Rows) -> CandidateSet:
     )
 
 
-MetadataLookup: TypeAlias = Callable[[Mapping[str, Scalar | Condition], Rows], Rows]
+MetadataLookup: TypeAlias = Callable[[Mapping[str, Wanted], Rows], Rows]
 """Returns the rows, of existing ones, whose metadata match; compared as by `Filter.admits`."""
 
 
@@ -163,14 +163,17 @@ def _without_scope(doc_values: DocValues, rows_with_metadata: MetadataLookup, wh
         rows = rows_with_metadata(where.metadata, doc_values.rows(np.flatnonzero(admitted)))
         admitted = np.zeros(len(admitted), dtype=np.bool_)
         admitted[doc_values.positions(rows)] = True
-    if not where.any_of:
-        return admitted
-    parts = (_all_of(admitted, _scope_masks(doc_values, part)) for part in where.any_of)
-    matching = [
-        _without_scope(doc_values, rows_with_metadata, part, mask)
-        for part, mask in zip(where.any_of, parts, strict=True)
-    ]
-    return np.asarray(np.logical_or.reduce(matching))
+
+    def matching(part: Filter, among: Mask) -> Mask:
+        return _without_scope(doc_values, rows_with_metadata, part, _all_of(among, _scope_masks(doc_values, part)))
+
+    for part in where.all_of:
+        admitted = matching(part, admitted)
+    if where.any_of:
+        admitted = np.asarray(np.logical_or.reduce([matching(part, admitted) for part in where.any_of]))
+    for part in where.none_of:
+        admitted = admitted & ~matching(part, admitted)
+    return admitted
 
 
 def _all_of(mask: Mask, masks: Iterator[Mask]) -> Mask:

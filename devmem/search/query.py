@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from datetime import datetime
 from enum import StrEnum
 from functools import wraps
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import JsonValue
 
 from devmem.errors import FilterError
-from devmem.model.items import MemoryItem, Scope, Vector
+from devmem.model.items import MemoryItem, Scope, SourceKind, Vector
 from devmem.models.embedder import TokenEmbedding
-from devmem.search.conditions import Condition, Scalar, comparable_number, same_value
+from devmem.search.conditions import Condition, Operator, Scalar, comparable_number, same_value, value_at
 
 SCOPE_PARTS: Final = tuple(part.name for part in fields(Scope))
 """Names of the parts of a scope."""
@@ -27,6 +28,10 @@ SEQUENCE_KEY: Final = "sequence"
 _METADATA: Final = "metadata."
 MAX_DEPTH: Final = 50
 """Number of levels that filters may be nested; databases limit the depth of a condition."""
+MAX_PARTS: Final = 1000
+"""Number of filters and conditions on metadata in one filter."""
+Wanted: TypeAlias = Scalar | Condition | Sequence[Condition]
+"""The value that a key has to have, a condition on it, or several, all of which hold."""
 
 
 class Order(StrEnum):
@@ -78,34 +83,95 @@ class Filter:
     scope_in: Mapping[str, Condition] = field(default_factory=dict)
     """Conditions on scope parts, by name: `{"agent": one_of("writer", "editor")}`."""
     after: float | None = None
-    """Earliest event time, or creation time where there is none, inclusive (seconds since the epoch)."""
+    """Earliest event time, or creation time where there is none, inclusive (seconds since the epoch; a `datetime` is
+    taken as such)."""
     before: float | None = None
-    """Latest event time, or creation time where there is none, exclusive (seconds since the epoch)."""
+    """Latest event time, or creation time where there is none, exclusive (likewise)."""
     source_kind: str | Condition | None = None
     source_name: str | Condition | None = None
     min_trust: float = 0.0
-    metadata: Mapping[str, Scalar | Condition] = field(default_factory=dict)
-    """Top-level keys of the item's metadata with the values, or conditions, that they must have; `True` and `1` are
-    different values."""
+    metadata: Mapping[str, Wanted] = field(default_factory=dict)
+    """Keys of the item's metadata with the values, or conditions, that they must have; `True` and `1` are different
+    values. `a.b` is the key of this name, where an item has it, and else the key `b` of the mapping `a`."""
     any_of: tuple[Filter, ...] = ()
-    """Filters of which at least one must match, beside all other fields."""
+    """Filters of which at least one must match, beside all other fields; `one | other` makes one."""
+    all_of: tuple[Filter, ...] = ()
+    """Filters that must all match, beside all other fields; `one & other` makes one where they name the same field."""
+    none_of: tuple[Filter, ...] = ()
+    """Filters of which none may match, beside all other fields; `~one` makes one. Expired items match no filter."""
 
     def __post_init__(self) -> None:
         if unknown := sorted(set(self.unbound).difference(SCOPE_PARTS)):
             raise FilterError("unbound", f"{unknown[0]!r}, which is no part of a scope ({', '.join(SCOPE_PARTS)})")
         for name, value in self._named_values():
             _check_value(name, value)
+        for name in ("after", "before"):
+            if isinstance(time := getattr(self, name), datetime):
+                object.__setattr__(self, name, time.timestamp())
         for name, value in (("after", self.after), ("before", self.before), ("min_trust", self.min_trust)):
             _check_number(name, value)
-        for part in self.any_of:
+        for name, part in self._parts():
             if not isinstance(part, Filter):
-                raise FilterError("any_of", f"its parts are filters, not {type(part).__name__}")
-        if self.any_of and self._depth() > MAX_DEPTH:
-            raise FilterError("any_of", f"filters are nested more than {MAX_DEPTH} deep")
+                raise FilterError(name, f"its parts are filters, not {type(part).__name__}")
+        self._check_size()
 
-    def _depth(self) -> int:
+    def _parts(self) -> Iterator[tuple[str, Filter]]:
+        """Return the filters that this one is made of, each with the field that has it."""
+        yield from (("any_of", part) for part in self.any_of)
+        yield from (("all_of", part) for part in self.all_of)
+        yield from (("none_of", part) for part in self.none_of)
+
+    def _check_size(self) -> None:
+        depth, size = self._measure()
+        name = next((name for name, _ in self._parts()), "metadata")
+        if depth > MAX_DEPTH:
+            raise FilterError(name, f"filters are nested more than {MAX_DEPTH} deep")
+        if size > MAX_PARTS:
+            raise FilterError(name, f"more than {MAX_PARTS:,} parts; `one_of` compares a key with many values at once")
+
+    def _measure(self) -> tuple[int, int]:
+        """Return the number of levels, and that of filters and conditions."""
         # Its parts were checked when they were made, so this ends soon.
-        return 1 + max((part._depth() for part in self.any_of), default=0)  # noqa: SLF001 - of this class
+        measured = [part._measure() for _, part in self._parts()]
+        own = 1 + sum(len(conditions_of(wanted)) for wanted in self.metadata.values())
+        return 1 + max((depth for depth, _ in measured), default=0), own + sum(size for _, size in measured)
+
+    def __and__(self, other: Filter) -> Filter:
+        """Return the filter that admits what both admit; different fields and keys stay those of one filter."""
+        if not isinstance(other, Filter):
+            return NotImplemented
+        return self._merged(other) or replace(self, all_of=(*self.all_of, other))
+
+    def __or__(self, other: Filter) -> Filter:
+        """Return the filter that admits what one of both admits."""
+        if not isinstance(other, Filter):
+            return NotImplemented
+        return Filter(any_of=(self, other))
+
+    def __invert__(self) -> Filter:
+        """Return the filter that admits what this one does not."""
+        return Filter(none_of=(self,))
+
+    def _merged(self, other: Filter) -> Filter | None:
+        """Return both as one without further levels; None where they name the same field or key."""
+        values, everything = {}, Filter()
+        for each in fields(Filter):
+            mine, theirs, default = (getattr(one, each.name) for one in (self, other, everything))
+            if each.name in ("all_of", "none_of"):
+                values[each.name] = (*mine, *theirs)
+            elif each.name in ("metadata", "scope_in") and mine.keys().isdisjoint(theirs):
+                values[each.name] = {**mine, **theirs}
+            elif theirs == default:
+                values[each.name] = mine
+            elif mine == default:
+                values[each.name] = theirs
+            elif each.name == "scope" and not _parts_of(mine).keys() & _parts_of(theirs).keys():
+                values[each.name] = Scope(**_parts_of(mine), **_parts_of(theirs))
+            else:
+                return None
+        # The flag says something of the scope beside it.
+        widens = self.include_unscoped != other.include_unscoped
+        return None if widens and Scope() not in (self.scope, other.scope) else Filter(**values)
 
     @property
     def or_unbound(self) -> bool:
@@ -129,9 +195,11 @@ class Filter:
 
     def everything(self) -> bool:
         """Whether the filter admits every item that has not expired."""
-        restricting = (self.scope != Scope(), self.unbound, self.scope_in, self.metadata, self.min_trust > 0)
+        restricting = (self.scope != Scope(), self.unbound, self.scope_in, self.metadata, self.none_of)
         bounds = (self.after, self.before, self.source_kind, self.source_name)
-        if any(restricting) or any(bound is not None for bound in bounds):
+        if any(restricting) or self.min_trust > 0 or any(bound is not None for bound in bounds):
+            return False
+        if not all(part.everything() for part in self.all_of):
             return False
         return not self.any_of or any(part.everything() for part in self.any_of)
 
@@ -156,8 +224,16 @@ class Filter:
             and (self.source_kind is None or _admits(self.source_kind, item.provenance.kind.value))
             and (self.source_name is None or _admits(self.source_name, item.provenance.name))
             and (not self.min_trust or item.trust >= self.min_trust)
-            and all(_admits(wanted, item.metadata.get(key)) for key, wanted in self.metadata.items())
-            and (not self.any_of or any(part._matches(item) for part in self.any_of))  # noqa: SLF001 - of this class
+            and all(_admits(wanted, value_at(item.metadata, key)) for key, wanted in self.metadata.items())
+            and self._parts_match(item)
+        )
+
+    def _parts_match(self, item: MemoryItem) -> bool:
+        # ruff: noqa: SLF001 - of this class
+        return (
+            (not self.any_of or any(part._matches(item) for part in self.any_of))
+            and all(part._matches(item) for part in self.all_of)
+            and not any(part._matches(item) for part in self.none_of)
         )
 
 
@@ -183,8 +259,24 @@ def _accept_former_name(made: Callable[..., None]) -> Callable[..., None]:
 setattr(Filter, "__init__", _accept_former_name(Filter.__init__))  # noqa: B010
 
 
-def _admits(wanted: Scalar | Condition, found: JsonValue) -> bool:
-    return wanted.admits(found) if isinstance(wanted, Condition) else same_value(found, wanted)
+def _parts_of(scope: Scope) -> dict[str, str]:
+    return {part: value for part in SCOPE_PARTS if (value := getattr(scope, part)) is not None}
+
+
+def conditions_of(wanted: Wanted) -> tuple[Condition, ...]:
+    """Return the conditions on a value, all of which hold."""
+    if isinstance(wanted, Condition):
+        return (wanted,)
+    return (Condition(Operator.ONE_OF, (wanted,)),) if isinstance(wanted, str | int | float) else tuple(wanted)
+
+
+def _admits(wanted: Wanted, found: JsonValue) -> bool:
+    if isinstance(wanted, str | int | float):
+        return same_value(found, wanted)
+    return all(condition.admits(found) for condition in conditions_of(wanted))
+
+
+_NOT_OF_TEXT: Final = (Operator.CONTAINS, Operator.AFTER, Operator.BEFORE)
 
 
 def _check_value(name: str, value: object) -> None:
@@ -192,12 +284,46 @@ def _check_value(name: str, value: object) -> None:
     of_metadata = name.startswith("metadata[")
     if value is None and not of_metadata:
         return
-    for wanted in value.values if isinstance(value, Condition) else (value,):
-        if of_metadata and isinstance(wanted, str | int | float):
-            continue
-        if not isinstance(wanted, str):
-            expected = "text, a number, a flag or a condition" if of_metadata else "text or a condition on text"
-            raise FilterError(name, f"expected {expected}, not {wanted!r}")
+    if of_metadata and isinstance(value, str | int | float):
+        return
+    several = of_metadata and isinstance(value, Sequence) and all(isinstance(one, Condition) for one in value)
+    conditions = tuple(value) if several and isinstance(value, Sequence) else (value,)
+    for condition in conditions:
+        if of_metadata and not isinstance(condition, Condition):
+            raise FilterError(name, f"expected text, a number, a flag or conditions, not {value!r}{_way_out(value)}")
+        if not of_metadata:
+            _check_text(name, condition)
+
+
+def _check_text(name: str, value: object) -> None:
+    """Refuse what texts, as parts of a scope are, are never compared with."""
+    if isinstance(value, Condition) and value.operator is Operator.EXISTS:
+        return
+    wrong = [one for one in (value.values if isinstance(value, Condition) else (value,)) if not isinstance(one, str)]
+    if wrong:
+        raise FilterError(name, f"expected text or a condition on text, not {wrong[0]!r}")
+    if isinstance(value, Condition) and value.operator in _NOT_OF_TEXT:
+        raise FilterError(name, f"`{value.operator}` compares with what no text is; `*=` looks for a part of it")
+    if name == "source_kind":
+        _check_kind(value)
+
+
+def _check_kind(value: object) -> None:
+    names = value.values if isinstance(value, Condition) else (value,)
+    is_equal = not isinstance(value, Condition) or value.operator in (Operator.ONE_OF, Operator.DIFFERS_FROM)
+    if is_equal and (unknown := [name for name in names if name not in _KINDS]):
+        raise FilterError("source_kind", f"no source is {unknown[0]!r}; there are {', '.join(sorted(_KINDS))}")
+
+
+_KINDS: Final = frozenset(kind.value for kind in SourceKind)
+
+
+def _way_out(value: object) -> str:
+    if value is None:
+        return "; `absent()` asks for what has no value"
+    if isinstance(value, list | tuple | set):
+        return "; `one_of(...)` compares with several values, `contains(...)` looks into a list"
+    return "; the JSON form of a filter is read by `load_filter`" if isinstance(value, Mapping) else ""
 
 
 def _check_number(name: str, value: object) -> None:

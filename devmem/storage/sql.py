@@ -15,8 +15,8 @@ from devmem.model.items import MemoryItem
 from devmem.model.results import WriteOutcome
 from devmem.model.versions import Operation
 from devmem.models.embedder import PassageEmbeddings
-from devmem.search.conditions import Condition, Operator, Scalar
-from devmem.search.query import SCOPE_PARTS, Filter
+from devmem.search.conditions import Condition, Operator
+from devmem.search.query import SCOPE_PARTS, Filter, Wanted, conditions_of
 from devmem.storage.writing import PreparedItem, Unique
 
 Sql: TypeAlias = tuple[str, list[object]]
@@ -49,15 +49,15 @@ class FilterDialect(ABC):
 
     @abstractmethod
     def metadata_condition(self, key: str, wanted: Condition) -> Sql:
-        """Return the condition on a key of the metadata at their top level."""
+        """Return the condition on a key of the metadata, in the sense of `value_at`."""
 
     def where(self, where: Filter, now: float) -> Sql:
         """Return the condition of a filter; expired items never match. `now` is in seconds since the epoch."""
         alive = f"(expires_at IS NULL OR expires_at > {self.mark})"
         return joined(" AND ", [(alive, [now]), *self._conditions(where)])
 
-    def metadata(self, metadata: Mapping[str, Scalar | Condition]) -> Sql:
-        """Return the condition that an item's metadata match at their top level."""
+    def metadata(self, metadata: Mapping[str, Wanted]) -> Sql:
+        """Return the condition that an item's metadata match."""
         return joined(" AND ", list(self._metadata_conditions(metadata)))
 
     def _conditions(self, where: Filter) -> Iterator[Sql]:
@@ -71,10 +71,15 @@ class FilterDialect(ABC):
         if where.min_trust:
             yield f"trust >= {self.mark}", [where.min_trust]
         yield from self._metadata_conditions(where.metadata)
+        yield from map(self._nested, where.all_of)
         if where.any_of:
-            parts = [joined(" AND ", [(self.true, []), *self._conditions(part)]) for part in where.any_of]
-            condition, values = joined(" OR ", [(f"({part})", found) for part, found in parts])
-            yield f"({condition})", values
+            yield _enclosed(joined(" OR ", list(map(self._nested, where.any_of))))
+        for part in where.none_of:
+            condition, values = self._nested(part)
+            yield f"{condition} IS NOT TRUE", values
+
+    def _nested(self, part: Filter) -> Sql:
+        return _enclosed(joined(" AND ", [(self.true, []), *self._conditions(part)]))
 
     def _scope_conditions(self, where: Filter) -> Iterator[Sql]:
         for part in SCOPE_PARTS:
@@ -92,15 +97,25 @@ class FilterDialect(ABC):
             return self.column_condition(column, wanted)
         return f"{column} = {self.mark}", [self.text(wanted)]
 
-    def _metadata_conditions(self, metadata: Mapping[str, Scalar | Condition]) -> Iterator[Sql]:
+    def _metadata_conditions(self, metadata: Mapping[str, Wanted]) -> Iterator[Sql]:
         for key, wanted in metadata.items():
-            condition = wanted if isinstance(wanted, Condition) else Condition(Operator.ONE_OF, (wanted,))
-            yield self.metadata_condition(key, condition)
+            yield from (self.metadata_condition(key, condition) for condition in conditions_of(wanted))
+
+
+_MOST_JOINED: Final = 100
+"""Number of conditions that are joined in a row: SQLite limits the depth of an expression."""
 
 
 def joined(operator: str, parts: Sequence[Sql]) -> Sql:
     """Return one condition of several, with the parameters of all."""
+    if len(parts) > _MOST_JOINED:
+        groups = [parts[start : start + _MOST_JOINED] for start in range(0, len(parts), _MOST_JOINED)]
+        return joined(operator, [_enclosed(joined(operator, group)) for group in groups])
     return operator.join(part for part, _ in parts), [value for _, values in parts for value in values]
+
+
+def _enclosed(found: Sql) -> Sql:
+    return f"({found[0]})", found[1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from devmem.testing.collection_suite.agreement import Agreeing
 from devmem.testing.collection_suite.concurrency import Sharing
 from devmem.testing.collection_suite.conditions import Comparing
 from devmem.testing.collection_suite.content import Content
@@ -33,6 +34,7 @@ class CollectionSuite(
     Embedding,
     Filtering,
     Comparing,
+    Agreeing,
     Listing,
     Updating,
     Content,

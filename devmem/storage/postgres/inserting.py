@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 from psycopg.types.json import Jsonb
@@ -14,7 +12,7 @@ from psycopg.types.json import Jsonb
 from devmem.model.items import MemoryItem
 from devmem.models.embedder import PassageEmbeddings
 from devmem.storage.postgres.database import Connection, composed, pipelined, stored_text
-from devmem.storage.postgres.rows import ITEM_COLUMNS, ITEM_TABLES, Tables, json_scalar, key_of
+from devmem.storage.postgres.rows import ITEM_COLUMNS, ITEM_TABLES, Tables, json_value, key_of
 from devmem.storage.postgres.schema import PASSAGE_BITS
 from devmem.storage.writing import PreparedItem, item_body, item_columns
 
@@ -170,21 +168,11 @@ def _item_values(store: int, row: int, new: NewItem, origin: Origin) -> Row:
     columns = item_columns(new.prepared, stored_text)
     body = item_body(new.body).decode()
     change = origin.operation, stored_text(origin.run), stored_text(origin.actor), origin.time_or_base
-    return (store, row, *keys, *columns, new.waiting, Jsonb(_metadata(item.metadata), dumps=_as_it_is), body, *change)
+    return (store, row, *keys, *columns, new.waiting, Jsonb(json_value(item.metadata), dumps=_as_it_is), body, *change)
 
 
 def _as_it_is(text: str) -> str:
     return text
-
-
-def _metadata(metadata: Mapping[str, Any]) -> str:
-    """Return the top-level values that filters compare with, as JSON that PostgreSQL can hold."""
-    found = {
-        stored_text(str(key)): json_scalar(value)
-        for key, value in metadata.items()
-        if isinstance(value, str | bool | int) or (isinstance(value, float) and not math.isnan(value))
-    }
-    return "{" + ", ".join(f"{json.dumps(key)}: {value}" for key, value in found.items()) + "}"
 
 
 def _of_terms(tables: Tables, store: int, items: Sequence[tuple[int, PreparedItem]]) -> Insertion:

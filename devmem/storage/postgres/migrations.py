@@ -8,8 +8,10 @@ from typing import Final, TypeAlias
 from psycopg import errors, sql
 
 from devmem.errors import CollectionError, CollectionUnwritableError
+from devmem.model.items import load_item_json
 from devmem.storage.postgres.database import Connection, composed
 from devmem.storage.postgres.location import Location
+from devmem.storage.postgres.rows import json_value
 from devmem.storage.postgres.schema import (
     CODE_TABLES,
     COUNT_ERASURES,
@@ -77,6 +79,26 @@ def _inline_tokens(connection: Connection) -> None:
     connection.execute(INLINE_TOKENS)
 
 
+_NEXT_BODIES: Final = """
+SELECT store, row, body FROM {table} WHERE (store, row) > (%s, %s) AND body ~ '"metadata": ?[{{].' ORDER BY store, row LIMIT 500
+"""
+_SET_METADATA: Final = "UPDATE {table} SET metadata = %s::jsonb WHERE store = %s AND row = %s AND metadata <> %s::jsonb"
+
+
+def _keep_whole_metadata(connection: Connection) -> None:
+    """Let filters see lists, mappings and null among the metadata, which had only scalars of the top level."""
+    _of_all_tenants(connection, lambda: [_read_metadata_again(connection, table) for table in ("items", "versions")])
+
+
+def _read_metadata_again(connection: Connection, table: str) -> None:
+    store, row = -1, -1
+    select, update = (composed(query.format(table=table)) for query in (_NEXT_BODIES, _SET_METADATA))
+    while found := connection.execute(select, (store, row)).fetchall():
+        for store, row, body in found:
+            metadata = json_value(load_item_json(body).metadata)
+            connection.execute(update, (metadata, store, row, metadata))
+
+
 def _add_tables(connection: Connection, create: str, tables: Sequence[str]) -> None:
     for statement in create.strip().split(";\n"):
         connection.execute(composed(statement))
@@ -95,6 +117,7 @@ MIGRATIONS: Final[Mapping[int, Migration]] = {
     4: _mark_segments,
     5: _count_erasures,
     6: _inline_tokens,
+    7: _keep_whole_metadata,
 }
 """By version: what makes the next version of it, within the caller's transaction."""
 
@@ -191,7 +214,7 @@ def _number_transactions_again(connection: Connection) -> None:
     _of_all_tenants(connection, number)
 
 
-def _of_all_tenants(connection: Connection, change: Callable[[], None]) -> None:
+def _of_all_tenants(connection: Connection, change: Callable[[], object]) -> None:
     """Make a change to which row-level security shows the rows of all tenants."""
     secured = is_secured(connection)
     if secured:

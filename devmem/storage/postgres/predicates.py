@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
+import re
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, Final
 
-from devmem.search.conditions import Condition, Operator, Scalar, comparable_number
-from devmem.search.query import SEQUENCE_KEY, Filter, Order, metadata_key
+from devmem.search.conditions import TIME_PATTERN, Condition, Operator, Scalar
+from devmem.search.query import SEQUENCE_KEY, Filter, Order, Wanted, metadata_key
 from devmem.storage.postgres.database import Connection, composed, read_text, stored_text
 from devmem.storage.postgres.rows import json_scalar
 from devmem.storage.postgres.schema import PARTITIONED, dropped, table_of
@@ -27,8 +27,8 @@ def where_sql(where: Filter, now: float) -> Sql:
     return _DIALECT.where(where, now)
 
 
-def metadata_sql(metadata: Mapping[str, Scalar | Condition]) -> Sql:
-    """Return the condition that an item's metadata match at their top level."""
+def metadata_sql(metadata: Mapping[str, Wanted]) -> Sql:
+    """Return the condition that an item's metadata match."""
     return _DIALECT.metadata(metadata)
 
 
@@ -53,51 +53,86 @@ class _PostgresDialect(FilterDialect):
             case Operator.ONE_OF:
                 return f"{column} = ANY(%s)", [values]
             case Operator.DIFFERS_FROM:
-                return f"{column} IS DISTINCT FROM %s", values
+                return f"({column} = ANY(%s)) IS NOT TRUE", [values]
+            case Operator.EXISTS:
+                return f"{column} IS {'NOT ' if wanted.values[0] else ''}NULL", []
             case Operator.STARTS_WITH:
                 return f"starts_with({column}, %s)", values
+            case Operator.CONTAINS_TEXT:
+                return f"strpos({column}, %s) > 0", values
             case operator:
                 return f"{column} {SQL_OPERATORS[operator]} %s", values
 
     def metadata_condition(self, key: str, wanted: Condition) -> Sql:
-        name = stored_text(key)
-        match wanted.operator:
-            case Operator.ONE_OF:
-                return "metadata -> %s::text = ANY(%s::jsonb[])", [name, [json_scalar(each) for each in wanted.values]]
-            case Operator.DIFFERS_FROM:
-                return "metadata -> %s::text IS DISTINCT FROM %s::jsonb", [name, json_scalar(wanted.values[0])]
-            case operator:
-                return _ordered_sql(name, operator, wanted.values[0])
+        condition, values = _json_sql(_metadata_value(key), wanted.positive)
+        return (f"({condition}) IS NOT TRUE" if wanted.is_negative else condition), values
 
 
 _DIALECT: Final = _PostgresDialect()
 
 
-def _ordered_sql(name: str | None, operator: Operator, bound: Scalar) -> Sql:
-    """Return the condition that a value is of the bound's type, and above it, below it or begins with it."""
-    value: object
-    if isinstance(bound, str):
-        kind, value = "string", stored_text(bound)
-        compared = (
-            "starts_with(metadata ->> %s::text, %s)"
-            if operator is Operator.STARTS_WITH
-            else f'(metadata ->> %s::text) COLLATE "C" {SQL_OPERATORS[operator]} %s'
-        )
+def _metadata_value(key: str) -> Sql:
+    """Return the expression of a value of the metadata, see `value_at`; NULL where there is none."""
+    found: Sql = ("metadata -> %s::text", [stored_text(key)])
+    if "." not in key:
+        return found
+    steps = key.split(".")
+    # An operator for each: a list has no key of a text, but a path would take one for a position.
+    nested = "metadata" + " -> %s::text" * len(steps)
+    return f"COALESCE({found[0]}, {nested})", [*found[1], *map(stored_text, steps)]
+
+
+def _json_sql(value: Sql, wanted: Condition) -> Sql:
+    """Return the condition on a JSON value, which is none that `Condition.is_negative` tells."""
+    found, parameters = value
+    match wanted.operator:
+        case Operator.ONE_OF:
+            return f"{found} = ANY(%s::jsonb[])", [*parameters, [json_scalar(each) for each in wanted.values]]
+        case Operator.EXISTS:
+            return f"{found} <> 'null'::jsonb", parameters
+        case Operator.CONTAINS:
+            return f"({found}) @> ANY(%s::jsonb[])", [*parameters, [f"[{json_scalar(each)}]" for each in wanted.values]]
+        case operator:
+            return _of_type(value, operator, wanted.values[0])
+
+
+def _of_type(value: Sql, operator: Operator, bound: Scalar) -> Sql:
+    """Return the condition that a value is of the bound's type, and above it, below it or has it as a part."""
+    found, parameters = value
+    text = f"({found} #>> ARRAY[]::text[])"
+    values: list[object]
+    if operator in _TIME_SIGNS:
+        kind, values = "string", [*parameters, _TIME, *3 * parameters, _zoned(str(bound))]
+        zoned = f"{text} || CASE WHEN length({text}) = 10 THEN 'T00:00Z' WHEN {text} ~ ':.*[-+Z]' THEN '' ELSE 'Z' END"
+        compared = f"CASE WHEN {text} ~ %s THEN ({zoned})::timestamptz {_TIME_SIGNS[operator]} %s::timestamptz END"
+    elif isinstance(bound, str):
+        kind, values = "string", [*parameters, stored_text(bound)]
+        compared = _TEXT_FUNCTIONS.get(operator, '{} COLLATE "C" {} %s').format(text, SQL_OPERATORS.get(operator))
     else:
-        kind, value = "number", json_number(bound)
-        compared = f"(metadata ->> %s::text)::numeric {SQL_OPERATORS[operator]} %s::numeric"
-    # A CASE, so that nothing else is taken for a number.
-    condition = f"CASE WHEN jsonb_typeof(metadata -> %s::text) = '{kind}' THEN {compared} ELSE false END"
-    return condition, [name, name, value]
+        kind, values = "number", [*parameters, json_number(bound)]
+        compared = f"{text}::numeric {SQL_OPERATORS[operator]} %s::numeric"
+    # A CASE, so that nothing else is taken for a number, or a time.
+    return f"CASE WHEN jsonb_typeof({found}) = '{kind}' THEN {compared} ELSE false END", [*parameters, *values]
+
+
+_TEXT_FUNCTIONS: Final = {Operator.STARTS_WITH: "starts_with({}, %s)", Operator.CONTAINS_TEXT: "strpos({}, %s) > 0"}
+_TIME_SIGNS: Final = {Operator.AFTER: ">=", Operator.BEFORE: "<"}
+_DAYS: Final = "((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)|02-(0[1-9]|1[0-9]|2[0-8]))"
+_LEAP: Final = "([0-9][0-9](0[48]|[2468][048]|[13579][26])|([02468][048]|[13579][26])00)-02-29"
+_TIME: Final = f"^(?!0000)(?=[0-9]{{4}}-{_DAYS}|{_LEAP}){TIME_PATTERN}$"
+"""Texts that are times: a cast of any other is an error of the statement."""
+
+
+def _zoned(time: str) -> str:
+    """Return a time with its zone; one without a zone is in UTC, see `micros_of`."""
+    if ":" not in time:
+        return f"{time}T00:00Z"
+    return time if re.search("[-+Z]", time[len("2026-06-02") :]) else f"{time}Z"
 
 
 def json_number(value: float) -> Decimal:
     """Return a number as a decimal, as `json_scalar` writes it."""
-    return Decimal("Infinity").copy_sign(Decimal(1 if value > 0 else -1)) if math.isinf(value) else _finite(value)
-
-
-def _finite(value: float) -> Decimal:
-    return Decimal(json_scalar(comparable_number(value)))
+    return Decimal(json_scalar(value))
 
 
 _OF_COLUMN: Final = """
@@ -107,7 +142,8 @@ ORDER BY value LIMIT %s OFFSET %s
 """
 _OF_METADATA: Final = """
 SELECT value FROM (SELECT DISTINCT metadata -> %s::text AS value FROM items WHERE store = %s AND {where}) AS found
-WHERE value IS NOT NULL AND (%s = '' OR jsonb_typeof(value) = 'string' AND starts_with(value #>> '{{}}', %s))
+WHERE jsonb_typeof(value) IN ('boolean', 'number', 'string')
+    AND (%s = '' OR jsonb_typeof(value) = 'string' AND starts_with(value #>> '{{}}', %s))
 ORDER BY array_position(ARRAY['boolean', 'number', 'string'], jsonb_typeof(value)),
     CASE WHEN jsonb_typeof(value) = 'number' THEN value::numeric END,
     (value #>> '{{}}') COLLATE "C"

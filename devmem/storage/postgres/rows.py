@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 from uuid import UUID
@@ -92,6 +92,17 @@ def json_scalar(value: str | float) -> str:
     if math.isinf(number):
         return "1e1000" if number > 0 else "-1e1000"
     return repr(int(number) if float(number).is_integer() and abs(number) < 2**63 else number)
+
+
+def json_value(value: object) -> str:
+    """Return a JSON value as filters compare it, see `json_scalar`; a number that is not finite is null."""
+    if isinstance(value, Mapping):
+        entries = (f"{json_scalar(str(key))}: {json_value(inner)}" for key, inner in value.items())
+        return f"{{{', '.join(entries)}}}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(json_value, value))}]"
+    is_scalar = isinstance(value, str | int | float) and value == value
+    return json_scalar(value) if is_scalar else "null"
 
 
 def item_from(body: str, vector: bytes | None = None) -> MemoryItem:

@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 from devmem.model.items import MemoryItem
 from devmem.models.embedder import TokenCodes
 from devmem.search.candidates import filter_indexes
-from devmem.search.conditions import Condition, Scalar
 from devmem.search.indexes.codes import TokenCache
 from devmem.search.indexes.columns import Rows
 from devmem.search.indexes.doc_values import ConditionLookup
 from devmem.search.indexes.index_set import IndexReader
-from devmem.search.query import Filter
+from devmem.search.query import Filter, Wanted
 from devmem.search.source import FilterMatches
 from devmem.storage.postgres.database import Connection, RowNumbers, composed
 from devmem.storage.postgres.predicates import metadata_sql
@@ -99,7 +98,7 @@ class PostgresSource:
         """Return what a filter admits."""
         return filter_indexes(self._indexes, self.rows_with_metadata, where, period)
 
-    def rows_with_metadata(self, metadata: Mapping[str, Scalar | Condition], among: Rows) -> Rows:
+    def rows_with_metadata(self, metadata: Mapping[str, Wanted], among: Rows) -> Rows:
         """Return those of the rows whose metadata match."""
         condition, values = metadata_sql(metadata)
         return self._conditions(repr(dict(metadata)), among, lambda rows: self._matching(condition, values, rows))

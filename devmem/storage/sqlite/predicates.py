@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from devmem.model.versions import Operation
-from devmem.search.conditions import Condition, Operator, Scalar, after_prefix, comparable_number
-from devmem.search.query import SEQUENCE_KEY, Filter, Order
+from devmem.search.conditions import Condition, Operator, Scalar, after_prefix, comparable_number, micros_of
+from devmem.search.query import SEQUENCE_KEY, Filter, Order, Wanted
 from devmem.storage.runs import MICROSECONDS
 from devmem.storage.sql import SQL_OPERATORS, FilterDialect, Sql, joined
 from devmem.storage.sqlite.rows import sql_text
@@ -35,8 +36,8 @@ def where_sql(where: Filter, now: float, indexed: Collection[str] = ()) -> Sql:
     return _SqliteDialect(indexed).where(where, now)
 
 
-def metadata_sql(metadata: Mapping[str, Scalar | Condition], indexed: Collection[str] = ()) -> Sql:
-    """Return the condition that an item's metadata match at their top level; see `where_sql`."""
+def metadata_sql(metadata: Mapping[str, Wanted], indexed: Collection[str] = ()) -> Sql:
+    """Return the condition that an item's metadata match; see `where_sql`."""
     return _SqliteDialect(indexed).metadata(metadata)
 
 
@@ -63,7 +64,11 @@ class _SqliteDialect(FilterDialect):
             case Operator.ONE_OF:
                 return f"{column} IN ({', '.join('?' * len(values))})", values
             case Operator.DIFFERS_FROM:
-                return f"{column} IS NOT ?", values
+                return f"({column} IS NULL OR {column} NOT IN ({', '.join('?' * len(values))}))", values
+            case Operator.EXISTS:
+                return f"{column} IS {'NOT ' if wanted.values[0] else ''}NULL", []
+            case Operator.CONTAINS_TEXT:
+                return f"instr({column}, ?) > 0", values
             case Operator.STARTS_WITH:
                 end = after_prefix(str(wanted.values[0]))
                 if end is None:
@@ -73,27 +78,88 @@ class _SqliteDialect(FilterDialect):
                 return f"{column} {SQL_OPERATORS[operator]} ?", values
 
     def metadata_condition(self, key: str, wanted: Condition) -> Sql:
-        differs = wanted.operator is Operator.DIFFERS_FROM
-        condition = Condition(Operator.ONE_OF, wanted.values) if differs else wanted
-        if key in self._indexed:
-            predicate, values = _json_sql(metadata_type(key), metadata_value(key), condition)
-            return (f"items.row NOT IN (SELECT row FROM items WHERE {predicate})" if differs else predicate), values
-        predicate, values = _json_sql("entry.type", "entry.atom", condition)
-        # A path such as $.metadata."key" cannot name every key: SQLite takes no escapes in it.
-        found = (
-            f"{'NOT ' if differs else ''}EXISTS (SELECT 1 FROM json_each(body, '$.metadata') AS entry "
-            f"WHERE entry.key = CAST(? AS TEXT) AND {predicate})"
-        )
-        return of_body(found), [json_text(key), *values]
+        negation, condition = "NOT " if wanted.is_negative else "", wanted.positive
+        if key in self._indexed and "." not in key:
+            value = metadata_value(key)
+            predicate, values = _json_sql(_JsonValue(metadata_type(key), value, value), condition)
+            return (f"items.row NOT IN (SELECT row FROM items WHERE {predicate})" if negation else predicate), values
+        predicate, values = _json_sql(_ENTRY, condition)
+        there, name = f"EXISTS (SELECT 1 FROM {_entry()} AND ", json_text(key)
+        found, parameters = f"{there}{predicate})", [name, *values]
+        if "." in key:
+            steps = key.split(".")
+            nested = f"EXISTS (SELECT 1 FROM {_entry(len(steps))} AND {predicate})"
+            found = f"({found} OR (NOT {there}1) AND {nested}))"
+            parameters += [name, *map(json_text, steps), *values]
+        return of_body(f"{negation}{found}"), parameters
 
 
-def _json_sql(kind: str, value: str, condition: Condition) -> Sql:
-    """Return the condition on a JSON value, of which `kind` and `value` are the expressions of type and value."""
+@dataclass(frozen=True, slots=True)
+class _JsonValue:
+    """Expressions of the type of a JSON value, of a scalar's value, and of any value's JSON form or value."""
+
+    kind: str
+    atom: str
+    value: str
+
+
+_ENTRY: Final = _JsonValue("entry.type", "entry.atom", "entry.value")
+_ELEMENT: Final = _JsonValue("element.type", "element.atom", "element.value")
+
+
+def _entry(levels: int = 1) -> str:
+    """Return the source of a statement that finds an entry of the metadata by its keys, from the top down, as `entry`.
+
+    A path such as $.metadata."key" cannot name every key: SQLite takes no escapes in it.
+    """
+    names = [*(f"level_{at}" for at in range(1, levels)), "entry"]
+    inner = [f"json_each(CASE {name}.type WHEN 'object' THEN {name}.value ELSE '{{}}' END)" for name in names[:-1]]
+    steps = zip(["json_each(body, '$.metadata')", *inner], names, strict=True)
+    sources = ", ".join(f"{each} AS {name}" for each, name in steps)
+    return f"{sources} WHERE {' AND '.join(f'{name}.key = CAST(? AS TEXT)' for name in names)}"
+
+
+def _json_sql(json: _JsonValue, condition: Condition) -> Sql:
+    """Return the condition on a JSON value, which is none that `Condition.is_negative` tells."""
+    match condition.operator:
+        case Operator.EXISTS:
+            return f"{json.kind} <> 'null'", []
+        case Operator.CONTAINS:
+            equal, values = _json_sql(_ELEMENT, Condition(Operator.ONE_OF, condition.values))
+            elements = f"json_each(CASE {json.kind} WHEN 'array' THEN {json.value} ELSE '[]' END) AS element"
+            return f"EXISTS (SELECT 1 FROM {elements} WHERE {equal})", values
+        case Operator.CONTAINS_TEXT:
+            wanted = json_text(str(condition.values[0]))
+            return f"({json.kind} = 'text' AND instr(CAST({json.atom} AS BLOB), ?) > 0)", [wanted]
+        case Operator.AFTER | Operator.BEFORE:
+            sign = ">=" if condition.operator is Operator.AFTER else "<"
+            time = _TIME.format(of=f"CASE {json.kind} WHEN 'text' THEN {json.atom} END")
+            return f"{time} {sign} ?", [micros_of(condition.values[0])]
+        case _:
+            return _compared(json, condition)
+
+
+_TIME: Final = """(SELECT CAST(strftime('%s', substr(local, 1, 19) || zone) AS INTEGER) * 1000000
+    + CAST(substr(substr(local, 21) || '000000', 1, 6) AS INTEGER)
+FROM (SELECT zone, substr(whole, 1, length(whole) - length(zone)) AS local
+    FROM (SELECT whole, CASE WHEN whole GLOB '*Z' THEN 'Z'
+        WHEN whole GLOB '*:*[-+][0-9][0-9]:[0-9][0-9]' THEN substr(whole, -6) ELSE '' END AS zone
+        FROM (SELECT {of} AS whole) WHERE length(whole) = length(CAST(whole AS BLOB))))
+WHERE date(substr(local, 1, 10)) = substr(local, 1, 10) AND local >= '0001' AND (length(local) = 10 AND zone = ''
+    OR substr(local, 12, 2) < '24' AND (local GLOB '????-??-??[T ][0-9][0-9]:[0-9][0-9]'
+        OR local GLOB '????-??-??[T ][0-9][0-9]:[0-9][0-9]:[0-9][0-9]'
+        OR local GLOB '????-??-??[T ][0-9][0-9]:[0-9][0-9]:[0-9][0-9].[0-9]*'
+            AND length(local) < 27 AND substr(local, 21) NOT GLOB '*[^0-9]*')))"""
+"""Microseconds since the epoch of a text that is a time, as `micros_of` reads it; NULL of any other. SQLite's own
+functions read more forms, and no more than milliseconds."""
+
+
+def _compared(json: _JsonValue, condition: Condition) -> Sql:
     parts = []
     for wanted_type, wanted in _by_type(condition.values).items():
         mark = TEXT_MARK if wanted_type is str else "?"
-        compared, values = _comparison(value, mark, condition.operator, wanted)
-        parts.append((f"({kind} IN {_TYPES[wanted_type]} AND {compared})", values))
+        compared, values = _comparison(json.atom, mark, condition.operator, wanted)
+        parts.append((f"({json.kind} IN {_TYPES[wanted_type]} AND {compared})", values))
     condition_sql, values = joined(" OR ", parts or [("0", [])])
     return f"({condition_sql})", values
 

@@ -17,13 +17,13 @@ from devmem.config.store import IndexConfig
 from devmem.model.items import MemoryItem, Vector
 from devmem.models.embedder import PassageEmbeddings, TokenCodes
 from devmem.search.candidates import filter_indexes
-from devmem.search.conditions import Condition, Scalar, after_prefix
+from devmem.search.conditions import Scalar, after_prefix
 from devmem.search.indexes.codes import TokenCache
 from devmem.search.indexes.columns import GenerationCache, Rows, locked
 from devmem.search.indexes.doc_values import ConditionCache, ConditionLookup
 from devmem.search.indexes.index_set import IndexReader
 from devmem.search.pipeline import SearchPipeline
-from devmem.search.query import Filter, Order, SearchQuery, metadata_key
+from devmem.search.query import Filter, Order, SearchQuery, Wanted, metadata_key
 from devmem.search.source import FilterMatches
 from devmem.storage.attachments import AttachmentFiles
 from devmem.storage.protocol import CollectionInfo
@@ -259,16 +259,14 @@ class SqliteSource:
         """Return what a filter admits."""
         return filter_indexes(self._indexes, self.rows_with_metadata, where, period)
 
-    def rows_with_metadata(self, metadata: Mapping[str, Scalar | Condition], among: Rows) -> Rows:
+    def rows_with_metadata(self, metadata: Mapping[str, Wanted], among: Rows) -> Rows:
         """Return those of the rows whose metadata match."""
         condition, values = metadata_sql(metadata, self._indexed)
         return self._conditions(
             repr(dict(metadata)), among, lambda rows: self._matching(metadata, condition, values, rows)
         )
 
-    def _matching(
-        self, metadata: Mapping[str, Scalar | Condition], condition: str, values: Sequence[object], among: Rows
-    ) -> Rows:
+    def _matching(self, metadata: Mapping[str, Wanted], condition: str, values: Sequence[object], among: Rows) -> Rows:
         """Compare rows in the database."""
         if len(among) > (_SELECTED_BELOW if self._indexed.isdisjoint(metadata) else BATCH_SIZE):
             query = f"SELECT row FROM items WHERE {condition}"

@@ -11,6 +11,7 @@ import pytest
 from pydantic import JsonValue
 
 from devmem.model.items import MemoryItem, Provenance, Scope, SourceKind
+from devmem.search.conditions import absent
 from devmem.search.query import Filter, SearchQuery
 from devmem.storage.protocol import Collection
 from devmem.testing.collection_suite.fixtures import EMBEDDER, Opening, ids, item
@@ -184,10 +185,19 @@ class Filtering(Opening):
         assert admitted(collection, Filter(metadata={"key": True})) == ["flag"]
         assert admitted(collection, Filter(metadata={"key": 1})) == ["number"]
 
-    def test_metadata_of_a_lower_level_does_not_count(self, collection: Collection) -> None:
-        """Only top-level keys are compared."""
-        collection.add([note("deep", metadata={"a": {"b": 1}}), note("flat", metadata={"a.b": 1})])
-        assert admitted(collection, Filter(metadata={"a.b": 1})) == ["flat"]
+    def test_metadata_of_a_lower_level(self, collection: Collection) -> None:
+        """A dotted key is the key of that name, and where an item has none, a path through mappings, not lists."""
+        collection.add(
+            [
+                note("deep", metadata={"a": {"b": 1}}),
+                note("flat", metadata={"a.b": 1}),
+                note("both", metadata={"a.b": 2, "a": {"b": 1}}),
+                note("list", metadata={"a": [{"b": 1}], "c": {'say "hi"': {"键": True}}}),
+            ]
+        )
+        assert admitted(collection, Filter(metadata={"a.b": 1})) == ["deep", "flat"]
+        assert admitted(collection, Filter(metadata={"a.b": absent()})) == ["list"]
+        assert admitted(collection, Filter(metadata={'c.say "hi".键': True})) == ["list"]
         assert admitted(collection, Filter(metadata={"b": 1})) == []
 
     def test_a_filter_that_is_used_again_sees_what_changed(self, collection: Collection) -> None:
