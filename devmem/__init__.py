@@ -15,6 +15,7 @@ from devmem.moved_modules import MOVED as _MOVED
 from devmem.moved_modules import install as _find_moved_modules
 
 if TYPE_CHECKING:
+    from devmem.config.filter_forms import dump_filter, load_filter
     from devmem.config.workflow import Workflow
     from devmem.errors import CollectionError, ConfigError, DevmemError, EmbeddingError, MissingExtraError
     from devmem.memory.forgetting import forget
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from devmem.memory.records import History, Hits, MemoryRecord, RecordDifference, Records, RecordVersion, SearchHit
     from devmem.memory.runs import MemoryRun
     from devmem.model.caller import Caller, Stage, Turn, acting_as
+    from devmem.model.filters import Filter
     from devmem.model.items import ANY, MemoryContentSnapshot, MemoryItem, Scope
     from devmem.model.results import (
         Hit,
@@ -39,7 +41,6 @@ if TYPE_CHECKING:
     from devmem.plugins import register_memory_store
     from devmem.recording.calls import trace
     from devmem.recording.decorators import record_agent, record_knowledge, record_llm, record_tool
-    from devmem.search.query import Filter
     from devmem.stores.erasing import ForgetReceipt
     from devmem.stores.memory import MemoryBase
     from devmem.workflow.erasing import WorkflowReceipt
@@ -106,7 +107,9 @@ __all__ = [
     "WriteOutcome",
     "WriteStatus",
     "acting_as",
+    "dump_filter",
     "forget",
+    "load_filter",
     "load_workflow",
     "open",
     "open_stores",

@@ -305,7 +305,7 @@ class FilterError(DevmemError, ValueError):
     """A `field` such as `scope.user` has a value that means nothing, or all would be selected where that is refused."""
 
     def __init__(self, field: str, message: str) -> None:
-        self.field = field
+        self.field, self.reason = field, message
         super().__init__(f"filter: {field}: {message}" if field else f"filter: {message}")
 
 

@@ -14,8 +14,8 @@ from devmem.cli.failures import CommandError
 from devmem.cli.ids import full_ids
 from devmem.cli.targets import StoreAddress, make, why_empty
 from devmem.cli.terminal import Terminal
+from devmem.model.filters import Filter, Order
 from devmem.model.items import MemoryItem
-from devmem.search.query import Filter, Order
 from devmem.stores.abilities import every_item
 from devmem.stores.memory import MemoryBase
 from devmem.text.files import replace_file

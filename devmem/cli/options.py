@@ -16,18 +16,17 @@ import typer
 from devmem.cli.failures import CommandError
 from devmem.cli.inputs import well_formed
 from devmem.cli.terminal import Terminal, items_text
+from devmem.config.filter_forms import METADATA, load_filter
 from devmem.errors import FilterError
+from devmem.model.conditions import Operator, Scalar
 from devmem.model.fields import is_path
+from devmem.model.filters import Filter
 from devmem.model.items import Scope
-from devmem.search.conditions import Condition, Operator, Scalar, one_of
-from devmem.search.query import SCOPE_PARTS, Filter
 from devmem.stores.memory import MemoryBase
 from devmem.text.durations import parse_duration
 from devmem.text.moments import parse_moment
 
-_CONDITION: Final = re.compile(r"(?P<key>[^=<>!^]+)(?P<operator>>=|<=|!=|\^=|=|>|<)(?P<value>.*)", re.DOTALL)
-_METADATA: Final = "metadata."
-_OPERATORS: Final = ", ".join(operator.value for operator in Operator)
+_CONDITION: Final = re.compile(r"(?P<key>.+?)(?P<operator>[><!^*~]=|[=><])(?P<value>.*)", re.DOTALL)
 
 
 def filter_of(option: str, condition: str) -> Filter:
@@ -35,43 +34,39 @@ def filter_of(option: str, condition: str) -> Filter:
 
     Args:
         option: its name, for messages.
-        condition: a key, an operator and a value; a JSON list after `=` stands for one of several values.
+        condition: a key, an operator and a value, where a JSON list stands for several; a key alone for any value, and
+            `!` before it for none; or a whole filter as JSON.
 
     Raises:
         CommandError: it is none.
     """
-    found = _CONDITION.fullmatch(condition)
-    key = found["key"] if found else ""
-    if found is None or not (key in SCOPE_PARTS or key == "source" or key.removeprefix(_METADATA) not in ("", key)):
-        possible = ", ".join([*SCOPE_PARTS, "source", "metadata.KEY"])
-        raise CommandError(
-            f"{option} {condition!r}: expected KEY=VALUE, where KEY is one of {possible}, and `=` may be one of "
-            f"{_OPERATORS}."
-        )
-    name = f"{option} {key}"
     try:
-        return _of_key(key, Operator(found["operator"]), _values(name, key, found["value"]))
+        return load_filter(_form_of(option, condition))
     except FilterError as error:
-        raise CommandError(f"{option} {condition!r}: {error}") from error
+        raise CommandError(f"{option} {condition!r}: {error}.") from error
 
 
-def _of_key(key: str, operator: Operator, values: Sequence[Scalar]) -> Filter:
-    is_plain = operator is Operator.ONE_OF and len(values) == 1
-    condition = one_of(*values) if operator is Operator.ONE_OF else Condition(operator, tuple(values))
-    if key.startswith(_METADATA):
-        return Filter(metadata={key.removeprefix(_METADATA): values[0] if is_plain else condition})
-    if key == "source":
-        return Filter(source_name=str(values[0]) if is_plain else condition)
-    return Filter(scope=Scope(**{key: str(values[0])})) if is_plain else Filter(scope_in={key: condition})
-
-
-def _values(name: str, key: str, text: str) -> Sequence[Scalar]:
+def _form_of(option: str, condition: str) -> object:
+    """Return the JSON form of a condition."""
+    if condition.startswith("{"):
+        try:
+            return json.loads(condition)
+        except (json.JSONDecodeError, RecursionError) as error:
+            raise CommandError(f"{option} {condition!r:.60}: {error}; expected a filter as JSON.") from error
+    found = _CONDITION.fullmatch(condition)
+    if found is None:
+        key = condition.removeprefix("!")
+        return {key: {Operator.EXISTS.value: key == condition}}
+    key, text = found["key"], found["value"]
     listed = _json(text) if text.startswith("[") else None
+    is_text = not key.startswith(METADATA)
     if isinstance(listed, list):
-        return listed
-    if key.startswith(_METADATA):
-        return (scalar(text),)
-    return (well_formed(text) if key == "source" else checked_name(name, text),)
+        value: object = listed
+    elif is_text and found["operator"] == Operator.ONE_OF:
+        value = well_formed(text) if key in ("source", "source_kind") else checked_name(f"{option} {key}", text)
+    else:
+        value = well_formed(text) if is_text else scalar(text)
+    return {key: value if found["operator"] == Operator.ONE_OF else {found["operator"]: value}}
 
 
 def checked_name(option: str, value: str) -> str:
@@ -94,35 +89,6 @@ def _json(text: str) -> object:
         return None
 
 
-def narrowed(where: Filter, other: Filter) -> Filter:
-    """Return the filter that matches what a filter and another one of one condition match.
-
-    Conditions on different keys become one filter, in which a user is found; a second one on a key is nested.
-    """
-    taken = {**_parts(where.scope), **where.scope_in, **where.metadata}
-    keys = {**_parts(other.scope), **other.scope_in, **other.metadata}
-    if taken.keys().isdisjoint(keys) and None in (where.source_name, other.source_name):
-        return replace(
-            where,
-            scope=Scope(**_parts(where.scope), **_parts(other.scope)),
-            scope_in={**where.scope_in, **other.scope_in},
-            metadata={**where.metadata, **other.metadata},
-            source_name=other.source_name if where.source_name is None else where.source_name,
-        )
-    return replace(where, any_of=(replace(other, any_of=where.any_of),))
-
-
-def widened(where: Filter, alternatives: Sequence[Filter]) -> Filter:
-    """Return the filter that matches what a filter and one of several others of one condition match."""
-    if not alternatives:
-        return where
-    return replace(where, any_of=tuple(replace(each, any_of=where.any_of) for each in alternatives))
-
-
-def _parts(scope: Scope) -> dict[str, str]:
-    return {name: value for name in SCOPE_PARTS if (value := getattr(scope, name)) is not None}
-
-
 _User = Annotated[str | None, typer.Option(metavar="ID", help="Only items of this user.")]
 _Agent = Annotated[str | None, typer.Option(metavar="ID", help="Only items of this agent.")]
 _Conversation = Annotated[str | None, typer.Option(metavar="ID", help="Only items of this conversation.")]
@@ -131,7 +97,8 @@ _Where = Annotated[
     typer.Option(
         metavar="KEY=VALUE",
         help="Only items with this `session`, `trace`, `run`, `source` or `metadata.KEY`; may be repeated. Other "
-        "operators: `!=`, `<`, `<=`, `>`, `>=`, and `^=` for a prefix; `KEY=[1, 2]` is one of several values.",
+        "operators: `!=`, `<`, `<=`, `>`, `>=`, `^=` for a prefix, `*=` for a part of a text, `~=` for an element of "
+        "a list; `KEY=[1, 2]` is one of several values, `KEY` alone any value, `!KEY` none. Or a filter as JSON.",
     ),
 ]
 _AnyWhere = Annotated[
@@ -217,8 +184,8 @@ def make_filter(
     parts = {name: checked_name(f"--{name}", value) for name, value in scope.items() if value is not None}
     found = Filter(scope=Scope(**parts), after=_time("--after", after), before=_time("--before", before))
     for condition in where or []:
-        found = narrowed(found, filter_of("--where", condition))
-    return widened(found, [filter_of("--any-where", condition) for condition in any_where or []])
+        found &= filter_of("--where", condition)
+    return found & Filter(any_of=tuple(filter_of("--any-where", condition) for condition in any_where or []))
 
 
 def report_hidden(terminal: Terminal, memory: MemoryBase, where: Filter) -> None:

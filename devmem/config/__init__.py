@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from devmem.config.agent import AgentConfig, Attachment, ChatConfig, ViewConfig
     from devmem.config.base import ConfigModel, Duration, MemoryOptions
     from devmem.config.document import SourcePosition
+    from devmem.config.filter_forms import FilterForm, dump_filter, load_filter
     from devmem.config.findings import Rule
     from devmem.config.forms import ChildRoute, EnumOption, FieldSpec, design_template, field_specs, form
     from devmem.config.placeholders import Unresolved
@@ -42,6 +43,7 @@ __all__ = [
     "EmbeddingParams",
     "EnumOption",
     "FieldSpec",
+    "FilterForm",
     "IndexConfig",
     "MemoryOptions",
     "NodeConfig",
@@ -58,8 +60,10 @@ __all__ = [
     "WorkflowCheck",
     "check_workflow",
     "design_template",
+    "dump_filter",
     "field_specs",
     "form",
+    "load_filter",
     "load_workflow",
     "parse_workflow",
     "workflow_schema",

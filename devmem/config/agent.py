@@ -19,7 +19,9 @@ from pydantic import (
 )
 
 from devmem.config.base import ConfigModel, Duration, MemoryOptions
+from devmem.config.filter_forms import FilterForm
 from devmem.model.caller import ALIASES, Stage
+from devmem.model.filters import Filter
 from devmem.model.interactions import ParticipantType
 
 RecordedType: TypeAlias = Literal["agent", "tool", "knowledge", "llm"]
@@ -68,6 +70,13 @@ _WRITE_SCHEMA = WithJsonSchema(
 )
 
 
+def _without_user(where: Filter | None) -> Filter | None:
+    """Leave it to the run whose memories are read."""
+    if where is not None and (where.scope.user is not None or "user" in (*where.scope_in, *where.unbound)):
+        raise ValueError("`user` is named by whoever runs the workflow; leave it out here")
+    return where
+
+
 class Attachment(ConfigModel):
     """One store that an agent reads or writes, and when."""
 
@@ -96,6 +105,10 @@ class Attachment(ConfigModel):
     min_trust: float = Field(default=0.0, ge=0.0, le=1.0)
     """Least trust, from 0 to 1, that a recalled item must have; what users say has 1, agents 0.8, files 0.6, tools
     0.4."""
+    where: Annotated[FilterForm | None, AfterValidator(_without_user)] = Field(
+        default=None, json_schema_extra={"advanced": True}
+    )
+    """Condition that a recalled item must meet, such as `{metadata.topic: launch}`; its keys are those of a filter."""
     view: ViewConfig | None = Field(default=None, json_schema_extra={"advanced": True})
     """Part of a store of type `conversation` that this agent reads; absent takes the store's own `view`."""
     ttl: Duration | None = Field(default=None, json_schema_extra={"advanced": True})

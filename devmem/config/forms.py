@@ -21,6 +21,7 @@ from devmem.config.findings import choices, did_you_mean, quoted
 from devmem.config.store import EmbeddingConfig, StoreDeclaration, StoreTypes
 from devmem.config.workflow import Variant, WorkflowDocument, variants
 from devmem.errors import FormPathError
+from devmem.model.filters import Filter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,6 +188,8 @@ def type_text(annotation: Annotation) -> str:
         return f"dict[{', '.join(type_text(part) for part in parts)}]"
     if origin is Literal or annotation in (SecretStr, Path):
         return "str"
+    if annotation is Filter:
+        return "dict[str, Any]"
     return str(getattr(annotation, "__name__", annotation))
 
 

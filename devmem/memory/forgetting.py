@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final, Unpack, cast
 
 from devmem.config.workflow import Workflow
 from devmem.memory.records import When
-from devmem.memory.scope import PARTS, ScopeGuard, ScopeParts, Values, make_filter
-from devmem.search.query import Filter
+from devmem.memory.scope import PARTS, ScopeGuard, ScopeParts, Values, Where, make_filter
+from devmem.model.filters import Filter
 from devmem.storage.erasure import EraseRequest
 from devmem.stores.memory import MemoryBase
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class Selected(ScopeParts, total=False):
     """Arguments of `Memory.forget`, which explains them."""
 
-    where: Filter | None
+    where: Where | None
     metadata: Values | None
     before: When | None
     matching: str | None

@@ -12,12 +12,12 @@ from types import TracebackType
 from typing import Final, Literal, Self, Unpack
 
 from devmem.memory.records import Hits, MemoryRecord, Records, SearchHit, When, seconds_of
-from devmem.memory.scope import ScopeGuard, ScopeParts, Values, checked_number, in_scope, make_filter
+from devmem.memory.scope import ScopeGuard, ScopeParts, Values, Where, checked_number, in_scope, make_filter
 from devmem.model.caller import Caller
+from devmem.model.filters import Filter, Order
 from devmem.model.items import MemoryItem
 from devmem.model.twins import as_async
 from devmem.search.merging import MergePolicy, merge, with_related
-from devmem.search.query import Filter, Order
 from devmem.stores.abilities import every_item
 from devmem.stores.memory import MemoryBase, MemoryQuery
 
@@ -43,7 +43,7 @@ class MemoryReader:
         query: str,
         *,
         limit: int = 5,
-        where: Filter | None = None,
+        where: Where | None = None,
         metadata: Values | None = None,
         after: When | None = None,
         before: When | None = None,
@@ -113,7 +113,7 @@ class MemoryReader:
         limit: int = 5,
         token_budget: int | None = 2000,
         language: Literal["en", "zh"] = "en",
-        where: Filter | None = None,
+        where: Where | None = None,
         exclude: Collection[str] = (),
         shown: Collection[str] = (),
         **scope: Unpack[ScopeParts],
@@ -150,7 +150,7 @@ class MemoryReader:
         limit: int,
         exclude: Collection[str],
         shown: Collection[str],
-        where: Filter | None,
+        where: Where | None,
         scope: ScopeParts,
     ) -> list[SearchHit]:
         """Return the best hits that a prompt does not have yet; the search is widened while they are too few."""
@@ -179,7 +179,7 @@ class MemoryReader:
         self,
         limit: int = 10,
         *,
-        where: Filter | None = None,
+        where: Where | None = None,
         order: Order = Order.STORED,
         offset: int = 0,
         **scope: Unpack[ScopeParts],
@@ -190,15 +190,15 @@ class MemoryReader:
         found = self.store.recent(limit, matching, order=order, offset=offset)
         return Records(MemoryRecord(item) for item in found if in_scope(item, matching))
 
-    def matching(self, where: Filter | None = None, **scope: Unpack[ScopeParts]) -> Filter:
+    def matching(self, where: Where | None = None, **scope: Unpack[ScopeParts]) -> Filter:
         """Return the filter of a call with these arguments, for code that reads `store` itself.
 
         Raises:
             ScopeError: the scope is out of reach.
         """
-        return self._guard.matching(scope, where)
+        return self._guard.matching(scope, make_filter(where))
 
-    def count(self, *, where: Filter | None = None, **scope: Unpack[ScopeParts]) -> int:
+    def count(self, *, where: Where | None = None, **scope: Unpack[ScopeParts]) -> int:
         """Return the number of records."""
         return self.store.count_memories(self._guard.matching(scope, make_filter(where)))
 

@@ -15,10 +15,11 @@ from pydantic import JsonValue
 from devmem.errors import VersionConflictError
 from devmem.memory.contents import Draft
 from devmem.memory.records import REPEATS, datetime_of
+from devmem.model.filters import Filter
 from devmem.model.items import KEY, MemoryItem, Scope, version_hash
 from devmem.model.message_json import MESSAGE_KEY, SPEAKER_KEY, holds_message
 from devmem.model.results import WriteOutcome
-from devmem.search.query import Filter, SearchQuery, Weights
+from devmem.search.query import SearchQuery, Weights
 from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.items import kept_ids
 from devmem.stores.memory import MemoryBase

@@ -9,8 +9,8 @@ from uuid import uuid4
 
 from devmem.errors import RunStateError, ScopeError
 from devmem.memory.scope import ScopeGuard, checked_name, in_scope
+from devmem.model.filters import Filter
 from devmem.model.versions import ItemDifference, RunInfo
-from devmem.search.query import Filter
 from devmem.storage.protocol import VersionedCollection
 from devmem.stores.abilities import versions_of
 from devmem.stores.memory import MemoryBase

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, TypeAlias, TypedDict
 
+from devmem.config.filter_forms import load_filter
 from devmem.errors import ScopeError
 from devmem.memory.records import When, seconds_of
+from devmem.model.conditions import Condition
+from devmem.model.filters import Filter
 from devmem.model.items import ANY, AnyUser, MemoryItem, Scope
-from devmem.search.conditions import Condition
-from devmem.search.query import Filter
 
 User: TypeAlias = str | AnyUser | None
 """A user's id; None stands for unscoped items, `devmem.ANY` for everybody's."""
@@ -105,6 +106,8 @@ class ScopeGuard:
         for name, value in asked.items():
             if own.get(name, value) != value or (name == "user" and self.user is None):
                 raise self._outside(name, value)
+        if self.user is None and "user" in where.scope_in and not where.scope_in["user"].admits(None):
+            raise ScopeError("a filter that names users finds none of theirs without `user=`; devmem.ANY is everybody")
         unbound = {*where.unbound, *(["user"] if self.user is None else [])}
         return replace(where, scope=Scope(**{**asked, **own}), unbound=tuple(sorted(unbound)))
 
@@ -146,8 +149,12 @@ Values: TypeAlias = Mapping[str, str | int | float | bool | Condition]
 have."""
 
 
+Where: TypeAlias = Filter | Mapping[str, Any]
+"""A filter, or its form as `devmem.load_filter` reads it."""
+
+
 def make_filter(
-    where: Filter | None = None,
+    where: Where | None = None,
     *,
     metadata: Values | None = None,
     after: When | None = None,
@@ -157,10 +164,12 @@ def make_filter(
 
     Raises:
         TypeError: an argument is of another type.
-        ValueError: `after` or `before` is not a time.
+        ValueError: `after` or `before` is not a time, or a mapping is no filter.
     """
-    if where is not None and not isinstance(where, Filter):
-        raise TypeError(f"`where` is a devmem.Filter, not {type(where).__name__}")
+    if isinstance(where, Mapping):
+        where = load_filter(where)
+    elif where is not None and not isinstance(where, Filter):
+        raise TypeError(f"`where` is a devmem.Filter or a mapping, not {type(where).__name__}")
     where = where or Filter()
     return replace(
         where,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal, Protocol, runtime_checkable
 
+from devmem.model.filters import Filter
 from devmem.model.interactions import Interaction
 from devmem.model.items import MemoryItem
 from devmem.recording.forwarder import Sink
-from devmem.search.query import Filter
 
 
 @runtime_checkable

@@ -9,11 +9,12 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from devmem.search.conditions import Condition
+from devmem.model.conditions import Condition
+from devmem.model.filters import SCOPE_PARTS, Filter, Wanted
 from devmem.search.indexes.columns import Mask, Rows, group_starts
 from devmem.search.indexes.doc_values import DocValues
 from devmem.search.indexes.index_set import IndexReader
-from devmem.search.query import SCOPE_PARTS, Filter, Wanted, Weights, fuse
+from devmem.search.query import Weights, fuse
 from devmem.search.source import Column, FilterMatches, QueryContext
 from devmem.text.cues import Cue, Side, asks_for_help, side_of
 

@@ -10,10 +10,10 @@ from itertools import combinations
 from typing import Final
 
 from devmem.model.caller import Caller
+from devmem.model.filters import event_key
 from devmem.model.interactions import NAMES, SIDES, Language, labelled_text
 from devmem.model.items import MemoryItem
 from devmem.model.results import CutHit, CutReason, Hit, HitGroup, MemoryRetrievalResult, StoreFailure
-from devmem.search.query import event_key
 from devmem.search.rendering import Shown, entry_lines, frame_lines, origin_mark, quote_labels, render, section_line
 from devmem.text.analysis import STOP_WORDS, estimate_tokens, mostly_unspaced, shorten, split_sentences, terms
 from devmem.text.patterns import lazy_pattern

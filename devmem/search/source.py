@@ -10,10 +10,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem, Vector
 from devmem.models.embedder import TokenCodes
 from devmem.search.indexes.columns import Mask, Positions, Rows, places_in
-from devmem.search.query import MAX_QUERY_CHARACTERS, Filter, SearchQuery
+from devmem.search.query import MAX_QUERY_CHARACTERS, SearchQuery
 from devmem.text.times import Period, period_of
 
 

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Annotated, Any, Final, Generic, TypeAlias, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationError
 from pydantic.json_schema import models_json_schema
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from devmem.config.filter_forms import FilterForm, load_filter
 from devmem.errors import DevmemError, ItemNotFoundError, NoVersionsError, ScopeError, VersionConflictError
 from devmem.memory import MemoryRecord, SearchHit
 from devmem.model.caller import acting_as
+from devmem.model.filters import Filter
 from devmem.model.items import Provenance, SourceKind
-from devmem.search.conditions import one_of
-from devmem.search.query import Filter
 from devmem.server.guard import Access, Door
 
 OPENAPI_PATH: Final = "/v1/openapi.json"
@@ -32,6 +33,21 @@ _Labels: TypeAlias = dict[str, _Value | Annotated[list[_Value], Field(min_length
 _Text: TypeAlias = Annotated[str, Field(min_length=1, max_length=100_000)]
 _Time: TypeAlias = Annotated[str, Field(min_length=4, max_length=64)]
 M = TypeVar("M", bound=BaseModel)
+
+
+_WHERE: Final = (
+    'Conditions, all of which hold: {"metadata.stars": {">=": 3}, "none_of": [{"metadata.state": ["done", "dropped"]}]}'
+)
+
+
+def _from_query(value: object) -> object:
+    """Return what the JSON of a query string says."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
 
 
 class _Body(BaseModel):
@@ -72,6 +88,7 @@ class SearchRequest(_Body):
     after: _Time | None = None
     before: _Time | None = None
     metadata: _Labels = Field(default_factory=dict, description="Values that the memories have; of a list one of them.")
+    where: FilterForm = Field(default_factory=Filter, description=_WHERE)
 
 
 class ListRequest(_Body):
@@ -79,6 +96,9 @@ class ListRequest(_Body):
 
     limit: int = Field(default=20, ge=1, le=100)
     offset: int = Field(default=0, ge=0)
+    where: Annotated[FilterForm, BeforeValidator(_from_query)] = Field(
+        default_factory=Filter, description=f"{_WHERE} In a query string it is JSON."
+    )
 
 
 class StoredMemory(BaseModel):
@@ -168,15 +188,13 @@ def _add(access: Access, _id: str, asked: NewMemories) -> Ids:
 
 
 def _list(access: Access, _id: str, asked: ListRequest) -> MemoryPage:
-    records = access.memory.recent(asked.limit, offset=asked.offset)
-    return MemoryPage(memories=[_stored(record) for record in records], total=access.memory.count())
+    records = access.memory.recent(asked.limit, where=asked.where, offset=asked.offset)
+    return MemoryPage(memories=[_stored(record) for record in records], total=access.memory.count(where=asked.where))
 
 
 def _search(access: Access, _id: str, asked: SearchRequest) -> MemoryPage:
-    labels = {key: one_of(*value) if isinstance(value, list) else value for key, value in asked.metadata.items()}
-    hits = access.memory.search(
-        asked.query, limit=asked.limit, after=asked.after, before=asked.before, where=Filter(metadata=labels)
-    )
+    where = asked.where & load_filter({f"metadata.{label}": wanted for label, wanted in asked.metadata.items()})
+    hits = access.memory.search(asked.query, limit=asked.limit, after=asked.after, before=asked.before, where=where)
     return MemoryPage(memories=[_stored(hit) for hit in hits])
 
 

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 from devmem.lazy_names import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
-    from devmem.model.items import version_hash
-    from devmem.search.conditions import (
+    from devmem.model.conditions import (
         Condition,
         Operator,
         Scalar,
@@ -22,8 +21,10 @@ if TYPE_CHECKING:
         present,
         starts_with,
     )
+    from devmem.model.filters import Filter, Order, event_key
+    from devmem.model.items import version_hash
     from devmem.search.indexes.passages import passages_of
-    from devmem.search.query import Filter, Order, Ranking, SearchQuery, Weights, event_key
+    from devmem.search.query import Ranking, SearchQuery, Weights
     from devmem.storage.erasure import ErasableCollection, EraseRequest, EraseResult, Residue, descendants
     from devmem.storage.json_file import JsonCollection
     from devmem.storage.opening import (

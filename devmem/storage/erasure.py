@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final, Protocol, runtime_checkable
 from uuid import uuid4
 
+from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem
-from devmem.search.query import Filter
 from devmem.storage.protocol import Collection
 from devmem.text.files import remove_leftovers
 from devmem.text.patterns import lazy_pattern

@@ -22,13 +22,14 @@ from filelock import FileLock, Timeout
 
 from devmem.config.store import IndexConfig
 from devmem.errors import CollectionBusyError, CollectionClosedError, CollectionUnwritableError
+from devmem.model.conditions import Scalar
 from devmem.model.fields import embedded_hash
+from devmem.model.filters import Filter, Order
 from devmem.model.items import MemoryItem, Vector
 from devmem.model.results import Hit, HitGroup, SearchReport, WriteOutcome
 from devmem.models.embedder import ModelIdentity, PassageEmbeddings
-from devmem.search.conditions import Scalar
 from devmem.search.indexes.columns import locked
-from devmem.search.query import Filter, Order, SearchQuery
+from devmem.search.query import SearchQuery
 from devmem.storage.erasure import clean_up
 from devmem.storage.json_format import JsonEntry, read_entries
 from devmem.storage.opening import CollectionOptions, path_of

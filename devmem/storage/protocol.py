@@ -11,13 +11,14 @@ from typing import Any, Final, Literal, Protocol, Self, TypeAlias, runtime_check
 from uuid import uuid4
 
 from devmem.errors import CollectionError
+from devmem.model.conditions import Scalar
+from devmem.model.filters import Filter, Order
 from devmem.model.items import MemoryItem, Scope
 from devmem.model.results import Hit, HitGroup, SearchReport, WriteOutcome
 from devmem.model.versions import ItemDifference, ItemVersion, RunInfo
 from devmem.models.embedder import PassageEmbeddings
 from devmem.redaction import location_without_credentials
-from devmem.search.conditions import Scalar
-from devmem.search.query import Filter, Order, SearchQuery
+from devmem.search.query import SearchQuery
 from devmem.storage.writing import Fields, PreparedItem, Unique
 
 Durability: TypeAlias = Literal["full", "normal"]

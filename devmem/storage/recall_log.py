@@ -19,9 +19,9 @@ from typing import Any, Final, Literal, TypeVar
 
 from devmem.errors import RecallLogError
 from devmem.model.caller import Caller, Stage
+from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem, Scope, version_hash
 from devmem.model.results import Hit, MemoryRetrievalResult
-from devmem.search.query import Filter
 from devmem.storage.erasure import EraseRequest, Residue
 from devmem.storage.sidecar_db import rolled_back, scrub, write_transaction
 from devmem.text.analysis import estimate_tokens

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import ClassVar, Final, NoReturn, TypeAlias
 
 from devmem.errors import CollectionReadOnlyError
+from devmem.model.conditions import Condition, Operator
+from devmem.model.filters import SCOPE_PARTS, Filter, Wanted, conditions_of
 from devmem.model.items import MemoryItem
 from devmem.model.results import WriteOutcome
 from devmem.model.versions import Operation
 from devmem.models.embedder import PassageEmbeddings
-from devmem.search.conditions import Condition, Operator
-from devmem.search.query import SCOPE_PARTS, Filter, Wanted, conditions_of
 from devmem.storage.writing import PreparedItem, Unique
 
 Sql: TypeAlias = tuple[str, list[object]]

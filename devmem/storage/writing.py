@@ -17,12 +17,12 @@ from pydantic import ValidationError
 
 from devmem.errors import FilterError
 from devmem.model.fields import embedded_hash
+from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem, Scope, Vector, dump_item_json, load_item_json
 from devmem.model.results import WriteOutcome, WriteStatus
 from devmem.models.embedder import PassageEmbeddings
 from devmem.search.indexes.passages import indexed_text, passages_of
 from devmem.search.indexes.scoring import EncodedTerms, encode_terms
-from devmem.search.query import Filter
 from devmem.text.cues import cues_of
 
 T = TypeVar("T")

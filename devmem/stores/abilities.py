@@ -7,8 +7,8 @@ from functools import cache
 from typing import Final, Protocol, runtime_checkable
 
 from devmem.errors import CollectionError, NoVersionsError
+from devmem.model.filters import Filter, Order
 from devmem.model.items import MemoryItem
-from devmem.search.query import Filter, Order
 from devmem.storage.protocol import Collection, ExportLog, ExportRecord, VersionedCollection
 from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.memory import MemoryBase

@@ -12,12 +12,13 @@ from typing import ClassVar, Final
 
 from devmem.config.base import ConfigModel
 from devmem.errors import CollectionBusyError, CollectionClosedError, CollectionError, CollectionUnwritableError
+from devmem.model.conditions import Scalar
 from devmem.model.fields import embedded_hash
+from devmem.model.filters import Filter, Order
 from devmem.model.items import MemoryItem, dump_item_json
 from devmem.model.results import FileReport, HitGroup, MemoryWritePayload, SearchReport, WriteOutcome
 from devmem.models.embedder import READABLE, CombinedEmbedder, Embedder, PassageEmbeddings
-from devmem.search.conditions import Scalar
-from devmem.search.query import Filter, Order, Ranking, SearchQuery, Weights
+from devmem.search.query import Ranking, SearchQuery, Weights
 from devmem.storage.erasure import (
     ErasableCollection,
     EraseRequest,

@@ -16,6 +16,7 @@ from devmem.config.base import ConfigModel
 from devmem.config.store import EmbeddingConfig
 from devmem.errors import EmbeddingError
 from devmem.model.caller import Caller
+from devmem.model.filters import Filter, Order, event_key
 from devmem.model.items import MemoryContentSnapshot, MemoryItem, Vector
 from devmem.model.results import (
     FileReport,
@@ -33,7 +34,6 @@ from devmem.models.chat_providers import open_chat
 from devmem.models.embedder import Embedder, TokenEmbedder, TokenEmbedding, query_embedder
 from devmem.models.embedding_providers import open_embedder
 from devmem.search.merging import by_conversation
-from devmem.search.query import Filter, Order, event_key
 from devmem.storage.erasure import EraseRequest, EraseResult, Residue, descendants
 from devmem.storage.protocol import CollectionInfo
 from devmem.storage.writing import check_deletion

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Final
 
 from devmem.errors import DevmemError, NoVersionsError, RunConflictError, RunStateError
+from devmem.model.filters import Filter
 from devmem.model.items import Scope
 from devmem.model.versions import RunInfo, RunState
-from devmem.search.query import Filter
 from devmem.storage.protocol import VersionedCollection
 from devmem.stores.abilities import versions_of, viewed
 from devmem.stores.collection_memory import CollectionMemory

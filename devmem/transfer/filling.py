@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem
 from devmem.model.results import MemoryWritePayload, WriteOutcome, WriteStatus
-from devmem.search.query import Filter
 from devmem.storage.protocol import SupportsFieldIndex
 from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.config import CollectionConfig

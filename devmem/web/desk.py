@@ -16,12 +16,12 @@ from devmem.memory.reading import MemoryReader
 from devmem.memory.records import History, MemoryRecord
 from devmem.memory.scope import ScopeParts, make_filter
 from devmem.model.caller import Caller, Stage
+from devmem.model.filters import Filter, Order
 from devmem.model.items import ANY, AnyUser
 from devmem.model.results import FileReport, MemoryRetrievalResult, SearchReport
 from devmem.model.versions import RunInfo
 from devmem.recording.log import InteractionLog
 from devmem.search.merging import with_related
-from devmem.search.query import Filter, Order
 from devmem.storage.recall_log import FILE_NAME, RecallLog
 from devmem.stores.abilities import keeps_versions
 from devmem.stores.erasing import ForgetReceipt

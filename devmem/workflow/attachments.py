@@ -13,11 +13,11 @@ from typing import Final, Literal, TypeAlias
 from devmem.config.agent import Attachment
 from devmem.errors import AccessError, ScopeError
 from devmem.model.caller import Caller, Stage, acting_as
+from devmem.model.filters import Filter
 from devmem.model.items import AnyUser, MemoryContentSnapshot, MemoryItem, Scope
 from devmem.model.results import Hit, MemoryWritePayload
 from devmem.model.twins import as_async
 from devmem.search.merging import with_related
-from devmem.search.query import Filter
 from devmem.stores.items import Expiry, store_items
 from devmem.stores.memory import MemoryBase, MemoryQuery
 
@@ -177,7 +177,7 @@ class AttachmentHandle:
         )
         self._run = run
         within = Filter(scope=Scope(agent=scope.agent, run=run), include_unscoped=True, min_trust=attachment.min_trust)
-        self._reach = visible_to(scope.user, within)
+        self._reach = visible_to(scope.user, within) & (attachment.where or Filter())
 
     def search(self, query: str, limit: int | None = None) -> list[Hit]:
         """Return what answers a query, best first; `limit` is the maximum number, None the attachment's `top_k`.

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Final
 
 from devmem.errors import DevmemError
+from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem, Scope
 from devmem.model.results import html_table
-from devmem.search.query import Filter
 from devmem.storage.erasure import EraseRequest, EraseResult, Residue, search_files, words_in, words_of
 from devmem.storage.protocol import ExportRecord
 from devmem.storage.sidecar_db import is_in_rows, tables_of

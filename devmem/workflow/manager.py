@@ -20,6 +20,7 @@ from typing import Final, TypeVar, cast
 from devmem.config.agent import Attachment
 from devmem.config.base import MemoryOptions
 from devmem.model.caller import RETRIEVING, Caller, Stage, acting_as
+from devmem.model.filters import Filter
 from devmem.model.items import MemoryContentSnapshot, Scope
 from devmem.model.results import (
     Hit,
@@ -32,7 +33,6 @@ from devmem.model.results import (
     WriteStatus,
 )
 from devmem.search.merging import MergePolicy, merge, repeats_recalled, says_nothing_new
-from devmem.search.query import Filter
 from devmem.search.rendering import rank_as_devall, strip_recalled
 from devmem.stores.memory import MemoryBase, MemoryQuery, QueryEmbedding
 from devmem.text.devall_frames import split_turns, strip_frames
@@ -223,6 +223,8 @@ class MemoryManager:
             where = replace(query.where, min_trust=max(query.where.min_trust, attachment.min_trust))
             if run is not None and attachment.name in self._run_only:
                 where = replace(where, scope=replace(where.scope, run=run))
+            if attachment.where is not None:
+                where &= attachment.where
             asked = replace(
                 query,
                 top_k=attachment.top_k,

@@ -15,13 +15,13 @@ from devmem.config.agent import CARRIED_OUT, AgentConfig, LiteralConfig, Passthr
 from devmem.config.workflow import NodeConfig, Workflow
 from devmem.errors import ChatModelError, DevmemError, NodeFailedError
 from devmem.model.caller import Caller, acting_as
+from devmem.model.filters import Filter
 from devmem.model.items import ANY, Scope
 from devmem.model.message import Message, MessageBlock, Role
 from devmem.model.twins import as_async
 from devmem.models.chat import ChatModel, Quotation
 from devmem.models.chat_providers import open_chat_model
 from devmem.recording.calls import caller_in_trace
-from devmem.search.query import Filter
 from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.config import PlaceConfig
 from devmem.stores.memory import MemoryBase

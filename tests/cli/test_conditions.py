@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import devmem as library
-from devmem.cli.options import filter_of, narrowed
+from devmem.cli.options import filter_of
 from devmem.model.items import Scope
 from devmem.storage import Filter, at_least, below, differs_from, one_of, starts_with
 
@@ -23,7 +23,13 @@ def notes(tmp_path: Path) -> Path:
             memory.add(
                 f"note {number}",
                 id=str(number),
-                metadata={"priority": number, "room": "ab"[number % 2]},
+                metadata={
+                    "priority": number,
+                    "room": "ab"[number % 2],
+                    "tags": ["even" if number % 2 == 0 else "odd", number],
+                    "due": f"2026-01-0{number + 1}",
+                    **({"author": {"name": "Ann" if number < 4 else "Bob"}} if number % 2 == 0 else {}),
+                },
                 time=1_700_000_000 - number,
                 session=f"s{number % 3}/x",
             )
@@ -42,6 +48,11 @@ def shown(devmem: Devmem, notes: Path, *options: str) -> list[str]:
         (["--where", "metadata.priority=[1, 4]"], ["4", "1"]),
         (["--where", "metadata.room!=a"], ["5", "3", "1"]),
         (["--where", "session^=s1/"], ["4", "1"]),
+        (["--where", "metadata.tags~=even", "--where", "metadata.author.name*=nn"], ["2", "0"]),
+        (["--where", "!metadata.author.name"], ["5", "3", "1"]),
+        (["--where", "metadata.author"], ["4", "2", "0"]),
+        (["--where", '{"none_of": [{"metadata.priority": {">": 1}}, {"metadata.room": "b"}]}'], ["0"]),
+        (["--where", '{"metadata.due": {"before": "2026-01-03"}, "after": 1699999999}'], ["1", "0"]),
         (["--any-where", "session=s1/x", "--any-where", "metadata.priority<=0"], ["4", "1", "0"]),
         (
             ["--any-where", "metadata.room=a", "--any-where", "metadata.priority=5", "--where", "metadata.priority>2"],
@@ -67,7 +78,8 @@ def test_other_commands_take_the_same(devmem: Devmem, notes: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "condition", ["room=5", "metadata.=1", "metadata.room", "metadata.room^=5", "session=", "=5", ""]
+    "condition",
+    ["room=5", "metadata.=1", "metadata.", "metadata.room^=5", "session=", "=5", "", "{", '{"metadata.a": {"$gt": 1}}'],
 )
 def test_what_is_no_condition_is_refused(devmem: Devmem, notes: Path, condition: str) -> None:
     assert "--where" in devmem("show", notes, "--where", condition, code=2).stderr
@@ -77,12 +89,12 @@ def test_conditions_are_filters() -> None:
     """On different keys they stay one filter, so that a user is found in it."""
     found = Filter()
     for condition in ("user=ann", "metadata.a>=1", "session^=s", "source!=x"):
-        found = narrowed(found, filter_of("--where", condition))
+        found &= filter_of("--where", condition)
     assert found == Filter(
         scope=Scope(user="ann"),
         scope_in={"session": starts_with("s")},
         metadata={"a": at_least(1)},
         source_name=differs_from("x"),
     )
-    assert narrowed(found, filter_of("--where", "metadata.a<2")).any_of == (Filter(metadata={"a": below(2)}),)
+    assert (found & filter_of("--where", "metadata.a<2")).all_of == (Filter(metadata={"a": below(2)}),)
     assert filter_of("--where", 'metadata.a=["x", 1]') == Filter(metadata={"a": one_of("x", 1)})

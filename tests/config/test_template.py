@@ -46,6 +46,7 @@ def test_attachments_look_as_devall_has_them(store_types: FakeTypes) -> None:
         "similarity_threshold": "<float> | -1.0",
         "min_relevance": "<float> | None",
         "min_trust": "<float> | 0.0",
+        "where": {"<key>": "<value> | required"},
         "view": attachment["view"],
         "ttl": "<float> | None",
         "read": "<bool> | true",

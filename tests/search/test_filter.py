@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem, Scope
-from devmem.search.query import Filter
 
 NOW = 1_000.0
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from devmem.model.filters import Wanted
 from devmem.model.items import MemoryItem, Scope
 from devmem.models import TokenCodes
 from devmem.search.candidates import filter_indexes
-from devmem.search.conditions import Condition, Scalar
 from devmem.search.indexes.columns import Rows
 from devmem.search.indexes.doc_values import DocEntry
 from devmem.search.indexes.index_set import IndexReader, IndexSet
@@ -63,7 +63,7 @@ class ListSource:
     def apply_filter(self, where: Filter, period: tuple[float, float] | None) -> FilterMatches:
         return filter_indexes(self.indexes, self.rows_with_metadata, where, period)
 
-    def rows_with_metadata(self, metadata: Mapping[str, Scalar | Condition], among: Rows) -> Rows:
+    def rows_with_metadata(self, metadata: Mapping[str, Wanted], among: Rows) -> Rows:
         where = Filter(metadata=metadata)
         return np.array([row for row in among.tolist() if where.admits(self._items[row], NOW)], dtype=np.int64)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import Counter
 
 import httpx
@@ -47,6 +48,28 @@ def test_no_request_reaches_what_is_anothers(team: Team) -> None:
     assert team.request("POST", "/v1/search", json=forged, user="ann").status_code == 422
     assert team.request("GET", "/v1/memories?user=bob", user="ann").status_code == 422
     assert team.request("GET", one, user="bob").json()["text"] == "Bob's secret is cinnamon."
+
+
+def test_filters_narrow_a_search_and_a_list_and_never_widen_them(team: Team) -> None:
+    add(team, "bob", "The launch is secret.")
+    ids = add(team, "ann", "The launch moves.", "The launch party.")
+    body = {"memories": [{"text": "The launch talk.", "metadata": {"state": "done", "tags": ["a"]}}]}
+    team.request("POST", "/v1/memories", json=body, user="ann")
+    open_only = {"none_of": [{"metadata.state": "done"}]}
+    hits = team.request("POST", "/v1/search", json={"query": "launch", "where": open_only}, user="ann").json()
+    assert {each["id"] for each in hits["memories"]} == set(ids)
+    page = team.request("GET", "/v1/memories", params={"where": json.dumps({"metadata.tags": {"~=": "a"}})}, user="ann")
+    assert ([each["text"] for each in page.json()["memories"]], page.json()["total"]) == (["The launch talk."], 1)
+    for forged in ({"user": "bob"}, {"include_unscoped": True}):
+        answer = team.request("POST", "/v1/search", json={"query": "launch", "where": forged}, user="ann")
+        assert answer.status_code == 403, answer.text
+    either: dict[str, object] = {"any_of": [{"user": "bob"}, {"user": ["bob", "ann"]}]}
+    hits = team.request("POST", "/v1/search", json={"query": "launch", "where": either}, user="ann").json()
+    assert {each["user"] for each in hits["memories"]} == {"ann"}
+    for wrong in ("{", "[]", '{"topic": 1}'):
+        answer = team.request("GET", "/v1/memories", params={"where": wrong}, user="ann")
+        assert answer.status_code == 422, answer.text
+        assert "where" in answer.json()["error"]["message"]
 
 
 def test_a_read_only_token_changes_nothing(team: Team) -> None:

@@ -62,7 +62,7 @@ def test_a_database_agrees_with_admits(items: list[MemoryItem], filters: list[Fi
         (lambda: Filter(source_name=5), "source_name"),  # type: ignore[arg-type]
         (lambda: Filter(source_kind=one_of(1)), "source_kind"),
         (lambda: Filter(metadata={"room": None}), "metadata['room']"),  # type: ignore[dict-item]
-        (lambda: Filter(metadata={"room": ["a"]}), "metadata['room']"),  # type: ignore[dict-item]
+        (lambda: Filter(metadata={"room": ["a"]}), "metadata['room']"),  # type: ignore[list-item]
         (lambda: Filter(unbound=("usr",)), "unbound"),
         (lambda: Filter(any_of=({},)), "any_of"),  # type: ignore[arg-type]
         (lambda: Filter(none_of=({},)), "none_of"),  # type: ignore[arg-type]

@@ -239,7 +239,7 @@ CHANGES: Final[tuple[Change, ...]] = (
     Change(
         name="expired-items",
         breaks="expired items never match",
-        file="devmem/search/query.py",
+        file="devmem/model/filters.py",
         old="return not item.expired(now) and self._matches(item)",
         new="return self._matches(item)",
         tests=("tests/storage/test_suite_json_file.py", "tests/storage/test_filters_against_admits.py"),
@@ -247,7 +247,7 @@ CHANGES: Final[tuple[Change, ...]] = (
     Change(
         name="before-is-inclusive",
         breaks="`before` is exclusive",
-        file="devmem/search/query.py",
+        file="devmem/model/filters.py",
         old="(self.before is None or time < self.before)",
         new="(self.before is None or time <= self.before)",
         tests=("tests/storage/test_filters_against_admits.py", "tests/storage/test_suite_json_file.py"),
@@ -255,7 +255,7 @@ CHANGES: Final[tuple[Change, ...]] = (
     Change(
         name="least-trust",
         breaks="items below the least trust never match",
-        file="devmem/search/query.py",
+        file="devmem/model/filters.py",
         old="(not self.min_trust or item.trust >= self.min_trust)",
         new="True",
         tests=("tests/storage/test_filters_against_admits.py", "tests/storage/test_suite_json_file.py"),

@@ -10,12 +10,12 @@ from typing import Annotated, Any, Final, Generic, TypeAlias, TypeVar
 from mcp import types
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
-from devmem import Filter
+from devmem import Filter, load_filter
 from devmem.adapters.hosts import agents_word
+from devmem.config import FilterForm
 from devmem.errors import DevmemError, ItemNotFoundError
 from devmem.memory import Memory, MemoryRecord, SearchHit
 from devmem.search import quote_labels
-from devmem.storage import one_of
 from devmem.text import estimate_tokens, indented, one_line, shorten
 
 Value: TypeAlias = str | int | float | bool
@@ -25,6 +25,9 @@ Labels: TypeAlias = dict[str, Value | Annotated[list[Value], Field(min_length=1,
 _Id: TypeAlias = Annotated[str, Field(min_length=1, max_length=200)]
 _Text: TypeAlias = Annotated[str, Field(min_length=1, max_length=100_000)]
 _Time: TypeAlias = Annotated[str, Field(min_length=4, max_length=64)]
+_WHERE: Final = (
+    'Further conditions, all of which hold: {"metadata.stars": {">=": 3}, "none_of": [{"metadata.state": "done"}]}.'
+)
 
 
 class Arguments(BaseModel):
@@ -59,6 +62,7 @@ class RecallArguments(Arguments):
     after: _Time | None = Field(default=None, description="Only what happened at this ISO date or time, or later.")
     before: _Time | None = Field(default=None, description="Only what happened before this ISO date or time.")
     metadata: Labels = Field(default_factory=dict, description="Labels they must have; of a list one of the values.")
+    where: FilterForm = Field(default_factory=Filter, description=_WHERE)
 
 
 class ForgetArguments(Arguments):
@@ -75,6 +79,7 @@ class ListArguments(Arguments):
     limit: int = Field(default=20, ge=1, le=100, description="Maximum number of memories.")
     offset: int = Field(default=0, ge=0, description="Number of the newest memories to leave out.")
     metadata: Labels = Field(default_factory=dict, description="Labels they must have; of a list one of the values.")
+    where: FilterForm = Field(default_factory=Filter, description=_WHERE)
 
 
 class IdArguments(Arguments):
@@ -365,18 +370,22 @@ def _remember(call: Call, asked: RememberArguments) -> Answer:
 
 def _recall(call: Call, asked: RecallArguments) -> Answer:
     hits = call.memory.search(
-        asked.query, limit=asked.limit, after=asked.after, before=asked.before, where=_labelled(asked.metadata)
+        asked.query,
+        limit=asked.limit,
+        after=asked.after,
+        before=asked.before,
+        where=_filter_of(asked),
     )
     none = "No relevant memories found."
     return passages_answer([passage_of(hit) for hit in hits], budget=call.budget, none=none)
 
 
-def _labelled(labels: Labels) -> Filter:
-    return Filter(metadata={key: one_of(*value) if isinstance(value, list) else value for key, value in labels.items()})
+def _filter_of(asked: RecallArguments | ListArguments) -> Filter:
+    return asked.where & load_filter({f"metadata.{label}": wanted for label, wanted in asked.metadata.items()})
 
 
 def _list(call: Call, asked: ListArguments) -> Answer:
-    where = _labelled(asked.metadata)
+    where = _filter_of(asked)
     total = call.memory.count(where=where)
     # No database takes a number of any size.
     records = call.memory.recent(asked.limit, where=where, offset=asked.offset) if asked.offset < total else []

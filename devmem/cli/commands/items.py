@@ -46,9 +46,9 @@ from devmem.cli.targets import (
 from devmem.cli.terminal import Terminal, date_text, item_date, items_text, zoned
 from devmem.memory.memory import AddOptions, Memory
 from devmem.model.fields import has_text
+from devmem.model.filters import Order
 from devmem.model.items import MemoryItem, Scope
 from devmem.model.versions import Change, ItemDifference, ItemVersion
-from devmem.search.query import Order
 from devmem.stores.abilities import versions_of
 from devmem.views.documents import difference_json, item_json, version_json
 from devmem.workflow.stores import DEFAULT_SESSION

@@ -25,10 +25,10 @@ from devmem.cli.targets import (
 )
 from devmem.cli.terminal import Terminal, contributions, item_date, items_text, number, period_text
 from devmem.model.caller import Caller
+from devmem.model.filters import Filter
 from devmem.model.results import Hit, HitGroup, RejectedCandidate, SearchReport
 from devmem.recording.log import PromptContext
 from devmem.search.merging import with_related
-from devmem.search.query import Filter
 from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.memory import MemoryBase, MemoryQuery
 from devmem.views.documents import GROUP_KEYS, SIGNALS, groups_json, hits_json, report_json, waiting_ids

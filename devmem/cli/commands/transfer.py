@@ -42,9 +42,9 @@ from devmem.cli.terminal import Terminal, date_text, items_text
 from devmem.config.workflow import Workflow
 from devmem.errors import DataFileError, DevmemError
 from devmem.memory.opening import declared_like
+from devmem.model.filters import Filter, Order
 from devmem.model.items import MemoryItem
 from devmem.redaction import location_without_credentials
-from devmem.search.query import Filter, Order
 from devmem.stores.abilities import record_export
 from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.memory import MemoryBase

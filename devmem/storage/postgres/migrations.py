@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final, TypeAlias
 
 from psycopg import errors, sql
@@ -80,14 +81,17 @@ def _inline_tokens(connection: Connection) -> None:
 
 
 _NEXT_BODIES: Final = """
-SELECT store, row, body FROM {table} WHERE (store, row) > (%s, %s) AND body ~ '"metadata": ?[{{].' ORDER BY store, row LIMIT 500
+SELECT store, row, body FROM {table}
+WHERE (store, row) > (%s, %s) AND body ~ '"metadata": ?[{{].'
+ORDER BY store, row LIMIT 500
 """
 _SET_METADATA: Final = "UPDATE {table} SET metadata = %s::jsonb WHERE store = %s AND row = %s AND metadata <> %s::jsonb"
 
 
 def _keep_whole_metadata(connection: Connection) -> None:
     """Let filters see lists, mappings and null among the metadata, which had only scalars of the top level."""
-    _of_all_tenants(connection, lambda: [_read_metadata_again(connection, table) for table in ("items", "versions")])
+    for table in ("items", "versions"):
+        _of_all_tenants(connection, partial(_read_metadata_again, connection, table))
 
 
 def _read_metadata_again(connection: Connection, table: str) -> None:

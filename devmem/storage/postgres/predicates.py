@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, Final
 
-from devmem.search.conditions import TIME_PATTERN, Condition, Operator, Scalar
-from devmem.search.query import SEQUENCE_KEY, Filter, Order, Wanted, metadata_key
+from devmem.model.conditions import TIME_PATTERN, Condition, Operator, Scalar
+from devmem.model.filters import SEQUENCE_KEY, Filter, Order, Wanted, metadata_key
 from devmem.storage.postgres.database import Connection, composed, read_text, stored_text
 from devmem.storage.postgres.rows import json_scalar
 from devmem.storage.postgres.schema import PARTITIONED, dropped, table_of

@@ -10,13 +10,14 @@ from typing import Any, ClassVar, Final, TypeVar
 from uuid import UUID
 
 from devmem.config.store import IndexConfig
+from devmem.model.conditions import Scalar
 from devmem.model.fields import has_text
+from devmem.model.filters import Filter, Order
 from devmem.model.items import MemoryItem, dump_item_json
 from devmem.models.embedder import PassageEmbeddings
-from devmem.search.conditions import Scalar
 from devmem.search.indexes.passages import passages_of
 from devmem.search.pipeline import SearchPipeline
-from devmem.search.query import Filter, Order, SearchQuery
+from devmem.search.query import SearchQuery
 from devmem.storage.postgres import rows
 from devmem.storage.postgres.attachments import inlined, read_attachments
 from devmem.storage.postgres.database import Access, Connection, composed

@@ -12,11 +12,11 @@ from uuid import UUID
 
 import numpy as np
 
+from devmem.model.conditions import comparable_number
+from devmem.model.filters import SCOPE_PARTS
 from devmem.model.items import MemoryItem, Vector, load_item_json
 from devmem.models.embedder import PassageEmbeddings, code_bytes
-from devmem.search.conditions import comparable_number
 from devmem.search.indexes.scoring import EncodedTerms
-from devmem.search.query import SCOPE_PARTS
 from devmem.storage.postgres.database import Connection, RowNumbers, composed, stored_text
 from devmem.storage.postgres.schema import PASSAGE_BITS
 from devmem.storage.runs import MICROSECONDS
@@ -101,8 +101,7 @@ def json_value(value: object) -> str:
         return f"{{{', '.join(entries)}}}"
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(json_value, value))}]"
-    is_scalar = isinstance(value, str | int | float) and value == value
-    return json_scalar(value) if is_scalar else "null"
+    return json_scalar(value) if isinstance(value, str | int | float) and value == value else "null"
 
 
 def item_from(body: str, vector: bytes | None = None) -> MemoryItem:

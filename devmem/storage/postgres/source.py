@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from devmem.model.filters import Filter, Wanted
 from devmem.model.items import MemoryItem
 from devmem.models.embedder import TokenCodes
 from devmem.search.candidates import filter_indexes
@@ -16,7 +17,6 @@ from devmem.search.indexes.codes import TokenCache
 from devmem.search.indexes.columns import Rows
 from devmem.search.indexes.doc_values import ConditionLookup
 from devmem.search.indexes.index_set import IndexReader
-from devmem.search.query import Filter, Wanted
 from devmem.search.source import FilterMatches
 from devmem.storage.postgres.database import Connection, RowNumbers, composed
 from devmem.storage.postgres.predicates import metadata_sql

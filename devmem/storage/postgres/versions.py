@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Final, TypeVar
 
 from devmem.config.store import IndexConfig
+from devmem.model.filters import Filter
 from devmem.model.versions import Operation
 from devmem.models.embedder import PassageEmbeddings
-from devmem.search.query import Filter
 from devmem.storage.postgres import rows, writes
 from devmem.storage.postgres.claim import check_embeddings, check_store
 from devmem.storage.postgres.database import Access, Connection, composed, stored_text

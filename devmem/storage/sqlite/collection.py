@@ -19,8 +19,8 @@ from typing import Final, TypeVar
 
 from devmem.config.store import IndexConfig
 from devmem.errors import CollectionClosedError, CollectionUnwritableError
+from devmem.model.filters import Filter
 from devmem.models.embedder import ModelIdentity, PassageEmbeddings
-from devmem.search.query import Filter
 from devmem.storage.opening import CollectionOptions, path_of
 from devmem.storage.protocol import DEFAULT_HISTORY_DAYS, MOST_EXPORTS, Durability, ExportRecord
 from devmem.storage.runs import HistoryLimit

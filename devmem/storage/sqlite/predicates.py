@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from devmem.model.conditions import Condition, Operator, Scalar, after_prefix, comparable_number, micros_of
+from devmem.model.filters import SEQUENCE_KEY, Filter, Order, Wanted
 from devmem.model.versions import Operation
-from devmem.search.conditions import Condition, Operator, Scalar, after_prefix, comparable_number, micros_of
-from devmem.search.query import SEQUENCE_KEY, Filter, Order, Wanted
 from devmem.storage.runs import MICROSECONDS
 from devmem.storage.sql import SQL_OPERATORS, FilterDialect, Sql, joined
 from devmem.storage.sqlite.rows import sql_text

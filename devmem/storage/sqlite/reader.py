@@ -14,16 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from devmem.config.store import IndexConfig
+from devmem.model.conditions import Scalar, after_prefix
+from devmem.model.filters import Filter, Order, Wanted, metadata_key
 from devmem.model.items import MemoryItem, Vector
 from devmem.models.embedder import PassageEmbeddings, TokenCodes
 from devmem.search.candidates import filter_indexes
-from devmem.search.conditions import Scalar, after_prefix
 from devmem.search.indexes.codes import TokenCache
 from devmem.search.indexes.columns import GenerationCache, Rows, locked
 from devmem.search.indexes.doc_values import ConditionCache, ConditionLookup
 from devmem.search.indexes.index_set import IndexReader
 from devmem.search.pipeline import SearchPipeline
-from devmem.search.query import Filter, Order, SearchQuery, Wanted, metadata_key
+from devmem.search.query import SearchQuery
 from devmem.search.source import FilterMatches
 from devmem.storage.attachments import AttachmentFiles
 from devmem.storage.protocol import CollectionInfo

@@ -9,11 +9,11 @@ from typing import Final
 
 from devmem.errors import VersionConflictError
 from devmem.model.fields import embedded_hash, has_text
+from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem, version_hash
 from devmem.model.results import WriteOutcome
 from devmem.model.versions import Operation
 from devmem.models.embedder import PassageEmbeddings
-from devmem.search.query import Filter
 from devmem.storage.runs import Runs, VersionEnd
 from devmem.storage.searching import check_length, check_name
 from devmem.storage.sql import Sql

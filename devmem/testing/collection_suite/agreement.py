@@ -9,8 +9,7 @@ from typing import Any, Final
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from devmem.model.items import MemoryItem, Provenance, Scope, SourceKind
-from devmem.search.conditions import (
+from devmem.model.conditions import (
     Condition,
     Operator,
     above,
@@ -26,7 +25,9 @@ from devmem.search.conditions import (
     present,
     starts_with,
 )
-from devmem.search.query import Filter, SearchQuery
+from devmem.model.filters import Filter
+from devmem.model.items import MemoryItem, Provenance, Scope, SourceKind
+from devmem.search.query import SearchQuery
 from devmem.storage.protocol import Collection
 from devmem.testing.clock import ManualClock
 from devmem.testing.collection_suite.fixtures import MODEL, OpenCollection, Opening, ids

@@ -6,9 +6,9 @@ from __future__ import annotations
 import pytest
 from pydantic import JsonValue
 
+from devmem.model.conditions import Condition, above, at_least, at_most, below, differs_from, one_of, starts_with
+from devmem.model.filters import Filter
 from devmem.model.items import Provenance, Scope, SourceKind
-from devmem.search.conditions import Condition, above, at_least, at_most, below, differs_from, one_of, starts_with
-from devmem.search.query import Filter
 from devmem.storage.protocol import Collection
 from devmem.testing.collection_suite.filters import admitted, note
 from devmem.testing.collection_suite.fixtures import Opening

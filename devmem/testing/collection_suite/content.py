@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from devmem.model.filters import Filter
 from devmem.model.items import MemoryContentSnapshot, MemoryItem, Scope, SnapshotBlock
 from devmem.model.message import AttachmentRef, MessageBlock
-from devmem.search.query import Filter, SearchQuery
+from devmem.search.query import SearchQuery
 from devmem.storage.protocol import Collection
 from devmem.testing.collection_suite.fixtures import MODEL, OpenCollection, Opening, item
 

@@ -6,9 +6,10 @@ from __future__ import annotations
 import pytest
 
 from devmem.errors import FilterError
+from devmem.model.filters import Filter
 from devmem.model.items import Scope
 from devmem.model.results import WriteStatus
-from devmem.search.query import Filter, SearchQuery
+from devmem.search.query import SearchQuery
 from devmem.storage.protocol import Collection
 from devmem.storage.writing import Unique
 from devmem.testing.clock import ManualClock

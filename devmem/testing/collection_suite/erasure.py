@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem, Scope
 from devmem.model.versions import RunState
-from devmem.search.query import Filter, SearchQuery
+from devmem.search.query import SearchQuery
 from devmem.storage.erasure import ErasableCollection, EraseRequest, words_in
 from devmem.storage.opening import file_of
 from devmem.storage.protocol import VersionedCollection

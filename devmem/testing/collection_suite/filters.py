@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
+from devmem.model.conditions import absent
+from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem, Provenance, Scope, SourceKind
-from devmem.search.conditions import absent
-from devmem.search.query import Filter, SearchQuery
+from devmem.search.query import SearchQuery
 from devmem.storage.protocol import Collection
 from devmem.testing.collection_suite.fixtures import EMBEDDER, Opening, ids, item
 from devmem.testing.collection_suite.queries import NOW, add_encoded, asked

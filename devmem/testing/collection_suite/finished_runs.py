@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from devmem.errors import RunConflictError, RunStateError
 from devmem.model.caller import acting_as
+from devmem.model.filters import Filter
 from devmem.model.items import Scope
 from devmem.model.versions import Operation, RunState
-from devmem.search.query import Filter
 from devmem.storage.protocol import Collection, VersionedCollection
 from devmem.testing.clock import ManualClock
 from devmem.testing.collection_suite.fixtures import item

@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from devmem.errors import FilterError
+from devmem.model.conditions import starts_with
+from devmem.model.filters import Filter, Order, event_key
 from devmem.model.items import Provenance, Scope, SourceKind
-from devmem.search.conditions import starts_with
-from devmem.search.query import Filter, Order, event_key
 from devmem.storage.protocol import Collection
 from devmem.testing.clock import ManualClock
 from devmem.testing.collection_suite.filters import note

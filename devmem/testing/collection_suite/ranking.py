@@ -9,9 +9,10 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
+from devmem.model.filters import Filter
 from devmem.model.items import MemoryContentSnapshot, MemoryItem
 from devmem.search.indexes.passages import passages_of
-from devmem.search.query import Filter, Ranking, SearchQuery
+from devmem.search.query import Ranking, SearchQuery
 from devmem.storage.protocol import Collection
 from devmem.testing.abilities import needs
 from devmem.testing.collection_suite.fixtures import EMBEDDER, MODEL, OpenCollection, Opening, item, waiting_item

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from devmem.errors import RunConflictError
+from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem
-from devmem.search.query import Filter, Ranking, SearchQuery
+from devmem.search.query import Ranking, SearchQuery
 from devmem.storage.protocol import Collection, VersionedCollection
 
 _NAMES: Final = [f"id {n}" for n in range(5)]

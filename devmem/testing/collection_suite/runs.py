@@ -9,11 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from devmem.errors import RunConflictError, RunStateError
+from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem, Provenance, Scope
 from devmem.model.results import WriteStatus
 from devmem.model.versions import Operation, RunState
 from devmem.models.embedder import PassageEmbeddings
-from devmem.search.query import Filter, SearchQuery
+from devmem.search.query import SearchQuery
 from devmem.storage.protocol import Collection, VersionedCollection
 from devmem.storage.writing import Unique
 from devmem.testing.clock import ManualClock

@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import pytest
 
+from devmem.model.filters import Filter
 from devmem.model.items import Provenance, Scope, SourceKind
 from devmem.model.results import RejectReason
-from devmem.search.query import MAX_QUERY_CHARACTERS, Filter, Ranking, SearchQuery
+from devmem.search.query import MAX_QUERY_CHARACTERS, Ranking, SearchQuery
 from devmem.storage.protocol import Collection
 from devmem.storage.writing import Unique
 from devmem.testing.collection_suite.fixtures import Opening, item

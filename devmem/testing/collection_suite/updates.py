@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from devmem.errors import VersionConflictError
+from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem, Provenance, Scope, SourceKind, version_hash
 from devmem.model.results import WriteStatus
-from devmem.search.query import Filter
 from devmem.storage.protocol import Collection
 from devmem.storage.writing import Unique
 from devmem.testing.collection_suite.fixtures import Opening, ids, item

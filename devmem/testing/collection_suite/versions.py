@@ -14,9 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from devmem.errors import CollectionReadOnlyError, FilterError
+from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem, Scope
 from devmem.model.versions import Change, Operation
-from devmem.search.query import Filter, SearchQuery
+from devmem.search.query import SearchQuery
 from devmem.storage.protocol import VersionedCollection
 from devmem.testing.clock import ManualClock
 from devmem.testing.collection_suite.fixtures import EMBEDDER, MODEL, OpenCollection, Opening, ids, item

@@ -8,10 +8,10 @@ from functools import partial
 
 import pytest
 
+from devmem.model.filters import Filter
 from devmem.model.items import MemoryContentSnapshot, Scope
 from devmem.model.results import WriteStatus
 from devmem.search.indexes.passages import passages_of
-from devmem.search.query import Filter
 from devmem.stores.memory import MemoryBase, MemoryQuery
 from devmem.testing.abilities import needs
 from devmem.testing.clock import ManualClock

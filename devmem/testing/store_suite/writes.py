@@ -10,10 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from devmem.errors import DevmemError, FilterError
+from devmem.model.filters import Filter
 from devmem.model.items import MemoryContentSnapshot, MemoryItem, Scope, SnapshotBlock
 from devmem.model.message import AttachmentRef, MessageBlock
 from devmem.model.results import MemoryWritePayload, WriteStatus
-from devmem.search.query import Filter
 from devmem.stores.memory import MemoryBase
 from devmem.testing.abilities import needs
 from devmem.testing.clock import ManualClock

@@ -76,6 +76,15 @@ def test_a_key_names_one_fact(tools: Tools, memory: devmem.Memory) -> None:
     assert [record.text for record in memory.recent()] == ["Ann is a vegetarian."]
 
 
+def test_a_condition_narrows_what_is_recalled_and_listed(tools: Tools) -> None:
+    for stars in (1, 3, 5):
+        tools("remember", text=f"A place of {stars} stars.", metadata={"stars": stars})
+    where = {"metadata.stars": {">": 1}, "none_of": [{"metadata.stars": 5}]}
+    for found in (tools("recall", query="place", where=where), tools("list", where=where)):
+        assert [each["metadata"]["stars"] for each in found["memories"]] == [3]
+    assert "no operator is '$gt'" in tools.error("list", where={"metadata.stars": {"$gt": 1}})
+
+
 def test_one_of_several_labels_is_asked_for(tools: Tools) -> None:
     for topic in ("tea", "coffee", "milk"):
         tools("remember", text=f"A drink: {topic}.", metadata={"topic": topic})

@@ -8,9 +8,9 @@ from functools import partial
 import pytest
 
 from devmem.config import IndexConfig
+from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem
 from devmem.model.results import WriteOutcome
-from devmem.search.query import Filter
 from devmem.storage.postgres.collection import PostgresCollection
 from devmem.storage.postgres.server import texts
 from devmem.storage.postgres.server.merging import join_segments, merge_tail

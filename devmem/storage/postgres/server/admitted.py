@@ -12,10 +12,10 @@ from typing import Any, Final, TypeAlias, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from devmem.model.filters import Filter
 from devmem.search.indexes.columns import Positions, Rows, locked
 from devmem.search.indexes.postings import Docs
 from devmem.search.indexes.scoring import Codes
-from devmem.search.query import Filter
 from devmem.storage.postgres.database import Connection, Snapshot, composed
 from devmem.storage.postgres.predicates import EVENT_TIME, where_sql
 from devmem.storage.postgres.server.posting_cache import TermPostings

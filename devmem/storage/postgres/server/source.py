@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from devmem.errors import CollectionError
+from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem
 from devmem.models.embedder import TokenCodes
 from devmem.search.indexes.codes import TokenCache
 from devmem.search.indexes.columns import GenerationCache, Rows
-from devmem.search.query import Filter, SearchQuery
+from devmem.search.query import SearchQuery
 from devmem.search.source import FilterMatches
 from devmem.storage.postgres.database import Connection, Snapshot
 from devmem.storage.postgres.rows import fetch_bodies

@@ -38,7 +38,8 @@ class Operator(StrEnum):
     BEFORE = "before"
 
 
-_OF_SEVERAL: Final = frozenset({Operator.ONE_OF, Operator.DIFFERS_FROM, Operator.CONTAINS})
+OF_SEVERAL: Final = frozenset({Operator.ONE_OF, Operator.DIFFERS_FROM, Operator.CONTAINS})
+"""Operators that compare with any number of values."""
 _OF_TEXT: Final = frozenset({Operator.STARTS_WITH, Operator.CONTAINS_TEXT})
 _OF_TIME: Final = frozenset({Operator.AFTER, Operator.BEFORE})
 _RANGES: Final = frozenset({Operator.ABOVE, Operator.AT_LEAST, Operator.BELOW, Operator.AT_MOST})
@@ -59,7 +60,7 @@ class Condition:
     """Exactly one, but for `ONE_OF`, `DIFFERS_FROM` and `CONTAINS`, which have any number of them."""
 
     def __post_init__(self) -> None:
-        if self.operator not in _OF_SEVERAL and len(self.values) != 1:
+        if self.operator not in OF_SEVERAL and len(self.values) != 1:
             raise FilterError("values", f"`{self.operator}` compares with one value, not with {len(self.values)}")
         if len(self.values) > MAX_VALUES:
             raise FilterError("values", f"{len(self.values):,} values are more than {MAX_VALUES:,}")
@@ -80,7 +81,7 @@ class Condition:
             raise FilterError("values", f"`{self.operator}` compares with {TIME_FORM}, not {value!r}")
 
     def __str__(self) -> str:
-        shown = list(self.values) if self.operator in _OF_SEVERAL else self.values[0]
+        shown = list(self.values) if self.operator in OF_SEVERAL else self.values[0]
         return f"{self.operator} {shown!r}"
 
     @property

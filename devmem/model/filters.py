@@ -1,0 +1,331 @@
+"""Filters: predicates on items, which databases carry out."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from datetime import datetime
+from enum import StrEnum
+from functools import wraps
+from typing import Any, Final, TypeAlias
+
+from pydantic import JsonValue
+
+from devmem.errors import FilterError
+from devmem.model.conditions import Condition, Operator, Scalar, comparable_number, same_value, value_at
+from devmem.model.items import MemoryItem, Scope, SourceKind
+
+SCOPE_PARTS: Final = tuple(part.name for part in fields(Scope))
+"""Names of the parts of a scope."""
+VALUE_KEYS: Final = (*SCOPE_PARTS, "source_kind", "source_name")
+SEQUENCE_KEY: Final = "sequence"
+"""Metadata key of an item's position, a number, among those of the same event time."""
+_METADATA: Final = "metadata."
+MAX_DEPTH: Final = 50
+"""Number of levels that filters may be nested; databases limit the depth of a condition."""
+MAX_PARTS: Final = 1000
+"""Number of filters and conditions on metadata in one filter."""
+Wanted: TypeAlias = Scalar | Condition | Sequence[Condition]
+"""The value that a key has to have, a condition on it, or several, all of which hold."""
+
+
+class Order(StrEnum):
+    """Order in which items are listed."""
+
+    STORED = "stored"
+    """In which they were stored; a new version of an item counts as stored last."""
+    EVENT = "event"
+    """By event time, or creation time where there is none; then by the number in the metadata `sequence`, those
+    without one first; then as stored."""
+
+
+def event_key(item: MemoryItem) -> tuple[float, float]:
+    """Return the key of `Order.EVENT`, which a stable sort of items in the order of storing needs."""
+    time = item.created_at if item.event_time is None else item.event_time
+    sequence = item.metadata.get(SEQUENCE_KEY)
+    if isinstance(sequence, bool) or not isinstance(sequence, int | float):
+        return time, -math.inf
+    return time, comparable_number(sequence)
+
+
+def metadata_key(key: str) -> str | None:
+    """Return the metadata key of a key such as `metadata.room`; None for a scope part, `source_kind` or `source_name`.
+
+    Raises:
+        FilterError: it is neither.
+    """
+    if key.startswith(_METADATA) and key != _METADATA:
+        return key.removeprefix(_METADATA)
+    if key in VALUE_KEYS:
+        return None
+    raise FilterError("key", f"expected one of {', '.join(VALUE_KEYS)} or metadata.KEY, not {key!r}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """Predicate on items; a field that is None or empty does not restrict. Expired items never match.
+
+    Raises `FilterError` for a value that a field cannot have. An empty name is a name like any other, and does not mean
+    "unscoped"; `devmem.open`, the manager and the command line refuse it.
+    """
+
+    scope: Scope = field(default_factory=Scope)
+    """Each part that is set must equal the item's."""
+    include_unscoped: bool = False
+    """Whether an item that is unscoped in a part of `scope` matches there too."""
+    unbound: tuple[str, ...] = ()
+    """Names of scope parts, such as `user`, in which a matching item is unscoped."""
+    scope_in: Mapping[str, Condition] = field(default_factory=dict)
+    """Conditions on scope parts, by name: `{"agent": one_of("writer", "editor")}`."""
+    after: float | None = None
+    """Earliest event time, or creation time where there is none, inclusive (seconds since the epoch; a `datetime` is
+    taken as such)."""
+    before: float | None = None
+    """Latest event time, or creation time where there is none, exclusive (likewise)."""
+    source_kind: str | Condition | None = None
+    source_name: str | Condition | None = None
+    min_trust: float = 0.0
+    metadata: Mapping[str, Wanted] = field(default_factory=dict)
+    """Keys of the item's metadata with the values, or conditions, that they must have; `True` and `1` are different
+    values. `a.b` is the key of this name, where an item has it, and else the key `b` of the mapping `a`."""
+    any_of: tuple[Filter, ...] = ()
+    """Filters of which at least one must match, beside all other fields; `one | other` makes one."""
+    all_of: tuple[Filter, ...] = ()
+    """Filters that must all match, beside all other fields; `one & other` makes one where they name the same field."""
+    none_of: tuple[Filter, ...] = ()
+    """Filters of which none may match, beside all other fields; `~one` makes one. Expired items match no filter."""
+
+    def __post_init__(self) -> None:
+        if unknown := sorted(set(self.unbound).difference(SCOPE_PARTS)):
+            raise FilterError("unbound", f"{unknown[0]!r}, which is no part of a scope ({', '.join(SCOPE_PARTS)})")
+        for name, value in self._named_values():
+            _check_value(name, value)
+        for name in ("after", "before"):
+            if isinstance(time := getattr(self, name), datetime):
+                object.__setattr__(self, name, time.timestamp())
+        for name, value in (("after", self.after), ("before", self.before), ("min_trust", self.min_trust)):
+            _check_number(name, value)
+        for name, part in self._parts():
+            if not isinstance(part, Filter):
+                raise FilterError(name, f"its parts are filters, not {type(part).__name__}")
+        self._check_size()
+
+    def _parts(self) -> Iterator[tuple[str, Filter]]:
+        """Return the filters that this one is made of, each with the field that has it."""
+        yield from (("any_of", part) for part in self.any_of)
+        yield from (("all_of", part) for part in self.all_of)
+        yield from (("none_of", part) for part in self.none_of)
+
+    def _check_size(self) -> None:
+        depth, size = self._measure()
+        name = next((name for name, _ in self._parts()), "metadata")
+        if depth > MAX_DEPTH:
+            raise FilterError(name, f"filters are nested more than {MAX_DEPTH} deep")
+        if size > MAX_PARTS:
+            raise FilterError(name, f"more than {MAX_PARTS:,} parts; `one_of` compares a key with many values at once")
+
+    def _measure(self) -> tuple[int, int]:
+        """Return the number of levels, and that of filters and conditions."""
+        # Its parts were checked when they were made, so this ends soon.
+        measured = [part._measure() for _, part in self._parts()]
+        own = 1 + sum(len(conditions_of(wanted)) for wanted in self.metadata.values())
+        return 1 + max((depth for depth, _ in measured), default=0), own + sum(size for _, size in measured)
+
+    def __and__(self, other: Filter) -> Filter:
+        """Return the filter that admits what both admit; different fields and keys stay those of one filter."""
+        if not isinstance(other, Filter):
+            return NotImplemented
+        return self._merged(other) or replace(self, all_of=(*self.all_of, other))
+
+    def __or__(self, other: Filter) -> Filter:
+        """Return the filter that admits what one of both admits."""
+        if not isinstance(other, Filter):
+            return NotImplemented
+        return Filter(any_of=(self, other))
+
+    def __invert__(self) -> Filter:
+        """Return the filter that admits what this one does not."""
+        return Filter(none_of=(self,))
+
+    def _merged(self, other: Filter) -> Filter | None:
+        """Return both as one without further levels; None where they name the same field or key."""
+        values: dict[str, Any] = {}
+        everything = Filter()
+        for each in fields(Filter):
+            mine, theirs, default = (getattr(one, each.name) for one in (self, other, everything))
+            if each.name in ("all_of", "none_of"):
+                values[each.name] = (*mine, *theirs)
+            elif each.name in ("metadata", "scope_in") and mine.keys().isdisjoint(theirs):
+                values[each.name] = {**mine, **theirs}
+            elif theirs == default:
+                values[each.name] = mine
+            elif mine == default:
+                values[each.name] = theirs
+            elif each.name == "scope" and not _parts_of(mine).keys() & _parts_of(theirs).keys():
+                values[each.name] = Scope(**_parts_of(mine), **_parts_of(theirs))
+            else:
+                return None
+        # The flag says something of the scope beside it.
+        widens = self.include_unscoped != other.include_unscoped
+        return None if widens and Scope() not in (self.scope, other.scope) else Filter(**values)
+
+    @property
+    def or_unbound(self) -> bool:
+        """Former name of `include_unscoped`."""
+        _warn_of_former_name()
+        return self.include_unscoped
+
+    def _named_values(self) -> Iterator[tuple[str, object]]:
+        """Return the values that are compared with fields of items, by their places in the filter."""
+        for part in SCOPE_PARTS:
+            if (name := getattr(self.scope, part)) is not None:
+                yield f"scope.{part}", name
+        for part, condition in self.scope_in.items():
+            if part not in SCOPE_PARTS:
+                raise FilterError("scope_in", f"{part!r} is no part of a scope ({', '.join(SCOPE_PARTS)})")
+            if not isinstance(condition, Condition):
+                raise FilterError(f"scope_in[{part!r}]", f"expected a condition such as `one_of`, not {condition!r}")
+            yield f"scope_in[{part!r}]", condition
+        yield from (("source_kind", self.source_kind), ("source_name", self.source_name))
+        yield from ((f"metadata[{key!r}]", value) for key, value in self.metadata.items())
+
+    def everything(self) -> bool:
+        """Whether the filter admits every item that has not expired."""
+        restricting = (self.scope != Scope(), self.unbound, self.scope_in, self.metadata, self.none_of)
+        bounds = (self.after, self.before, self.source_kind, self.source_name)
+        if any(restricting) or self.min_trust > 0 or any(bound is not None for bound in bounds):
+            return False
+        if not all(part.everything() for part in self.all_of):
+            return False
+        return not self.any_of or any(part.everything() for part in self.any_of)
+
+    def matcher(self, now: float) -> Callable[[MemoryItem], bool]:
+        """Return `admits` at one time, for many items; it is faster where the filter admits everything."""
+        if self.everything():
+            return lambda item: not item.expired(now)
+        return lambda item: self.admits(item, now)
+
+    def admits(self, item: MemoryItem, now: float) -> bool:
+        """Whether an item matches; `now` is in seconds since the epoch and decides what has expired."""
+        return not item.expired(now) and self._matches(item)
+
+    def _matches(self, item: MemoryItem) -> bool:
+        time = item.created_at if item.event_time is None else item.event_time
+        return (
+            self.scope.admits(item.scope, include_unscoped=self.include_unscoped)
+            and all(getattr(item.scope, part) is None for part in self.unbound)
+            and all(wanted.admits(getattr(item.scope, part)) for part, wanted in self.scope_in.items())
+            and (self.after is None or time >= self.after)
+            and (self.before is None or time < self.before)
+            and (self.source_kind is None or _admits(self.source_kind, item.provenance.kind.value))
+            and (self.source_name is None or _admits(self.source_name, item.provenance.name))
+            and (not self.min_trust or item.trust >= self.min_trust)
+            and all(_admits(wanted, value_at(item.metadata, key)) for key, wanted in self.metadata.items())
+            and self._parts_match(item)
+        )
+
+    def _parts_match(self, item: MemoryItem) -> bool:
+        # ruff: noqa: SLF001 - of this class
+        return (
+            (not self.any_of or any(part._matches(item) for part in self.any_of))
+            and all(part._matches(item) for part in self.all_of)
+            and not any(part._matches(item) for part in self.none_of)
+        )
+
+
+def _warn_of_former_name() -> None:
+    message = "Filter(or_unbound=...) is now Filter(include_unscoped=...); the old name goes with the next release"
+    warnings.warn(message, DeprecationWarning, stacklevel=3)
+
+
+def _accept_former_name(made: Callable[..., None]) -> Callable[..., None]:
+    """Return an `__init__` that takes `or_unbound`, the former name of `include_unscoped`, with a warning."""
+
+    @wraps(made)
+    def init(self: Filter, **values: object) -> None:
+        if "or_unbound" in values:
+            _warn_of_former_name()
+            values["include_unscoped"] = values.pop("or_unbound")
+        made(self, **values)
+
+    return init
+
+
+# By `setattr`, so that type checkers keep the arguments that the fields declare.
+setattr(Filter, "__init__", _accept_former_name(Filter.__init__))  # noqa: B010
+
+
+def _parts_of(scope: Scope) -> dict[str, str]:
+    return {part: value for part in SCOPE_PARTS if (value := getattr(scope, part)) is not None}
+
+
+def conditions_of(wanted: Wanted) -> tuple[Condition, ...]:
+    """Return the conditions on a value, all of which hold."""
+    if isinstance(wanted, Condition):
+        return (wanted,)
+    return (Condition(Operator.ONE_OF, (wanted,)),) if isinstance(wanted, str | int | float) else tuple(wanted)
+
+
+def _admits(wanted: Wanted, found: JsonValue) -> bool:
+    if isinstance(wanted, str | int | float):
+        return same_value(found, wanted)
+    return all(condition.admits(found) for condition in conditions_of(wanted))
+
+
+_NOT_OF_TEXT: Final = (Operator.CONTAINS, Operator.AFTER, Operator.BEFORE)
+
+
+def _check_value(name: str, value: object) -> None:
+    """Refuse what a field of an item is never compared with."""
+    of_metadata = name.startswith("metadata[")
+    if value is None and not of_metadata:
+        return
+    if of_metadata and isinstance(value, str | int | float):
+        return
+    several = of_metadata and isinstance(value, Sequence) and all(isinstance(one, Condition) for one in value)
+    conditions = tuple(value) if several and isinstance(value, Sequence) else (value,)
+    for condition in conditions:
+        if of_metadata and not isinstance(condition, Condition):
+            raise FilterError(name, f"expected text, a number, a flag or conditions, not {value!r}{_way_out(value)}")
+        if not of_metadata:
+            _check_text(name, condition)
+
+
+def _check_text(name: str, value: object) -> None:
+    """Refuse what texts, as parts of a scope are, are never compared with."""
+    if isinstance(value, Condition) and value.operator is Operator.EXISTS:
+        return
+    wrong = [one for one in (value.values if isinstance(value, Condition) else (value,)) if not isinstance(one, str)]
+    if wrong:
+        raise FilterError(name, f"expected text or a condition on text, not {wrong[0]!r}")
+    if isinstance(value, Condition) and value.operator in _NOT_OF_TEXT:
+        raise FilterError(name, f"`{value.operator}` compares with what no text is; `*=` looks for a part of it")
+    if name == "source_kind":
+        _check_kind(value)
+
+
+def _check_kind(value: object) -> None:
+    names = value.values if isinstance(value, Condition) else (value,)
+    is_equal = not isinstance(value, Condition) or value.operator in (Operator.ONE_OF, Operator.DIFFERS_FROM)
+    if is_equal and (unknown := [name for name in names if name not in _KINDS]):
+        raise FilterError("source_kind", f"no source is {unknown[0]!r}; there are {', '.join(sorted(_KINDS))}")
+
+
+_KINDS: Final = frozenset(kind.value for kind in SourceKind)
+
+
+def _way_out(value: object) -> str:
+    if value is None:
+        return "; `absent()` asks for what has no value"
+    if isinstance(value, list | tuple | set):
+        return "; `one_of(...)` compares with several values, `contains(...)` looks into a list"
+    return "; the JSON form of a filter is read by `load_filter`" if isinstance(value, Mapping) else ""
+
+
+def _check_number(name: str, value: object) -> None:
+    if value is None and name != "min_trust":
+        return
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
+        raise FilterError(name, f"expected a number, not {value!r}")
