@@ -43,7 +43,8 @@ def filter_of(option: str, condition: str) -> Filter:
     try:
         return load_filter(_form_of(option, condition))
     except FilterError as error:
-        raise CommandError(f"{option} {condition!r}: {error}.") from error
+        at = f"{error.field}: " if condition.startswith("{") and error.field else ""
+        raise CommandError(f"{option} {condition!r}: {at}{error.reason}.") from error
 
 
 def _form_of(option: str, condition: str) -> object:

@@ -16,7 +16,6 @@ from devmem.errors import FilterError
 from devmem.model.conditions import MAX_VALUES, OF_SEVERAL, Condition, Operator, Scalar, absent, one_of
 from devmem.model.filters import MAX_DEPTH, MAX_PARTS, SCOPE_PARTS, Filter, conditions_of
 from devmem.model.items import Scope
-from devmem.text.moments import parse_moment
 
 METADATA: Final = "metadata."
 _SOURCES: Final = {"source": "source_name", "source_kind": "source_kind"}
@@ -87,6 +86,9 @@ def _entry(key: str, value: object, at: str, depth: int) -> Filter:
 def _seconds(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, str | int | float | date):
         raise FilterError("values", f"expected a time such as 2026-06-02 or seconds since 1970, not {value!r:.60}")
+    # Agents have filters, and few of them name a time: to read one takes a calendar of words.
+    from devmem.text.moments import parse_moment
+
     try:
         return parse_moment(value.isoformat() if isinstance(value, date) else value)
     except ValueError as error:

@@ -156,7 +156,7 @@ def test_nothing_found_is_said(filled: Path, devmem: Devmem) -> None:
             "there is no store 'note' in this workflow. Did you mean 'notes'? It has: notes,",
         ),
         (["show", "zzz"], "there is no store 'zzz' in this workflow. It has: notes, board, passing."),
-        (["search", "notes", "x", "--where", "colour=red"], "--where 'colour=red': expected KEY=VALUE"),
+        (["search", "notes", "x", "--where", "colour=red"], "a key of the metadata is metadata.colour."),
         (["search", "notes", "x", "--after", "soon"], "--after: not a time: 'soon'"),
         (["show", "notes", "--session", "a/b"], "--session: a session's name is one plain word"),
     ],

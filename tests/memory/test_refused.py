@@ -46,7 +46,7 @@ WRONG: list[tuple[Callable[[Any], object], type[Exception], str]] = [
     (lambda memory: memory.search(None), TypeError, "`query` is text"),
     (lambda memory: memory.context(5), TypeError, "`query` is text"),
     (lambda memory: memory.search("x", limit="5"), TypeError, "`limit` is a whole number"),
-    (lambda memory: memory.search("x", where={"a": 1}), TypeError, "`where` is a devmem.Filter"),
+    (lambda memory: memory.search("x", where={"a": 1}), FilterError, "metadata.a"),
     (lambda memory: memory.search("x", metadata="foo"), TypeError, "`metadata` is a mapping"),
     (lambda memory: memory.add("x", metadata="foo"), TypeError, "`metadata` is a mapping"),
     (lambda memory: memory.add("x", metadata={1: 2}), TypeError, "`metadata` is a mapping"),
