@@ -96,7 +96,7 @@ def _keep_whole_metadata(connection: Connection) -> None:
 
 def _read_metadata_again(connection: Connection, table: str) -> None:
     store, row = -1, -1
-    select, update = (composed(query.format(table=table)) for query in (_NEXT_BODIES, _SET_METADATA))
+    select, update = composed(_NEXT_BODIES.format(table=table)), composed(_SET_METADATA.format(table=table))
     while found := connection.execute(select, (store, row)).fetchall():
         for store, row, body in found:
             metadata = json_value(load_item_json(body).metadata)

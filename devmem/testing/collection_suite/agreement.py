@@ -142,7 +142,7 @@ def check_agreement(collection: Collection, items: list[MemoryItem], where: Filt
 
 
 _SHARED: Final = (HealthCheck.function_scoped_fixture, HealthCheck.differing_executors)
-"""What Hypothesis warns of: examples share the place, which is emptied, and every collection runs this test."""
+"""Checks of Hypothesis that do not apply: each example empties the place, and every collection runs this test."""
 
 
 class Agreeing(Opening):
