@@ -89,6 +89,8 @@ class PlannedErasure:
     attachments: tuple[str, ...] = ()
     items: int = 0
     """Number of items that were there when it began and that no other erasure had planned."""
+    is_executed: bool = False
+    """Whether a living process is at work on it, as `planned_erasures` found."""
 
     def covers(self, other: PlannedErasure) -> bool:
         """Whether this erasure removes every item and version that another one names."""
@@ -117,7 +119,7 @@ class ErasableCollection(Collection, Protocol):
         ...
 
     def planned_erasures(self) -> list[PlannedErasure]:
-        """Return the erasures that have begun and not ended, as when a process was killed."""
+        """Return the erasures that have begun and not ended: living processes are at work on them, or were killed."""
         ...
 
     def finish_erasure(self, plan: PlannedErasure, words: Sequence[str] = (), *, vacuum: bool = False) -> EraseResult:

@@ -543,7 +543,8 @@ class CollectionMemory(MemoryBase):
 
     def _finish_erasures(self) -> None:
         if isinstance(self.collection, ErasableCollection):
-            for plan in self.collection.planned_erasures():
+            left = [plan for plan in self.collection.planned_erasures() if not plan.is_executed]
+            for plan in left:
                 self.erase(ids=plan.ids)
                 self.scrub()
                 self.collection.finish_erasure(plan, vacuum=True)

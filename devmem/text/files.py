@@ -67,6 +67,34 @@ def remove_leftovers(path: Path) -> int:
     return sum(_remove_unused(each) for each in named if folder == path or _UNFINISHED.sub("", each.name) == path.name)
 
 
+class WorkMarker:
+    """An empty file beside another one, which shows for as long as this process lives that it is at work on that."""
+
+    def __init__(self, path: Path) -> None:
+        """Create it beside `path`.
+
+        Raises:
+            OSError: it cannot be created.
+        """
+        self._path, self._file = _create_beside(Path(os.path.realpath(path)))
+        self.name: Final = self._path.suffixes[-2].removeprefix(".")
+        """32 hexadecimal digits by which `is_at_work` finds it."""
+
+    def remove(self) -> None:
+        """Remove the file; nothing happens where it is removed already."""
+        if sys.platform == "win32":
+            self._file.close()
+        with self._file:
+            self._path.unlink(missing_ok=True)
+
+
+def is_at_work(path: Path, name: str) -> bool:
+    """Whether a living process has a marker of a name beside `path`; what a dead one left is removed."""
+    path = Path(os.path.realpath(path))
+    marker = path.with_name(f"{path.name}.{name}.part")
+    return not _remove_unused(marker) and marker.exists()
+
+
 def create_private(path: str, flags: int) -> int:
     """Open a file that, if it is new, only its owner can read: the `opener` of the built-in `open`."""
     return os.open(path, flags, OWNER_ONLY)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -42,16 +44,41 @@ def test_each_erasure_ends_its_own_plan(tmp_path: Path) -> None:
 
 
 def test_an_erasure_counts_its_items_whoever_carries_it_out(tmp_path: Path) -> None:
-    """Another process that opens the store finishes what is planned; an item is counted by the first plan."""
+    """Another process that was at work on the same is finished first; an item is counted by the first plan."""
     path = tmp_path / "notes.db"
     with closing(SqliteCollection(path)) as collection:
         collection.add([MemoryItem(id=name, content_summary=f"note {name}") for name in "abc"])
         first = collection.begin_erasure(EraseRequest(ids=("a", "b")))
         second = collection.begin_erasure(EraseRequest(ids=("b", "c")))
-        with devmem.open(path, embedding=None) as memory:
-            assert len(memory) == 0
+        with closing(SqliteCollection(path)) as other:
+            for plan in other.planned_erasures():
+                other.finish_erasure(plan)
+            assert other.count() == 0
         assert [collection.finish_erasure(plan).items for plan in (first, second)] == [2, 1]
         assert collection.planned_erasures() == []
+
+
+_KILLED = """
+import os, sys
+from devmem.storage import EraseRequest, SqliteCollection
+collection = SqliteCollection(sys.argv[1])
+collection.begin_erasure(EraseRequest(ids=("a",)))
+os._exit(9)
+"""
+
+
+def test_opening_finishes_what_no_living_process_is_at_work_on(tmp_path: Path) -> None:
+    path = tmp_path / "notes.db"
+    with closing(SqliteCollection(path)) as collection:
+        collection.add([MemoryItem(id=name, content_summary=f"note {name}") for name in "abc"])
+        mine = collection.begin_erasure(EraseRequest(ids=("b",)))
+        assert subprocess.run([sys.executable, "-c", _KILLED, path], check=False, timeout=60).returncode == 9
+        with devmem.open(path, embedding=None) as memory:
+            assert sorted(record.id for record in memory) == ["b", "c"]
+        assert [plan.id for plan in collection.planned_erasures()] == [mine.id]
+    with devmem.open(path, embedding=None) as memory:
+        assert [record.id for record in memory] == ["c"]
+    assert list(tmp_path.glob("*.part")) == []
 
 
 def test_an_erasure_ends_what_it_covers(tmp_path: Path) -> None:
@@ -98,6 +125,43 @@ def test_a_storm_of_erasures(tmp_path: Path, writers: int) -> None:
         assert len(memory) == 0
         assert not any(memory.history(name) for name in texts)
     assert left_in(tmp_path, *texts.values()) == set()
+
+
+_STORM = """
+import sys
+import devmem
+where, writer = sys.argv[1:]
+with devmem.open(where, embedding=None) as memory:
+    sys.stdin.readline()
+    for n in range(4):
+        for text in ("before", f"Secret{writer}x{n}"):
+            memory.add(text, id=f"item-{writer}-{n}")
+        assert memory.forget(f"item-{writer}-{n}") == 1
+        # The same for all: they wait for each other.
+        memory.add(f"Secret{writer}x{n}", id="shared")
+        assert memory.forget("shared") in (0, 1)
+        with devmem.open(where, embedding=None) as other:
+            other.add(f"kept {writer} {n}")
+"""
+
+
+def storm(where: str, processes: int = 4) -> None:
+    """Have processes forget and open at once; fails where one of them ends with an error, such as a busy store."""
+    command = [sys.executable, "-c", _STORM, where]
+    started = [subprocess.Popen([*command, str(n)], stdin=subprocess.PIPE, text=True) for n in range(processes)]
+    for process in started:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.close()
+    assert [process.wait(120) for process in started] == [0] * processes
+    with devmem.open(where, embedding=None) as memory:
+        assert len(memory) == 4 * processes
+
+
+def test_a_storm_of_processes_ends_none_as_busy(tmp_path: Path) -> None:
+    storm(str(tmp_path / "notes.db"))
+    assert left_in(tmp_path, *(f"Secret{writer}x{n}" for writer in range(4) for n in range(4))) == set()
+    assert {file.name for file in tmp_path.iterdir()} == {"notes.db"}
 
 
 def test_a_pending_run_leaves_neither_name_nor_actor(tmp_path: Path) -> None:

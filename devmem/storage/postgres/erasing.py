@@ -28,20 +28,41 @@ _OUT_OF_REACH: Final = (
 )
 
 
-_END: Final = "DELETE FROM erasures WHERE store = %(store)s AND (id = ANY(%(ids)s) OR row = ANY(%(rows)s))"
-_WITHDRAW: Final = (
-    # Another plan may name the same: one row of each goes.
-    "DELETE FROM erasures WHERE store = %(store)s AND ctid IN (SELECT min(ctid) FROM erasures WHERE store = %(store)s "
-    "AND (id = ANY(%(ids)s) OR row = ANY(%(rows)s)) GROUP BY id, row)"
+_BEGIN: Final = (
+    "INSERT INTO erasures(store, id, row, plan, backend, backend_start) "
+    "SELECT %s, named.id, named.row, %s, pid, backend_start FROM pg_stat_activity, "
+    "unnest(%s::text[], %s::bigint[]) AS named(id, row) WHERE pid = pg_backend_pid()"
+)
+# What others planned of the same is done, too. Plans of before version 9 have no id.
+_END: Final = (
+    "DELETE FROM erasures WHERE store = %s AND (plan IS NOT DISTINCT FROM %s OR id = ANY(%s) OR row = ANY(%s))"
+)
+_PLANS: Final = (
+    # Another user's sessions show no start.
+    "SELECT plan, id, row, session.pid IS NOT NULL FROM erasures LEFT JOIN pg_stat_activity AS session "
+    "ON session.pid = backend AND COALESCE(session.backend_start, erasures.backend_start) = erasures.backend_start "
+    "WHERE store = %s ORDER BY plan, id, row"
 )
 
 
 def _plans(connection: Connection, store: int) -> list[PlannedErasure]:
-    """Return what all plans of a store name, as one plan; none where nothing is planned."""
-    found = connection.execute("SELECT id, row FROM erasures WHERE store = %s", (store,)).fetchall()
-    ids = dict.fromkeys(read_text(name) or "" for name, _ in found if name is not None)
-    versions = tuple(row for _, row in found if row is not None)
-    return [PlannedErasure(id="", ids=tuple(ids), rows=versions)] if found else []
+    """Return the plans that a store records."""
+    found: dict[UUID | None, list[tuple[str | None, int | None, bool]]] = {}
+    for plan, *rest in connection.execute(_PLANS, (store,)).fetchall():
+        found.setdefault(plan, []).append(tuple(rest))
+    return [
+        PlannedErasure(
+            id="" if plan is None else plan.hex,
+            ids=tuple(read_text(name) or "" for name, _, _ in parts if name is not None),
+            rows=tuple(row for _, row, _ in parts if row is not None),
+            is_executed=any(is_executed for *_, is_executed in parts),
+        )
+        for plan, parts in found.items()
+    ]
+
+
+def _key(plan: PlannedErasure) -> UUID | None:
+    return UUID(plan.id) if plan.id else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,10 +108,9 @@ class PostgresEraser(PostgresReader):
             # One begins at a time, so that each item is counted by one.
             lock(connection, "erasures", self._store)
             plan = self._plan(connection, request, derived)
-            names = [(self._store, stored_text(each), None) for each in plan.ids]
-            with connection.cursor() as cursor:
-                insert = "INSERT INTO erasures(store, id, row) VALUES (%s, %s, %s)"
-                cursor.executemany(insert, [*names, *((self._store, None, row) for row in plan.rows)])
+            ids = [*map(stored_text, plan.ids), *(None for _ in plan.rows)]
+            versions = [*(None for _ in plan.ids), *plan.rows]
+            connection.execute(_BEGIN, (self._store, _key(plan), ids, versions))
             return plan
 
         return self._database.write(begin)
@@ -112,7 +132,7 @@ class PostgresEraser(PostgresReader):
         return {key for (key,) in connection.execute(query, (self._store, list(keys)))}
 
     def planned_erasures(self) -> list[PlannedErasure]:
-        """Return the erasures that have begun and not ended, as one."""
+        """Return the erasures that have begun and not ended."""
         return self._read(lambda connection: _plans(connection, self._store))
 
     def withdraw_erasure(self, plan: PlannedErasure) -> None:
@@ -120,12 +140,9 @@ class PostgresEraser(PostgresReader):
 
         def withdraw(connection: Connection) -> None:
             self._version_writer(connection)
-            connection.execute(_WITHDRAW, self._recorded(plan))
+            connection.execute(_END, (self._store, _key(plan), [], []))
 
         self._database.write(withdraw)
-
-    def _recorded(self, plan: PlannedErasure) -> dict[str, object]:
-        return {"store": self._store, "ids": [*map(stored_text, plan.ids)], "rows": list(plan.rows)}
 
     def finish_erasure(
         self,
@@ -151,8 +168,8 @@ class PostgresEraser(PostgresReader):
             items = version_writer.remove("id_key = ANY(%s)", [keys])
             remove_versions(connection, self._store, *erased)
             runs.forget(named)
-            # Others that planned the same have nothing of it left to do.
-            connection.execute(_END, self._recorded(plan))
+            ids = [*map(stored_text, plan.ids)]
+            connection.execute(_END, (self._store, _key(plan), ids, list(plan.rows)))
             # What was planned may have been deleted before: nothing but the indexes has something of it then.
             note_erasure(connection, self._store)
             return items

@@ -21,6 +21,7 @@ from devmem.storage.postgres.schema import (
     CREATE_VERSION_TABLES,
     INLINE_TOKENS,
     MARK_SEGMENTS,
+    NAME_ERASURES,
     SCHEMA_VERSION,
     SEARCH_TABLES,
     VERSION_TABLES,
@@ -103,6 +104,11 @@ def _read_metadata_again(connection: Connection, table: str) -> None:
             connection.execute(update, (metadata, store, row, metadata))
 
 
+def _name_erasures(connection: Connection) -> None:
+    """Add ids of plans; what is planned already is one plan, which no process is at work on."""
+    _add_tables(connection, NAME_ERASURES, ())
+
+
 def _add_tables(connection: Connection, create: str, tables: Sequence[str]) -> None:
     for statement in create.strip().split(";\n"):
         connection.execute(composed(statement))
@@ -122,6 +128,7 @@ MIGRATIONS: Final[Mapping[int, Migration]] = {
     5: _count_erasures,
     6: _inline_tokens,
     7: _keep_whole_metadata,
+    8: _name_erasures,
 }
 """By version: what makes the next version of it, within the caller's transaction."""
 

@@ -90,6 +90,11 @@ Codes of more than 2 KB, some forty tokens, would be kept apart from their row, 
 """
 
 
+NAME_ERASURES: Final = """
+ALTER TABLE erasures ADD COLUMN plan uuid, ADD COLUMN backend integer, ADD COLUMN backend_start timestamptz
+"""
+"""Statement that brings tables of version 8 to version 9: a plan has an id, and the session that is at work on it."""
+
 VERSION_TABLES: Final = ("versions", "version_passages", "version_vectors", "version_tokens", "runs", "erasures")
 """Partitioned by store, as all tables with what a store holds."""
 
@@ -135,7 +140,7 @@ CREATE INDEX erasures_by_store ON erasures(store)
 """Statements that bring tables of version 2 to version 3."""
 
 
-SCHEMA_VERSION: Final = 8
+SCHEMA_VERSION: Final = 9
 PASSAGE_BITS: Final = 20
 """A passage's number is its item's row, shifted by these, and its place in the item: what has the higher row has the
 higher passages, whoever commits first."""
@@ -260,6 +265,7 @@ def statements() -> Iterator[str]:
     yield from MARK_SEGMENTS.strip().split(";\n")
     yield COUNT_ERASURES
     yield INLINE_TOKENS
+    yield NAME_ERASURES
     for table in PARTITIONED:
         yield default_partition(table)
 

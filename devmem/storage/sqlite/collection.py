@@ -142,7 +142,7 @@ class SqliteCollection(SqliteVersions, SqliteExports):
         snapshot = Path(place + ".faiss") if in_file else None
         follower = SqliteFollower(snapshot, index, opened.damaged)
         super().__init__(opened, follower=follower, statement_lock=nullcontext() if in_file else threading.Lock())
-        self._in_file, self._history = in_file, HistoryLimit(days=history_days)
+        self._in_file, self._history, self._markers = in_file, HistoryLimit(days=history_days), {}
         self._closed, self._model = False, model.name if model else None
         self._write_lock, self._memory_lock = threading.RLock(), SharedLock()
         self._connect = partial(database.open_connection, place, durability, busy_timeout, read_only=self._read_only)
@@ -318,6 +318,8 @@ class SqliteCollection(SqliteVersions, SqliteExports):
             # Also when an earlier call was interrupted; closing a closed connection does nothing.
             self._readers.close()
             self._writer.close()
+            for plan_id in list(self._markers):
+                self._end_work(plan_id)
 
 
 def open_sqlite(location: str, options: CollectionOptions) -> SqliteCollection:

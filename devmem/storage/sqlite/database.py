@@ -176,7 +176,7 @@ def prepare_file(location: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise CollectionUnwritableError(location, f"its folder cannot be made: {error}") from error
-    clean_up(Path(location + ".faiss"), Path(location + ".files"))
+    clean_up(path, Path(location + ".faiss"), Path(location + ".files"))
     _refuse_lost_file(path)
     try:
         create_empty(path)

@@ -7,13 +7,15 @@ done: whoever opens the file after a crash finishes it.
 from __future__ import annotations
 
 import json
+import logging
 import sqlite3
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
+from uuid import uuid4
 
 from devmem.model.items import MemoryItem
 from devmem.storage.attachments import stored_names
@@ -35,9 +37,11 @@ from devmem.storage.sqlite.reader import SqliteReader
 from devmem.storage.sqlite.runs import SqliteTables
 from devmem.storage.sqlite.version_writer import CurrentVersionWriter, remove_versions
 from devmem.storage.versions import PARENTS
+from devmem.text.files import WorkMarker, is_at_work
 
 T = TypeVar("T")
 
+_LOG: Final = logging.getLogger(__name__)
 _PLAN: Final = "erasing"
 """Property that holds a plan: with a colon and the plan's id, or without in files of before."""
 _PATIENCE_MS: Final = 2000
@@ -53,8 +57,13 @@ def read_plans(connection: sqlite3.Connection) -> list[PlannedErasure]:
 
 
 def _plan_of(key: str, recorded: Mapping[str, Any]) -> PlannedErasure:
-    parts = {name: tuple(recorded[name]) for name in ("ids", "rows", "attachments")}
-    return PlannedErasure(id=key.partition(":")[2], items=recorded.get("items", 0), **parts)
+    return PlannedErasure(
+        id=key.partition(":")[2],
+        ids=tuple(recorded["ids"]),
+        rows=tuple(recorded["rows"]),
+        attachments=tuple(recorded["attachments"]),
+        items=recorded.get("items", 0),
+    )
 
 
 def write_plan(connection: sqlite3.Connection, plan: PlannedErasure) -> None:
@@ -89,6 +98,8 @@ class SqliteEraser(SqliteReader):
 
     _in_file: bool
     _writer: sqlite3.Connection
+    _markers: dict[str, WorkMarker]
+    """Of the erasures that this collection is at work on, by their ids."""
 
     @abstractmethod
     def _delete(self, operation: Callable[[sqlite3.Connection], T]) -> T:
@@ -122,13 +133,37 @@ class SqliteEraser(SqliteReader):
 
     def begin_erasure(self, request: EraseRequest, derived: Sequence[str] = ()) -> PlannedErasure:
         """Record durably what is erased from now on."""
+        # Before the plan, which would else be another process's to finish at once.
+        plan_id = self._begin_work()
 
         def begin(connection: sqlite3.Connection) -> PlannedErasure:
-            plan = self._plan(connection, request, derived)
+            plan = replace(self._plan(connection, request, derived), id=plan_id)
             write_plan(connection, plan)
             return plan
 
-        return self._delete(begin)
+        try:
+            return self._delete(begin)
+        except BaseException:
+            self._end_work(plan_id)
+            raise
+
+    def _begin_work(self) -> str:
+        """Return the id of a new plan, and show other processes that this one is at work on it."""
+        try:
+            marker = WorkMarker(Path(self.location)) if self._in_file else None
+        except OSError as error:
+            # Where no file can be made, as on a full disk, another process may do the same work a second time.
+            _LOG.debug("%s: an erasure is not marked as begun: %s", self.location, error)
+            marker = None
+        if marker is None:
+            return uuid4().hex
+        self._markers[marker.name] = marker
+        return marker.name
+
+    def _end_work(self, plan_id: str) -> None:
+        """Leave a plan, if it has not ended, to whoever opens the store."""
+        if (marker := self._markers.pop(plan_id, None)) is not None:
+            marker.remove()
 
     def _plan(self, connection: sqlite3.Connection, request: EraseRequest, derived: Sequence[str]) -> PlannedErasure:
         found = list(self._find_erasable(connection, request))
@@ -149,14 +184,26 @@ class SqliteEraser(SqliteReader):
 
     def planned_erasures(self) -> list[PlannedErasure]:
         """Return the erasures that have begun and not ended."""
-        return self._read(read_plans)
+        return [replace(plan, is_executed=self._is_executed(plan)) for plan in self._read(read_plans)]
+
+    def _is_executed(self, plan: PlannedErasure) -> bool:
+        return self._in_file and bool(plan.id) and is_at_work(Path(self.location), plan.id)
 
     def withdraw_erasure(self, plan: PlannedErasure) -> None:
         """Forget a plan of which nothing was done."""
-        self._delete(lambda connection: end_plan(connection, plan))
+        try:
+            self._delete(lambda connection: end_plan(connection, plan))
+        finally:
+            self._end_work(plan.id)
 
     def finish_erasure(self, plan: PlannedErasure, words: Sequence[str] = (), *, vacuum: bool = False) -> EraseResult:
         """Remove what is planned, with every version, from the database, its log and its index snapshot."""
+        try:
+            return self._finish(plan, words, vacuum=vacuum)
+        finally:
+            self._end_work(plan.id)
+
+    def _finish(self, plan: PlannedErasure, words: Sequence[str], *, vacuum: bool) -> EraseResult:
         done = self._delete(lambda connection: self._erase_planned(connection, plan))
         if not self._in_file:
             self._delete(lambda connection: end_plan(connection, done))

@@ -266,6 +266,7 @@ def _downgrade_to_3(connection: Connection) -> None:
     connection.execute("ALTER TABLE segments DROP COLUMN coded")
     connection.execute("ALTER TABLE search_states DROP COLUMN erased, DROP COLUMN cleaned")
     connection.execute("ALTER TABLE tokens ALTER codes SET STORAGE EXTENDED")
+    connection.execute("ALTER TABLE erasures DROP COLUMN plan, DROP COLUMN backend, DROP COLUMN backend_start")
     connection.execute('CREATE INDEX items_by_scope ON items(store, "user", agent, conversation)')
     connection.execute("DROP INDEX items_of_user")
     connection.execute("DROP INDEX items_by_source")
