@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from devmem.workflow.erasing import WorkflowReceipt
     from devmem.workflow.graph import RunResult
     from devmem.workflow.manager import MemoryManager
+    from devmem.workflow.plan import WorkflowPlan, plan
     from devmem.workflow.runner import WorkflowRunner
     from devmem.workflow.stores import load_workflow, open_stores
 else:
@@ -102,6 +103,7 @@ __all__ = [
     "StoreFailure",
     "Turn",
     "Workflow",
+    "WorkflowPlan",
     "WorkflowReceipt",
     "WorkflowRunner",
     "WriteOutcome",
@@ -113,6 +115,7 @@ __all__ = [
     "load_workflow",
     "open",
     "open_stores",
+    "plan",
     "record_agent",
     "record_knowledge",
     "record_llm",

@@ -251,10 +251,15 @@ class EdgeCondition(ConfigModel):
             return None
         return self.config.name
 
+    @property
+    def may_hold(self) -> bool:
+        """Whether there is a text of the source after which the edge is followed."""
+        return self.type == "keyword" or self.config.name == _ALWAYS
+
     def holds(self, text: str) -> bool:
         """Whether the edge is followed after its source said `text`; never where a function would decide."""
         if self.type == "function":
-            return self.config.name == _ALWAYS
+            return self.may_hold
         config = self.config
         fold = str if config.case_sensitive else str.lower
         if any(word and fold(word) in fold(text) for word in config.exclude):

@@ -52,6 +52,9 @@ class ConfigModel(BaseModel):
     A store type that never takes writes says so with `read_only: ClassVar[bool] = True`, and one that a workflow's
     `conversation` block may name with `keeps_records`; one that can take part in a workflow's transaction with
     `keeps_versions`. `has_similarity = False` says that its answers know no similarity to the query.
+    For `devmem plan`, `sends_to` names the addresses that a store sends its items to, and `model_calls` when a block
+    asks its model, by the block's path: with each `write` (assumed of a block that it does not name), each `search`,
+    or `never` in a run.
     """
 
     model_config = ConfigDict(
@@ -195,6 +198,12 @@ def field_at(model: type[BaseModel], path: DocumentPath) -> tuple[tuple[type[Bas
     annotation: Annotation = None
     for step in path:
         if isinstance(step, int):
+            continue
+        origin: Annotation = get_origin(annotation)
+        if origin in (dict, Mapping):
+            # The step is a key of a user's, not a field.
+            annotation = get_args(annotation)[1]
+            models = tuple(models_in(annotation))
             continue
         annotations = [
             field.annotation

@@ -111,6 +111,25 @@ def _store_that_nobody_writes(graph: Graph) -> Found:
             yield (*store.place.location, "name"), f"the store {store.name!r} is read, but no agent writes it"
 
 
+_MANY: Final = 3
+"""Number of agents from which a store that all of them read passes on what one of them was told."""
+
+
+@check(Rule.READ_BY_ALL, Graph, level=Level.NOTE, close=True)
+def _store_that_everybody_reads(graph: Graph) -> Found:
+    agents = {node.config.agent or node.id: node.config for node in graph.nodes if node.config is not None}
+    for store in graph.stores if len(agents) >= _MANY else ():
+        attached = {name: [one for one in agent.memories if one.name == store.name] for name, agent in agents.items()}
+        writers = [name for name, entries in attached.items() if any(entry.write for entry in entries)]
+        unguarded = all(any(entry.read and not entry.min_trust for entry in one) for one in attached.values())
+        if writers and unguarded and not getattr(store.config, "read_only", False):
+            message = (
+                f"all {len(agents)} agents read the store {store.name!r}, which {choices(writers)} writes: what one of "
+                "them is told reaches all; `min_trust` or `where` of an attachment limits it"
+            )
+            yield (*store.place.location, "name"), message
+
+
 def _used(graph: Graph) -> tuple[set[str], set[str]]:
     """Return the names of the stores that are read, and of those that are written."""
     attached = [*_attached(graph.nodes)]

@@ -36,6 +36,7 @@ class Rule(StrEnum):
     UNUSED_STORE = "unused-store", "A store that no agent attaches."
     NEVER_READ = "never-read", "A store that is written and never read."
     NEVER_WRITTEN = "never-written", "A store that is read and never written."
+    READ_BY_ALL = "read-by-all", "A store whose writers reach every agent."
     SHARED_FILE = "shared-file", "Two stores keep their items in one file."
     MISSING_MODEL = "missing-model", "A provider that needs a model's name does not have one."
     MISSING_EXTRA = "missing-extra", "A package that the workflow needs is not installed."

@@ -71,10 +71,8 @@ class Reader:
         """
         from devmem.config import closer_look  # noqa: F401 - registers its rules
 
-        block = workflow.conversation
-        recorded = [block.store, *(rule.into for rule in block.copies)] if block and block.active else []
         inspection = Inspection(report=self._report, base_dir=workflow.base_dir, close=True)
-        inspect_graph(Graph((), inspection, workflow.nodes, workflow.memory, recorded=recorded), {})
+        inspect_graph(Graph((), inspection, workflow.nodes, workflow.memory, recorded=workflow.recording_stores), {})
         _review_subgraphs(inspection, workflow.nodes, set())
         return self._report.findings
 

@@ -205,6 +205,12 @@ class Workflow(WorkflowDocument):
         """Whether the document has DevAll's form, with everything under `graph`."""
         return any(one.place.location[:1] == ("graph",) for one in (*self.memory, *self.nodes))
 
+    @property
+    def recording_stores(self) -> list[str]:
+        """Names of the stores that the `conversation` block writes to; empty without an active one."""
+        block = self.conversation
+        return [block.store, *(rule.into for rule in block.copies)] if block is not None and block.active else []
+
     def options(self, node: NodeConfig) -> MemoryOptions:
         """Return the memory options that hold for a node: the workflow's, with the node's own over them."""
         return self.memory_options.overridden_by(node.config.memory_options if node.config else None)

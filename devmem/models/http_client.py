@@ -8,6 +8,7 @@ redirect to another origin is not followed, since the texts of a memory would go
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 import zlib
@@ -28,6 +29,24 @@ _GZIP: Final = zlib.MAX_WBITS | 16
 """Window bits by which `zlib` reads gzip, a little at a time; no other packing is asked for."""
 _limit: ContextVar[int] = ContextVar("devmem_answer_limit", default=DEFAULT_LIMIT)
 _deadline: ContextVar[float] = ContextVar("devmem_answer_deadline", default=float("inf"))
+
+
+_IN_PROCESS: Final = frozenset({"extractive", "minilm", "e5", "onnx", "local"})
+
+
+def service_address(provider: str, base_url: str | None) -> str | None:
+    """Return the address of the service that a provider of chat models or embeddings asks.
+
+    None is a provider that works in this process, or a plugin's whose block has no `base_url`; see `is_in_process`.
+    """
+    if provider == "openai" and not base_url:
+        return os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1"
+    return None if is_in_process(provider) else base_url
+
+
+def is_in_process(provider: str) -> bool:
+    """Whether a provider of ours sends nothing to any service."""
+    return provider in _IN_PROCESS
 
 
 class AnswerRefusedError(Exception):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from threading import Lock
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
 from pydantic import BaseModel, ValidationError
@@ -122,7 +122,8 @@ def _message(error: object) -> str:
     return str(body or error)
 
 
-_MODEL = "text-embedding-3-small"
+DEFAULT_MODEL: Final = "text-embedding-3-small"
+"""Model of a block that names none."""
 _KEY_VARIABLE = "OPENAI_API_KEY"
 _PLACEHOLDER = re.compile(r"\$\{?\w*\}?")
 _CHARACTERS_AT_ONCE = 200_000
@@ -142,7 +143,7 @@ class Provider:
 
     def __init__(self, config: EmbeddingConfig) -> None:
         self._config, self._params = config, config.params
-        self._model = config.model or _MODEL
+        self._model = config.model or DEFAULT_MODEL
         self._making = Lock()
         self._client: OpenAI | None = None
         self._backoff = Backoff(first=30.0, longest=600.0)

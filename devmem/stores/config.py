@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 from devmem.config.agent import ChatConfig
 from devmem.config.base import ConfigModel, Duration
 from devmem.config.store import EmbeddingConfig, IndexConfig, RetrievalConfig
+from devmem.storage.opening import file_of
 from devmem.storage.protocol import DEFAULT_HISTORY_DAYS
 
 History: TypeAlias = Literal["keep", "none"] | Annotated[float, Field(gt=0)]
@@ -33,6 +34,11 @@ class PlaceConfig(ConfigModel):
     history: History = Field(default=DEFAULT_HISTORY_DAYS, json_schema_extra={"advanced": True})
     """How long the versions of items that were changed or deleted are kept: a number of days, `keep` permanently,
     `none` not at all. What expires, or goes beyond a store's capacity, leaves no version."""
+
+    @property
+    def sends_to(self) -> tuple[str, ...]:
+        """Address of the database, as written, where the items do not live in a file."""
+        return () if self.memory_path is None or file_of(self.memory_path) is not None else (self.memory_path,)
 
     @property
     def history_days(self) -> float | None:

@@ -33,6 +33,8 @@ from devmem.text.display import one_line, well_formed
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from devmem.workflow.plan import WorkflowPlan
+
 
 _LABEL_LENGTH: Final = 60
 """Characters of a name, a cause or a message in a label."""
@@ -203,6 +205,27 @@ def mermaid_sequence(transfers: Sequence[Transfer]) -> Iterator[str]:
         cause = f" ({_short(_action(one.cause))})" if one.cause else ""
         label = mermaid_text(_short(one.text) + cause) or "#8230;"
         yield f"    {ids[one.sender]}->>{ids[one.receiver]}: {label}\n"
+
+
+def mermaid_plan(plan: WorkflowPlan) -> Iterator[str]:
+    """Yield the lines of a diagram with the agents, their stores, and the places that data is sent to."""
+    agents = {name: f"a{at}" for at, name in enumerate(dict.fromkeys(one.agent for one in plan.accesses))}
+    stores = {store.name: f"s{at}" for at, store in enumerate(plan.stores)}
+    yield "flowchart LR\n"
+    for name, node in agents.items():
+        yield f'    {node}["{mermaid_text(_short(name))}"]\n'
+    for store in plan.stores:
+        yield f'    {stores[store.name]}[("{mermaid_text(_short(store.name))}<br>{mermaid_text(store.type)}")]\n'
+    for one in plan.accesses:
+        agent, kept = agents[one.agent], stores[one.store]
+        if one.reads_at:
+            yield f'    {kept} -->|"{", ".join(one.reads_at)}"| {agent}\n'
+        if one.writes_at:
+            yield f'    {agent} -.->|"{", ".join(one.writes_at)}"| {kept}\n'
+    for at, place in enumerate(plan.destinations):
+        about = "; ".join(map(_short, place.data))
+        side = "another machine" if place.leaves else "this machine"
+        yield f'    d{at}>"{mermaid_text(place.address)}<br>{side}: {mermaid_text(about)}"]\n'
 
 
 def dot_graph(edges: Sequence[FlowEdge]) -> Iterator[str]:

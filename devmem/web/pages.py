@@ -26,6 +26,7 @@ from devmem.web.guard import CSRF_FIELD, Guard
 from devmem.web.languages import language_of, translated
 from devmem.web.texts import compared, marked, shown
 from devmem.workflow.erasing import WorkflowReceipt
+from devmem.workflow.plan import accesses_of
 
 _FOLDER: Final = Path(__file__).parent
 _VIEWS: Final = (("/", "Search"), ("/shown", "What was shown"), ("/who", "Who sees what"),
@@ -199,10 +200,8 @@ class Pages:
     def who(self, request: Request) -> Response:
         """Show which agents read and write which stores, when, and with which limits."""
         names = list(self._desk.memories)
-        rows = [
-            (node, {entry.name: entry for entry in node.config.memories} if node.config else {})
-            for node in self._desk.agents
-        ]
+        accesses = list(accesses_of(self._desk.workflow))
+        rows = [(node, {one.store: one for one in accesses if one.node == node.id}) for node in self._desk.agents]
         return self._page(request, "who.html", rows=rows, names=names)
 
     def talk(self, request: Request) -> Response:

@@ -130,11 +130,22 @@ class Graph:
         triggers, and brings the source's output if it carries data. A start node gets the workflow's input as well.
         """
         live = [edge for edge in self._incoming[node] if _is_followed(edge, done)]
-        is_start = node in self._start
+        is_start = self.is_start(node)
         if not is_start and not any(edge.trigger for edge in live):
             return None
         sources = dict.fromkeys(edge.source for edge in live if edge.carry_data)
         return [*([asked] if is_start else []), *(each for source in sources for each in messages_of(done[source]))]
+
+    def is_start(self, node: str) -> bool:
+        """Whether a node gets the workflow's input."""
+        return node in self._start
+
+    def possible_sources(self, node: str) -> tuple[str, ...] | None:
+        """Return the nodes whose output a node may get; None where no edge that may be followed makes it run."""
+        edges = [edge for edge in self._incoming[node] if edge.condition.may_hold]
+        if not self.is_start(node) and not any(edge.trigger for edge in edges):
+            return None
+        return tuple(dict.fromkeys(edge.source for edge in edges if edge.carry_data))
 
 
 def _is_followed(edge: Edge, done: Mapping[str, NodeResult]) -> bool:

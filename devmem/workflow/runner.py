@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -21,6 +20,7 @@ from devmem.model.message import Message, MessageBlock, Role
 from devmem.model.twins import as_async
 from devmem.models.chat import ChatModel, Quotation
 from devmem.models.chat_providers import open_chat_model
+from devmem.models.http_client import service_address
 from devmem.recording.calls import caller_in_trace
 from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.config import PlaceConfig
@@ -103,13 +103,7 @@ def attached_stores(workflow: Workflow, node: str | None = None) -> list[str]:
     """Name the stores that the workflow's agents (or one of them) are attached to, and the one that records them."""
     nodes = [workflow.node(node)] if node is not None else list(workflow.nodes)
     used = [entry.name for each in nodes if each.config is not None for entry in each.config.memories]
-    return list(dict.fromkeys([*used, *recording_stores(workflow)]))
-
-
-def recording_stores(workflow: Workflow) -> list[str]:
-    """Name the stores that the workflow's `conversation` block writes to."""
-    block = workflow.conversation
-    return [block.store, *(rule.into for rule in block.copies)] if block is not None and block.active else []
+    return list(dict.fromkeys([*used, *workflow.recording_stores]))
 
 
 class WorkflowRunner:
@@ -285,11 +279,10 @@ class WorkflowRunner:
 
 def _failed(node: str, config: AgentConfig, agent: AgentRun | None, error: ChatModelError) -> NodeFailedError:
     """Return the error of a node, with what its stages did before."""
-    default = os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1"
     return NodeFailedError(
         node,
         provider=config.provider,
-        address=config.base_url or (default if config.provider == "openai" else None),
+        address=service_address(config.provider, config.base_url),
         reason=str(error),
         nodes=() if agent is None else (agent.so_far(),),
     )

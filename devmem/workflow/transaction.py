@@ -35,10 +35,8 @@ def stores_of_runs(workflow: Workflow) -> list[str]:
 
     What the `conversation` block records is a log, which stays.
     """
-    block = workflow.conversation
-    logs = [block.store, *(rule.into for rule in block.copies)] if block is not None and block.active else []
     written = written_stores(workflow.memory, workflow.nodes)
-    return [store.name for store in written if store.name not in logs]
+    return [store.name for store in written if store.name not in workflow.recording_stores]
 
 
 def commit_run(workflow: Workflow, stores: Mapping[str, MemoryBase], run: str, rescue_dir: Path | None) -> None:

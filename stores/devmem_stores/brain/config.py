@@ -83,6 +83,11 @@ class BrainConfig(ExpiryConfig, CollectionConfig):
     """Maximum number of characters of an item's summary; the whole text is kept and searched."""
 
     @property
+    def sends_to(self) -> tuple[str, ...]:
+        """Addresses of the database and of Redis."""
+        return (*super().sends_to, *(() if self.redis is None else (self.redis.url.get_secret_value(),)))
+
+    @property
     def llm_model(self) -> ChatConfig | None:
         """Configuration of the language model; None where the store does without one."""
         return None if self.llm is None or self.llm.provider == "extractive" else self.llm

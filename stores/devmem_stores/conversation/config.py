@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar, Final, Literal
 
 from pydantic import Field, field_validator
@@ -30,6 +31,9 @@ class ConversationConfig(RetentionConfig, CollectionConfig):
 
     keeps_records: ClassVar[bool] = True
     """Whether a workflow's `conversation` block may name stores of this type."""
+
+    model_calls: ClassVar[Mapping[str, str]] = {"summary.llm": "never"}
+    """`devmem compress` summarizes, no run does."""
 
     memory_path: str | None = "auto"
     """Where the records live: a path (SQLite, or DevAll's format when it ends in `.json`), `auto` for a file of the

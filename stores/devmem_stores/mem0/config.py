@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from collections.abc import Mapping
+from typing import Final, Literal, Self
 
 from pydantic import Field, JsonValue, SecretStr, model_validator
 
 from devmem.stores import EmbeddingConfig, ExpiryConfig
+
+SERVICE: Final = "https://api.mem0.ai"
+"""Address of mem0's own service."""
 
 
 class Mem0Config(ExpiryConfig):
@@ -46,6 +50,14 @@ class Mem0Config(ExpiryConfig):
     embedding: EmbeddingConfig | None = None
     """The model that makes the vectors in `mode: oss`; absent takes `oss.embedder`, or else `minilm`."""
 
+    @property
+    def sends_to(self) -> tuple[str, ...]:
+        """Address of the service; inside the process, the models and the database that `oss` names."""
+        if self.mode == "platform":
+            return (self.host or SERVICE,)
+        parts = ((name, part) for name, part in self.oss.items() if isinstance(part, dict))
+        return tuple(place for name, part in parts if (place := _place_of(name, part)) is not None)
+
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         if self.mode == "platform":
@@ -62,3 +74,18 @@ class Mem0Config(ExpiryConfig):
         if misplaced:
             raise ValueError(f"{', '.join(misplaced)}: only `mode: platform` uses it; take it out")
         return self
+
+
+_ADDRESSES: Final = ("openai_base_url", "ollama_base_url", "base_url", "url", "host")
+_LOCAL: Final = frozenset({"huggingface", "fastembed"})
+"""Embedders of mem0 that work in this process."""
+
+
+def _place_of(name: str, part: Mapping[str, JsonValue]) -> str | None:
+    """Return where a part of mem0's configuration sends texts; None for one that stays in this process."""
+    provider, config = part.get("provider"), part.get("config")
+    settings = config if isinstance(config, dict) else {}
+    address = next((settings[key] for key in _ADDRESSES if isinstance(settings.get(key), str)), None)
+    if address is not None or name not in ("llm", "embedder") or provider in _LOCAL:
+        return None if address is None else str(address)
+    return f"mem0's {name} {provider}"

@@ -10,18 +10,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import httpx
 
 from devmem.models.http_client import guarded_client
 from devmem_stores.mem0.backend import Ids, Page, Write, platform_filters
-from devmem_stores.mem0.config import Mem0Config
+from devmem_stores.mem0.config import SERVICE, Mem0Config
 from devmem_stores.mem0.errors import Mem0AnswerError, Mem0RejectedError, Mem0SetupError, translated_errors
 from devmem_stores.mem0.in_process import load_mem0
 from devmem_stores.mem0.items import Change, Record, read_history, read_record, read_records
-
-_SERVICE: Final = "https://api.mem0.ai"
 
 
 class HostedMem0:
@@ -43,7 +41,7 @@ class HostedMem0:
     @property
     def location(self) -> str:
         """Return the server's address."""
-        return self._config.host or _SERVICE
+        return self._config.host or SERVICE
 
     def _client(self, operation: str) -> Any:  # noqa: ANN401 - mem0 is imported when it is needed
         """Return the client; the first call opens it, which asks the server whether the key is good."""

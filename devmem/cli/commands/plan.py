@@ -1,0 +1,156 @@
+"""`devmem plan`: what a run of a workflow reads, writes, sends away and costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from devmem.cli.inputs import Output, deliver
+from devmem.cli.targets import AsJson, WorkflowFile
+from devmem.cli.terminal import Terminal
+from devmem.views.diagrams import mermaid_plan
+from devmem.workflow.costs import DEFAULT_SIZES, Assumed, ModelUse
+from devmem.workflow.plan import Access, Destination, StorePlan, WorkflowPlan
+from devmem.workflow.plan import plan as plan_of_file
+
+
+class PlanFormat(StrEnum):
+    """Formats of a plan."""
+
+    TABLE = "table"
+    """Tables for people."""
+    MERMAID = "mermaid"
+    """A Mermaid flowchart: who reads and writes what at which stage, and what leaves the machine."""
+
+
+def plan(
+    ctx: typer.Context,
+    file: WorkflowFile,
+    prices: Annotated[
+        Path | None, typer.Option("--prices", metavar="FILE", help="YAML file with the prices of models.")
+    ] = None,
+    plan_format: Annotated[PlanFormat, typer.Option("--format", help="`table` or `mermaid`.")] = PlanFormat.TABLE,
+    output: Output = None,
+    input_tokens: Annotated[
+        int, typer.Option("--input-tokens", metavar="N", min=1, help="Tokens of the workflow's input.")
+    ] = DEFAULT_SIZES.input_tokens,
+    answer_tokens: Annotated[
+        int, typer.Option("--answer-tokens", metavar="N", min=1, help="Tokens of one answer of a chat model.")
+    ] = DEFAULT_SIZES.answer_tokens,
+    item_tokens: Annotated[
+        int, typer.Option("--item-tokens", metavar="N", min=1, help="Tokens of one recalled item.")
+    ] = DEFAULT_SIZES.item_tokens,
+    as_json: AsJson = False,
+) -> None:
+    """Show what a run of a workflow will do and cost.
+
+    Who reads and writes which store at which stage, with the limits in force; what data is sent where; how often each
+    model is asked at most, and what that costs at the prices of a file; and what is probably not meant, such as a
+    store that is never read. Nothing is opened, asked or written.
+
+    Examples:
+        devmem plan team.yaml
+        devmem plan team.yaml --prices prices.yaml --answer-tokens 800
+        devmem plan team.yaml --format mermaid --output plan.mmd
+    """
+    terminal: Terminal = ctx.obj
+    sizes = Assumed(input_tokens=input_tokens, answer_tokens=answer_tokens, item_tokens=item_tokens)
+    found = plan_of_file(file, prices=prices, assumed=sizes)
+    if as_json:
+        terminal.json(asdict(found) | {"cost": found.cost})
+    elif plan_format is PlanFormat.MERMAID:
+        deliver(terminal, mermaid_plan(found), output)
+    else:
+        _print(terminal, found)
+
+
+def _print(terminal: Terminal, found: WorkflowPlan) -> None:
+    _section(
+        terminal,
+        "Who reads and writes what",
+        ("agent", "store", "reads at", "writes at", "limits"),
+        map(_access_row, found.accesses),
+        "no agent is attached to a store",
+    )
+    _section(
+        terminal,
+        "Stores",
+        ("store", "type", "read by", "written by", "embedding", "location"),
+        map(_store_row, found.stores),
+        "none",
+    )
+    _section(
+        terminal,
+        "Data that is sent to a service",
+        ("address", "machine", "data"),
+        map(_destination_row, found.destinations),
+        "none: everything stays in this process and its files",
+    )
+    terminal.print(
+        f"Models, at most, for an input of {found.assumed.input_tokens:,} tokens, answers of "
+        f"{found.assumed.answer_tokens:,} and items of {found.assumed.item_tokens:,}"
+    )
+    columns = ("model", "calls", "tokens in", "tokens out", "cost", "for")
+    terminal.table(columns, [_model_row(use, found) for use in found.models], numbers=columns[1:5])
+    terminal.print(_cost_text(found))
+    for name in found.not_run:
+        terminal.report("warning", f"node {name!r} will not run: no edge that devmem may follow leads to it")
+    for finding in found.findings:
+        terminal.report(finding.level.value, f"{finding}")
+
+
+def _section(
+    terminal: Terminal, title: str, columns: tuple[str, ...], rows: Iterable[tuple[str, ...]], empty: str
+) -> None:
+    listed = list(rows)
+    terminal.print(title if listed else f"{title}: {empty}")
+    if listed:
+        terminal.table(columns, listed)
+    terminal.print()
+
+
+def _access_row(access: Access) -> tuple[str, ...]:
+    return access.agent, access.store, ", ".join(access.reads_at), ", ".join(access.writes_at), limits_text(access)
+
+
+def limits_text(access: Access) -> str:
+    """Return the limits of an access in words: of what is read, then of what is written."""
+    limits = {
+        "top_k": access.top_k,
+        "similarity >=": access.similarity_threshold,
+        "score >=": access.min_relevance,
+        "trust >=": access.min_trust or None,
+        "budget": access.token_budget,
+        "where": access.where or None,
+    }
+    read = [f"{name} {value}" for name, value in limits.items() if value is not None] if access.reads_at else []
+    return ", ".join([*read, *([f"ttl {access.ttl:g} s"] if access.ttl is not None and access.writes_at else [])])
+
+
+def _store_row(store: StorePlan) -> tuple[str, ...]:
+    embedding = store.embedding or "words alone"
+    return store.name, store.type, ", ".join(store.readers), ", ".join(store.writers), embedding, store.location
+
+
+def _destination_row(place: Destination) -> tuple[str, ...]:
+    return place.address, "another" if place.leaves else "this", "; ".join(place.data)
+
+
+def _model_row(use: ModelUse, found: WorkflowPlan) -> tuple[str, ...]:
+    model = use.model
+    name = f"{model.provider} {model.name}" if model.name else model.provider
+    cost = "free" if model.in_process else "not known" if use.cost is None else f"{use.cost:.6f} {found.currency}"
+    return name, f"{use.calls:,}", f"{use.tokens_in:,}", f"{use.tokens_out:,}", cost, ", ".join(use.purposes)
+
+
+def _cost_text(found: WorkflowPlan) -> str:
+    if found.cost is not None:
+        return f"A run costs at most {found.cost:.6f} {found.currency}." if found.cost else "A run costs nothing."
+    unknown = dict.fromkeys(use.model.name or use.model.provider for use in found.models if use.cost is None)
+    advice = "; --prices takes a file with prices" if found.currency is None else ""
+    return f"The cost of a run is not known: no price of {', '.join(unknown)}{advice}."

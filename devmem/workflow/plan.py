@@ -1,0 +1,266 @@
+"""The plan of a run, read from the workflow's file: nothing is opened, asked or written."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from pydantic import JsonValue
+
+from devmem.config.agent import AgentConfig, Attachment
+from devmem.config.filter_forms import dump_filter
+from devmem.config.findings import Rule
+from devmem.config.prices import Prices, load_prices
+from devmem.config.store import StoreDeclaration
+from devmem.config.workflow import NodeConfig, Workflow
+from devmem.errors import ConfigError, Finding
+from devmem.model.caller import Stage
+from devmem.redaction import location_without_credentials
+from devmem.workflow.costs import (
+    DEFAULT_SIZES,
+    Assumed,
+    Model,
+    ModelUse,
+    RunEstimate,
+    model_of,
+    models_of,
+    reads_at,
+    writes_at,
+)
+from devmem.workflow.stores import check_workflow
+
+_ABOUT_FLOW: Final = (Rule.UNUSED_STORE, Rule.NEVER_READ, Rule.NEVER_WRITTEN, Rule.READ_BY_ALL, Rule.SHARED_FILE)
+"""Rules of `devmem check` that look at who reads and writes what."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """Use of one store by one agent, with the limits in force."""
+
+    node: str
+    agent: str
+    store: str
+    reads_at: tuple[Stage, ...]
+    writes_at: tuple[Stage, ...]
+    top_k: int
+    similarity_threshold: float | None
+    """None lets every item through."""
+    min_relevance: float | None
+    """Of the attachment, or else of the store's `retrieval:` block."""
+    min_trust: float
+    where: Mapping[str, JsonValue]
+    """Filter of the attachment in its JSON form; empty without one."""
+    token_budget: int | None
+    """Tokens that the agent is shown of all its stores together; None is no limit."""
+    ttl: float | None
+    """Seconds after which what the agent writes expires: of the attachment, or else of the store."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorePlan:
+    """A store, and who uses it."""
+
+    name: str
+    type: str
+    location: str
+    """As the workflow has it, without credentials; `this process` where nothing is kept."""
+    embedding: str | None
+    """Provider and model; None searches by words alone."""
+    readers: tuple[str, ...]
+    writers: tuple[str, ...]
+    """Names of agents; `conversation` is the block that records runs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Destination:
+    """A place outside of this process that data is sent to."""
+
+    address: str
+    """URL without credentials, or the name of what a plugin asks."""
+    leaves: bool
+    """Whether it is on another machine, as far as the address says."""
+    data: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkflowPlan:
+    """The reads, writes, requests and costs of a run of a workflow."""
+
+    file: str
+    accesses: tuple[Access, ...]
+    stores: tuple[StorePlan, ...]
+    destinations: tuple[Destination, ...]
+    models: tuple[ModelUse, ...]
+    assumed: Assumed
+    currency: str | None
+    """None without prices."""
+    not_run: tuple[str, ...]
+    """Nodes that no edge leads to which devmem may follow."""
+    findings: tuple[Finding, ...]
+    """Findings of `devmem check` about who reads and writes."""
+
+    @property
+    def cost(self) -> float | None:
+        """Price of a run at most; None where a model's price is not known."""
+        costs = [use.cost for use in self.models]
+        return None if None in costs else sum(cost for cost in costs if cost is not None)
+
+
+def plan(
+    file: str | os.PathLike[str],
+    *,
+    prices: str | os.PathLike[str] | Prices | None = None,
+    assumed: Assumed = DEFAULT_SIZES,
+) -> WorkflowPlan:
+    """Return what a run of a workflow will do; nothing is opened, asked or written.
+
+    Args:
+        file: the workflow's file.
+        prices: prices of its models, or the file with them.
+        assumed: sizes that the workflow does not say.
+
+    Raises:
+        ConfigError: one of the files cannot be used.
+    """
+    checked = check_workflow(Path(file))
+    if checked.workflow is None:
+        raise ConfigError(checked.findings)
+    listed = prices if prices is None or isinstance(prices, Prices) else load_prices(prices)
+    return plan_of(checked.workflow, listed, assumed, checked.findings)
+
+
+def plan_of(
+    workflow: Workflow, prices: Prices | None, assumed: Assumed, findings: tuple[Finding, ...] = ()
+) -> WorkflowPlan:
+    """Return the plan of a workflow that was read; of its findings, those that a plan shows."""
+    estimate = RunEstimate(workflow, assumed)
+    accesses = tuple(accesses_of(workflow))
+    return WorkflowPlan(
+        file=str(workflow.file or "workflow"),
+        accesses=accesses,
+        stores=tuple(_store_plan(workflow, store, accesses) for store in workflow.memory),
+        destinations=tuple(_destinations(workflow)),
+        models=estimate.uses(prices),
+        assumed=assumed,
+        currency=prices.currency if prices is not None else None,
+        not_run=tuple(estimate.not_run),
+        findings=tuple(one for one in findings if one.rule in _ABOUT_FLOW),
+    )
+
+
+def accesses_of(workflow: Workflow) -> Iterator[Access]:
+    """Yield the use of each store by each agent, in the order of the nodes."""
+    stores = {store.name: store for store in workflow.memory}
+    for node in workflow.nodes:
+        for entry in node.config.memories if node.config is not None else ():
+            if node.config is not None and entry.name in stores:
+                yield _access(workflow, node, node.config, entry, stores[entry.name])
+
+
+def _access(
+    workflow: Workflow, node: NodeConfig, agent: AgentConfig, entry: Attachment, store: StoreDeclaration
+) -> Access:
+    retrieval = getattr(store.config, "retrieval", None)
+    of_store = getattr(retrieval, "min_relevance", None)
+    return Access(
+        node=node.id,
+        agent=agent.agent or node.id,
+        store=entry.name,
+        reads_at=reads_at(agent, entry),
+        writes_at=() if getattr(store.config, "read_only", False) else writes_at(agent, entry),
+        top_k=entry.top_k,
+        similarity_threshold=entry.similarity_threshold if entry.similarity_threshold > -1 else None,
+        min_relevance=of_store if entry.min_relevance is None else entry.min_relevance,
+        min_trust=entry.min_trust,
+        where=dump_filter(entry.where) if entry.where is not None else {},
+        token_budget=workflow.options(node).token_budget,
+        ttl=getattr(store.config, "ttl", None) if entry.ttl is None else entry.ttl,
+    )
+
+
+def _store_plan(workflow: Workflow, store: StoreDeclaration, accesses: tuple[Access, ...]) -> StorePlan:
+    of_store = [one for one in accesses if one.store == store.name]
+    recorded = ["conversation"] if store.name in workflow.recording_stores else []
+    written = [one.agent for one in of_store if one.writes_at]
+    embedding = getattr(store.config, "embedding", None)
+    return StorePlan(
+        name=store.name,
+        type=store.type,
+        location=_location(store),
+        embedding=None if embedding is None else _model_text(model_of(embedding)),
+        readers=tuple(dict.fromkeys(one.agent for one in of_store if one.reads_at)),
+        writers=tuple(dict.fromkeys([*written, *recorded])),
+    )
+
+
+def _location(store: StoreDeclaration) -> str:
+    paths = (getattr(store.config, key, None) for key in ("memory_path", "index_path"))
+    written = next((path for path in paths if path is not None), None)
+    places = [str(written)] if written is not None else list(_sends_to(store))
+    return location_without_credentials(places[0]) if places else "this process"
+
+
+def _sends_to(store: StoreDeclaration) -> tuple[str, ...]:
+    return tuple(getattr(store.config, "sends_to", ()))
+
+
+def _model_text(model: Model) -> str:
+    return f"{model.provider} {model.name}" if model.name else model.provider
+
+
+def _destinations(workflow: Workflow) -> Iterator[Destination]:
+    """Yield where data goes that a run reads or writes, each place once, in the order of the workflow."""
+    found: dict[str, dict[str, dict[str, None]]] = {}
+    for address, what, whose in _sendings(workflow):
+        kinds = found.setdefault(location_without_credentials(address), {})
+        kinds.setdefault(what, {})[whose] = None
+    for address, kinds in found.items():
+        data = tuple(f"{what} {', '.join(names)}" for what, names in kinds.items())
+        yield Destination(address=address, leaves=_is_elsewhere(address), data=data)
+
+
+def _sendings(workflow: Workflow) -> Iterator[tuple[str, str, str]]:
+    """Yield an address, the kind of data, and the agent or the store whose data it is."""
+    for node in workflow.nodes:
+        agent = node.config
+        if agent is None or (asked := model_of(agent)).in_process:
+            continue
+        yield _address(asked), "roles and inputs of", agent.agent or node.id
+        for entry in agent.memories:
+            if reads_at(agent, entry):
+                yield _address(asked), "recalled items of", entry.name
+    attached = {entry.name for node in workflow.nodes if node.config for entry in node.config.memories}
+    used = attached | {*workflow.recording_stores}
+    for store in (store for store in workflow.memory if store.name in used):
+        for address in _sends_to(store):
+            yield address, "items and queries of", store.name
+        for path, moment, block in models_of(store):
+            if moment != "never" and not (asked := model_of(block)).in_process:
+                yield _address(asked), f"texts (for `{path}`) of", store.name
+
+
+def _address(model: Model) -> str:
+    return model.address or f"the service of the provider {model.provider!r}"
+
+
+def _is_elsewhere(address: str) -> bool:
+    """Whether an address is on another machine; one that cannot be read is taken for one."""
+    if "://" not in address:
+        return True
+    try:
+        host = urlsplit(address).hostname
+    except ValueError:
+        return True
+    if not host:
+        return "host=" in address and "host=/" not in address and "host=%2F" not in address
+    if host == "localhost" or host.endswith(".localhost"):
+        return False
+    try:
+        return not ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return True

@@ -1,0 +1,32 @@
+"""`devmem plan` on the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from .conftest import Devmem
+
+
+def test_a_plan_as_tables_diagram_and_json(devmem: Devmem, workflow: Path, tmp_path: Path) -> None:
+    done = devmem("plan", workflow)
+    assert "analyst  notes  pre, gen             top_k 5, budget 4000" in done.stdout
+    assert "everything stays in this process and its files" in done.stdout
+    assert "A run costs nothing." in done.stdout
+    assert "the store 'board' is written, but no agent reads it" in done.stderr
+    form = json.loads(devmem("plan", workflow, "--json").stdout)
+    assert form["cost"] == 0
+    assert form["accesses"][0]["writes_at"] == ["finished"]
+    picture = tmp_path / "plan.mmd"
+    devmem("plan", workflow, "--format", "mermaid", "--output", picture)
+    assert '    a0 -.->|"finished"| s0\n' in picture.read_text()
+    assert not list(tmp_path.glob("*.db"))
+
+
+def test_prices_that_are_missing_are_named(devmem: Devmem, tmp_path: Path) -> None:
+    file = tmp_path / "team.yaml"
+    file.write_text("nodes: [{id: a, type: agent, config: {provider: openai, name: m}}]\n")
+    assert "no price of m; --prices takes a file with prices" in devmem("plan", file).stdout
+    prices = tmp_path / "prices.yaml"
+    prices.write_text("models: {m: {input: 1, output: 10}}\n")
+    assert "A run costs at most 0.0032" in devmem("plan", file, "--prices", prices).stdout

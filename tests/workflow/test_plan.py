@@ -1,0 +1,156 @@
+"""The plan of a workflow: who reads and writes what, what leaves the machine, what a run costs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import devmem
+from devmem.workflow.costs import Assumed
+
+TEAM = """\
+memory:
+  - name: board
+    type: blackboard
+    config: {memory_path: board.db}
+  - name: notes
+    type: simple
+    config:
+      memory_path: postgresql://ann:secret@db.example.com/notes
+      embedding: {provider: openai}
+      key_llm: {model: small}
+      ttl: 30d
+  - name: attic
+    type: simple
+memory_options: {token_budget: 1000}
+nodes:
+  - id: writer
+    type: agent
+    config:
+      provider: openai
+      name: large
+      role: You write.
+      critique: Review it.
+      params: {max_tokens: 50}
+      memories:
+        - {name: board, retrieve_stage: [pre], min_trust: 0.5}
+        - {name: notes, retrieve_stage: [plan, critique], where: {metadata.topic: launch}}
+  - id: editor
+    type: agent
+    config:
+      provider: openai
+      name: local
+      base_url: http://127.0.0.1:8000/v1
+      memories: [{name: board, write: false}]
+  - {id: lost, type: agent, config: {memories: [{name: board, write: false}]}}
+edges:
+  - {from: writer, to: editor}
+  - {from: writer, to: lost, condition: "false"}
+"""
+PRICES = """\
+currency: EUR
+models:
+  large: {input: 10, output: 40}
+  local: {input: 0}
+  small: {input: 1, output: 2}
+  text-embedding-3-small: {input: 0.02}
+"""
+
+
+@pytest.fixture
+def team(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    (tmp_path / "prices.yaml").write_text(PRICES)
+    file = tmp_path / "team.yaml"
+    file.write_text(TEAM)
+    return file
+
+
+def test_who_reads_and_writes_what_at_which_stage_and_within_which_limits(team: Path) -> None:
+    found = devmem.plan(team)
+    seen = [(one.agent, one.store, one.reads_at, one.writes_at) for one in found.accesses]
+    assert seen == [
+        ("writer", "board", ("pre",), ("finished",)),
+        # There is no stage `plan` without a prompt for it.
+        ("writer", "notes", ("critique",), ("finished",)),
+        ("editor", "board", ("pre", "gen"), ()),
+        ("lost", "board", ("pre", "gen"), ()),
+    ]
+    board, notes = found.accesses[:2]
+    assert (board.min_trust, board.token_budget, board.top_k) == (0.5, 1000, 3)
+    assert (notes.where, notes.ttl) == ({"metadata.topic": "launch"}, 30 * 86_400)
+    assert [(one.name, one.readers, one.writers) for one in found.stores] == [
+        ("board", ("writer", "editor", "lost"), ("writer",)),
+        ("notes", ("writer",), ("writer",)),
+        ("attic", (), ()),
+    ]
+    assert found.not_run == ("lost",)
+
+
+def test_which_data_goes_where_without_the_passwords(team: Path) -> None:
+    found = {place.address: place for place in devmem.plan(team).destinations}
+    assert {address: place.leaves for address, place in found.items()} == {
+        "https://api.openai.com/v1": True,
+        "http://127.0.0.1:8000/v1": False,
+        "postgresql://***@db.example.com/notes": True,
+    }
+    assert found["https://api.openai.com/v1"].data == (
+        "roles and inputs of writer",
+        "recalled items of board, notes",
+        "texts (for `embedding`) of notes",
+        "texts (for `key_llm`) of notes",
+    )
+    assert found["postgresql://***@db.example.com/notes"].data == ("items and queries of notes",)
+
+
+def test_what_a_run_costs_at_given_prices(team: Path) -> None:
+    sizes = Assumed(input_tokens=100, answer_tokens=200, item_tokens=10)
+    found = devmem.plan(team, prices=team.parent / "prices.yaml", assumed=sizes)
+    uses = {use.model.name: use for use in found.models}
+    # `max_tokens` limits an answer to 50, and the review reads the draft and six items.
+    large = uses["large"]
+    assert (large.calls, large.tokens_out) == (2, 100)
+    assert large.tokens_in == pytest.approx(2 * 100 + 50 + 30 + 60, abs=20)
+    assert large.cost == pytest.approx((large.tokens_in * 10 + 100 * 40) / 1e6)
+    embedding = uses["text-embedding-3-small"]
+    assert (embedding.calls, embedding.tokens_in) == (2, 100 + 150)
+    assert (uses["small"].calls, uses["small"].tokens_in) == (1, 150)
+    assert found.currency == "EUR"
+    assert found.cost == pytest.approx(sum(use.cost or 0 for use in uses.values()))
+
+
+def test_the_cost_is_not_guessed_without_a_price(team: Path) -> None:
+    (team.parent / "prices.yaml").write_text("models: {large: {input: 1}}\n")
+    found = devmem.plan(team, prices=team.parent / "prices.yaml")
+    assert found.cost is None
+    assert [use.model.name for use in found.models if use.cost is None] == ["text-embedding-3-small", "small", "local"]
+
+
+def test_a_mistake_in_the_prices_is_named_with_its_line(team: Path) -> None:
+    (team.parent / "prices.yaml").write_text("models:\n  large: {input: cheap, outptu: 3}\n")
+    with pytest.raises(devmem.ConfigError) as caught:
+        devmem.plan(team, prices=team.parent / "prices.yaml")
+    assert "prices.yaml:2: models.large.input: expected a number" in str(caught.value)
+    assert "models.large.outptu: unknown key; did you mean 'output'?" in str(caught.value)
+
+
+def test_what_is_probably_not_meant_is_what_check_finds(team: Path) -> None:
+    assert [one.rule for one in devmem.plan(team).findings] == ["unused-store"]
+    team.write_text(TEAM.replace(", min_trust: 0.5", ""))
+    by_all, unused = devmem.plan(team).findings
+    assert by_all.rule == "read-by-all"
+    assert "all 3 agents read the store 'board', which writer writes" in by_all.message
+    assert unused.rule == "unused-store"
+
+
+def test_a_summary_that_no_run_makes_costs_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "w.yaml"
+    file.write_text(
+        "memory: [{name: log, type: conversation, config: {summary: {llm: {model: m}}}}]\n"
+        "conversation: {store: log}\nnodes: [{id: a, type: agent, config: {memories: [log]}}]\n"
+    )
+    found = devmem.plan(file)
+    assert found.destinations == ()
+    assert found.cost == 0
+    assert found.stores[0].writers == ("a", "conversation")
