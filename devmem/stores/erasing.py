@@ -8,7 +8,7 @@ from typing import Final
 
 from devmem.model.items import MemoryItem
 from devmem.model.results import html_table
-from devmem.storage.erasure import EraseRequest, EraseResult, Residue, words_of
+from devmem.storage.erasure import EraseRequest, EraseResult, Residue, unreadable_item, words_of
 from devmem.storage.protocol import ExportRecord
 from devmem.storage.recall_log import forget_shown
 from devmem.stores.abilities import exports_of
@@ -93,7 +93,8 @@ def plan_erasure(
 
 def preview(store: MemoryBase, plan: ErasePlan, *, label: str = "") -> ForgetReceipt:
     """Return the receipt of a dry run; `label` replaces the store's name."""
-    there = EraseResult(items=len(store.get(list(plan.found))))
+    unreadable = sum(item == unreadable_item(item.id) for item in plan.items)
+    there = EraseResult(items=len(store.get(list(plan.found))) + unreadable)
     return receipt_of(plan, there, exports_of(store, plan.items), label=label or store.name)
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import devmem
 from devmem.errors import CollectionDamagedError, CollectionError
 from devmem.model.items import MemoryItem, Scope, dump_item_json
 from devmem.model.results import WriteStatus
@@ -87,6 +88,19 @@ def test_a_damaged_body_is_left_out_and_counted(path: Path, statement: str, capl
         assert collection.delete(ids=["7"]) == 1, "it can be deleted"
     assert [record.levelno for record in caplog.records] == [logging.ERROR], "it is logged once"
     assert str(path) in caplog.text
+
+
+def test_a_damaged_item_is_forgotten_by_its_id(path: Path) -> None:
+    change(path, "UPDATE items SET body = substr(body, 2) WHERE id = '7'")
+    with devmem.open(path, embedding=None) as memory:
+        assert memory.forget("7", user="bob") == 0
+        assert memory.forget("7", dry_run=True) == 1
+        assert memory.forget("7") == 1
+        assert memory.forget("7") == 0
+    with closing(opened(path)) as collection:
+        assert collection.count() == 19
+        list(collection.scan())
+        assert collection.info().damaged == 0
 
 
 @pytest.mark.parametrize(

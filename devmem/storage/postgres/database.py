@@ -27,6 +27,7 @@ from devmem.redaction import without_credentials
 from devmem.search.indexes.columns import Rows
 from devmem.storage.postgres.location import Location
 from devmem.storage.protocol import Durability
+from devmem.storage.searching import DamagedRows
 
 CONFLICTS: Final = (
     errors.SerializationFailure,
@@ -166,6 +167,8 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     """Seconds from this process's monotonic clock to the server's clock."""
     mark: str | None = None
     """By which the session is known where a pooler answers in the server's name; None where the server answers."""
+    damaged: DamagedRows
+    """Rows of the collection that uses the connection which could not be read."""
     found_mark: str | None = None
     """Mark that the session had when it was taken over, as by another connection of the pooler."""
 
@@ -244,6 +247,7 @@ def connect(access: Access) -> Connection:
         ).fetchall()
         connection.server = Server(system, timeline, started, counts_since)
         connection.schema, connection.clock_offset = access.location.schema, now - time.monotonic()
+        connection.damaged = DamagedRows(str(access.location))
         if process != connection.info.backend_pid:
             _mark(connection)
     except BaseException:

@@ -9,7 +9,15 @@ from typing import Final
 from uuid import UUID
 
 from devmem.model.items import MemoryItem
-from devmem.storage.erasure import FOREVER, EraseRequest, EraseResult, PlannedErasure, Residue, descendants
+from devmem.storage.erasure import (
+    FOREVER,
+    EraseRequest,
+    EraseResult,
+    PlannedErasure,
+    Residue,
+    descendants,
+    unreadable_item,
+)
 from devmem.storage.postgres import rows
 from devmem.storage.postgres.database import Connection, composed, read_text, stored_text
 from devmem.storage.postgres.predicates import where_sql
@@ -71,7 +79,9 @@ class _Found:
 
     row: int
     key: UUID
-    item: MemoryItem
+    id: str
+    item: MemoryItem | None
+    """None where it cannot be read."""
     is_current: bool
 
 
@@ -91,14 +101,14 @@ class PostgresEraser(PostgresReader):
         chosen: dict[UUID, MemoryItem] = {}
         for found in self._read(lambda connection: self._find(connection, request)):
             if found.is_current or found.key not in chosen:
-                chosen[found.key] = found.item
+                chosen[found.key] = found.item or unreadable_item(found.id)
         return self._with_attachments(list(chosen.values()))
 
     def derived_from(self, ids: Sequence[str]) -> list[MemoryItem]:
         """Return the items that were derived from some items, or from such items."""
         clause: Sql = ("strpos(body, %s) > 0", [PARENTS])
         found = self._read(lambda connection: list(self._versions(connection, clause)))
-        return self._with_attachments(descendants([each.item for each in found], ids))
+        return self._with_attachments(descendants([each.item for each in found if each.item is not None], ids))
 
     def begin_erasure(self, request: EraseRequest, derived: Sequence[str] = ()) -> PlannedErasure:
         """Record durably what is erased from now on."""
@@ -118,7 +128,7 @@ class PostgresEraser(PostgresReader):
     def _plan(self, connection: Connection, request: EraseRequest, derived: Sequence[str]) -> PlannedErasure:
         found = self._find(connection, request)
         there = self._current_keys(connection, [each.key for each in found])
-        whole = {each.key: each.item.id for each in found if each.is_current or each.key not in there}
+        whole = {each.key: each.id for each in found if each.is_current or each.key not in there}
         ids = tuple(dict.fromkeys((*whole.values(), *derived)))
         counted = {one for plan in _plans(connection, self._store) for one in plan.ids}
         return PlannedErasure(
@@ -188,13 +198,17 @@ class PostgresEraser(PostgresReader):
         if request.run is not None:
             run = stored_text(request.run)
             condition, values = f"({condition}) AND (run = %s OR change_run = %s)", [*values, run, run]
-        return [each for each in self._versions(connection, (condition, values)) if request.contains_text(each.item)]
+        found = self._versions(connection, (condition, values))
+        if request.text is None:
+            return list(found)
+        return [each for each in found if each.item is not None and request.contains_text(each.item)]
 
     def _versions(self, connection: Connection, clause: Sql) -> Iterator[_Found]:
         condition, values = clause
         for table in ("items", "versions"):
             query = composed(
-                f"SELECT row, id_key, body FROM {table} WHERE store = %s AND {condition} ORDER BY {table}.row"
+                f"SELECT row, id_key, id, body FROM {table} WHERE store = %s AND {condition} ORDER BY {table}.row"
             )
-            for row, key, body in connection.execute(query, (self._store, *values)).fetchall():
-                yield _Found(row=row, key=key, item=rows.item_from(body), is_current=table == "items")
+            for row, key, name, body in connection.execute(query, (self._store, *values)).fetchall():
+                item = rows.item_from(connection.damaged, row, body)
+                yield _Found(row=row, key=key, id=read_text(name) or "", item=item, is_current=table == "items")

@@ -9,10 +9,9 @@ from typing import Final, TypeAlias
 from psycopg import errors, sql
 
 from devmem.errors import CollectionError, CollectionUnwritableError
-from devmem.model.items import load_item_json
 from devmem.storage.postgres.database import Connection, composed
 from devmem.storage.postgres.location import Location
-from devmem.storage.postgres.rows import json_value
+from devmem.storage.postgres.rows import item_from, json_value
 from devmem.storage.postgres.schema import (
     CODE_TABLES,
     COUNT_ERASURES,
@@ -100,8 +99,9 @@ def _read_metadata_again(connection: Connection, table: str) -> None:
     select, update = composed(_NEXT_BODIES.format(table=table)), composed(_SET_METADATA.format(table=table))
     while found := connection.execute(select, (store, row)).fetchall():
         for store, row, body in found:
-            metadata = json_value(load_item_json(body).metadata)
-            connection.execute(update, (metadata, store, row, metadata))
+            if (item := item_from(connection.damaged, row, body)) is not None:
+                metadata = json_value(item.metadata)
+                connection.execute(update, (metadata, store, row, metadata))
 
 
 def _name_erasures(connection: Connection) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Any, ClassVar, Final, TypeVar
 from uuid import UUID
@@ -87,7 +88,8 @@ def _replace_in(connection: Connection, store: int, fields: Fields, recorded: Se
     while some := list(islice(bodies, BATCH_SIZE)):
         other_passages: list[tuple[int, PreparedItem]] = []
         for row, body in some:
-            item = rows.item_from(body)
+            if (item := rows.item_from(connection.damaged, row, body)) is None:
+                continue
             new = with_fields(item, fields, recorded)
             if new is item:
                 continue
@@ -161,11 +163,16 @@ class PostgresReader(SearchingCollection):
 
         return inlined(items, read)
 
-    def _select(self, clause: str, values: Sequence[object]) -> list[tuple[int, MemoryItem]]:
-        """Return row numbers and items, with their embeddings and attachments."""
+    def _select(self, clause: str, values: Sequence[object]) -> list[MemoryItem]:
+        """Return the items that can be read, with their embeddings and attachments."""
+        return self._select_after(clause, values)[0]
+
+    def _select_after(self, clause: str, values: Sequence[object]) -> tuple[list[MemoryItem], int | None]:
+        """Return the items that can be read, and the last row; None without any."""
         found = self._fetch(f"{rows.SELECT_WHOLE} WHERE items.store = %s AND {clause}", [self._store, *values])
-        items = self._with_attachments([rows.item_from(body, vector) for _, body, vector in found])
-        return [(row, item) for (row, *_), item in zip(found, items, strict=True)]
+        items = (rows.item_from(self._database.damaged, *each) for each in found)
+        last = found[-1][0] if found else None
+        return self._with_attachments([item for item in items if item is not None]), last
 
     def _fetch(self, query: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
         return self._read(lambda connection: connection.execute(composed(query), values, binary=True).fetchall())
@@ -180,7 +187,7 @@ class PostgresReader(SearchingCollection):
         """Return the last items of an order, the last one first."""
         condition, values = where_sql(where or Filter(), self._clock())
         clause = f"{condition} ORDER BY {order_sql(order, newest_first=True)} LIMIT %s OFFSET %s"
-        return [item for _, item in self._select(clause, [*values, max(limit, 0), max(offset, 0)])]
+        return self._select(clause, [*values, max(limit, 0), max(offset, 0)])
 
     def scan(
         self, where: Filter | None = None, *, order: Order = Order.STORED, offset: int = 0
@@ -195,16 +202,19 @@ class PostgresReader(SearchingCollection):
             yield from self._in_order([key for (key,) in found], wanted)
             return
         clause = f"items.row > %s AND {condition} ORDER BY items.row LIMIT {BATCH_SIZE} OFFSET %s"
-        last = 0
-        while part := self._select(clause, [last, *values, passed_over]):
-            yield from (item for _, item in part)
-            last, passed_over = part[-1][0], 0
+        last: int | None = 0
+        while True:
+            items, last = self._select_after(clause, [last, *values, passed_over])
+            if last is None:
+                return
+            yield from items
+            passed_over = 0
 
     def _in_order(self, keys: Sequence[UUID], where: Filter | None = None) -> Iterator[MemoryItem]:
         """Return the items of some keys that match, in their order, reading them in batches."""
         for start in range(0, len(keys), BATCH_SIZE):
             part, now = keys[start : start + BATCH_SIZE], self._clock()
-            found = {rows.key_of(item.id): item for _, item in self._select("id_key = ANY(%s)", [list(part)])}
+            found = {rows.key_of(item.id): item for item in self._select("id_key = ANY(%s)", [list(part)])}
             there = (found[key] for key in part if key in found)
             yield from (item for item in there if where is None or where.admits(item, now))
 
@@ -230,7 +240,7 @@ class PostgresReader(SearchingCollection):
     def waiting(self, limit: int) -> list[MemoryItem]:
         """Return items whose embedding is still to be made, oldest first."""
         clause = "waiting AND (expires_at IS NULL OR expires_at > %s) ORDER BY items.row LIMIT %s"
-        return [item for _, item in self._select(clause, [self._clock(), max(limit, 0)])]
+        return self._select(clause, [self._clock(), max(limit, 0)])
 
     def embeddings(self, ids: Sequence[str]) -> dict[str, PassageEmbeddings]:
         """Return the embeddings of those of the items that have them, by id."""
@@ -243,7 +253,8 @@ class PostgresReader(SearchingCollection):
     def info(self) -> CollectionInfo:
         """Report what the collection is and how much it holds; the size is an estimate."""
         mode = self._searcher.mode
-        return self._read(lambda connection: read_info(connection, self.location, self._store, mode))
+        info = self._read(lambda connection: read_info(connection, self.location, self._store, mode))
+        return replace(info, damaged=len(self._database.damaged))
 
 
 class ViewFollower(PostgresFollower):

@@ -20,6 +20,7 @@ from devmem.search.indexes.scoring import EncodedTerms
 from devmem.storage.postgres.database import Connection, RowNumbers, composed, stored_text
 from devmem.storage.postgres.schema import PASSAGE_BITS
 from devmem.storage.runs import MICROSECONDS
+from devmem.storage.searching import MISSING, DamagedRows
 from devmem.storage.writing import COLUMNS, PreparedItem, check_item, stored_hash
 from devmem.text.cues import cues_of
 
@@ -104,9 +105,16 @@ def json_value(value: object) -> str:
     return json_scalar(value) if isinstance(value, str | int | float) and value == value else "null"
 
 
-def item_from(body: str, vector: bytes | None = None) -> MemoryItem:
-    """Return the item of a body, with the embedding of its first passage where that was selected too."""
-    item = load_item_json(body)
+def item_from(damaged: DamagedRows, row: int, body: str, vector: bytes | None = None) -> MemoryItem | None:
+    """Return the item of a selected row, with the embedding of its first passage where that was selected too.
+
+    None for one that cannot be read: it was written before `item_body` refused that.
+    """
+    try:
+        item = load_item_json(body)
+    except (ValueError, RecursionError):
+        damaged.add("items", row)
+        return None
     return item if vector is None else replace(item, embedding=vector_from(vector))
 
 
@@ -149,12 +157,13 @@ def _embeddings_of(rows: Sequence[tuple[Any, ...]]) -> PassageEmbeddings:
 
 
 def fetch_bodies(connection: Connection, store: int, rows: Sequence[int]) -> dict[int, MemoryItem]:
-    """Return items by row number, without their embeddings; one that is not there is left out."""
+    """Return items by row number, without their embeddings; one that is damaged or not there is `MISSING`."""
+    items = dict.fromkeys(rows, MISSING)
     if not rows:
-        return {}
+        return items
     query = f"SELECT row, body FROM items WHERE store = {store:d} AND row = ANY(%s)"
     found = connection.execute(composed(query), (RowNumbers(rows),), binary=True).fetchall()
-    return {row: item_from(body) for row, body in found}
+    return items | {row: item_from(connection.damaged, row, body) or MISSING for row, body in found}
 
 
 def refresh_analysis(connection: Connection, store: int) -> None:
@@ -170,7 +179,8 @@ def _refresh_tables(connection: Connection, store: int, tables: Tables) -> None:
         "WHERE store = %s AND passage = %s"
     )
     for row, body in each_body(connection, store, tables):
-        item = item_from(body)
+        if (item := item_from(connection.damaged, row, body)) is None:
+            continue
         connection.execute(mark, (int(cues_of(item.content_summary)), store, row))
         terms: list[EncodedTerms] = list(PreparedItem.of(item).terms())
         with connection.cursor() as cursor:

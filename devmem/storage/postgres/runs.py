@@ -156,9 +156,9 @@ class PostgresTables(VersionTables):
         """Return several values as an array."""
         return list(values)
 
-    def item_of(self, row: int, *body: Any) -> MemoryItem | None:  # noqa: ANN401, ARG002 - columns of the database
+    def item_of(self, row: int, *body: Any) -> MemoryItem | None:  # noqa: ANN401 - columns of the database
         """Return the item of a body."""
-        return rows.item_from(*body)
+        return rows.item_from(self.connection.damaged, row, *body)
 
     def report_damaged(self, table: str, row: int) -> None:
         """Do nothing: the server has checksums of its own."""

@@ -22,7 +22,6 @@ from devmem.storage.postgres.database import Connection, RowNumbers, composed
 from devmem.storage.postgres.predicates import metadata_sql
 from devmem.storage.postgres.rows import fetch_bodies
 from devmem.storage.postgres.server.term_texts import numbers_from
-from devmem.storage.searching import MISSING
 
 _BATCH: Final = 500
 # One row is transferred faster than hundreds.
@@ -112,9 +111,8 @@ class PostgresSource:
         return np.array([row for (row,) in found], dtype=np.int64)
 
     def items(self, rows: Sequence[int]) -> dict[int, MemoryItem]:
-        """Return items by row number, without their embeddings; a row that is not there is `MISSING`."""
-        found = fetch_bodies(self._connection, self._store, rows)
-        return {row: found.get(row, MISSING) for row in rows}
+        """Return items by row number, without their embeddings; one that is damaged or not there is `MISSING`."""
+        return fetch_bodies(self._connection, self._store, rows)
 
     def token_codes(self, passages: Sequence[int], width: int) -> tuple[TokenCodes, NDArray[np.int64]]:
         """Return the token codes of passages, joined in their order, and the number of codes of each."""

@@ -32,6 +32,7 @@ from devmem.storage.postgres.database import (
 )
 from devmem.storage.postgres.migrations import prepare_database
 from devmem.storage.postgres.schema import require_store
+from devmem.storage.searching import DamagedRows
 from devmem.storage.sidecar_db import ConnectionPool, PoolClosedError
 
 T = TypeVar("T")
@@ -102,6 +103,8 @@ class Database:
         """Connect on first use; the tables have to be there."""
         self._access, self._location = access, str(access.location)
         self._shared = _SharedPool.of(access)
+        self.damaged: Final = DamagedRows(self._location)
+        """Rows that could not be read since this was made."""
         self._closed = False
 
     def read(self, operation: Callable[[Connection], T]) -> T:
@@ -115,6 +118,7 @@ class Database:
         """
 
         def read(connection: Connection) -> T:
+            connection.damaged = self.damaged
             connection.execute(_BEGIN_READING)
             check_session(connection, self._location)
             result = operation(connection)
@@ -137,6 +141,7 @@ class Database:
         """
 
         def read(connection: Connection) -> T:
+            connection.damaged = self.damaged
             with pipelined(connection):
                 connection.execute(_BEGIN_READING)
                 check_session(connection, self._location)
@@ -162,6 +167,7 @@ class Database:
             nonlocal token
             # By the server's clock, which decides when it is old.
             token = token or _new_token(connection.server_time())
+            connection.damaged = self.damaged
             try:
                 with pipelined(connection):
                     connection.execute("BEGIN")

@@ -44,7 +44,15 @@ class _Stored:
 
     row: int | None
     """None for one of the same batch."""
-    item: MemoryItem
+    id: str
+    content_hash: str
+    item: MemoryItem | None
+    """None where it is damaged."""
+
+    @classmethod
+    def of_batch(cls, item: MemoryItem) -> _Stored:
+        """Return one of the same batch."""
+        return cls(row=None, id=item.id, content_hash=item.content_hash, item=item)
 
 
 class BatchWriter:
@@ -119,14 +127,21 @@ class BatchWriter:
     def _select_stored(self, ids: Collection[str]) -> Cursor[tuple[Any, ...]]:
         # Locked, so that nobody replaces them meanwhile; a new id is guarded by its unique index.
         return self._connection.execute(
-            "SELECT row, body FROM items WHERE store = %s AND id_key = ANY(%s) ORDER BY row FOR UPDATE",
+            "SELECT row, id, content_hash, body FROM items WHERE store = %s AND id_key = ANY(%s) ORDER BY row "
+            "FOR UPDATE",
             (self._store, [rows.key_of(each) for each in ids]),
         )
 
     def _read_stored(self, selected: Cursor[tuple[Any, ...]]) -> dict[str, _Stored]:
-        items = [(row, rows.item_from(body)) for row, body in selected.fetchall()]
-        self._expired += [row for row, item in items if item.expired(self._now)]
-        return {item.id: _Stored(row=row, item=item) for row, item in items if not item.expired(self._now)}
+        stored: dict[str, _Stored] = {}
+        for row, name, content_hash, body in selected.fetchall():
+            item = rows.item_from(self._connection.damaged, row, body)
+            if item is not None and item.expired(self._now):
+                self._expired.append(row)
+            else:
+                item_id = read_text(name) or ""
+                stored[item_id] = _Stored(row=row, id=item_id, content_hash=content_hash, item=item)
+        return stored
 
     def _check_versions(self, expected: Mapping[str, str | None]) -> None:
         for item_id, wanted in expected.items():
@@ -147,7 +162,9 @@ class BatchWriter:
             raise VersionConflictError(read_text(found[0]) or "", expected=None, found="")
 
     def _version(self, item_id: str) -> str | None:
-        return version_hash(self._stored[item_id].item) if item_id in self._stored else None
+        found = self._stored.get(item_id)
+        # A damaged item is no version that anybody knows.
+        return None if found is None else "" if found.item is None else version_hash(found.item)
 
     def _read_embeddings(self, batch: Sequence[PreparedItem]) -> None:
         without = (each.item for each in batch if each.embeddings is None)
@@ -169,14 +186,14 @@ class BatchWriter:
     def _decide(self, prepared: PreparedItem, unique: Unique) -> WriteOutcome:
         item = prepared.item
         older = self._stored.get(item.id)
-        if older is not None and version_hash(older.item) == version_hash(item):
+        if older is not None and older.item is not None and version_hash(older.item) == version_hash(item):
             return duplicate_of(item.id, by=Unique.ID)
         if unique is Unique.CONTENT and (twin := self._twin(item)):
             return duplicate_of(twin, by=Unique.CONTENT)
         if older is not None:
             self._supersede(older, item.scope.run)
         waiting = self._append(prepared, replaces=self._replaces(older))
-        return stored_outcome(item.id, replaced=older.item.content_hash if older else None, waiting=waiting)
+        return stored_outcome(item.id, replaced=older.content_hash if older else None, waiting=waiting)
 
     def _twin(self, item: MemoryItem) -> str | None:
         """Return the id of another item with the same content."""
@@ -186,14 +203,14 @@ class BatchWriter:
         """Whether a version that was stored before the batch is replaced."""
         if older is None or older.row is not None:
             return older is not None
-        return self._new[older.item.id].replaces
+        return self._new[older.id].replaces
 
     def _supersede(self, older: _Stored, run: str | None) -> None:
         if older.row is not None:
             self._superseded.setdefault(run, []).append(older.row)
         for holders in self._holders.values():
-            if older.item.id in holders:
-                holders.remove(older.item.id)
+            if older.id in holders:
+                holders.remove(older.id)
 
     def _embeddings_of(self, prepared: PreparedItem) -> PassageEmbeddings | None:
         """Return the embeddings of an item, or else those of its older version where that has the same content."""
@@ -213,7 +230,7 @@ class BatchWriter:
         without_vector = embeddings is None and has_text(item)
         body, self._attachments[item.id] = externalized(item)
         self._new[item.id] = NewItem(prepared, body, embeddings, without_vector, replaces)
-        self._stored[item.id] = _Stored(row=None, item=item)
+        self._stored[item.id] = _Stored.of_batch(item)
         self._holders.setdefault(_content(item), []).append(item.id)
         return without_vector and self._has_model
 
@@ -286,8 +303,9 @@ class PostgresItemChanges:
             (self._store, *values, max(count, 0)),
             binary=True,
         ).fetchall()
+        read = (rows.item_from(self._connection.damaged, *each) for each in found)
         items = inlined(
-            [rows.item_from(body, vector) for _, body, vector in found],
+            [item for item in read if item is not None],
             lambda names: read_attachments(self._connection, self._store, names),
         )
         if found:
@@ -407,7 +425,8 @@ def replace_model(connection: Connection, location: str, store: int, model: str,
     connection.execute("DELETE FROM tokens WHERE store = %s", (store,))
     connection.execute("DELETE FROM vector_codes WHERE store = %s", (store,))
     drop_hnsw(connection, store)
-    with_text = [row for row, body in rows.each_body(connection, store) if has_text(rows.item_from(body))]
+    items = ((row, rows.item_from(connection.damaged, row, body)) for row, body in rows.each_body(connection, store))
+    with_text = [row for row, item in items if item is not None and has_text(item)]
     connection.execute(
         "UPDATE items SET waiting = true WHERE store = %s AND NOT waiting AND row = ANY(%s)", (store, with_text)
     )

@@ -27,6 +27,7 @@ from devmem.storage.erasure import (
     Residue,
     descendants,
     search_files,
+    unreadable_item,
 )
 from devmem.storage.runs import HistoryLimit, Runs
 from devmem.storage.sql import Sql
@@ -115,8 +116,8 @@ class SqliteEraser(SqliteReader):
         def select(connection: sqlite3.Connection) -> list[MemoryItem]:
             chosen: dict[str, MemoryItem] = {}
             for found in self._find_erasable(connection, request):
-                if found.item is not None and (found.is_current or found.id not in chosen):
-                    chosen[found.id] = found.item
+                if found.is_current or found.id not in chosen:
+                    chosen[found.id] = found.item or unreadable_item(found.id)
             return [self._resolved(item) for item in chosen.values()]
 
         return self._read(select)

@@ -10,8 +10,9 @@ from typing import Final
 from devmem.model.fields import has_text
 from devmem.model.items import MemoryItem, dump_item_json
 from devmem.search.indexes.passages import passages_of
+from devmem.storage.searching import DamagedRows
 from devmem.storage.sqlite import database, rows
-from devmem.storage.sqlite.rows import ITEM_CHECKSUM, DamagedRows, checksum
+from devmem.storage.sqlite.rows import ITEM_CHECKSUM, checksum
 from devmem.storage.writing import Fields, PreparedItem, recorded_first, recorded_too, with_fields
 
 FIELDS: Final = "fields"

@@ -28,14 +28,14 @@ from devmem.search.query import SearchQuery
 from devmem.search.source import FilterMatches
 from devmem.storage.attachments import AttachmentFiles
 from devmem.storage.protocol import CollectionInfo
-from devmem.storage.searching import ReadSnapshot, SearchingCollection, check_length, check_name
+from devmem.storage.searching import DamagedRows, ReadSnapshot, SearchingCollection, check_length, check_name
 from devmem.storage.sql import Sql
 from devmem.storage.sqlite import predicates, rows
 from devmem.storage.sqlite.database import MEMORY, read_meta
 from devmem.storage.sqlite.follower import SqliteFollower
 from devmem.storage.sqlite.indexed_fields import read_fields
 from devmem.storage.sqlite.predicates import TEXT_MARK, json_text, metadata_sql
-from devmem.storage.sqlite.rows import CODES_CHECKSUM, DamagedRows, fetch_items
+from devmem.storage.sqlite.rows import CODES_CHECKSUM, fetch_items
 from devmem.storage.sqlite.schema import metadata_type, metadata_value
 from devmem.storage.writing import Fields
 

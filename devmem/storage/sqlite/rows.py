@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 import sqlite3
-import threading
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 
 from devmem.model.items import MemoryItem, load_item_json
 from devmem.models.embedder import PassageEmbeddings, code_bytes
 from devmem.search.indexes.scoring import EncodedTerms
-from devmem.storage.searching import MISSING
+from devmem.storage.searching import MISSING, DamagedRows
 from devmem.storage.writing import (
     COLUMNS,
     PreparedItem,
@@ -75,9 +73,6 @@ def end_checksum(began: Sequence[str], ended: Sequence[str]) -> str:
     return f"crc32({_joined(tuple(values))})"
 
 
-_LOG: Final = logging.getLogger(__name__)
-
-
 def checksum(*values: bytes | str | float | None) -> int:
     """Return the CRC-32 of one blob, or of several column values."""
     if len(values) == 1 and isinstance(values[0], bytes):
@@ -104,52 +99,6 @@ def define_functions(connection: sqlite3.Connection) -> None:
     connection.create_function("crc32", 1, zlib.crc32, deterministic=True)
     for count, joined in _FORMATS.items():
         connection.create_function(f"joined_{count}", count, joined, deterministic=True)
-
-
-class DamagedRows:
-    """The damaged rows of one file that were met since it was opened. Thread-safe."""
-
-    def __init__(self, location: str) -> None:
-        self._location = location
-        self._found: set[tuple[str, int]] = set()
-        self._taken: set[tuple[str, int]] = set()
-        self._lock = threading.Lock()
-
-    def without(self, table: str, found: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-        """Return the intact ones of selected rows, which begin with whether they are and with their number."""
-        for is_intact, row, *_ in found:
-            if not is_intact:
-                self.add(table, row)
-        return [columns[1:] for columns in found if columns[0]]
-
-    def add(self, table: str, row: int) -> None:
-        """Record a damaged row; the first one is logged."""
-        with self._lock:
-            first = not self._found
-            self._found.add((table, row))
-            self._taken.discard((table, row))
-        if first:
-            _LOG.error(
-                "%s: row %d of the table %r is damaged (its checksum differs, or it cannot be read) and is left out, "
-                "as are others like it; `info()` counts them. Restore a backup, or copy what can be read to another "
-                "file.",
-                self._location, row, table,
-            )  # fmt: skip
-
-    def __len__(self) -> int:
-        return len(self._found)
-
-    def of(self, table: str) -> set[int]:
-        """Return the damaged rows of a table."""
-        with self._lock:
-            return {row for each, row in self._found if each == table} if self._found else set()
-
-    def take(self, table: str) -> list[int]:
-        """Return the damaged rows of a table that no earlier call returned."""
-        with self._lock:
-            new = {(each, row) for each, row in self._found - self._taken if each == table}
-            self._taken |= new
-            return sorted(row for _, row in new)
 
 
 ITEM_COLUMNS: Final = f"row, {', '.join(COLUMNS)}, waiting, body, body_checksum, columns_checksum"

@@ -12,10 +12,11 @@ from devmem.model.items import MemoryItem
 from devmem.model.versions import Operation
 from devmem.storage.attachments import AttachmentFiles
 from devmem.storage.runs import VersionEnd, VersionTables
+from devmem.storage.searching import DamagedRows
 from devmem.storage.sql import VersionDialect
 from devmem.storage.sqlite import rows
 from devmem.storage.sqlite.predicates import RECORDED_FROM
-from devmem.storage.sqlite.rows import DamagedRows, read_text, sql_text
+from devmem.storage.sqlite.rows import read_text, sql_text
 from devmem.storage.sqlite.version_writer import prune_changes, remove_versions
 from devmem.storage.sqlite.view import create_items_view
 from devmem.storage.writing import PreparedItem

@@ -15,11 +15,10 @@ from devmem.model.results import WriteOutcome
 from devmem.model.versions import Operation
 from devmem.models.embedder import PassageEmbeddings
 from devmem.storage.runs import Runs, VersionEnd
-from devmem.storage.searching import check_length, check_name
+from devmem.storage.searching import DamagedRows, check_length, check_name
 from devmem.storage.sql import Sql
 from devmem.storage.sqlite import database, predicates, rows
 from devmem.storage.sqlite.reader import Opened
-from devmem.storage.sqlite.rows import DamagedRows
 from devmem.storage.sqlite.runs import SqliteTables
 from devmem.storage.sqlite.version_writer import VersionWriter, prune_changes, remove_versions
 from devmem.storage.writing import PreparedItem, Unique, check_item, duplicate_of, stored_outcome, usable_embeddings

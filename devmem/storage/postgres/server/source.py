@@ -31,7 +31,7 @@ from devmem.storage.postgres.server.vector_cache import MOST_DELETED, KnownVecto
 from devmem.storage.postgres.server.vector_codes import CodeBlocks, CodeCache, CodedPassages, codes_size
 from devmem.storage.postgres.server.vectors import NearestCodes, ServerVectors, index_name
 from devmem.storage.postgres.source import PostgresTokenRows
-from devmem.storage.searching import MISSING, check_length, check_name
+from devmem.storage.searching import check_length, check_name
 
 
 class Caches:
@@ -208,9 +208,8 @@ class ServerSource:
         return AllTexts(self._connection, self._store, segments, tail, self._caches.postings)
 
     def items(self, rows: Sequence[int]) -> dict[int, MemoryItem]:
-        """Return items by row number, without their embeddings; a row that is not there is `MISSING`."""
-        found = fetch_bodies(self._connection, self._store, rows)
-        return {row: found.get(row, MISSING) for row in rows}
+        """Return items by row number, without their embeddings; one that is damaged or not there is `MISSING`."""
+        return fetch_bodies(self._connection, self._store, rows)
 
     def token_codes(self, passages: Sequence[int], width: int) -> tuple[TokenCodes, NDArray[np.int64]]:
         """Return the token codes of passages, joined in their order, and the number of codes of each.
