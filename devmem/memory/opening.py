@@ -24,7 +24,7 @@ from devmem.models.embedding_providers import open_embedder
 from devmem.models.minilm import find_model
 from devmem.models.model_files import package_folder
 from devmem.plugins import registry
-from devmem.storage.opening import StoreMetadata, file_of, inspect_location
+from devmem.storage.opening import StoreMetadata, inspect_location
 from devmem.storage.protocol import SupportsWordsOnly
 from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.memory import MemoryBase
@@ -65,7 +65,7 @@ def open(  # noqa: A001 - `devmem.open` is its name
             (`{"type": "simple", "config": {...}}`). A relative path starts at the working directory; one inside a
             workflow at the workflow's folder.
         embedding: for a path, its model: a provider's name such as `e5`, an `embedding:` block, or an `Embedder`; None
-            searches by words alone, which a SQLite file records; `auto` takes the choice of the file, for a new one
+            searches by words alone, which the place records; `auto` takes the choice of the file, for a new one
             minilm where it is installed, else e5.
         fields: for a path, the fields of the metadata that are searched beside the text, such as `title`; None takes
             those that the memory records. A workflow or a dict has them under `index`.
@@ -99,17 +99,13 @@ def _load(store: MemoryBase, *, words_only: bool) -> None:
 
 
 def _record_words_only(store: MemoryBase) -> None:
-    """Record that a memory has no model on purpose, unless that is on record already."""
+    """Record that a memory has no model on purpose."""
     if isinstance(store, CollectionMemory) and isinstance(store.collection, SupportsWordsOnly):
-        info = store.collection.info()
-        facts = inspect_location(info.location) if file_of(info.location) is not None else None
-        if info.embedding is not None or facts is None or facts.words_only:
-            return
         try:
             store.collection.record_words_only()
         except CollectionError as error:
-            # A file that cannot be written is read all the same.
-            _LOG.debug("%s: that it has no model on purpose is not recorded: %s", info.location, error)
+            # A place that cannot be written is read all the same.
+            _LOG.debug("%s: that it has no model on purpose is not recorded: %s", store.name, error)
 
 
 def is_workflow(place: str) -> bool:

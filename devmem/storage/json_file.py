@@ -190,6 +190,8 @@ class JsonCollection:
         self._stamp: Stamp | None = None
         self._has_file = False
         """Whether the file was read or written since it was opened."""
+        self._words_only = False
+        """Whether the file records that it has no model on purpose, or does so with its first item."""
         self._closed = False
         self._memory: Collection = self._empty()
         self._vectors = StoredVectors()
@@ -277,12 +279,15 @@ class JsonCollection:
         memory.add(self._vectors.usable(entries, self._model))
         self._vectors.remember(entries, self._model)
         self._memory, self._stamp, self._has_file = memory, stamp, True
+        self._words_only = self._model is None and (self._words_only or any(entry.words_only for entry in entries))
 
     def _save(self) -> Stamp:
         """Write the file; return its new stamp."""
         items = list(self._memory.scan())
         embedded = self._memory.embeddings([item.id for item in items]) if self._model else {}
         entries = [self._vectors.entry(item, self._model, embedded.get(item.id)) for item in items]
+        if self._words_only and self._model is None:
+            entries = [replace(entry, words_only=True) for entry in entries]
         content = json.dumps([entry.dump() for entry in entries], indent=2, ensure_ascii=False)
         # A lone surrogate, which has no UTF-8 form, becomes a backslash escape, which is JSON.
         replace_file(self._path, [content.encode("utf-8", "backslashreplace")])
@@ -383,6 +388,14 @@ class JsonCollection:
             return memory.replace_model(model, dimension)
 
         return self._write(replaced)
+
+    def record_words_only(self) -> None:
+        """Record that the file has no model on purpose: in its items, so that one without any records it later."""
+        if self._model is not None or self._words_only:
+            return
+        self._words_only = True
+        if self.count():
+            self._write(lambda _memory: None)
 
     def unlabelled(self) -> list[MemoryItem]:
         """Return the items whose embedding names no model and was not settled, with that embedding."""

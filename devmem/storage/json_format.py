@@ -81,13 +81,29 @@ class JsonEntry:
     passages: PassageEmbeddings | None = None
     """Embeddings of all passages, where the entry has more than the item's embedding."""
 
+    words_only: bool = False
+    """Whether it records that the file has no model on purpose, by a model that is null."""
+
     def dump(self) -> dict[str, Any]:
         """Return the entry's form in the file."""
         raw = dump_item(self.item)
+        if self.words_only and self.item.embedding is None:
+            return raw | {_MODEL_KEY: None}
         if not self.model or self.item.embedding is None:
             return raw
         form = None if self.passages is None else dump_passages(self.passages)
         return raw | {_MODEL_KEY: self.model} | ({} if form is None else {_PASSAGES_KEY: form})
+
+
+def is_words_only(path: str) -> bool:
+    """Whether a file records that it has no model on purpose; not where it cannot be read, or names a model."""
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError, RecursionError):
+        return False
+    entries = [each for each in content if isinstance(each, Mapping)] if isinstance(content, list) else []
+    models = [each[_MODEL_KEY] for each in entries if _MODEL_KEY in each]
+    return bool(models) and not any(models)
 
 
 def read_entries(path: Path, model: ModelIdentity | None) -> list[JsonEntry]:
@@ -144,7 +160,7 @@ def _read_entry(path: Path, at: int, raw: object, model: ModelIdentity | None) -
         raise CollectionDamagedError(
             path, f"entry [{at}].{_PASSAGES_KEY}: {error}; it was left unchanged: take the key out to embed it again."
         ) from error
-    return JsonEntry(item, str(made_by) if made_by else None, passages)
+    return JsonEntry(item, str(made_by) if made_by else None, passages, words_only=raw.get(_MODEL_KEY, "") is None)
 
 
 def _read_passages(raw: Mapping[str, Any], item: MemoryItem) -> PassageEmbeddings | None:

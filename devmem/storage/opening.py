@@ -274,6 +274,10 @@ def inspect_location(location: str, name: str | None = None) -> StoreMetadata | 
         MissingExtraError: a package is missing; the error names the extra.
     """
     path = file_of(location)
+    if path is not None and _scheme_of(location) == "json":
+        from devmem.storage.json_format import is_words_only
+
+        return StoreMetadata(store_type=None, model=None, words_only=True) if is_words_only(path) else None
     if path is not None:
         from devmem.storage.sqlite.examination import inspect_file
 

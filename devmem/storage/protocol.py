@@ -516,5 +516,8 @@ class SupportsWordsOnly(Protocol):
     """A collection that records whether it has no embedding model on purpose."""
 
     def record_words_only(self) -> None:
-        """Record that whoever opens the collection without naming a model searches by words; a model replaces this."""
+        """Record that whoever opens the collection without naming a model searches by words; a model replaces this.
+
+        Nothing is written where that is recorded, or where there is a model.
+        """
         ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import pytest
 import devmem
 from devmem.errors import ConfigError, ModelNotFoundError
 from devmem.memory import opening
+from devmem.model.items import MemoryItem
+from devmem.storage.json_file import JsonCollection
 from devmem.storage.opening import inspect_location
 from devmem.testing import HashEmbedder
 
@@ -227,8 +230,10 @@ def test_e5_is_the_model_where_it_alone_is_installed(tmp_path: Path, monkeypatch
         opening.installed_provider.cache_clear()
 
 
-def test_a_file_that_was_opened_without_a_model_stays_without_one(file: Path) -> None:
+@pytest.mark.parametrize("name", ["notes.db", "notes.json"])
+def test_a_file_that_was_opened_without_a_model_stays_without_one(tmp_path: Path, name: str) -> None:
     """Until somebody names a model: nothing is embedded that nobody asked for."""
+    file = tmp_path / name
     with devmem.open(file, embedding=None) as memory:
         memory.add("The lab's code is 4711.")
     with devmem.open(file) as memory:
@@ -238,5 +243,21 @@ def test_a_file_that_was_opened_without_a_model_stays_without_one(file: Path) ->
         memory.add("The lab has a new door.")
         assert memory.store.info().waiting == 0
     facts = inspect_location(str(file))
+    assert facts is None or (facts.model, facts.words_only) == ("testing:hash:32", False)
+
+
+def test_a_json_file_with_items_records_it_at_once(tmp_path: Path) -> None:
+    """As one of DevAll, whose provider failed; a file in which an item has a model says nothing."""
+    path = tmp_path / "notes.json"
+    with closing(JsonCollection(path)) as collection:
+        collection.add([MemoryItem(id="1", content_summary="tea")])
+    assert inspect_location(str(path)) is None
+    with devmem.open(path, embedding=None):
+        pass
+    facts = inspect_location(str(path))
     assert facts is not None
-    assert (facts.model, facts.words_only) == ("testing:hash:32", False)
+    assert facts.words_only
+    before = path.stat().st_mtime_ns
+    with devmem.open(path, embedding=None) as memory:
+        assert [record.text for record in memory] == ["tea"]
+    assert path.stat().st_mtime_ns == before

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from devmem.errors import CollectionError
 from devmem.models.embedder import ModelIdentity, PassageEmbeddings
 from devmem.storage.postgres.database import Connection, composed, pipelined
 from devmem.storage.postgres.location import Location
-from devmem.storage.postgres.rows import refresh_analysis
+from devmem.storage.postgres.rows import key_of, refresh_analysis
 from devmem.storage.postgres.schema import (
     PARTITIONED,
     is_secured,
@@ -129,6 +129,25 @@ def _record(connection: Connection, found: StoreRecord, model: ModelIdentity | N
         connection.execute(
             "UPDATE stores SET model = %s, dimension = %s WHERE store = %s", (model.name, model.dimension, found.store)
         )
+
+
+_WORDS_ONLY: Final = ("devmem.index", "words_only")
+"""Kind and name of the state of a store that has no model on purpose; one that has a model disregards it."""
+SELECT_WORDS_ONLY: Final = (
+    "SELECT FROM {} AS state WHERE state.store = store.store AND (state.kind, state.name) "
+    f"= ('{_WORDS_ONLY[0]}', '{_WORDS_ONLY[1]}')"
+)
+"""Selects something for such a store, from a table of states."""
+
+
+def record_words_only(connection: Connection, store: int) -> None:
+    """Record that a store has no model on purpose, unless it has one."""
+    kind, name = _WORDS_ONLY
+    connection.execute(
+        "INSERT INTO states(store, kind, name_key, name, value) SELECT store, %s, %s, %s, '1' FROM stores "
+        "WHERE store = %s AND model IS NULL ON CONFLICT DO NOTHING",
+        (kind, key_of(name), name, store),
+    )
 
 
 StoreModel: TypeAlias = tuple[str | None, int | None]

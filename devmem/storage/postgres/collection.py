@@ -47,6 +47,11 @@ from devmem.storage.writing import ItemChanges
 T = TypeVar("T")
 
 
+_UNRECORDED: Final = (
+    f"SELECT FROM stores AS store WHERE store.store = %s AND model IS NULL AND NOT EXISTS ({claim.SELECT_WORDS_ONLY})"
+)
+
+
 class PostgresCollection(PostgresVersions):
     """Items of one store in a PostgreSQL database; `Collection` documents the methods."""
 
@@ -137,6 +142,11 @@ class PostgresCollection(PostgresVersions):
         """Record that items are written with other fields, too."""
         self._database.write(lambda connection: record_fields(connection, self._store, tuple(fields)))
 
+    def record_words_only(self) -> None:
+        """Record that the store has no model on purpose."""
+        if self._fetch(_UNRECORDED.format("states"), [self._store]):
+            self._database.write(lambda connection: claim.record_words_only(connection, self._store))
+
     def maintain(self) -> None:
         """Bring the indexes in the database up to date, where searches use them; this may take minutes.
 
@@ -225,7 +235,10 @@ def _drop_within(connection: Connection, place: Location) -> bool:
     return True
 
 
-_SELECT: Final = "SELECT store_type, model FROM {} WHERE tenant = %s AND name = %s"
+_SELECT: Final = (
+    f"SELECT store_type, model, EXISTS ({claim.SELECT_WORDS_ONLY.format('{states}')}) FROM {{stores}} AS store "
+    "WHERE tenant = %s AND name = %s"
+)
 
 
 def inspect_store(url: str, name: str | None = None, *, busy_timeout: float = 30.0) -> StoreMetadata | None:
@@ -241,13 +254,17 @@ def inspect_store(url: str, name: str | None = None, *, busy_timeout: float = 30
     """
     place = Location.parse(url, name)
     access = Access(location=place, durability="full", busy_timeout=busy_timeout)
-    table = sql.Identifier(place.schema, "stores")
+    tables = {name: sql.Identifier(place.schema, name) for name in ("stores", "states")}
 
     def inspect(connection: Connection) -> StoreMetadata | None:
-        (there,) = connection.execute("SELECT to_regclass(%s)", (table.as_string(connection),)).fetchone() or (None,)
+        name = tables["stores"].as_string(connection)
+        (there,) = connection.execute("SELECT to_regclass(%s)", (name,)).fetchone() or (None,)
         if there is None:
             return None
-        found = connection.execute(sql.SQL(_SELECT).format(table), (place.tenant, place.store)).fetchone()
-        return StoreMetadata(store_type=found[0], model=found[1]) if found else None
+        found = connection.execute(sql.SQL(_SELECT).format(**tables), (place.tenant, place.store)).fetchone()
+        if found is None:
+            return None
+        store_type, model, words_only = found
+        return StoreMetadata(store_type=store_type, model=model, words_only=words_only and model is None)
 
     return run_alone(access, inspect)

@@ -26,7 +26,7 @@ from devmem.storage.protocol import DEFAULT_HISTORY_DAYS, MOST_EXPORTS, Durabili
 from devmem.storage.runs import HistoryLimit
 from devmem.storage.sidecar_db import ConnectionPool, SharedLock, read_transaction, write_transaction
 from devmem.storage.sqlite import database, writes
-from devmem.storage.sqlite.claim import check_file, claim_file, record_words_only
+from devmem.storage.sqlite.claim import WORDS_ONLY, check_file, claim_file, record_words_only
 from devmem.storage.sqlite.database import (
     MEMORY,
     WriteTransaction,
@@ -295,7 +295,9 @@ class SqliteCollection(SqliteVersions, SqliteExports):
 
     def record_words_only(self) -> None:
         """Record that the collection has no model on purpose."""
-        self._write(record_words_only)
+        meta = self._read(database.read_meta)
+        if meta.get("model") is None and not meta.get(WORDS_ONLY):
+            self._write(record_words_only)
 
     def _snapshot_view(self, items: str) -> SnapshotView:
         """Return a reader of the database in which `items` means the rows of a query."""

@@ -9,6 +9,7 @@ from pydantic import JsonValue
 
 import devmem
 from devmem.errors import ConfigError
+from devmem.storage.opening import inspect_location
 from devmem.storage.postgres.collection import PostgresCollection
 from devmem.testing import HashEmbedder
 from tools.postgres_server import PostgresServer
@@ -47,3 +48,19 @@ def test_schemas_of_a_new_database_are_made_at_once(postgres_server: PostgresSer
         for store in pool.map(PostgresCollection, urls):
             store.close()
     postgres_server.drop_database("new")
+
+
+def test_a_store_that_was_opened_without_a_model_stays_without_one(store_url: str) -> None:
+    """Until somebody names a model: nothing is embedded that nobody asked for."""
+    with devmem.open(store_url, embedding=None) as memory:
+        memory.add("The lab's code is 4711.")
+    for _ in range(2):
+        with devmem.open(store_url) as memory:
+            memory.add("The lab is closed on Mondays.")
+            assert memory.store.info().embedding is None
+    with devmem.open(store_url, embedding=HashEmbedder(32)) as memory:
+        memory.add("The lab has a new door.")
+        assert memory.store.info().waiting == 0
+    facts = inspect_location(store_url, "memory")
+    assert facts is not None
+    assert (facts.model, facts.words_only) == ("testing:hash:32", False)
