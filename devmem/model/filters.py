@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from enum import StrEnum
@@ -61,6 +61,32 @@ def metadata_key(key: str) -> str | None:
     if key in VALUE_KEYS:
         return None
     raise FilterError("key", f"expected one of {', '.join(VALUE_KEYS)} or metadata.KEY, not {key!r}")
+
+
+def values_at(item: MemoryItem, key: str) -> list[Scalar | None]:
+    """Return the values of a key such as `user` or `metadata.room`: of a list its elements, None where there is none.
+
+    Raises:
+        FilterError: items have no such key.
+    """
+    name = metadata_key(key)
+    if name is not None:
+        found = value_at(item.metadata, name)
+        elements = found if isinstance(found, list | tuple) and found else [found]
+        return [each if isinstance(each, str | int | float) else None for each in elements]
+    if key in SCOPE_PARTS:
+        return [getattr(item.scope, key)]
+    return [item.provenance.kind.value if key == "source_kind" else item.provenance.name]
+
+
+def counted(found: Iterable[tuple[Scalar | None, int]]) -> list[tuple[Scalar | None, int]]:
+    """Return each value with the sum of its numbers, the largest first; `True` and 1 are different values."""
+    sums: dict[tuple[int, Scalar | None], int] = {}
+    for value, count in found:
+        kind = 0 if value is None else 1 if isinstance(value, bool) else 3 if isinstance(value, str) else 2
+        sums[kind, value] = sums.get((kind, value), 0) + count
+    order = sorted(sums.items(), key=lambda each: (-each[1], each[0][0], each[0][1] if each[0][0] else 0))
+    return [(value, count) for (_, value), count in order]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -343,6 +343,10 @@ class JsonCollection:
         """Return the distinct values that items have."""
         return self._read(lambda memory: memory.values(key, where, prefix=prefix, limit=limit, offset=offset))
 
+    def value_counts(self, key: str, where: Filter | None = None) -> list[tuple[Scalar | None, int]]:
+        """Return how many items have each value."""
+        return self._read(lambda memory: memory.value_counts(key, where))
+
     def pop(self, count: int = 1, where: Filter | None = None) -> list[MemoryItem]:
         """Delete the items stored last, and return them."""
         return self._write(lambda memory: memory.pop(count, where))

@@ -142,6 +142,20 @@ class Collection(Protocol):
         """
         ...
 
+    def value_counts(self, key: str, where: Filter | None = None) -> list[tuple[Scalar | None, int]]:
+        """Return how many items have each value of a key, the most frequent value first.
+
+        A list counts with each of its elements. None stands for items without a value, and for mappings.
+
+        Args:
+            key: as for `values`; `metadata.a.b` is the value that `value_at` finds.
+            where: restricts the items.
+
+        Raises:
+            FilterError: items have no such key.
+        """
+        ...
+
     def pop(self, count: int = 1, where: Filter | None = None) -> list[MemoryItem]:
         """Delete the items stored last, and return them, newest first: at most `count`, each to one caller only."""
         ...

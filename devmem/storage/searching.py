@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Generic, TypeVar
 
 from devmem.config.store import IndexConfig
 from devmem.errors import CollectionInUseError, EmbeddingMismatchError
+from devmem.model.conditions import Scalar
+from devmem.model.filters import Filter, Order, counted, metadata_key, values_at
 from devmem.model.items import MemoryItem
 from devmem.model.results import Hit, HitGroup, SearchReport
 from devmem.models.embedder import ModelIdentity
@@ -87,6 +89,23 @@ class SearchingCollection(ABC):
     @abstractmethod
     def _with_attachments(self, items: Sequence[MemoryItem]) -> list[MemoryItem]:
         """Return the items, in their order, with their attachments as they are read."""
+
+    @abstractmethod
+    def scan(
+        self, where: Filter | None = None, *, order: Order = Order.STORED, offset: int = 0
+    ) -> Iterator[MemoryItem]:
+        """Return every item in an order."""
+
+    @abstractmethod
+    def _value_counts(self, key: str, where: Filter) -> Sequence[tuple[Scalar | None, int]]:
+        """Return how many items have each value of a key, which is no path; a value may come more than once."""
+
+    def value_counts(self, key: str, where: Filter | None = None) -> list[tuple[Scalar | None, int]]:
+        """Return how many items have each value."""
+        name = metadata_key(key)
+        if name is None or "." not in name:
+            return counted(self._value_counts(key, where or Filter()))
+        return counted((value, 1) for item in self.scan(where) for value in values_at(item, key))
 
     def find(self, query: SearchQuery) -> SearchReport:
         """Return the best items, best first, and how they were found."""

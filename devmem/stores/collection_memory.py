@@ -436,6 +436,10 @@ class CollectionMemory(MemoryBase):
         """Return the distinct values that items have of a key such as `user` or `metadata.room`, in order."""
         return self.collection.values(key, where, prefix=prefix, limit=limit, offset=offset)
 
+    def value_counts(self, key: str, where: Filter | None = None) -> list[tuple[Scalar | None, int]]:
+        """Return how many items have each value of a key, the most frequent value first."""
+        return self.collection.value_counts(key, where)
+
     def count_memories(self, where: Filter | None = None) -> int:
         """Return the number of items that a search could find."""
         return self.collection.count(where)

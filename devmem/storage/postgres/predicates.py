@@ -181,6 +181,38 @@ def distinct_values(
     return [(read_text(value) or "") if isinstance(value, str) else value for (value,) in found]
 
 
+_OF_EACH_COLUMN: Final = 'SELECT "{column}", count(*) FROM items WHERE store = %s AND {where} GROUP BY 1'
+_OF_EACH_VALUE: Final = """
+SELECT CASE jsonb_typeof(found) WHEN 'array' THEN element ELSE found END, count(*)
+FROM (SELECT metadata -> %s::text AS found FROM items WHERE store = %s AND {where}) AS with_key
+LEFT JOIN LATERAL jsonb_array_elements(CASE jsonb_typeof(found) WHEN 'array' THEN found END) AS element ON true
+GROUP BY 1
+"""
+
+
+def value_counts(connection: Connection, store: int, key: str, where: Sql) -> list[tuple[Scalar | None, int]]:
+    """Return the values of a key, which is no path, with the number of items that have each.
+
+    Args:
+        connection: in a read transaction.
+        store: number of the store.
+        key: the name of a column, or `metadata.KEY`.
+        where: restricts the items.
+
+    Raises:
+        FilterError: no item has such a key.
+    """
+    condition, values = where
+    name = metadata_key(key)
+    if name is None:
+        query, parameters = _OF_EACH_COLUMN.format(column=key, where=condition), [store, *values]
+    else:
+        query, parameters = _OF_EACH_VALUE.format(where=condition), [stored_text(name), store, *values]
+    found = connection.execute(composed(query), parameters).fetchall()
+    scalars = ((value if isinstance(value, str | int | float) else None, count) for value, count in found)
+    return [(read_text(value) if isinstance(value, str) else value, count) for value, count in scalars]
+
+
 _COUNTS: Final = """
 SELECT model, dimension, (SELECT count(*) FROM items WHERE items.store = stores.store),
     (SELECT count(*) FROM items WHERE items.store = stores.store AND waiting)

@@ -24,7 +24,7 @@ from devmem.storage.postgres.attachments import inlined, read_attachments
 from devmem.storage.postgres.database import Access, Connection, composed
 from devmem.storage.postgres.follower import PostgresFollower, Rows
 from devmem.storage.postgres.inserting import insert_passages
-from devmem.storage.postgres.predicates import distinct_values, order_sql, read_info, where_sql
+from devmem.storage.postgres.predicates import distinct_values, order_sql, read_info, value_counts, where_sql
 from devmem.storage.postgres.rows import ITEM_TABLES, VERSION_TABLES, Tables
 from devmem.storage.postgres.schema import PASSAGE_BITS, lock
 from devmem.storage.postgres.searcher import FollowingSearcher, Searcher
@@ -228,6 +228,10 @@ class PostgresReader(SearchingCollection):
                 connection, self._store, key, condition, prefix=prefix, limit=limit, offset=max(offset, 0)
             )
         )
+
+    def _value_counts(self, key: str, where: Filter) -> list[tuple[Scalar | None, int]]:
+        condition = where_sql(where, self._clock())
+        return self._read(lambda connection: value_counts(connection, self._store, key, condition))
 
     def count(self, where: Filter | None = None) -> int:
         """Return the number of items that a search could find."""

@@ -110,6 +110,35 @@ def _values_of(key: str, where: Sql | None, indexed: Collection[str]) -> _Values
     )
 
 
+_VALUE_COUNTS: Final = """
+SELECT CASE kind WHEN 'text' THEN CAST(value AS BLOB) ELSE value END, kind IN ('true', 'false'), count(*)
+FROM (
+    SELECT CASE entry.type WHEN 'array' THEN element.type ELSE entry.type END AS kind,
+        CASE entry.type WHEN 'array' THEN element.atom ELSE entry.atom END AS value
+    FROM items
+    LEFT JOIN json_each(CASE WHEN json_valid(body) THEN body ELSE '{{}}' END, '$.metadata') AS entry
+        ON entry.key = CAST(? AS TEXT)
+    LEFT JOIN json_each(CASE entry.type WHEN 'array' THEN entry.value ELSE '[]' END) AS element
+    WHERE {condition})
+GROUP BY 1, 2
+"""
+
+
+def value_counts(connection: sqlite3.Connection, key: str, where: Sql) -> Iterator[tuple[Scalar | None, int]]:
+    """Yield the values of a key, which is no path, with the number of items that have each."""
+    condition, parameters = where
+    name = metadata_key(key)
+    if name is None:
+        query = f"SELECT CAST({key} AS BLOB), 0, count(*) FROM items WHERE {condition} GROUP BY 1"
+    else:
+        query, parameters = _VALUE_COUNTS.format(condition=condition), [json_text(name), *parameters]
+    for value, is_flag, count in connection.execute(query, parameters):
+        yield (
+            bool(value) if is_flag and value is not None else _decoded(value) if isinstance(value, bytes) else value,
+            count,
+        )
+
+
 def _flags_and_numbers(connection: sqlite3.Connection, values: _Values) -> list[Scalar]:
     # Numbers come before texts in an index.
     query = (
@@ -468,6 +497,10 @@ class SqliteReader(SearchingCollection):
             )
 
         return self._read(read)
+
+    def _value_counts(self, key: str, where: Filter) -> list[tuple[Scalar | None, int]]:
+        condition = predicates.where_sql(where, self._clock(), self._indexed)
+        return self._read(lambda connection: list(value_counts(connection, key, condition)))
 
     def count(self, where: Filter | None = None) -> int:
         """Return the number of items that a search could find."""

@@ -87,6 +87,28 @@ class Listing(Opening):
         with pytest.raises(FilterError, match=r"metadata\.KEY, not 'owner'"):
             collection.values("owner")
 
+    def test_counts_of_values(self, collection: Collection) -> None:
+        """The most frequent first; a list counts with its elements, None for what has no value; paths are followed."""
+        found = ["b", "b", True, 1, 1.0, None, [], ["b", 1, {}], {"a": "b"}, {"a": ["x"]}, "\ud800", "键"]
+        collection.add(
+            [
+                note("none"),
+                *(
+                    note(str(n), scope=Scope(user="ann" if n % 2 else None), metadata={"k": value})
+                    for n, value in enumerate(found)
+                ),
+            ]
+        )
+        counts = collection.value_counts("metadata.k")
+        assert counts[:3] == [(None, 6), (1, 3), ("b", 3)]
+        assert [repr(each) for each in counts[3:]] == ["(True, 1)", "('键', 1)", "('\\ud800', 1)"]
+        assert collection.value_counts("metadata.k.a") == [(None, 11), ("b", 1), ("x", 1)]
+        assert collection.value_counts("user") == [(None, 7), ("ann", 6)]
+        assert collection.value_counts("metadata.k", Filter(metadata={"k": "b"}, scope=Scope(user="ann"))) == [("b", 1)]
+        assert collection.value_counts("source_kind", Filter(scope=Scope(user="bob"))) == []
+        with pytest.raises(FilterError, match=r"metadata\.KEY, not 'owner'"):
+            collection.value_counts("owner")
+
     def test_values_of_expired_items_do_not_count(self, opened: OpenCollection) -> None:
         """As everywhere else."""
         clock = ManualClock()
