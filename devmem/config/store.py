@@ -58,7 +58,7 @@ class EmbeddingParams(ConfigModel):
     device: str = "cpu"
     """Device that `local` runs on, as torch names it."""
     dimensions: int | None = Field(default=None, gt=0)
-    """Length of the vectors to ask `openai` for; None leaves it to the model."""
+    """Length of the vectors to ask `openai` for, or that `given` ones have; None leaves it to the model."""
     batch_size: int = Field(default=64, gt=0)
     """Texts in one call of the model."""
     timeout: float = Field(default=30.0, gt=0)
@@ -89,8 +89,8 @@ class EmbeddingConfig(ConfigModel):
 
     provider: str = "minilm"
     """`minilm` (English) and `e5` (some hundred languages) need no network and no key; `onnx` takes an exported model,
-    `local` any sentence-transformers model; `openai` any service that speaks its protocol; a plugin's name its
-    provider."""
+    `local` any sentence-transformers model; `openai` any service that speaks its protocol; with `given` the caller
+    hands over every vector; a plugin's name its provider."""
     model: str | None = None
     """The provider's name of the model, for `onnx` the graph's file in the folder; None takes the usual one."""
     api_key: SecretStr | None = None

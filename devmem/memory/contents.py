@@ -12,14 +12,16 @@ from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from typing import Any, Final, TypeAlias
 
+import numpy as np
 from pydantic import JsonValue
 
-from devmem.memory.records import REPEATS, When, expiry_of, seconds_of
-from devmem.memory.scope import checked_mapping
+from devmem.memory.records import REPEATS, VECTOR, When, expiry_of, seconds_of
+from devmem.memory.scope import checked_mapping, checked_name
 from devmem.model.fields import is_path
-from devmem.model.items import TRUST, MemoryContentSnapshot, MemoryItem, Provenance, Scope, SourceKind
+from devmem.model.items import TRUST, MemoryContentSnapshot, MemoryItem, Provenance, Scope, SourceKind, with_key
 from devmem.model.message import MadeId, Message, Role
 from devmem.model.message_json import holds_message, load_message, message_to_item, readable_text
+from devmem.models.given_vectors import checked_vector
 from devmem.text.analysis import SUMMARY_LENGTH, shorten
 
 Content: TypeAlias = str | Message | Mapping[str, Any]
@@ -67,7 +69,7 @@ def envelope_of(
         TypeError: the metadata are not a mapping.
         ValueError: a time is not one, trust is not from 0 to 1, a field is not a path, or JSON cannot hold a value.
     """
-    _check_trust(trust)
+    check_trust(trust)
     return Envelope(
         scope=scope,
         metadata=checked_metadata(metadata),
@@ -80,7 +82,8 @@ def envelope_of(
     )
 
 
-def _check_trust(trust: object) -> None:
+def check_trust(trust: object) -> None:
+    """Refuse a trust that is not from 0 to 1; raises `ValueError`."""
     if trust is not None and not (isinstance(trust, int | float) and 0 <= trust <= 1):
         raise ValueError(f"`trust` is from 0 to 1, not {trust!r}")
 
@@ -119,29 +122,35 @@ def field_paths(fields: Sequence[str] | None) -> tuple[str, ...] | None:
     return None if fields is None else tuple(fields)
 
 
+_OF_TEXTS: Final = ("metadata", "time", "expires_at", "trust", "id", "key", "embedding")
+"""Keys that a dict with a text may have beside it."""
 _FORMS: Final = (
-    "a text, a devmem.messages.Message, a dict with `role` and `content`, a dict with `text` (and `metadata`, `time`), "
-    "or a list of these"
+    "a text, a devmem.messages.Message, a dict with `role` and `content`, a dict with `text` (and "
+    f"{', '.join(f'`{key}`' for key in _OF_TEXTS)}), or a list of these"
 )
 _MESSAGE_FORM: Final = frozenset({"role", "content", "blocks", "instruct_content"})
 """Keys of which a dict with none is not a message."""
-_TEXT_FORM: Final = frozenset({"text", "metadata", "time"})
-"""Keys that a dict with a text may have."""
 
 
-def listed(content: Content | Iterable[Content]) -> list[Content]:
+def listed(content: Content | Iterable[Content], *, may_be_blank: bool = False) -> list[Content]:
     """Return the texts and messages as a list.
+
+    Args:
+        content: one of them, or several.
+        may_be_blank: whether something else stands for texts that are blank.
 
     Raises:
         TypeError: one has none of the forms that are accepted.
-        ValueError: a text is blank.
+        ValueError: a text is blank, and has neither metadata nor a vector.
     """
     given = _as_list(content)
     for at, one in enumerate(given):
-        text = one.get("text") if isinstance(one, Mapping) and _is_text_form(one) else one
+        form = one if isinstance(one, Mapping) and _is_text_form(one) else {"text": one}
+        text = form["text"]
         if not isinstance(text, str | Message) and not (isinstance(text, Mapping) and _is_message_form(text)):
             raise TypeError(f"number {at + 1} cannot be remembered: {one!r:.60}; expected {_FORMS}")
-        if isinstance(text, str) and not text.strip():
+        stands_for_it = may_be_blank or form.get("metadata") or form.get("embedding") is not None
+        if isinstance(text, str) and not text.strip() and not stands_for_it:
             raise ValueError(f"there is nothing to remember: text number {at + 1} is blank")
     return given
 
@@ -160,13 +169,14 @@ def _is_message_form(raw: Mapping[str, Any]) -> bool:
 
 
 def _is_text_form(raw: Mapping[str, Any]) -> bool:
-    return "text" in raw and raw.keys() <= _TEXT_FORM
+    return "text" in raw and raw.keys() <= {"text", *_OF_TEXTS}
 
 
-def check_one_text(content: object, item_id: str | None, key: str | None) -> None:
-    """Refuse an id or a key of something else than one text, and both at once; raises `ValueError`."""
-    if not isinstance(content, str) or (item_id is not None and key is not None):
-        raise ValueError("`id` or `key` names the item of one text; messages have ids of their own")
+def check_one_text(content: object, **named: object) -> None:
+    """Refuse what is said of one text where there is something else; raises `ValueError`."""
+    given = [name for name, value in named.items() if value is not None]
+    if given and not isinstance(content, str):
+        raise ValueError(f"`{given[0]}` is of one text; of several each is a dict with `text` and `{given[0]}`")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,6 +188,8 @@ class Draft:
     """Whether it is a text; otherwise it is a message."""
     is_named: bool = False
     """Whether the message's id, its time, or for instructions its content tell it from every other message."""
+    replaces: bool = False
+    """Whether it takes the place of the item of its id, which the caller chose; its text is compared with none."""
 
 
 def drafts_of(contents: Sequence[Content], envelope: Envelope) -> list[Draft]:
@@ -198,9 +210,9 @@ def drafts_of(contents: Sequence[Content], envelope: Envelope) -> list[Draft]:
 
 def _draft_of(content: Content, envelope: Envelope, seen: Counter[str]) -> Draft | None:
     if isinstance(content, str):
-        return Draft(item=_item_of_text(content, envelope), is_text=True)
+        return _draft_of_text({"text": content}, envelope)
     if isinstance(content, Mapping) and _is_text_form(content):
-        return Draft(item=_item_of_text(content["text"], _with_own(content, envelope)), is_text=True)
+        return _draft_of_text(content, _with_own(content, envelope))
     message = content if isinstance(content, Message) else _read_message(content)
     summary = shorten(readable_text(message), SUMMARY_LENGTH)
     if not summary:
@@ -209,6 +221,20 @@ def _draft_of(content: Content, envelope: Envelope, seen: Counter[str]) -> Draft
     name = _name_of(message, envelope, has_time=has_time, seen=seen)
     item = _item_of_message(message, envelope, summary, name or message.id)
     return Draft(item=item, is_text=False, is_named=name is not None)
+
+
+def _draft_of_text(form: Mapping[str, Any], envelope: Envelope) -> Draft:
+    """Return the draft of a text with what is said of it alone: its id or key, and its vector."""
+    item = with_vector(_item_of_text(form["text"], envelope), form.get("embedding"))
+    item_id, key = form.get("id"), form.get("key")
+    if item_id is not None and key is not None:
+        raise ValueError("`id` and `key` both name the item of a text; give one of them")
+    if key is not None:
+        item = with_key(item, checked_name("key", key), item.scope)
+    elif item_id is not None:
+        item = replace(item, id=checked_name("id", item_id))
+    # Texts that are blank say nothing that could be repeated.
+    return Draft(item=item, is_text=True, replaces=item_id is not None or key is not None or not form["text"].strip())
 
 
 def _name_of(message: Message, envelope: Envelope, *, has_time: bool, seen: Counter[str]) -> str | None:
@@ -246,10 +272,32 @@ def _item_of_message(message: Message, envelope: Envelope, summary: str, name: s
 
 
 def _with_own(raw: Mapping[str, Any], envelope: Envelope) -> Envelope:
-    """Return what holds for a dict with a text: its own metadata and time go before those of the call."""
+    """Return what holds for a dict with a text: what it says itself goes before what the call says."""
     own = checked_metadata(raw.get("metadata"))
-    time = envelope.event_time if raw.get("time") is None else seconds_of(raw["time"])
-    return replace(envelope, metadata={**envelope.metadata, **own}, event_time=time)
+    said: dict[str, Any] = {"metadata": {**envelope.metadata, **own}}
+    if raw.get("time") is not None:
+        said["event_time"] = seconds_of(raw["time"])
+    if raw.get("expires_at") is not None:
+        said["expires_at"] = expiry_of(raw["expires_at"], envelope.stored_at)
+    if raw.get("trust") is not None:
+        check_trust(raw["trust"])
+        said["trust"] = raw["trust"]
+    return replace(envelope, **said)
+
+
+def with_vector(item: MemoryItem, given: object) -> MemoryItem:
+    """Return an item with a vector of the caller's own, without one for None.
+
+    Raises:
+        ValueError: it is no vector.
+    """
+    others = {key: value for key, value in item.metadata.items() if key != VECTOR}
+    if given is None:
+        return replace(item, metadata=others, embedding=None)
+    vector = checked_vector("embedding", given)
+    length = float(np.linalg.norm(vector.astype(np.float64)))
+    mark = f"{length.hex()} {hashlib.sha256(vector.tobytes()).hexdigest()[:16]}"
+    return replace(item, metadata={**others, VECTOR: mark}, embedding=(vector / length).astype(np.float32))
 
 
 def _check_text(text: object) -> None:
@@ -275,7 +323,7 @@ def with_text(item: MemoryItem, text: str) -> MemoryItem:
         # The new text replaces both of their texts.
         said, answered = _only_blocks(said), _only_blocks(answered)
         said = replace(said or MemoryContentSnapshot(), text=whole) if whole else said
-    metadata = {key: value for key, value in item.metadata.items() if key != REPEATS}
+    metadata = {key: value for key, value in item.metadata.items() if key not in (REPEATS, VECTOR)}
     return replace(
         item,
         metadata=metadata,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from types import EllipsisType, TracebackType
@@ -13,46 +13,40 @@ from typing import Any, Final, Self, Unpack, overload
 
 from pydantic import JsonValue
 
-from devmem.errors import DevmemError, ItemNotFoundError, NotStoredError, ScopeError, VersionConflictError
+from devmem.errors import DevmemError
 from devmem.memory.contents import (
     Content,
-    Draft,
     check_one_text,
     drafts_of,
     envelope_of,
-    field_paths,
     listed,
-    with_metadata,
-    with_text,
 )
 from devmem.memory.forgetting import Selected, erase_request
 from devmem.memory.reading import MemoryReader, MemorySnapshot
 from devmem.memory.records import (
     History,
     MemoryRecord,
+    Numbers,
     RecordDifference,
     Records,
     RecordVersion,
     When,
-    expiry_of,
     record_of,
     seconds_of,
 )
 from devmem.memory.repeats import copies_of, store_drafts
 from devmem.memory.runs import MemoryRun, RunsWithin
-from devmem.memory.scope import ScopeGuard, ScopeParts, checked_name, checked_number, in_scope
+from devmem.memory.scope import ScopeGuard, ScopeParts, Where, checked_name, checked_number, in_scope, make_filter
+from devmem.memory.updating import Changes, update_item, update_matching
 from devmem.model.caller import acting_as
-from devmem.model.items import MemoryItem, Provenance, Scope, version_hash, with_key
+from devmem.model.items import Provenance, Scope
 from devmem.model.message import Message
-from devmem.model.results import WriteStatus
 from devmem.model.twins import as_async
 from devmem.model.versions import RunInfo
 from devmem.storage.erasure import EraseRequest
 from devmem.stores import erasing
 from devmem.stores.abilities import as_of, versions_of
-from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.erasing import ForgetReceipt
-from devmem.stores.items import store_items
 from devmem.stores.memory import MemoryBase
 
 _LOG: Final = logging.getLogger(__name__)
@@ -119,7 +113,13 @@ class Memory(MemoryReader):
     # A text is an iterable of texts too; the first overload that fits counts.
     @overload
     def add(  # type: ignore[overload-overlap]
-        self, content: str, *, id: str | None = None, key: str | None = None, **options: Unpack[AddOptions]
+        self,
+        content: str,
+        *,
+        id: str | None = None,
+        key: str | None = None,
+        embedding: Numbers | None = None,
+        **options: Unpack[AddOptions],
     ) -> str: ...
 
     @overload
@@ -133,6 +133,7 @@ class Memory(MemoryReader):
         *,
         id: str | None = None,  # noqa: A002 - what databases call it
         key: str | None = None,
+        embedding: Numbers | None = None,
         metadata: Mapping[str, JsonValue] | None = None,
         time: When | None = None,
         expires_at: When | timedelta | None = None,
@@ -141,15 +142,18 @@ class Memory(MemoryReader):
         fields: Sequence[str] | None = None,
         **scope: Unpack[ScopeParts],
     ) -> str | list[str]:
-        """Remember a text, a message, or several of them.
+        """Remember a text, a message, or several of them, all or none.
 
         Args:
             content: a text, a message (`devmem.messages.Message`, or a dict with `role` and `content`), or several.
                 For a text that its scope has already, time and metadata are added to its item. Of a history that is
                 given again, as chat clients do, each message is kept once. One without any content is left out.
+                Texts of which something is said alone are dicts with `text`, and `id`, `key`, `metadata`, `time`,
+                `expires_at`, `trust` or `embedding`. A text may be blank where metadata or a vector stand for it.
             id: id of a text's item, which replaces the item of this id in the same scope; None makes one.
             key: name of the fact that a text states, such as `diet`, instead of an id: within the same scope the text
                 takes the place of the one before, which `history` keeps. It is kept as the metadata `key`.
+            embedding: the text's vector, of the model that the memory was opened with, shape (dimension,).
             metadata: what else is known; searches and `forget` can ask for its values.
             time: when it happened; None is not known, or the message's own time.
             expires_at: from when on it is forgotten, or how long from now.
@@ -164,23 +168,19 @@ class Memory(MemoryReader):
         Raises:
             ValueError: a text is blank, or another argument is not what it should be.
             ScopeError: the scope, or what has the id, is out of reach.
+            EmbeddingError: the memory has no model, and a vector is given.
             NotStoredError: the store does not take it.
         """
+        check_one_text(content, id=id, key=key, embedding=embedding)
         within, now = self._guard.restricted(scope).scope(), self._clock()
         facts = envelope_of(
             within, now, metadata, time=time, expires_at=expires_at, trust=trust, source=source, fields=fields
         )
-        ids = self._add(drafts_of(listed(content), facts), content, id, key)
+        contents = listed(content, may_be_blank=bool(metadata) or embedding is not None)
+        if isinstance(content, str):
+            contents = [{"text": content, "id": id, "key": key, "embedding": embedding}]
+        ids = store_drafts(self.store, drafts_of(contents, facts))
         return ids[0] if isinstance(content, str) else ids
-
-    def _add(self, drafts: list[Draft], content: object, item_id: str | None, key: str | None) -> list[str]:
-        if item_id is None and key is None:
-            return store_drafts(self.store, drafts)
-        check_one_text(content, item_id, key)
-        item = drafts[0].item
-        named = with_key(item, key, item.scope) if key is not None else replace(item, id=item_id or "")
-        _check_id(self.store, named.id, item.scope)
-        return store_items(self.store, [named])
 
     def update(
         self,
@@ -191,17 +191,19 @@ class Memory(MemoryReader):
         time: When | EllipsisType | None = ...,
         expires_at: When | timedelta | EllipsisType | None = ...,
         fields: Sequence[str] | EllipsisType | None = ...,
+        embedding: Numbers | EllipsisType | None = ...,
         expected: str | None = None,
     ) -> MemoryRecord:
         """Change a record and return it; what is not given stays unchanged, also where others change it meanwhile.
 
         Args:
             id: of the record.
-            text: takes the place of the old text.
+            text: takes the place of the old text; a vector that was given with that goes with it.
             metadata: values to set; None takes a key out.
             time: when it happened; None is not known.
             expires_at: from when on it is forgotten, or how long from now; None is never.
             fields: paths of the metadata that are searched too; None takes those of the store.
+            embedding: the text's vector, as for `add`; None leaves it to the model.
             expected: `version` of the record that was read; a record that was changed since is not changed.
 
         Raises:
@@ -210,23 +212,51 @@ class Memory(MemoryReader):
             VersionConflictError: the record is another version than the expected one.
             NotStoredError: the store keeps the item as it was.
         """
-
-        def read() -> MemoryItem:
-            if (item := self._item(id)) is None:
-                raise ItemNotFoundError(id)
-            return item
-
-        def changed(item: MemoryItem) -> MemoryItem:
-            new = item if text is None else with_text(item, text)
-            new = new if metadata is None else with_metadata(new, metadata)
-            if time is not ...:
-                new = replace(new, event_time=None if time is None else seconds_of(time))
-            if expires_at is not ...:
-                new = replace(new, expires_at=None if expires_at is None else expiry_of(expires_at, self._clock()))
-            return new if fields is ... else replace(new, indexed_fields=field_paths(fields))
-
+        changes = Changes(
+            text=text, metadata=metadata, time=time, expires_at=expires_at, fields=fields, embedding=embedding
+        )
         with acting_as(self._guard.parts.agent):
-            return record_of(_update_item(self.store, read, changed, expected))
+            return record_of(update_item(self.store, lambda: self._item(id), id, changes, expected))
+
+    def update_matching(
+        self,
+        where: Where,
+        *,
+        metadata: Mapping[str, JsonValue] | None = None,
+        time: When | EllipsisType | None = ...,
+        expires_at: When | timedelta | EllipsisType | None = ...,
+        trust: float | None = None,
+        dry_run: bool = False,
+        **scope: Unpack[ScopeParts],
+    ) -> int:
+        """Change every record that a filter admits, 200 at a time; what is not given stays unchanged.
+
+        Interrupted, it has changed some of them, and may be called again; within `run` all are changed, or none.
+
+        Args:
+            where: a filter.
+            metadata: values to set; None takes a key out.
+            time: when it happened; None is not known.
+            expires_at: from when on they are forgotten, or how long from now; None is never.
+            trust: from 0 to 1.
+            dry_run: count the records only.
+            scope: whose records: user, agent, session, conversation.
+
+        Returns:
+            Number of records that are others now; with `dry_run` of those that match.
+
+        Raises:
+            ValueError: the filter admits everything; `{"metadata.KEY": ...}` names what is meant.
+            ScopeError: the scope is out of reach.
+        """
+        matching = self._guard.matching(scope, make_filter(where))
+        if make_filter(where).everything() and not any(scope.values()):
+            raise ValueError("say what to change: `where` admits everything (user=devmem.ANY alone is everybody's)")
+        changes = Changes(metadata=metadata, time=time, expires_at=expires_at, trust=trust)
+        if dry_run:
+            return self.store.count_memories(matching)
+        with acting_as(self._guard.parts.agent):
+            return update_matching(self.store, matching, changes)
 
     def forget(self, *ids: str, dry_run: bool = False, **selected: Unpack[Selected]) -> int:
         """Forget what is named by id, by scope or by a filter; what is named in several ways must be all of them.
@@ -426,7 +456,13 @@ class Memory(MemoryReader):
 
     @overload
     async def aadd(  # type: ignore[overload-overlap]
-        self, content: str, *, id: str | None = None, key: str | None = None, **options: Unpack[AddOptions]
+        self,
+        content: str,
+        *,
+        id: str | None = None,
+        key: str | None = None,
+        embedding: Numbers | None = None,
+        **options: Unpack[AddOptions],
     ) -> str: ...
 
     @overload
@@ -439,6 +475,7 @@ class Memory(MemoryReader):
         return await asyncio.to_thread(lambda: self.add(content, **options))
 
     aupdate = as_async(update)
+    aupdate_matching = as_async(update_matching)
     aforget = as_async(forget)
     aerase = as_async(erase)
     ahistory = as_async(history)
@@ -456,73 +493,3 @@ class Memory(MemoryReader):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await asyncio.to_thread(self.__exit__, kind, error, trace)
-
-
-_ATTEMPTS: Final = 50
-"""Number of times that a change is made again because somebody else was faster."""
-
-
-def _update_item(
-    store: MemoryBase,
-    read: Callable[[], MemoryItem],
-    changed: Callable[[MemoryItem], MemoryItem],
-    expected: str | None,
-) -> MemoryItem:
-    """Change an item and return it; the change is repeated where somebody else changes the item meanwhile.
-
-    Args:
-        store: keeps the item.
-        read: returns the current item.
-        changed: returns the item with the change.
-        expected: `version_hash` of the only version that may be changed; None for any.
-
-    Raises:
-        VersionConflictError: another version than the expected one is stored.
-        NotStoredError: the store keeps the item as it was.
-        CollectionError: it cannot be written.
-    """
-    left = _ATTEMPTS
-    while True:
-        item = read()
-        found = version_hash(item)
-        if expected not in (None, found):
-            raise VersionConflictError(item.id, expected=expected, found=found)
-        # The vector that an item is read with is that of its first passage; the store takes over all that still fit.
-        new = _as_stored(store, replace(changed(item), embedding=None))
-        left -= 1
-        try:
-            _replace_item(store, new, found)
-        except VersionConflictError:
-            if expected is not None or not left:
-                raise
-        else:
-            return new
-
-
-def _as_stored(store: MemoryBase, item: MemoryItem) -> MemoryItem:
-    """Return an item with the fields that a store would add to it, so that its version is the one that is stored."""
-    return store.with_fields([item])[0] if isinstance(store, CollectionMemory) else item
-
-
-def _replace_item(store: MemoryBase, item: MemoryItem, expected: str) -> None:
-    # Other stores cannot compare what they replace.
-    if isinstance(store, CollectionMemory):
-        (outcome,) = store.add([item], expected={item.id: expected})
-    else:
-        (outcome,) = store.add([item])
-    as_it_was = outcome.status is WriteStatus.DUPLICATE and outcome.item_id == item.id
-    if not outcome and not as_it_was:
-        reason = outcome.reason or f"a store of type {store.setup.store_type!r} does not change this of an item"
-        raise NotStoredError([reason])
-
-
-def _check_id(store: MemoryBase, item_id: str, scope: Scope) -> None:
-    """Make sure that an id of the caller's replaces nothing but what is in the same scope.
-
-    Raises:
-        ScopeError: the item of this id is in another scope.
-        ValueError: it is empty, or cannot be kept.
-    """
-    checked_name("id", item_id)
-    if any(item.scope != scope for item in store.get([item_id])):
-        raise ScopeError(f"the id {item_id!r} is taken in another scope")

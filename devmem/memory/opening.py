@@ -21,6 +21,7 @@ from devmem.memory.contents import field_paths
 from devmem.memory.memory import Memory
 from devmem.models.embedder import Embedder
 from devmem.models.embedding_providers import open_embedder
+from devmem.models.given_vectors import PREFIX
 from devmem.models.minilm import find_model
 from devmem.models.model_files import package_folder
 from devmem.plugins import registry
@@ -244,6 +245,8 @@ def _usual_embedding(path: str, recorded: str | None) -> EmbeddingConfig | None:
         block = EmbeddingConfig(provider=provider)
         if recorded == open_embedder(block).identity.name:
             return block if provider != "minilm" or installed_provider() == "minilm" else None
+    if recorded.startswith(PREFIX):
+        return EmbeddingConfig(provider="given", model=recorded.removeprefix(PREFIX))
     _LOG.warning(
         "%s is searched by its words alone: its vectors were made by %s; name that model with `embedding=`, "
         "or open the store through its workflow.",

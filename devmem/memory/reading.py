@@ -4,26 +4,44 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Collection, Iterator
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import PurePath
 from types import TracebackType
-from typing import Final, Literal, Self, Unpack
+from typing import Any, Final, Literal, Self, TypeAlias, Unpack, overload
 
-from devmem.memory.records import Hits, MemoryRecord, Records, SearchHit, When, seconds_of
-from devmem.memory.scope import ScopeGuard, ScopeParts, Values, Where, checked_number, in_scope, make_filter
+import numpy as np
+
+from devmem.errors import EmbeddingError, EmbeddingMismatchError, ItemNotFoundError
+from devmem.memory.records import Hits, MemoryRecord, Numbers, Records, SearchHit, When, seconds_of, text_of
+from devmem.memory.scope import (
+    ScopeGuard,
+    ScopeParts,
+    Values,
+    Where,
+    checked_name,
+    checked_number,
+    in_scope,
+    make_filter,
+)
 from devmem.model.caller import Caller
-from devmem.model.filters import Filter, Order
+from devmem.model.conditions import Scalar
+from devmem.model.filters import Filter, Order, counted, kind_of, values_at
 from devmem.model.items import MemoryItem
+from devmem.model.results import Hit
 from devmem.model.twins import as_async
+from devmem.models.given_vectors import checked_vector
 from devmem.search.merging import MergePolicy, merge, with_related
 from devmem.stores.abilities import every_item
-from devmem.stores.memory import MemoryBase, MemoryQuery
+from devmem.stores.collection_memory import CollectionMemory
+from devmem.stores.memory import MemoryBase, MemoryQuery, QueryEmbedding
 
 _LOG: Final = logging.getLogger(__name__)
 BATCH_SIZE: Final = 100
 """Number of records that `async for` reads at once."""
+ValueCounts: TypeAlias = list[tuple[Scalar | None, int]]
+"""Values, each with a number of records; None stands for no value."""
 _WIDEN: Final = 4
 """Factor by which a search is widened until enough of its hits are new to a prompt."""
 
@@ -40,52 +58,94 @@ class MemoryReader:
 
     def search(
         self,
-        query: str,
+        query: str = "",
         *,
         limit: int = 5,
+        offset: int = 0,
         where: Where | None = None,
         metadata: Values | None = None,
         after: When | None = None,
         before: When | None = None,
+        vector: Numbers | None = None,
+        like: str | None = None,
         min_similarity: float = -1.0,
         min_relevance: float | None = None,
+        collapse: bool | None = None,
         asked_at: When | None = None,
         **scope: Unpack[ScopeParts],
     ) -> Hits:
         """Return the hits for a query, best first: a list whose `left_out` counts the items of users it left out.
 
         Args:
-            query: a question or words.
+            query: a question or words; may be blank beside `vector` or `like`.
             limit: maximum number of hits.
+            offset: number of the best hits to pass over.
             where: a filter beside the other arguments.
             metadata: values that the hits' metadata have.
             after: hits happened then or later.
             before: hits happened before then.
+            vector: the query's vector, of the model that the memory was opened with, shape (dimension,).
+            like: id of a record instead of the query: what is similar to it is found, and not the record itself.
             min_similarity: least cosine similarity, from -1 to 1; what was found by words alone has none and passes.
             min_relevance: least score, for questions that nothing answers; None is that of the store's configuration.
+            collapse: whether of hits that say the same on the same day only the best is returned, with `same_as` naming
+                the others; None is as the store's configuration says.
             asked_at: time from which "last week" in the query counts; None is now.
             scope: whose items are searched: user, agent, session, conversation.
 
         Raises:
             TypeError: the query is not text, or another argument is of another type.
+            ItemNotFoundError: no record that is visible here has the id `like`.
+            EmbeddingError: a vector is given, and the memory has no model.
             ScopeError: the scope is out of reach.
             CollectionError: the memory cannot be read.
         """
         matching = self._guard.matching(scope, make_filter(where, metadata=metadata, after=after, before=before))
+        limit, offset = checked_number("limit", limit), checked_number("offset", offset)
+        embedding = self._embedding_of(_checked_text(query), vector, like)
         asked = MemoryQuery(
-            text=_checked_text(query),
-            top_k=checked_number("limit", limit),
+            text=embedding.text,
+            embedding=embedding,
+            # The example itself is found too.
+            top_k=checked_number("limit", limit + offset + (like is not None)),
             similarity_threshold=min_similarity,
             min_relevance=min_relevance,
             where=matching,
             caller=Caller.of(matching.scope),
             asked_at=None if asked_at is None else seconds_of(asked_at),
+            collapse=collapse,
         )
-        return self._hits(asked)
+        return self._hits(asked, slice(offset, offset + limit), like)
 
-    def _hits(self, asked: MemoryQuery) -> Hits:
-        matching, found = asked.where, with_related(self.store.search(asked))
-        hits = [SearchHit(hit.item, hit) for hit in found if in_scope(hit.item, matching)]
+    def _embedding_of(self, query: str, vector: Numbers | None, like: str | None) -> QueryEmbedding:
+        """Return the text and the vector to search with."""
+        if like is not None:
+            if query.strip() or vector is not None:
+                raise ValueError("`like` takes the place of a query and of its vector")
+            if (item := self._item(like)) is None:
+                raise ItemNotFoundError(like)
+            has_model = isinstance(self.store, CollectionMemory) and self.store.embedder is not None
+            return QueryEmbedding(text_of(item), given=item.embedding if has_model else None)
+        if vector is None:
+            return QueryEmbedding(query)
+        if not isinstance(self.store, CollectionMemory):
+            raise EmbeddingError(f"a store of type {self.store.setup.store_type!r} takes no vectors of its callers")
+        given = checked_vector("vector", vector)
+        return QueryEmbedding(query, given=(given / np.linalg.norm(given.astype(np.float64))).astype(np.float32))
+
+    def _found(self, asked: MemoryQuery) -> Sequence[Hit]:
+        try:
+            return self.store.search(asked)
+        except EmbeddingMismatchError as error:
+            if asked.embedding.given is None or not isinstance(self.store, CollectionMemory):
+                raise
+            wanted, given = self.store.info().dimension, len(asked.embedding.given)
+            raise ValueError(f"`vector` has {given} numbers; the vectors of this memory have {wanted}") from error
+
+    def _hits(self, asked: MemoryQuery, shown: slice, like: str | None) -> Hits:
+        matching, found = asked.where, with_related(self._found(asked))
+        hits = [SearchHit(hit.item, hit) for hit in found if in_scope(hit.item, matching) and hit.item.id != like]
+        hits = hits[shown]
         if self._guard.is_bound or "user" not in matching.unbound:
             return Hits(hits)
         return self._warned(Hits(hits, left_out=lambda: self._count_of_users(matching)))
@@ -168,6 +228,13 @@ class MemoryReader:
         item = self._item(id)
         return None if item is None else MemoryRecord(item)
 
+    def get_many(self, ids: Iterable[str]) -> Records:
+        """Return the records of ids that are visible here, in the order of the ids, each once."""
+        wanted = [checked_name("id", one) for one in dict.fromkeys(ids)]
+        reach, now = self._guard.filter(), self._clock()
+        found = {item.id: item for item in self.store.get(wanted) if reach.admits(item, now)} if wanted else {}
+        return Records(MemoryRecord(found[one]) for one in wanted if one in found)
+
     def _item(self, item_id: str) -> MemoryItem | None:
         if not isinstance(item_id, str):
             raise TypeError(f"an id is text, not {item_id!r:.60}; several ids are one call each")
@@ -198,9 +265,57 @@ class MemoryReader:
         """
         return self._guard.matching(scope, make_filter(where))
 
-    def count(self, *, where: Where | None = None, **scope: Unpack[ScopeParts]) -> int:
-        """Return the number of records."""
-        return self.store.count_memories(self._guard.matching(scope, make_filter(where)))
+    def scan(
+        self, *, where: Where | None = None, order: Order = Order.STORED, **scope: Unpack[ScopeParts]
+    ) -> Iterator[MemoryRecord]:
+        """Yield every record in an order, oldest first, reading some at a time."""
+        matching = self._guard.matching(scope, make_filter(where))
+        return (MemoryRecord(item) for item in every_item(self.store, matching, order) if in_scope(item, matching))
+
+    async def ascan(
+        self, *, where: Where | None = None, order: Order = Order.STORED, **scope: Unpack[ScopeParts]
+    ) -> AsyncIterator[MemoryRecord]:
+        """Yield what `scan` yields without blocking the event loop."""
+        records = self.scan(where=where, order=order, **scope)
+        while some := await asyncio.to_thread(lambda: list(islice(records, BATCH_SIZE))):
+            for record in some:
+                yield record
+
+    @overload
+    def count(self, *, by: None = None, where: Where | None = None, **scope: Unpack[ScopeParts]) -> int: ...
+
+    @overload
+    def count(self, *, by: str, where: Where | None = None, **scope: Unpack[ScopeParts]) -> ValueCounts: ...
+
+    def count(
+        self, *, by: str | None = None, where: Where | None = None, **scope: Unpack[ScopeParts]
+    ) -> int | ValueCounts:
+        """Return the number of records, or of those with each value of a key.
+
+        Args:
+            by: a part of the scope, `source_kind`, `source_name` or `metadata.KEY`: return pairs of a value and the
+                number of records that have it, the most frequent first. A list counts with each of its elements, None
+                stands for records without a value.
+            where: restricts the records.
+            scope: whose records: user, agent, session, conversation.
+
+        Raises:
+            FilterError: records have no such key.
+        """
+        matching = self._guard.matching(scope, make_filter(where))
+        if by is None:
+            return self.store.count_memories(matching)
+        if isinstance(self.store, CollectionMemory):
+            return self.store.value_counts(by, matching)
+        return counted((value, 1) for item in every_item(self.store, matching) for value in values_at(item, by))
+
+    def values(self, key: str, *, where: Where | None = None, **scope: Unpack[ScopeParts]) -> list[Scalar]:
+        """Return the distinct values of a key, see `count`: flags, then numbers, then texts, each in order.
+
+        So the first and the last number are the minimum and the maximum.
+        """
+        found = [value for value, _ in self.count(by=key, where=where, **scope) if value is not None]
+        return sorted(found, key=lambda value: (kind_of(value), value))
 
     def __len__(self) -> int:
         """Return the number of all records within reach, whoever they belong to."""
@@ -208,14 +323,10 @@ class MemoryReader:
 
     def __iter__(self) -> Iterator[MemoryRecord]:
         """Iterate over the records, oldest first; as in a search, without a user only unscoped ones."""
-        matching = self._guard.matching({})
-        return (MemoryRecord(item) for item in every_item(self.store, matching) if in_scope(item, matching))
+        return self.scan()
 
-    async def __aiter__(self) -> AsyncIterator[MemoryRecord]:
-        records = iter(self)
-        while some := await asyncio.to_thread(lambda: list(islice(records, BATCH_SIZE))):
-            for record in some:
-                yield record
+    def __aiter__(self) -> AsyncIterator[MemoryRecord]:
+        return self.ascan()
 
     def __contains__(self, id: object) -> bool:  # noqa: A002 - what databases call it
         return isinstance(id, str) and self._item(id) is not None
@@ -223,8 +334,19 @@ class MemoryReader:
     asearch = as_async(search)
     acontext = as_async(context)
     aget = as_async(get)
+    aget_many = as_async(get_many)
+    avalues = as_async(values)
     arecent = as_async(recent)
-    acount = as_async(count)
+
+    @overload
+    async def acount(self, *, by: None = None, where: Where | None = None, **scope: Unpack[ScopeParts]) -> int: ...
+
+    @overload
+    async def acount(self, *, by: str, where: Where | None = None, **scope: Unpack[ScopeParts]) -> ValueCounts: ...
+
+    async def acount(self, **asked: Any) -> int | ValueCounts:
+        """Do what `count` does without blocking the event loop."""
+        return await asyncio.to_thread(lambda: self.count(**asked))
 
 
 def _checked_text(query: object) -> str:

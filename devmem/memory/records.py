@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import ClassVar, Final, TypeAlias, TypeVar
 
+import numpy as np
 from pydantic import JsonValue
 
-from devmem.model.items import MemoryItem, Scope, version_hash
+from devmem.model.items import MemoryItem, Scope, Vector, version_hash
 from devmem.model.message import Message
 from devmem.model.message_json import CAUSE_KEY, MESSAGE_KEY, holds_message, item_to_message
 from devmem.model.results import Hit, html_table
@@ -21,10 +23,15 @@ When: TypeAlias = datetime | float | str
 """A point in time: a `datetime` (a naive one is local time, as Python has it), seconds since the epoch, or text such as
 `2026-06-02`, `2026-06-02T14:30:00Z`, `yesterday`, `3 days ago` or `in 30 days` (local time where it names no zone)."""
 
+Numbers: TypeAlias = Sequence[float] | Vector
+"""A vector, shape (dimension,)."""
 _MESSAGE_KEYS: Final = frozenset({MESSAGE_KEY, CAUSE_KEY})
 """Metadata keys of what `MemoryRecord.message` returns."""
 REPEATS: Final = "devmem.stated_before"
 """Metadata key of an item's earlier statements, see `MemoryRecord.stated_before`."""
+VECTOR: Final = "devmem.vector"
+"""Metadata key of a vector that the caller gave: its length, and a hash that tells it from others of the same text."""
+_GIVEN: Final = re.compile(r"(?P<length>0x1\.[0-9a-f]+p[-+][0-9]{1,4}) [0-9a-f]{16}")
 _REPR_LENGTH: Final = 60
 """Characters of a text in a `repr`."""
 
@@ -94,8 +101,21 @@ class MemoryRecord:
     @property
     def metadata(self) -> Mapping[str, JsonValue]:
         """The caller's metadata."""
-        hidden = {REPEATS, *(_MESSAGE_KEYS if _is_message(self.item) else ())}
+        hidden = {REPEATS, VECTOR, *(_MESSAGE_KEYS if _is_message(self.item) else ())}
         return {key: value for key, value in self.item.metadata.items() if key not in hidden}
+
+    @property
+    def embedding(self) -> Vector | None:
+        """The vector that was given with it, float32 of shape (dimension,); otherwise that of its first passage.
+
+        None where it has none, or where the store of this type does not return it.
+        """
+        given = _GIVEN.fullmatch(str(self.item.metadata.get(VECTOR)))
+        if self.item.embedding is None or given is None:
+            return self.item.embedding
+        # What is stored has unit length.
+        scaled: Vector = (self.item.embedding * float.fromhex(given["length"])).astype(np.float32)
+        return scaled
 
     @property
     def stated_before(self) -> tuple[Mapping[str, JsonValue], ...]:

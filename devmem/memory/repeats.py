@@ -12,13 +12,15 @@ from uuid import uuid4
 
 from pydantic import JsonValue
 
-from devmem.errors import VersionConflictError
+from devmem.errors import EmbeddingError, ScopeError, VersionConflictError
 from devmem.memory.contents import Draft
-from devmem.memory.records import REPEATS, datetime_of
+from devmem.memory.records import REPEATS, VECTOR, datetime_of
 from devmem.model.filters import Filter
 from devmem.model.items import KEY, MemoryItem, Scope, version_hash
 from devmem.model.message_json import MESSAGE_KEY, SPEAKER_KEY, holds_message
 from devmem.model.results import WriteOutcome
+from devmem.models.embedder import PassageEmbeddings
+from devmem.models.given_vectors import checked_vector
 from devmem.search.query import SearchQuery, Weights
 from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.items import kept_ids
@@ -74,8 +76,8 @@ class _Known:
 
     def store_rest(self) -> list[str]:
         """Store what is not known, and return the ids of all drafts."""
-        texts = [at for at, draft in enumerate(self.drafts) if draft.is_text]
-        self._place_texts(texts, 0)
+        self._place_named([at for at, draft in enumerate(self.drafts) if draft.replaces])
+        self._place_texts([at for at, draft in enumerate(self.drafts) if draft.is_text and not draft.replaces], 0)
         self._place_messages([at for at, draft in enumerate(self.drafts) if not draft.is_text])
         first = {item_id: at for at, item_id in sorted(self.ids.items(), reverse=True)}
         written = sorted(self.items.values(), key=lambda item: first[item.id])
@@ -85,10 +87,28 @@ class _Known:
     def _write(self, items: Sequence[MemoryItem]) -> list[WriteOutcome]:
         if not items:
             return []
-        # Other stores cannot compare what they replace.
+        given = {item.id: PassageEmbeddings.of(item.embedding) for item in items if item.embedding is not None}
+        # Other stores neither compare what they replace nor take vectors.
         if isinstance(self.store, CollectionMemory):
-            return self.store.add(items, expected=self.expected)
+            check_vectors(self.store, items)
+            return self.store.add(items, expected=self.expected, embeddings=given)
+        if given:
+            raise EmbeddingError(f"a store of type {self.store.setup.store_type!r} takes no vectors of its callers")
         return self.store.add(items)
+
+    def _place_named(self, places: Sequence[int]) -> None:
+        """Place the items of ids that the caller chose, which replace nothing but what is in the same scope."""
+        named = {self.drafts[at].item.id: at for at in places}
+        if len(named) < len(places):
+            taken = next(at for at in places if named[self.drafts[at].item.id] != at)
+            name = self.drafts[taken].item.metadata.get(KEY)
+            shown = f"the id {self.drafts[taken].item.id!r}" if name is None else f"the key {name!r}"
+            raise ValueError(f"{shown} is given twice in one call")
+        for stored in self.store.get(list(named)) if named else []:
+            if stored.id in named and stored.scope != self.drafts[named[stored.id]].item.scope:
+                raise ScopeError(f"the id {stored.id!r} is taken in another scope")
+        for item_id, at in named.items():
+            self.ids[at], self.items[item_id] = item_id, self.drafts[at].item
 
     def _place_texts(self, places: Sequence[int], attempt: int) -> None:
         """Find texts under the ids that they have in their scope; an id that is taken otherwise leads to the next."""
@@ -165,6 +185,25 @@ class _Known:
         return sorted(messages, key=lambda item: (item.created_at, _time_of(item))), len(stored) < limit
 
 
+def check_vectors(store: CollectionMemory, items: Iterable[MemoryItem]) -> None:
+    """Refuse vectors of the callers that do not fit.
+
+    Raises:
+        EmbeddingError: the store has no model.
+        ValueError: a vector has another length than those of the model.
+    """
+    given = [item.embedding for item in items if item.embedding is not None]
+    if not given:
+        return
+    if store.embedder is None:
+        raise EmbeddingError(
+            f"memory {store.name!r} is searched by words: open it with the model that made the vectors, as "
+            "`embedding={'provider': 'given', 'model': NAME}`"
+        )
+    for vector in given:
+        checked_vector("embedding", vector, store.embedder.identity.dimension or store.info().dimension)
+
+
 def known_messages(before: Sequence[MemoryItem], given: Sequence[Draft], *, is_whole: bool) -> list[tuple[int, int]]:
     """Return the places of given messages that a conversation has already, each after the place of the stored one.
 
@@ -223,7 +262,7 @@ def restated(found: MemoryItem, again: MemoryItem) -> MemoryItem | None:
     repeats = found.metadata.get(REPEATS)
     own = {key: value for key, value in earlier.metadata.items() if key != REPEATS}
     metadata = {**own, **{key: value for key, value in later.metadata.items() if key != REPEATS}}
-    replaced = {key: value for key, value in own.items() if metadata[key] != value}
+    replaced = {key: value for key, value in own.items() if metadata[key] != value and key != VECTOR}
     statement: dict[str, JsonValue] = {"time": datetime_of(_time_of(earlier)).isoformat()}
     if replaced:
         statement["metadata"] = replaced
@@ -245,7 +284,6 @@ def restated(found: MemoryItem, again: MemoryItem) -> MemoryItem | None:
         trust=trusted.trust,
         provenance=trusted.provenance,
         indexed_fields=found.indexed_fields if again.indexed_fields is None else again.indexed_fields,
-        embedding=None,
     )
 
 

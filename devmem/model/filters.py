@@ -79,12 +79,17 @@ def values_at(item: MemoryItem, key: str) -> list[Scalar | None]:
     return [item.provenance.kind.value if key == "source_kind" else item.provenance.name]
 
 
+def kind_of(value: Scalar | None) -> int:
+    """Return 0 for no value, 1 for a flag, 2 for a number, 3 for a text: values are ordered within their kind."""
+    return 0 if value is None else 1 if isinstance(value, bool) else 3 if isinstance(value, str) else 2
+
+
 def counted(found: Iterable[tuple[Scalar | None, int]]) -> list[tuple[Scalar | None, int]]:
     """Return each value with the sum of its numbers, the largest first; `True` and 1 are different values."""
     sums: dict[tuple[int, Scalar | None], int] = {}
     for value, count in found:
-        kind = 0 if value is None else 1 if isinstance(value, bool) else 3 if isinstance(value, str) else 2
-        sums[kind, value] = sums.get((kind, value), 0) + count
+        name = kind_of(value), value
+        sums[name] = sums.get(name, 0) + count
     order = sorted(sums.items(), key=lambda each: (-each[1], each[0][0], each[0][1] if each[0][0] else 0))
     return [(value, count) for (_, value), count in order]
 

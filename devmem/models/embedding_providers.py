@@ -13,6 +13,7 @@ from devmem.config.store import ChunkStrategy, EmbeddingConfig, EmbeddingParams
 from devmem.errors import DevmemError, EmbeddingError, PluginError
 from devmem.model.items import Vector
 from devmem.models.embedder import Embedder, ModelIdentity, TokenEmbedder, TokenEmbedding, query_embedder, unit_rows
+from devmem.models.given_vectors import Provider as GivenVectors
 from devmem.plugin_registry import PluginRegistry
 from devmem.text.analysis import split_text
 
@@ -273,6 +274,11 @@ class TokenChunkingEmbedder(ChunkingEmbedder):
         return made
 
 
+def _with_chunking(provider: Embedder, params: EmbeddingParams) -> Embedder:
+    """Wrap a provider, unless the caller makes its vectors."""
+    return provider if isinstance(provider, GivenVectors) else with_chunking(provider, params)
+
+
 def with_chunking(provider: Embedder, params: EmbeddingParams) -> ChunkingEmbedder:
     """Wrap a provider, with its token vectors where it has them."""
     if isinstance(provider, TokenEmbedder):
@@ -316,11 +322,11 @@ def open_embedder(config: EmbeddingConfig, *, shared: bool = True) -> Embedder:
         EmbeddingError: nobody offers the provider, or the configuration cannot work, whatever is installed.
     """
     if not shared:
-        return with_chunking(make_provider(config), config.params)
+        return _with_chunking(make_provider(config), config.params)
     with _lock:
         plain = _without_chunking(config)
         provider = _once(_providers, plain, lambda: make_provider(plain))
-        return _once(_embedders, config, lambda: with_chunking(provider, config.params))
+        return _once(_embedders, config, lambda: _with_chunking(provider, config.params))
 
 
 def _once(table: dict[EmbeddingConfig, Embedder], config: EmbeddingConfig, make: Callable[[], Embedder]) -> Embedder:

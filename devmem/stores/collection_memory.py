@@ -11,13 +11,20 @@ from threading import Lock
 from typing import ClassVar, Final
 
 from devmem.config.base import ConfigModel
-from devmem.errors import CollectionBusyError, CollectionClosedError, CollectionError, CollectionUnwritableError
+from devmem.errors import (
+    CollectionBusyError,
+    CollectionClosedError,
+    CollectionError,
+    CollectionUnwritableError,
+    EmbeddingError,
+)
 from devmem.model.conditions import Scalar
 from devmem.model.fields import embedded_hash
 from devmem.model.filters import Filter, Order
 from devmem.model.items import MemoryItem, dump_item_json
 from devmem.model.results import FileReport, HitGroup, MemoryWritePayload, SearchReport, WriteOutcome
 from devmem.models.embedder import READABLE, CombinedEmbedder, Embedder, PassageEmbeddings
+from devmem.models.given_vectors import Provider as GivenVectors
 from devmem.search.query import Ranking, SearchQuery, Weights
 from devmem.storage.erasure import (
     ErasableCollection,
@@ -90,7 +97,8 @@ class CollectionMemory(MemoryBase):
     def _use_model(self, embedder: Embedder | None) -> None:
         tokens, clock = self._options.retrieval.late_interaction, self.setup.monotonic
         self._embedder = embedder
-        self._queue = EmbeddingQueue(self.name, embedder, clock, tokens=tokens) if embedder is not None else None
+        makes_vectors = embedder is not None and not isinstance(embedder, GivenVectors)
+        self._queue = EmbeddingQueue(self.name, embedder, clock, tokens=tokens) if embedder and makes_vectors else None
         self._check = ModelCheck(self.name, embedder, clock)
 
     # Supplied by a store type.
@@ -291,6 +299,11 @@ class CollectionMemory(MemoryBase):
         """
         self._check.verify(self.collection)
         options, model = self._options.retrieval, self._embedder
+        if query.embedding.given is not None and model is None:
+            raise EmbeddingError(f"memory {self.name!r} has no vectors: its `embedding` names the model that made them")
+        ranking = ranking or self.ranking
+        if query.collapse is not None:
+            ranking = replace(ranking, collapse=query.collapse)
         tokens = query.embedding.tokens_by(model) if model else None
         unreadable = tokens is not None and tokens.known < READABLE
         return SearchQuery(
@@ -302,7 +315,7 @@ class CollectionMemory(MemoryBase):
             min_relevance=options.min_relevance if query.min_relevance is None else query.min_relevance,
             where=query.where,
             weights=weights,
-            ranking=ranking or self.ranking,
+            ranking=ranking,
             candidates=options.candidates,
             now=query.asked_at,
             explain=query.explain,

@@ -33,6 +33,7 @@ from devmem.models.chat import ChatModel
 from devmem.models.chat_providers import open_chat
 from devmem.models.embedder import Embedder, TokenEmbedder, TokenEmbedding, query_embedder
 from devmem.models.embedding_providers import open_embedder
+from devmem.models.given_vectors import Provider as GivenVectors
 from devmem.search.merging import by_conversation
 from devmem.storage.erasure import EraseRequest, EraseResult, Residue, descendants
 from devmem.storage.protocol import CollectionInfo
@@ -47,8 +48,9 @@ class QueryEmbedding:
     A provider that fails is asked once too: its stores search by text, and the failure is kept in `failures`.
     """
 
-    def __init__(self, text: str) -> None:
-        self.text = text
+    def __init__(self, text: str, *, given: Vector | None = None) -> None:
+        """Take the text; a vector that the caller made for it, shape (dimension,), is used with any model."""
+        self.text, self.given = text, given
         self.failures: dict[str, EmbeddingError] = {}
         self._vectors: dict[str, Vector] = {}
         self._tokens: dict[str, TokenEmbedding] = {}
@@ -63,6 +65,8 @@ class QueryEmbedding:
 
     def by(self, embedder: Embedder) -> Vector | None:
         """Return the embedding, shape (dimension,); None for a blank text or when the provider failed."""
+        if self.given is not None or isinstance(embedder, GivenVectors):
+            return self.given
         if not self.text.strip():
             return None
         name = embedder.identity.name
@@ -115,6 +119,8 @@ class MemoryQuery:
     where: Filter = field(default_factory=Filter)
     asked_at: float | None = None
     """Time of the question in seconds since the epoch, which "last week" is relative to; None means now."""
+    collapse: bool | None = None
+    """Whether of hits that say the same only the best is returned; None is as the store's `retrieval:` block says."""
     explain: bool = False
     """Report what was cut and why, and what the filter left out; this takes longer."""
     embedding: QueryEmbedding = field(default=None)  # type: ignore[assignment]

@@ -77,6 +77,23 @@ def test_other_commands_take_the_same(devmem: Devmem, notes: Path) -> None:
     assert shown(devmem, notes) == ["5", "3", "1"]
 
 
+def test_items_are_counted_and_changed_by_a_condition(devmem: Devmem, notes: Path) -> None:
+    assert devmem("count", notes, "--where", "metadata.priority>1").stdout.split() == ["4"]
+    counted = json.loads(devmem("count", notes, "--by", "metadata.author.name", "--json").stdout)
+    assert counted["values"] == [
+        {"value": None, "count": 3},
+        {"value": "Ann", "count": 2},
+        {"value": "Bob", "count": 1},
+    ]
+    assert '"odd"' in devmem("count", notes, "--by", "metadata.tags").stdout
+    condition = ("--where", "metadata.room=a", "--metadata", "state=done")
+    assert "3 items would be changed" in devmem("edit", notes, *condition, "--dry-run").stdout
+    assert "changed 3 items" in devmem("edit", notes, *condition).stdout
+    assert shown(devmem, notes, "--where", "metadata.state=done") == ["4", "2", "0"]
+    assert "nothing to change" in devmem("edit", notes, "--where", "metadata.room=a", code=2).stderr
+    assert "metadata.KEY" in devmem("count", notes, "--by", "room", code=2).stderr
+
+
 @pytest.mark.parametrize(
     "condition",
     ["room=5", "metadata.=1", "metadata.", "metadata.room^=5", "session=", "=5", "", "{", '{"metadata.a": {"$gt": 1}}'],

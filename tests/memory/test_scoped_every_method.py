@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, cast
@@ -31,13 +31,24 @@ class Ann:
 ATTEMPTS: Final[dict[str, Callable[[devmem.Memory, Ann], object]]] = {
     "add": lambda bob, _: bob.add("Bob was here.", id="cinnamon-1"),
     "update": lambda bob, _: bob.update("cinnamon-1", "Bob was here."),
+    "update_matching": lambda bob, _: [
+        bob.update_matching({"metadata.spice": CANARY}, metadata={"by": "bob"}),
+        bob.update_matching({"any_of": [{"user": "ann"}, {"user": ["ann", "bob"]}]}, metadata={"by": "bob"}),
+    ],
+    "get_many": lambda bob, _: bob.get_many(["cinnamon-1"]),
+    "scan": lambda bob, _: [*bob.scan(), *bob.scan(where={"none_of": [{"user": "bob"}]})],
+    "values": lambda bob, _: [bob.values("user"), bob.values("metadata.spice")],
     "forget": lambda bob, _: [bob.forget("cinnamon-1"), bob.forget(run="cinnamon-done"), bob.forget(matching=CANARY)],
     "erase": lambda bob, _: [bob.erase("cinnamon-1").items, bob.erase(matching=CANARY).items],
     "get": lambda bob, _: bob.get("cinnamon-1"),
     "recent": lambda bob, _: bob.recent(100),
-    "search": lambda bob, _: [bob.search(CANARY, limit=100), bob.search(CANARY).left_out],
+    "search": lambda bob, _: [
+        raises(lambda: bob.search(like="cinnamon-1")),
+        bob.search(CANARY, limit=100),
+        bob.search(CANARY).left_out,
+    ],
     "context": lambda bob, _: bob.context("the secret spice", limit=100),
-    "count": lambda bob, _: bob.count(),
+    "count": lambda bob, _: [bob.count(), bob.count(by="user"), bob.count(by="metadata.spice")],
     "matching": lambda bob, _: bob.matching(devmem.Filter(scope=devmem.Scope(user="ann"))),
     "history": lambda bob, _: bob.history("cinnamon-1"),
     "as_of": lambda bob, ann: read_all(bob.as_of(ann.before)),
@@ -55,6 +66,17 @@ ATTEMPTS: Final[dict[str, Callable[[devmem.Memory, Ann], object]]] = {
 """One attempt of Bob's with each method, which raises an error or returns nothing of Ann's."""
 SAME: Final = {"settled": "unscoped"}
 """Former names."""
+
+
+async def collected(records: AsyncIterator[devmem.MemoryRecord]) -> list[devmem.MemoryRecord]:
+    return [record async for record in records]
+
+
+def raises(attempt: Callable[[], object]) -> object:
+    try:
+        return attempt()
+    except DevmemError:
+        return None
 
 
 def read_all(snapshot: devmem.MemorySnapshot) -> object:
@@ -76,6 +98,8 @@ class Twins:
         twin = getattr(self._memory, f"a{name}", None)
         if twin is None:
             return getattr(self._memory, name)
+        if inspect.isasyncgenfunction(twin):
+            return lambda *args, **options: asyncio.run(collected(twin(*args, **options)))
         return lambda *args, **options: asyncio.run(twin(*args, **options))
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from datetime import timedelta
 from types import EllipsisType
 from typing import Annotated, Final, TypeVar
 
 import typer
+from pydantic import JsonValue
 
 from devmem.cli.failures import CommandError, usage_errors
 from devmem.cli.ids import full_id, full_ids, full_run
@@ -25,6 +27,7 @@ from devmem.cli.options import (
     checked_name,
     expiry_of,
     metadata_of,
+    report_hidden,
     selecting,
 )
 from devmem.cli.targets import (
@@ -34,6 +37,7 @@ from devmem.cli.targets import (
     MemoryPlace,
     OptionalStore,
     Session,
+    StoreAddress,
     check_lasting,
     find_store,
     make,
@@ -45,9 +49,10 @@ from devmem.cli.targets import (
 )
 from devmem.cli.terminal import Terminal, date_text, item_date, items_text, zoned
 from devmem.memory.memory import AddOptions, Memory
+from devmem.model.conditions import Scalar
 from devmem.model.fields import has_text
-from devmem.model.filters import Order
-from devmem.model.items import MemoryItem, Scope
+from devmem.model.filters import Filter, Order
+from devmem.model.items import ANY, MemoryItem, Scope
 from devmem.model.versions import Change, ItemDifference, ItemVersion
 from devmem.stores.abilities import versions_of
 from devmem.views.documents import difference_json, item_json, version_json
@@ -129,13 +134,14 @@ _OPTIONS: Final = "--metadata, --remove, --time, --expires-at, --ttl or --field"
 W = TypeVar("W", bound=str | timedelta)
 
 
+@selecting(by_user=True)
 def edit(
     ctx: typer.Context,
     memory: MemoryPlace,
     words: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(metavar="[STORE] ID [TEXT]", help="Id of the item, and its new text; `-` reads standard input."),
-    ],
+    ] = None,
     metadata: Metadata = None,
     remove: Annotated[
         list[str] | None, typer.Option(metavar="KEY", help="Metadata to remove; may be repeated.")
@@ -144,10 +150,13 @@ def edit(
     expires: Expires = None,
     ttl: Ttl = None,
     field: Fields = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Of items that match, only count them.")] = False,
     session: Session = DEFAULT_SESSION,
     as_json: AsJson = False,
+    *,
+    selection: Selection,
 ) -> None:
-    """Change an item and keep its id.
+    """Change an item and keep its id, or change every item that matches.
 
     What is not given stays unchanged. `none` removes a time, an expiry or the fields.
 
@@ -155,8 +164,19 @@ def edit(
         devmem edit notes.db 5f2c "Ann moved the launch to June 3rd."
         devmem edit team.yaml notes 5f2c --metadata room=6 --remove mood --expires-at none
         devmem edit notes.db 5f2c --metadata title="The launch" --field title
+        devmem edit notes.db --where metadata.state=draft --metadata state=done --dry-run
     """
     terminal: Terminal = ctx.obj
+    words = words or []
+    if selection.where != Filter() or selection.all_users:
+        if field is not None:
+            raise CommandError("--field is of one item: name it by its id.")
+        place = split_words(terminal, memory, words, session, least=0, most=0, usage="MEMORY [STORE]")
+        changes = {**metadata_of(metadata), **dict.fromkeys(remove or ())}
+        _edit_matching(terminal, place, selection, changes, time, expiry_of(expires, ttl), dry_run, as_json)
+        return
+    if dry_run:
+        raise CommandError("--dry-run counts the items that a condition such as --where selects.")
     place = split_words(terminal, memory, words, session, least=1, most=2, usage="MEMORY [STORE] ID [TEXT]")
     item_id, text = place.words[0], place.words[1] if len(place.words) == 2 else None
     if text is not None:
@@ -171,6 +191,76 @@ def edit(
             full_id(store, item_id), text, metadata=changes or None, time=when, expires_at=until, fields=searched
         )
     terminal.answer(item_json(record.item), f"{place.store}: changed {record.id}", as_json=as_json)
+
+
+def _edit_matching(
+    terminal: Terminal,
+    place: StoreAddress,
+    selection: Selection,
+    changes: Mapping[str, JsonValue],
+    time: str | None,
+    expiry: str | timedelta | None,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    if not changes and time is None and expiry is None:
+        raise CommandError("nothing to change: give --metadata, --remove, --time, --expires-at or --ttl.")
+    with opened_existing(terminal, place, save=True) as store, usage_errors():
+        report_hidden(terminal, store, selection.visible)
+        count = Memory(store).update_matching(
+            selection.where,
+            metadata=changes or None,
+            time=_when(time),
+            expires_at=_when(expiry),
+            dry_run=dry_run,
+            user=ANY if selection.all_users else None,
+        )
+    done = f"{items_text(count)} would be changed" if dry_run else f"changed {items_text(count)}"
+    terminal.answer({"changed": count, "dry_run": dry_run}, f"{place.store}: {done}", as_json=as_json)
+
+
+@selecting(by_user=True)
+def count(
+    ctx: typer.Context,
+    memory: MemoryPlace,
+    store: OptionalStore = None,
+    by: Annotated[
+        str | None, typer.Option("--by", metavar="KEY", help="Count each value of `user`, `agent`, `metadata.KEY` ...")
+    ] = None,
+    as_json: AsJson = False,
+    session: Session = DEFAULT_SESSION,
+    *,
+    selection: Selection,
+) -> None:
+    """Count items, or those with each value of a key.
+
+    A list counts with each of its elements; items without a value are counted together.
+
+    Examples:
+        devmem count notes.db --where "metadata.priority>=3"
+        devmem count notes.db --by metadata.topic
+        devmem count team.yaml notes --by user --all-users
+    """
+    terminal: Terminal = ctx.obj
+    place = find_store(terminal, memory, store, session, reading=True)
+    found: list[tuple[Scalar | None, int]] = []
+    total = 0
+    with opened_if_written(terminal, place, looking=True) as opened, usage_errors():
+        if opened is not None:
+            memory_of, user = Memory(opened), ANY if selection.all_users else None
+            total = memory_of.count(where=selection.where, user=user)
+            found = [] if by is None else memory_of.count(by=by, where=selection.where, user=user)
+            report_hidden(terminal, opened, selection.visible)
+    if as_json:
+        values = [{"value": value, "count": number} for value, number in found]
+        terminal.json({"count": total} if by is None else {"count": total, "values": values})
+    elif by is None:
+        terminal.print(f"{total:,}")
+    else:
+        rows = [
+            ("" if value is None else json.dumps(value, ensure_ascii=False), f"{number:,}") for value, number in found
+        ]
+        terminal.table((by, "items"), rows, numbers=("items",))
 
 
 def _when(given: W | None) -> W | EllipsisType | None:
