@@ -92,7 +92,7 @@ _COMMANDS: Final = {
     "add": ("items", "Remember a text."),
     "show": ("items", "Show the newest items, or whole items by id."),
     "count": ("items", "Count items, or those with each value of a key."),
-    "edit": ("items", "Change an item and keep its id, or every item that matches."),
+    "edit": ("items", "Change an item and keep its id, or change every item that matches."),
     "forget": ("forgetting", "Forget items permanently, and print a receipt."),
     "trim": ("forgetting", "Delete the oldest items."),
     "drop": ("forgetting", "Drop a store of a database as a whole."),

@@ -197,7 +197,7 @@ _READERS: Final[Mapping[str, tuple[str, ...]]] = {
     "base_url": ("openai",),
     "params.model_path": ("minilm", "e5", "onnx", "local"),
     "params.device": ("local",),
-    "params.dimensions": ("openai",),
+    "params.dimensions": ("openai", "given"),
     "params.timeout": ("openai",),
     "params.max_retries": ("openai",),
     "params.threads": ("minilm", "e5", "onnx"),

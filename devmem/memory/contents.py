@@ -55,13 +55,13 @@ class Envelope:
 def envelope_of(
     scope: Scope,
     now: float,
-    metadata: Mapping[str, JsonValue] | None,
     *,
-    time: When | None,
-    expires_at: When | timedelta | None,
-    trust: float | None,
-    source: Provenance | None,
-    fields: Sequence[str] | None,
+    metadata: Mapping[str, JsonValue] | None = None,
+    time: When | None = None,
+    expires_at: When | timedelta | None = None,
+    trust: float | None = None,
+    source: Provenance | None = None,
+    fields: Sequence[str] | None = None,
 ) -> Envelope:
     """Return what the arguments of a call mean at the time `now`, in seconds since the epoch.
 

@@ -36,7 +36,16 @@ from devmem.memory.records import (
 )
 from devmem.memory.repeats import copies_of, store_drafts
 from devmem.memory.runs import MemoryRun, RunsWithin
-from devmem.memory.scope import ScopeGuard, ScopeParts, Where, checked_name, checked_number, in_scope, make_filter
+from devmem.memory.scope import (
+    ScopeGuard,
+    ScopeParts,
+    Where,
+    checked_name,
+    checked_number,
+    in_scope,
+    make_filter,
+    split_scope,
+)
 from devmem.memory.updating import Changes, update_item, update_matching
 from devmem.model.caller import acting_as
 from devmem.model.items import Provenance, Scope
@@ -55,14 +64,20 @@ _SHOWN: Final = 10
 
 
 class AddOptions(ScopeParts, total=False):
-    """Arguments of `Memory.add`, which explains them."""
+    """What `Memory.add` is told of all that it is given, beside whom it belongs to."""
 
     metadata: Mapping[str, JsonValue] | None
+    """What else is known; searches and `forget` can ask for its values."""
     time: When | None
+    """When it happened; None is not known, or the message's own time."""
     expires_at: When | timedelta | None
+    """From when on it is forgotten, or how long from now."""
     trust: float | None
+    """From 0 (hearsay) to 1 (the user's own words); None takes its source's: user 1, agent 0.8, tool 0.4."""
     source: Provenance | None
+    """Origin of a text (`devmem.stores.Provenance`); None is the scope's agent, else its user."""
     fields: Sequence[str] | None
+    """Paths of the metadata that are searched too, such as `title`; None takes those of the store."""
 
 
 class Memory(MemoryReader):
@@ -134,13 +149,7 @@ class Memory(MemoryReader):
         id: str | None = None,  # noqa: A002 - what databases call it
         key: str | None = None,
         embedding: Numbers | None = None,
-        metadata: Mapping[str, JsonValue] | None = None,
-        time: When | None = None,
-        expires_at: When | timedelta | None = None,
-        trust: float | None = None,
-        source: Provenance | None = None,
-        fields: Sequence[str] | None = None,
-        **scope: Unpack[ScopeParts],
+        **options: Unpack[AddOptions],
     ) -> str | list[str]:
         """Remember a text, a message, or several of them, all or none.
 
@@ -154,13 +163,7 @@ class Memory(MemoryReader):
             key: name of the fact that a text states, such as `diet`, instead of an id: within the same scope the text
                 takes the place of the one before, which `history` keeps. It is kept as the metadata `key`.
             embedding: the text's vector, of the model that the memory was opened with, shape (dimension,).
-            metadata: what else is known; searches and `forget` can ask for its values.
-            time: when it happened; None is not known, or the message's own time.
-            expires_at: from when on it is forgotten, or how long from now.
-            trust: from 0 (hearsay) to 1 (the user's own words); None takes its source's: user 1, agent 0.8, tool 0.4.
-            source: origin of a text (`devmem.stores.Provenance`); None is the scope's agent, else its user.
-            fields: paths of the metadata that are searched too, such as `title`; None takes those of the store.
-            scope: whom it belongs to: user, agent, session, conversation.
+            options: what holds for all of it, and whom it belongs to; see `AddOptions`.
 
         Returns:
             The id of the text's item; for messages and lists the ids of all items made.
@@ -172,11 +175,9 @@ class Memory(MemoryReader):
             NotStoredError: the store does not take it.
         """
         check_one_text(content, id=id, key=key, embedding=embedding)
-        within, now = self._guard.restricted(scope).scope(), self._clock()
-        facts = envelope_of(
-            within, now, metadata, time=time, expires_at=expires_at, trust=trust, source=source, fields=fields
-        )
-        contents = listed(content, may_be_blank=bool(metadata) or embedding is not None)
+        scope, said = split_scope(options, AddOptions)
+        facts = envelope_of(self._guard.restricted(scope).scope(), self._clock(), **said)
+        contents = listed(content, may_be_blank=bool(facts.metadata) or embedding is not None)
         if isinstance(content, str):
             contents = [{"text": content, "id": id, "key": key, "embedding": embedding}]
         ids = store_drafts(self.store, drafts_of(contents, facts))

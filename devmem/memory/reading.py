@@ -24,6 +24,7 @@ from devmem.memory.scope import (
     checked_number,
     in_scope,
     make_filter,
+    split_scope,
 )
 from devmem.model.caller import Caller
 from devmem.model.conditions import Scalar
@@ -46,6 +47,28 @@ _WIDEN: Final = 4
 """Factor by which a search is widened until enough of its hits are new to a prompt."""
 
 
+class SearchOptions(ScopeParts, total=False):
+    """What the hits of `Memory.search` have to be, beside whose they are."""
+
+    where: Where | None
+    """A filter beside the other options."""
+    metadata: Values | None
+    """Values that the hits' metadata have."""
+    after: When | None
+    """Hits happened then or later."""
+    before: When | None
+    """Hits happened before then."""
+    min_similarity: float
+    """Least cosine similarity, from -1 to 1, by default -1; what was found by words alone has none and passes."""
+    min_relevance: float | None
+    """Least score, for questions that nothing answers; None is that of the store's configuration."""
+    collapse: bool | None
+    """Whether of hits that say the same on the same day only the best is returned, with `same_as` naming the others;
+    None is as the store's configuration says."""
+    asked_at: When | None
+    """Time from which "last week" in the query counts; None is now."""
+
+
 class MemoryReader:
     """The methods of a memory that change nothing; a memory and its snapshots share them."""
 
@@ -62,17 +85,9 @@ class MemoryReader:
         *,
         limit: int = 5,
         offset: int = 0,
-        where: Where | None = None,
-        metadata: Values | None = None,
-        after: When | None = None,
-        before: When | None = None,
         vector: Numbers | None = None,
         like: str | None = None,
-        min_similarity: float = -1.0,
-        min_relevance: float | None = None,
-        collapse: bool | None = None,
-        asked_at: When | None = None,
-        **scope: Unpack[ScopeParts],
+        **options: Unpack[SearchOptions],
     ) -> Hits:
         """Return the hits for a query, best first: a list whose `left_out` counts the items of users it left out.
 
@@ -80,18 +95,9 @@ class MemoryReader:
             query: a question or words; may be blank beside `vector` or `like`.
             limit: maximum number of hits.
             offset: number of the best hits to pass over.
-            where: a filter beside the other arguments.
-            metadata: values that the hits' metadata have.
-            after: hits happened then or later.
-            before: hits happened before then.
             vector: the query's vector, of the model that the memory was opened with, shape (dimension,).
             like: id of a record instead of the query: what is similar to it is found, and not the record itself.
-            min_similarity: least cosine similarity, from -1 to 1; what was found by words alone has none and passes.
-            min_relevance: least score, for questions that nothing answers; None is that of the store's configuration.
-            collapse: whether of hits that say the same on the same day only the best is returned, with `same_as` naming
-                the others; None is as the store's configuration says.
-            asked_at: time from which "last week" in the query counts; None is now.
-            scope: whose items are searched: user, agent, session, conversation.
+            options: what the hits have to be, and whose; see `SearchOptions`.
 
         Raises:
             TypeError: the query is not text, or another argument is of another type.
@@ -100,7 +106,9 @@ class MemoryReader:
             ScopeError: the scope is out of reach.
             CollectionError: the memory cannot be read.
         """
-        matching = self._guard.matching(scope, make_filter(where, metadata=metadata, after=after, before=before))
+        scope, said = split_scope(options, SearchOptions)
+        where = make_filter(*(said.get(name) for name in ("where", "metadata", "after", "before")))
+        matching, asked_at = self._guard.matching(scope, where), said.get("asked_at")
         limit, offset = checked_number("limit", limit), checked_number("offset", offset)
         embedding = self._embedding_of(_checked_text(query), vector, like)
         asked = MemoryQuery(
@@ -108,12 +116,12 @@ class MemoryReader:
             embedding=embedding,
             # The example itself is found too.
             top_k=checked_number("limit", limit + offset + (like is not None)),
-            similarity_threshold=min_similarity,
-            min_relevance=min_relevance,
+            similarity_threshold=said.get("min_similarity", -1.0),
+            min_relevance=said.get("min_relevance"),
             where=matching,
             caller=Caller.of(matching.scope),
             asked_at=None if asked_at is None else seconds_of(asked_at),
-            collapse=collapse,
+            collapse=said.get("collapse"),
         )
         return self._hits(asked, slice(offset, offset + limit), like)
 

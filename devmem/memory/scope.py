@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Final, TypeAlias, TypedDict
+from typing import Any, Final, TypeAlias, TypedDict, cast
 
 from devmem.config.filter_forms import load_filter
 from devmem.errors import ScopeError
@@ -28,6 +28,23 @@ class ScopeParts(TypedDict, total=False):
 
 PARTS: Final = ("agent", "session", "conversation")
 """Parts of a scope of which None means that they do not restrict; a user of None means unscoped items."""
+
+
+def split_scope(options: Mapping[str, Any], accepted: type) -> tuple[ScopeParts, dict[str, Any]]:
+    """Return whom the options of a call name, and the others.
+
+    Args:
+        options: keyword arguments.
+        accepted: the `TypedDict` that names all of them.
+
+    Raises:
+        TypeError: there is no such option.
+    """
+    names = {name for base in (*accepted.__mro__, accepted) for name in getattr(base, "__annotations__", {})}
+    if unknown := sorted(options.keys() - names):
+        raise TypeError(f"there is no option {unknown[0]!r}; there are {', '.join(sorted(names))}")
+    scope = {name: value for name, value in options.items() if name in ScopeParts.__annotations__}
+    return cast("ScopeParts", scope), {name: value for name, value in options.items() if name not in scope}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +172,6 @@ Where: TypeAlias = Filter | Mapping[str, Any]
 
 def make_filter(
     where: Where | None = None,
-    *,
     metadata: Values | None = None,
     after: When | None = None,
     before: When | None = None,

@@ -65,7 +65,9 @@ def test_embedding_on_numpy_needs_no_other_package() -> None:
 
 @pytest.mark.parametrize("provider", embedding_provider_names())
 def test_every_provider_of_the_configuration_can_be_opened(provider: Any, tmp_path: Path) -> None:
-    config = EmbeddingConfig(provider=provider, params=EmbeddingParams(model_path=tmp_path))
+    config = EmbeddingConfig(
+        provider=provider, model="m" if provider == "given" else None, params=EmbeddingParams(model_path=tmp_path)
+    )
     embedder = open_embedder(config, shared=False)
     assert callable(embedder.embed)
 

@@ -86,7 +86,7 @@ def test_a_key_of_a_memory_is_within_its_scope() -> None:
         assert [record.text for record in memory.recent(user=devmem.ANY)] == ["Ann is a vegan.", "Bob eats fish."]
         with pytest.raises(ValueError, match="`key` is empty"):
             memory.add("Nothing.", key=" ")
-        with pytest.raises(ValueError, match="`id` or `key`"):
+        with pytest.raises(ValueError, match="`id` and `key`"):
             memory.add("Nothing.", key="a", id="b")
 
 

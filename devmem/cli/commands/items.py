@@ -167,22 +167,31 @@ def edit(
         devmem edit notes.db --where metadata.state=draft --metadata state=done --dry-run
     """
     terminal: Terminal = ctx.obj
-    words = words or []
-    if selection.where != Filter() or selection.all_users:
-        if field is not None:
-            raise CommandError("--field is of one item: name it by its id.")
-        place = split_words(terminal, memory, words, session, least=0, most=0, usage="MEMORY [STORE]")
-        changes = {**metadata_of(metadata), **dict.fromkeys(remove or ())}
-        _edit_matching(terminal, place, selection, changes, time, expiry_of(expires, ttl), dry_run, as_json)
+    changes, until = {**metadata_of(metadata), **dict.fromkeys(remove or ())}, expiry_of(expires, ttl)
+    if selection.where == Filter() and not selection.all_users:
+        if dry_run:
+            raise CommandError("--dry-run counts the items that a condition such as --where selects.")
+        place = split_words(terminal, memory, words or [], session, least=1, most=2, usage="MEMORY [STORE] ID [TEXT]")
+        _edit_one(terminal, place, changes, time, until, checked_fields(field), as_json)
         return
-    if dry_run:
-        raise CommandError("--dry-run counts the items that a condition such as --where selects.")
-    place = split_words(terminal, memory, words, session, least=1, most=2, usage="MEMORY [STORE] ID [TEXT]")
+    if field is not None:
+        raise CommandError("--field is of one item: name it by its id.")
+    place = split_words(terminal, memory, words or [], session, least=0, most=0, usage="MEMORY [STORE]")
+    _edit_matching(terminal, place, selection, changes, time, until, dry_run, as_json)
+
+
+def _edit_one(
+    terminal: Terminal,
+    place: StoreAddress,
+    changes: Mapping[str, JsonValue],
+    time: str | None,
+    expiry: str | timedelta | None,
+    fields: Sequence[str] | None,
+    as_json: bool,
+) -> None:
     item_id, text = place.words[0], place.words[1] if len(place.words) == 2 else None
     if text is not None:
         text = read_stdin() if text == STDIN else well_formed(text)
-    changes = {**metadata_of(metadata), **dict.fromkeys(remove or ())}
-    expiry, fields = expiry_of(expires, ttl), checked_fields(field)
     if not changes and all(one is None for one in (text, time, expiry, fields)):
         raise CommandError(f"nothing to change: give a TEXT, {_OPTIONS}.")
     with opened_existing(terminal, place, save=True) as store, usage_errors():
