@@ -64,10 +64,10 @@ _SHOWN: Final = 10
 
 
 class AddOptions(ScopeParts, total=False):
-    """What `Memory.add` is told of all that it is given, beside whom it belongs to."""
+    """Options of `Memory.add`, for all that it is given."""
 
     metadata: Mapping[str, JsonValue] | None
-    """What else is known; searches and `forget` can ask for its values."""
+    """Facts beside the text; searches and `forget` can ask for its values."""
     time: When | None
     """When it happened; None is not known, or the message's own time."""
     expires_at: When | timedelta | None

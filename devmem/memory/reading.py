@@ -48,7 +48,7 @@ _WIDEN: Final = 4
 
 
 class SearchOptions(ScopeParts, total=False):
-    """What the hits of `Memory.search` have to be, beside whose they are."""
+    """Options of `Memory.search`: conditions on the hits."""
 
     where: Where | None
     """A filter beside the other options."""

@@ -26,7 +26,7 @@ from devmem.stores.memory import MemoryBase
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """What an update changes of an item; what is not given stays."""
+    """Changes of an item; what is not given stays."""
 
     text: str | None = None
     metadata: Mapping[str, JsonValue] | None = None
