@@ -376,6 +376,18 @@ KEY: Final = "key"
 """Metadata key of an item's key."""
 
 
+AGENT_KEY: Final = "agent"
+"""Metadata key of the name of the agent that wrote an item."""
+
+
+def agent_of(item: MemoryItem) -> str | None:
+    """Return the agent whose item it is: that of its scope, or else the one that wrote it."""
+    if item.scope.agent is not None:
+        return item.scope.agent
+    writer = item.metadata.get(AGENT_KEY)
+    return writer if isinstance(writer, str) and writer else None
+
+
 def with_key(item: MemoryItem, key: str, scope: Scope) -> MemoryItem:
     """Return an item under the id that its key has within a scope, so that it replaces the value stored there.
 

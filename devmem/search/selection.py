@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from devmem.model.fields import field_texts
-from devmem.model.items import MemoryContentSnapshot, MemoryItem, Vector, content_hash
+from devmem.model.items import MemoryContentSnapshot, MemoryItem, Vector, agent_of, content_hash
 from devmem.model.results import Hit, RejectedCandidate, RejectReason
 from devmem.search.candidates import CandidateSet
 from devmem.search.indexes.columns import Rows, group_starts
@@ -41,7 +41,7 @@ _SMALL: Final = frozenset({"a", "an", "the"})
 
 
 def sameness(item: MemoryItem) -> tuple[object, ...]:
-    """Return a key that is equal for items that say the same: speaker, day of the event, every word but articles.
+    """Return a key that is equal for items that say the same: agent, speaker, day of the event, words but articles.
 
     Punctuation, capitals and inflection of the summary do not count; numbers, names, pronouns, negations, symbols and
     the order of words do, and so does everything that snapshots and indexed fields have beside it: a summary may be
@@ -50,7 +50,7 @@ def sameness(item: MemoryItem) -> tuple[object, ...]:
     words, signs = _words(item.content_summary)
     day = None if item.event_time is None else item.event_time // _DAY
     speaker = item.metadata.get("speaker")
-    who = (item.scope.user, item.scope.agent, speaker if isinstance(speaker, str) else None)
+    who = (item.scope.user, agent_of(item), speaker if isinstance(speaker, str) else None)
     # A text without words, such as an emoji, equals only itself.
     said = words or item.content_summary.strip()
     return who, day, said, signs, _beside(item, item.input_snapshot, item.output_snapshot)

@@ -10,11 +10,13 @@ if TYPE_CHECKING:
     from devmem.config.store import EmbeddingConfig, EmbeddingParams, IndexConfig
     from devmem.model.fields import FieldText, is_path, texts_at
     from devmem.model.items import (
+        AGENT_KEY,
         TRUST,
         Provenance,
         SnapshotBlock,
         SourceKind,
         Vector,
+        agent_of,
         content_hash,
         dump_item,
         load_item,
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
     )
     from devmem.stores.embedding_queue import embed_items
     from devmem.stores.indexing import Indexing, IndexPlan, IndexProgress, IndexReport, IndexStep
-    from devmem.stores.items import AGENT_KEY, agent_of, item_from, skipped, turns_of
+    from devmem.stores.items import item_from, skipped, turns_of
     from devmem.stores.keyed_memory import KeyedMemory
     from devmem.stores.memory import MemoryBase, MemoryQuery, Progress, QueryEmbedding, StoreSetup
 else:

@@ -11,14 +11,12 @@ from typing import Final
 
 from devmem.errors import NotStoredError
 from devmem.model.caller import Turn
-from devmem.model.items import MemoryItem, Provenance, SourceKind
+from devmem.model.items import AGENT_KEY, MemoryItem, Provenance, SourceKind
 from devmem.model.results import MemoryWritePayload, WriteOutcome, WriteStatus
 from devmem.storage.protocol import Collection, SupportsFieldIndex
 from devmem.stores.memory import MemoryBase
 from devmem.text.devall_frames import framed_turns, strip_frames
 
-AGENT_KEY: Final = "agent"
-"""Metadata key of the name of the agent that wrote an item."""
 _PREVIEW: Final = 200
 """Characters of the input that the metadata show, as DevAll's (ChatDev 2) do."""
 
@@ -51,14 +49,6 @@ def item_from(payload: MemoryWritePayload, summary: str, *, created_at: float) -
         provenance=Provenance(kind=SourceKind.NODE, name=payload.source),
         trust=payload.trust,
     )
-
-
-def agent_of(item: MemoryItem) -> str | None:
-    """Return the agent whose item it is: that of its scope, or else the one that wrote it."""
-    if item.scope.agent is not None:
-        return item.scope.agent
-    writer = item.metadata.get(AGENT_KEY)
-    return writer if isinstance(writer, str) and writer else None
 
 
 def turns_of(payload: MemoryWritePayload) -> tuple[Turn, ...]:

@@ -12,13 +12,12 @@ from devmem.config.base import ConfigModel
 from devmem.errors import ChatModelError, MissingExtraError
 from devmem.model.filters import Filter
 from devmem.model.interactions import Language
-from devmem.model.items import KEY, MemoryItem, Scope, with_key
+from devmem.model.items import AGENT_KEY, KEY, MemoryItem, Scope, agent_of, with_key
 from devmem.model.results import MemoryWritePayload, WriteOutcome
 from devmem.models.chat import ChatModel, TextModel
 from devmem.models.summarizer import SUMMARY_PROMPTS, prompt_language
 from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.config import KeysConfig, key_by_rules
-from devmem.stores.items import AGENT_KEY, agent_of
 from devmem.stores.memory import StoreSetup
 from devmem.text.devall_frames import strip_frames
 from devmem.text.retry import Backoff

@@ -96,6 +96,9 @@ def test_not_the_same(one: str, other: str) -> None:
 def test_the_same_of_another_person_is_something_else() -> None:
     ann, bob = (item("I voted yes", metadata={"speaker": name}) for name in ("Ann", "Bob"))
     assert sameness(ann) != sameness(bob)
+    one, other = (item("I voted yes", metadata={"agent": name}) for name in ("critic", "planner"))
+    assert sameness(one) != sameness(other)
+    assert sameness(one) == sameness(item("I voted yes", scope=Scope(agent="critic")))
     assert sameness(item("I swam", scope=Scope(user="u"))) != sameness(item("I swam", scope=Scope(user="v")))
     assert sameness(item("I swam", metadata={"speaker": ["odd"]})) == sameness(item("I swam"))
 

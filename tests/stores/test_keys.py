@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 import devmem
 from devmem import Caller, MemoryItem, MemoryWritePayload, Scope
-from devmem.stores import StoreSetup, WriteStatus, with_key
+from devmem.stores import MemoryQuery, StoreSetup, WriteStatus, with_key
 from devmem_stores.simple import SimpleConfig, SimpleMemory
 
 KEYS = [
@@ -109,6 +109,9 @@ def test_facts_of_two_agents_are_two(store: SimpleMemory) -> None:
         ("a2", "I vote yes."),
         ("a2", "My diet is fish."),
     ]
+    votes = [hit for hit in store.search(MemoryQuery(text="vote yes", top_k=9)) if "vote" in hit.item.content_summary]
+    assert sorted(str(hit.item.metadata["agent"]) for hit in votes) == ["a1", "a2"]
+    assert [hit.same_as for hit in votes] == [(), ()]
     store.close()
 
 
