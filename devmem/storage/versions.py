@@ -27,6 +27,10 @@ class CommitWriter(Protocol):
         """Delete the items that match a condition, which stay as versions where these are kept."""
         ...
 
+    def stamp(self, now: float) -> None:
+        """Let the recorded time be `now` (seconds since the epoch), if it is later."""
+        ...
+
     def keeps_since(self, at: int) -> bool:
         """Whether every version that ended at a recorded time, or later, is still kept."""
         ...
@@ -45,6 +49,10 @@ class Committer(ABC, Generic[W]):
     @abstractmethod
     def hold(self, run: str) -> None:
         """Let no other transaction change the items that a run changed until this one ends."""
+
+    def stamp(self, run: str, now: float) -> None:  # noqa: ARG002 - of a subclass
+        """Record what a run changed as of `now`, where that took long: nobody sees it before the commit."""
+        self.writer.stamp(now)
 
     @abstractmethod
     def restore_version(self, version: int, operation: Operation, *, run: str, actor: str | None) -> None:
@@ -65,8 +73,10 @@ class Committer(ABC, Generic[W]):
         self.writer.end(f"row = {self.runs.tables.dialect.mark}", [row], ending)
 
 
-def commit(committer: Committer[Any], run: str) -> None:
+def commit(committer: Committer[Any], run: str, clock: Callable[[], float]) -> None:
     """Make what a pending run wrote the current items; one that is committed stays so.
+
+    `clock` returns seconds since the epoch.
 
     Raises:
         RunConflictError: others changed the same items since; nothing was committed.
@@ -80,6 +90,8 @@ def commit(committer: Committer[Any], run: str) -> None:
     committer.hold(run)
     if found := runs.conflicts(run):
         raise RunConflictError(runs.location, run, found)
+    # Locks may have been waited for.
+    committer.writer.stamp(clock())
     for version in runs.pending(run):
         is_deletion = version.operation is Operation.FORGET
         if version.base is not None:
@@ -88,6 +100,7 @@ def commit(committer: Committer[Any], run: str) -> None:
         if not is_deletion:
             committer.restore_version(version.row, version.operation, run=run, actor=version.actor)
     runs.remove_pending(run)
+    committer.stamp(run, clock())
     runs.end(run, RunState.COMMITTED, committer.writer.at)
 
 
@@ -233,8 +246,8 @@ def undoing(run: str) -> str:
     return f"revert of {run}"
 
 
-def revert(committer: Committer[Any], run: str) -> None:
-    """Undo a run within the committer's transaction.
+def revert(committer: Committer[Any], run: str, clock: Callable[[], float]) -> None:
+    """Undo a run within the committer's transaction; `clock` returns seconds since the epoch.
 
     Raises:
         RunConflictError: later versions build on what the run wrote; nothing was changed.
@@ -248,6 +261,7 @@ def revert(committer: Committer[Any], run: str) -> None:
     changes, conflicts = RunChanges(runs).read(info)
     _check(runs, committer, info, conflicts)
     runs.record(info)
+    committer.writer.stamp(clock())
     runs.begin(inverse, actor, seconds(committer.writer.at))
     for change in changes:
         if change.left is not None:
@@ -255,6 +269,7 @@ def revert(committer: Committer[Any], run: str) -> None:
             committer.end(change.left, VersionEnd(operation=operation, run=inverse, actor=actor))
         if change.replaced is not None:
             committer.restore_version(change.replaced, Operation.RESTORE, run=inverse, actor=actor)
+    committer.stamp(inverse, clock())
     runs.end(run, RunState.REVERTED, committer.writer.at)
     runs.end(inverse, RunState.COMMITTED, committer.writer.at)
 
@@ -474,7 +489,7 @@ class VersioningCollection(WritingCollection, Generic[C]):
 
         def commit_run(connection: C) -> RunInfo:
             committer = self._committer(connection, run)
-            commit(committer, run)
+            commit(committer, run, self._clock)
             return _ended(committer.runs, run, then)
 
         return self._noted(self._write(commit_run))
@@ -495,7 +510,7 @@ class VersioningCollection(WritingCollection, Generic[C]):
 
         def revert_run(connection: C) -> RunInfo:
             committer = self._committer(connection, inverse)
-            revert(committer, run)
+            revert(committer, run, self._clock)
             return _ended(committer.runs, inverse, then)
 
         return self._noted(self._write(revert_run))

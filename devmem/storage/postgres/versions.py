@@ -34,6 +34,13 @@ _PARTS: Final = (
     (ITEM_TABLES.tokens, VERSION_TABLES.tokens, "codes"),
 )
 
+_LONG: Final = 5_000
+"""Microseconds for which the end of a run takes the time at which it began for that of its commit."""
+_STAMP: Final = (
+    "UPDATE items SET recorded_from = %s WHERE store = %s AND change_run = %s AND recorded_from = %s",
+    "UPDATE versions SET recorded_until = %s WHERE store = %s AND end_run = %s AND recorded_until = %s",
+)
+
 
 class PostgresCommitter(Committer[CurrentVersionWriter]):
     """Ends current items and puts versions in their place."""
@@ -44,6 +51,16 @@ class PostgresCommitter(Committer[CurrentVersionWriter]):
         locked = "SELECT row FROM items WHERE store = %s AND id_key = ANY(%s) ORDER BY row FOR UPDATE"
         self.writer.connection.execute(locked, (self.writer.store, keys))
         self.writer.tick(keys)
+
+    def stamp(self, run: str, now: float) -> None:
+        """Record what a run changed as of `now`, where that took long."""
+        before = self.writer.at
+        if recorded(now) - before < _LONG:
+            return
+        self.writer.stamp(now)
+        values = (self.writer.at, self.writer.store, stored_text(run), before)
+        for statement in _STAMP:
+            self.writer.connection.execute(statement, values)
 
     def restore_version(self, version: int, operation: Operation, *, run: str, actor: str | None) -> None:
         """Insert the item of a version as a current one with all that belongs to it; the version stays."""

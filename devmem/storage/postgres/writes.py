@@ -309,11 +309,13 @@ class PostgresItemChanges:
             lambda names: read_attachments(self._connection, self._store, names),
         )
         if found:
+            self._version_writer.stamp(self._clock())
             self._version_writer.end("row = ANY(%s)", [[row for row, *_ in found]], FORGOTTEN)
         return items
 
     def delete(self, ids: Sequence[str] | None, where: Filter | None) -> int:
         """Delete the items with these ids that match the filter."""
+        self._version_writer.stamp(self._clock())
         return self._version_writer.end(*self._selection(ids, where), FORGOTTEN)
 
     def erase(self, ids: Sequence[str] | None, where: Filter | None) -> int:

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -28,8 +30,34 @@ def _state(collection: Collection) -> dict[str, str]:
     return {one.id: one.content_summary for one in collection.scan()}
 
 
+def _advancing(clock: ManualClock) -> float:
+    clock.advance(1.0)
+    return clock.now
+
+
 class FinishedRuns(Running):
     """Tests of runs that end, and of those that never were pending; they need a `VersionedCollection`."""
+
+    @pytest.mark.parametrize("end", ["commit", "revert"])
+    def test_a_run_ends_as_of_the_end_of_its_transaction(
+        self, versioned: VersionedCollection, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, end: str
+    ) -> None:
+        """However long it takes: no earlier state shows what nobody could see then."""
+        versioned.add([item("old", id="a")])
+        with closing(versioned.run("r")) as view:
+            view.add([item("new", id="a"), item("more", id="b")])
+        if end == "revert":
+            versioned.commit("r")
+        clock.advance(60)
+        before = _state(versioned)
+        monkeypatch.setattr(ManualClock, "__call__", _advancing)
+        ended = (versioned.commit if end == "commit" else versioned.revert)("r").ended_at
+        monkeypatch.undo()
+        assert ended is not None
+        assert ended == clock()
+        with closing(versioned.as_of(ended - 0.5)) as earlier, closing(versioned.as_of(ended)) as then:
+            assert (_state(earlier), _state(then)) == (before, _state(versioned))
+        assert _state(versioned) != before
 
     @settings(max_examples=25, suppress_health_check=SHARED, deadline=None)
     @given(there=st.sets(_IDS), one=_CHANGES, two=_CHANGES, others=_CHANGES)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import devmem
 from devmem.model.items import MemoryItem
 from devmem.model.results import WriteStatus
 from devmem.storage.postgres import database, transactions
@@ -103,3 +106,42 @@ def test_a_clock_that_is_a_year_off_costs_no_write(
             fail(["lost after"])
             assert len(store.pop()) == 1
             assert store.count() == left
+
+
+_KILLED = """
+import os, sys
+import devmem
+from devmem.storage.postgres import version_writer
+
+insert = version_writer.insert_items
+
+def dies(*given):
+    insert(*given)
+    os._exit(9)
+
+version_writer.insert_items = dies
+with devmem.open(sys.argv[1], embedding=None) as memory:
+    memory.add([f"text number {n}" for n in range(300)])
+"""
+
+
+def test_a_list_is_stored_whole_or_not_at_all(store_url: str) -> None:
+    """Others see none of it or all, and a process that dies after the last row and before the commit leaves none."""
+    texts = [f"text number {n}" for n in range(300)]
+    with devmem.open(store_url, embedding=None) as memory, ThreadPoolExecutor(1) as pool:
+        killed = subprocess.run([sys.executable, "-c", _KILLED, store_url], check=False, timeout=60)
+        assert (killed.returncode, len(memory)) == (9, 0)
+        done = threading.Event()
+        with devmem.open(store_url, embedding=None) as other:
+
+            def watch() -> set[int]:
+                seen = {len(other)}
+                while not done.is_set():
+                    seen.add(len(other))
+                return seen
+
+            watched = pool.submit(watch)
+            memory.add(texts)
+            done.set()
+            assert watched.result() <= {0, len(texts)}
+        assert sorted(record.text for record in memory) == sorted(texts)

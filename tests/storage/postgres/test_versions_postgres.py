@@ -21,7 +21,6 @@ from devmem.storage.postgres.collection import PostgresCollection
 from devmem.stores.abilities import versions_of
 from devmem.testing import ManualClock, OpenCollection, VersionSuite
 from devmem.workflow import revert_run
-from tests.storage.test_erasures import storm
 from tests.workflow.runner_doubles import DOWN, ChatsByNode, ScriptedChat, agent_yaml, write_workflow
 
 pytestmark = pytest.mark.postgres
@@ -157,50 +156,6 @@ def test_an_erasure_that_was_interrupted_is_known(store_url: str) -> None:
         assert store.finish_erasure(plan).items == 1
         assert store.planned_erasures() == []
         assert [rows(store, table) for table in TABLES] == [0] * len(TABLES)
-
-
-def test_each_erasure_ends_its_own_plan(store_url: str) -> None:
-    """Opening the store finishes none of a session that is still there; versions planned by one are left to it."""
-    with closing(PostgresCollection(store_url)) as store:
-        store.add([MemoryItem(id=name, content_summary=f"note {name}") for name in "abc"])
-        store.add([MemoryItem(id="b", content_summary="something else")])
-        other = store.begin_erasure(EraseRequest(text="note b"))
-        mine = store.begin_erasure(EraseRequest(ids=("a",)))
-        failed = store.begin_erasure(EraseRequest(ids=("c",)))
-        assert {plan.id for plan in store.planned_erasures()} == {mine.id, other.id, failed.id}
-        with devmem.open(store_url, embedding=None) as memory:
-            assert len(memory) == 3
-        store.withdraw_erasure(failed)
-        assert store.finish_erasure(mine).items == 1
-        assert [(plan.id, plan.rows) for plan in store.planned_erasures()] == [(other.id, other.rows)]
-        assert len(store.history("b")) == 2
-        store.finish_erasure(other)
-        assert store.planned_erasures() == []
-        assert [version.item.content_summary for version in store.history("b")] == ["something else"]
-        assert store.count() == 2
-
-
-def test_a_storm_of_processes_ends_none_as_busy(store_url: str) -> None:
-    storm(store_url)
-    with closing(PostgresCollection(store_url)) as store:
-        assert store.planned_erasures() == []
-        assert rows(store, "versions") == 0
-
-
-def test_an_erasure_of_a_session_that_ended_is_finished(store_url: str) -> None:
-    """Also one that a devmem recorded which named no plan."""
-    with closing(PostgresCollection(store_url)) as store:
-        store.add([MemoryItem(id=name, content_summary=f"note {name}") for name in "abc"])
-        for name, change in (("a", "backend = 0"), ("b", "plan = NULL, backend = NULL, backend_start = NULL")):
-            store.begin_erasure(EraseRequest(ids=(name,)))
-            store._database.write(
-                partial(
-                    lambda sql, connection: connection.execute(sql), f"UPDATE erasures SET {change} WHERE id = '{name}'"
-                )
-            )
-        with devmem.open(store_url, embedding=None) as memory:
-            assert [record.id for record in memory] == ["c"]
-        assert store.planned_erasures() == []
 
 
 def test_a_run_of_a_workflow_is_a_transaction(store_url: str, tmp_path: Path) -> None:

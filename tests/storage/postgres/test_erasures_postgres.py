@@ -1,0 +1,114 @@
+"""Erasures in a store of a PostgreSQL database that meet others, fail, or are left to whoever opens the store next."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+from contextlib import closing
+from functools import partial
+
+import pytest
+
+import devmem
+from devmem.errors import CollectionUnwritableError
+from devmem.model.items import MemoryItem
+from devmem.storage.erasure import EraseRequest
+from devmem.storage.postgres.collection import PostgresCollection
+from tests.storage.test_erasures import storm
+
+pytestmark = pytest.mark.postgres
+
+
+def test_each_erasure_ends_its_own_plan(store_url: str) -> None:
+    """Opening the store finishes none of a session that is still there; versions planned by one are left to it."""
+    with closing(PostgresCollection(store_url)) as store:
+        store.add([MemoryItem(id=name, content_summary=f"note {name}") for name in "abc"])
+        store.add([MemoryItem(id="b", content_summary="something else")])
+        other = store.begin_erasure(EraseRequest(text="note b"))
+        mine = store.begin_erasure(EraseRequest(ids=("a",)))
+        failed = store.begin_erasure(EraseRequest(ids=("c",)))
+        assert {plan.id for plan in store.planned_erasures()} == {mine.id, other.id, failed.id}
+        with devmem.open(store_url, embedding=None) as memory:
+            assert len(memory) == 3
+        store.withdraw_erasure(failed)
+        assert store.finish_erasure(mine).items == 1
+        assert [(plan.id, plan.rows) for plan in store.planned_erasures()] == [(other.id, other.rows)]
+        assert len(store.history("b")) == 2
+        store.finish_erasure(other)
+        assert store.planned_erasures() == []
+        assert [version.item.content_summary for version in store.history("b")] == ["something else"]
+        assert store.count() == 2
+
+
+def test_a_storm_of_processes_ends_none_as_busy(store_url: str) -> None:
+    storm(store_url)
+    with closing(PostgresCollection(store_url)) as store:
+        assert store.planned_erasures() == []
+        assert store._fetch("SELECT count(*) FROM versions WHERE store = %s", [store._store]) == [(0,)]
+
+
+def test_an_erasure_of_a_session_that_ended_is_finished(store_url: str) -> None:
+    """Also one that a devmem recorded which named no plan."""
+    with closing(PostgresCollection(store_url)) as store:
+        store.add([MemoryItem(id=name, content_summary=f"note {name}") for name in "abc"])
+        for name, change in (("a", "backend = 0"), ("b", "plan = NULL, backend = NULL, backend_start = NULL")):
+            store.begin_erasure(EraseRequest(ids=(name,)))
+            store._database.write(
+                partial(
+                    lambda sql, connection: connection.execute(sql), f"UPDATE erasures SET {change} WHERE id = '{name}'"
+                )
+            )
+        with devmem.open(store_url, embedding=None) as memory:
+            assert [record.id for record in memory] == ["c"]
+        assert store.planned_erasures() == []
+
+
+def _full(*_: object, **__: object) -> int:
+    raise CollectionUnwritableError("store", "the server lacks resources; nothing was written.")
+
+
+def test_an_erasure_that_failed_is_withdrawn(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever is told that nothing was deleted finds everything, now and after opening again."""
+    with devmem.open(store_url, embedding=None) as memory:
+        memory.add("Quillfeather", id="a")
+        with monkeypatch.context() as patched:
+            patched.setattr(PostgresCollection, "delete", _full)
+            with pytest.raises(CollectionUnwritableError):
+                memory.forget("a")
+        assert memory.get("a") is not None
+    with devmem.open(store_url, embedding=None) as memory:
+        assert [record.id for record in memory] == ["a"]
+        assert memory.forget("a") == 1
+
+
+_DIES = """
+import os, sys
+import devmem
+from devmem.storage.postgres.collection import PostgresCollection
+
+PostgresCollection.finish_erasure = lambda *_, **__: os._exit(9)
+with devmem.open(sys.argv[1], embedding=None) as memory:
+    memory.forget("a")
+"""
+
+
+def test_an_erasure_that_cannot_be_finished_keeps_nobody_from_reading(
+    store_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with devmem.open(store_url, embedding=None) as memory:
+        memory.add("Quillfeather", id="a")
+        memory.add("Zanthropy", id="b")
+    assert subprocess.run([sys.executable, "-c", _DIES, store_url], check=False, timeout=60).returncode == 9
+    with monkeypatch.context() as patched, caplog.at_level(logging.WARNING):
+        patched.setattr(PostgresCollection, "finish_erasure", _full)
+        with devmem.open(store_url, embedding=None) as memory:
+            assert memory.search("Zanthropy")[0].id == "b"
+    assert "waits for the next opening" in caplog.text
+    with closing(PostgresCollection(store_url)) as store:
+        assert len(store.planned_erasures()) == 1
+    with devmem.open(store_url, embedding=None) as memory:
+        assert [record.id for record in memory] == ["b"]
+        assert memory.history("a") == []
+    with closing(PostgresCollection(store_url)) as store:
+        assert store.planned_erasures() == []
