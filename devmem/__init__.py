@@ -60,6 +60,7 @@ else:
         "recording",
         "storage",
         "stores",
+        "telemetry",
         "workflow",
     )
     __getattr__, __dir__ = _lazy_names(__name__, (*_PACKAGES, *(name.removeprefix("devmem.") for name in _MOVED)))

@@ -13,6 +13,7 @@ from typing import Any, Final, Self, Unpack, overload
 
 from pydantic import JsonValue
 
+from devmem import telemetry
 from devmem.errors import DevmemError
 from devmem.memory.contents import (
     Content,
@@ -56,7 +57,7 @@ from devmem.storage.erasure import EraseRequest
 from devmem.stores import erasing
 from devmem.stores.abilities import as_of, versions_of
 from devmem.stores.erasing import ForgetReceipt
-from devmem.stores.memory import MemoryBase
+from devmem.stores.memory import MemoryBase, observed, records_of
 
 _LOG: Final = logging.getLogger(__name__)
 _SHOWN: Final = 10
@@ -176,11 +177,16 @@ class Memory(MemoryReader):
         """
         check_one_text(content, id=id, key=key, embedding=embedding)
         scope, said = split_scope(options, AddOptions)
-        facts = envelope_of(self._guard.restricted(scope).scope(), self._clock(), **said)
+        within = replace(self._guard.restricted(scope).scope(), trace=telemetry.trace_id())
+        facts = envelope_of(within, self._clock(), **said)
         contents = listed(content, may_be_blank=bool(facts.metadata) or embedding is not None)
         if isinstance(content, str):
             contents = [{"text": content, "id": id, "key": key, "embedding": embedding}]
-        ids = store_drafts(self.store, drafts_of(contents, facts))
+        drafts = drafts_of(contents, facts)
+        name: telemetry.MemoryOperationName = "create_memory" if id is None and key is None else "upsert_memory"
+        with observed(self.store, name, record=id) as operation:
+            ids = store_drafts(self.store, drafts)
+            operation.records(len(ids), lambda: records_of(draft.item for draft in drafts))
         return ids[0] if isinstance(content, str) else ids
 
     def update(
@@ -216,8 +222,10 @@ class Memory(MemoryReader):
         changes = Changes(
             text=text, metadata=metadata, time=time, expires_at=expires_at, fields=fields, embedding=embedding
         )
-        with acting_as(self._guard.parts.agent):
-            return record_of(update_item(self.store, lambda: self._item(id), id, changes, expected))
+        with observed(self.store, "update_memory", record=id) as operation, acting_as(self._guard.parts.agent):
+            item = update_item(self.store, lambda: self._item(id), id, changes, expected)
+            operation.records(1, lambda: records_of([item]))
+            return record_of(item)
 
     def update_matching(
         self,
@@ -256,8 +264,10 @@ class Memory(MemoryReader):
         changes = Changes(metadata=metadata, time=time, expires_at=expires_at, trust=trust)
         if dry_run:
             return self.store.count_memories(matching)
-        with acting_as(self._guard.parts.agent):
-            return update_matching(self.store, matching, changes)
+        with observed(self.store, "update_memory") as operation, acting_as(self._guard.parts.agent):
+            changed = update_matching(self.store, matching, changes)
+            operation.records(changed, tuple)
+            return changed
 
     def forget(self, *ids: str, dry_run: bool = False, **selected: Unpack[Selected]) -> int:
         """Forget what is named by id, by scope or by a filter; what is named in several ways must be all of them.
@@ -312,7 +322,11 @@ class Memory(MemoryReader):
         )
         if dry_run:
             return replace(erasing.preview(self.store, plan), copies=copies)
-        return replace(erasing.execute(self.store, plan, search=search, vacuum=vacuum), copies=copies)
+        named = request.ids[0] if request.ids and len(request.ids) == 1 else None
+        with observed(self.store, "delete_memory", record=named) as operation:
+            receipt = erasing.execute(self.store, plan, search=search, vacuum=vacuum)
+            operation.records(receipt.items, tuple)
+        return replace(receipt, copies=copies)
 
     def _copies(self, request: EraseRequest) -> tuple[str, ...]:
         """Return the ids of the copies of what is named by id, which would be found in its place."""

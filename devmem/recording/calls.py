@@ -12,6 +12,7 @@ from hashlib import blake2b
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, ParamSpec, Self, TypeVar
 
+from devmem import telemetry
 from devmem.model.caller import Caller
 from devmem.model.interactions import Interaction, InteractionKind, Participant, ParticipantType
 
@@ -109,19 +110,21 @@ def current_trace() -> TraceContext | None:
 class Entered:
     """Makes a context the current one within a block; a class, since it is on the path of every recorded call."""
 
-    __slots__ = ("_context", "_token")
+    __slots__ = ("_attached", "_context", "_operation", "_token")
 
-    def __init__(self, context: TraceContext | None) -> None:
-        """Take the context; with None nothing is changed."""
-        self._context = context
+    def __init__(self, context: TraceContext | None, operation: telemetry.Operation = telemetry.UNOBSERVED) -> None:
+        """Take the context, with None of which nothing is changed, and the operation that spans in the block are of."""
+        self._context, self._operation = context, operation
 
     def __enter__(self) -> None:
+        self._attached = self._operation.attach()
         if self._context is not None:
             self._token = _CURRENT.set(self._context)
 
     def __exit__(self, *_: object) -> None:
         if self._context is not None:
             _CURRENT.reset(self._token)
+        self._operation.detach(self._attached)
 
 
 @contextmanager
@@ -152,7 +155,7 @@ def trace(
     Args:
         recorder: records the calls; None takes that of the surrounding trace.
         conversation: id of the conversation; None takes the surrounding trace's, or a new one.
-        trace: id of the trace; None makes a new one.
+        trace: id of the trace; None takes that of the surrounding OpenTelemetry trace, or makes a new one.
         user: id of the user who begins the trace; only searches for this user find the records. None leaves them
             unscoped.
 
@@ -168,7 +171,7 @@ def trace(
     outer = _CURRENT.get()
     context = TraceContext(
         conversation=conversation or (outer.conversation if outer else unique_id()),
-        trace=trace or unique_id(),
+        trace=trace or telemetry.trace_id() or unique_id(),
         recorder=recorder or (outer.recorder if outer else None),
         user=user,
         frames=(Frame(callee=Participant(user or "user", ParticipantType.USER), record_id=None),),
@@ -234,6 +237,12 @@ def continue_trace(
         yield context
 
 
+_OBSERVED: Final[Mapping[ParticipantType, telemetry.CallKind]] = {
+    ParticipantType.AGENT: "agent",
+    ParticipantType.TOOL: "tool",
+    ParticipantType.KNOWLEDGE: "knowledge",
+    ParticipantType.LLM: "llm",
+}
 ARGUMENTS: Final = object()
 """Content of a call whose question is its arguments."""
 
@@ -268,6 +277,7 @@ class Call:
         self._inner: TraceContext | None = None
         self._pair_id = ""
         self._block = Entered(None)
+        self._operation = telemetry.UNOBSERVED
 
     def output(self, value: object) -> None:
         """Set the answer, of any type."""
@@ -276,7 +286,10 @@ class Call:
     def begin(self) -> None:
         """Record the input; a call that has begun is not begun again."""
         current = current_trace()
-        if self._inner is not None or current is None or current.recorder is None:
+        if self._inner is not None:
+            return
+        if current is None or current.recorder is None:
+            self._observe()
             return
         record_id = None
         if current.records(self._callee.type):
@@ -287,13 +300,23 @@ class Call:
             self._outer = current
             self._append(record_id, InteractionKind.INPUT, self._content, current.caller, self._callee)
         self._inner = current.within(Frame(callee=self._callee, record_id=record_id))
+        self._observe()
+
+    def _observe(self) -> None:
+        if self._operation is telemetry.UNOBSERVED and self._callee.type in _OBSERVED:
+            self._operation = telemetry.call_operation(_OBSERVED[self._callee.type], self._callee.name)
+
+    def annotate(self, attributes: Mapping[str, str | int]) -> None:
+        """Add attributes to the call's OpenTelemetry span."""
+        self._operation.annotate(attributes)
 
     def inside(self) -> Entered:
         """Make the call the caller of calls within a block."""
-        return Entered(self._inner)
+        return Entered(self._inner, self._operation)
 
     def finish(self, error: BaseException | None = None) -> None:
         """Record the output, or the exception that the call ended with; only the first time."""
+        self._operation.end(error)
         if self._outer is None:
             return
         kind, content = (InteractionKind.OUTPUT, self._output) if error is None else (InteractionKind.ERROR, error)

@@ -11,12 +11,15 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, Protocol, cast, runtime_checkable
 
+from devmem import telemetry
 from devmem.config.store import IndexConfig
 from devmem.errors import CollectionError, PluginError, UnknownPluginError
 from devmem.models.embedder import ModelIdentity
 from devmem.plugin_registry import PluginRegistry
+from devmem.redaction import location_without_credentials
 from devmem.storage.protocol import DEFAULT_HISTORY_DAYS, NO_STATES, Collection, Durability
 
 _FILE_URLS: Final = {"sqlite": "db", "json": "json"}
@@ -233,7 +236,16 @@ def open_collection(
         busy_timeout=busy_timeout,
         history_days=history_days,
     )
-    return find_opener(place)(place, options)
+    opener = find_opener(place)
+    if not telemetry.is_enabled() or not _is_new_file(location):
+        return opener(place, options)
+    with telemetry.memory_operation("create_memory_store", name or place):
+        return opener(place, options)
+
+
+def _is_new_file(location: str | None) -> bool:
+    file = None if location is None else file_of(location)
+    return file is not None and not Path(file).exists()
 
 
 def check_location(location: str, *, states: bool) -> None:
@@ -300,4 +312,5 @@ def drop_location(location: str, name: str | None = None) -> bool:
     opener = find_opener(location)
     if not isinstance(opener, DatabaseOpener):
         raise CollectionError(location, "is no database with stores that can be dropped.")
-    return opener.drop(location, name)
+    with telemetry.memory_operation("delete_memory_store", name or location_without_credentials(location), (location,)):
+        return opener.drop(location, name)

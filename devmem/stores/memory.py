@@ -6,11 +6,12 @@ import logging
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar, Final, TypeVar
 
+from devmem import telemetry
 from devmem.config.agent import ChatConfig, ViewConfig
 from devmem.config.base import ConfigModel
 from devmem.config.store import EmbeddingConfig
@@ -214,6 +215,22 @@ def best_conversations(report: SearchReport, *, limit: int, hits_each: int) -> l
     # A store may order its hits otherwise, as by time.
     groups = by_conversation(sorted(report.hits, key=lambda hit: -hit.score))[:limit]
     return [replace(group, hits=group.hits[:hits_each]) for group in groups]
+
+
+def observed(
+    store: MemoryBase, name: telemetry.MemoryOperationName, *, query: str | None = None, record: str | None = None
+) -> telemetry.Operation:
+    """Begin an operation on a store, for OpenTelemetry; see `devmem.telemetry.memory_operation`."""
+    if not telemetry.is_enabled():
+        return telemetry.UNOBSERVED
+    return telemetry.memory_operation(
+        name, store.name, getattr(store.setup.config, "sends_to", ()), query=query, record=record
+    )
+
+
+def records_of(items: Iterable[MemoryItem]) -> Iterator[telemetry.Record]:
+    """Yield the ids and texts of items."""
+    return ((item.id, item.content_summary) for item in items)
 
 
 _ANY: Final = Filter()
@@ -459,7 +476,9 @@ class MemoryBase(ABC):
     def _report(self, query: MemoryQuery) -> SearchReport:
         if query.top_k < 1:
             return SearchReport()
-        report = self.find(query)
+        with observed(self, "search_memory", query=query.text) as operation:
+            report = self.find(query)
+            operation.records(len(report.hits), lambda: records_of(hit.item for hit in report.hits))
         return replace(report, hits=tuple(from_store(hit, self.name) for hit in report.hits))
 
     def search_conversations(self, query: MemoryQuery, *, hits_each: int = 3) -> list[HitGroup]:
@@ -467,7 +486,12 @@ class MemoryBase(ABC):
 
         Items with the same conversation, session, agent and user are one conversation; an item of none is its own.
         """
-        found = self.find_conversations(query, hits_each) if query.top_k > 0 and hits_each > 0 else []
+        if query.top_k < 1 or hits_each < 1:
+            return []
+        with observed(self, "search_memory", query=query.text) as operation:
+            found = self.find_conversations(query, hits_each)
+            hits = [hit for group in found for hit in group.hits]
+            operation.records(len(hits), lambda: records_of(hit.item for hit in hits))
         return [replace(group, hits=tuple(from_store(hit, self.name) for hit in group.hits)) for group in found]
 
     def retrieve(

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
+from devmem import telemetry
 from devmem.config.agent import AgentConfig
 from devmem.model.caller import Caller, Stage, Turn
 from devmem.model.items import TRUST, MemoryContentSnapshot, Scope, SourceKind
 from devmem.model.message import Message, MessageBlock, Role
 from devmem.model.results import CutHit, Hit, MemoryRetrievalResult, MemoryUpdateResult, MemoryWritePayload
 from devmem.models.chat import ChatModel, ChatReply, ChatRequest, Quotation, StreamingChatModel, Usage
+from devmem.models.http_client import service_address
 from devmem.recording.decorators import record_llm
 from devmem.search.merging import merge
 from devmem.storage.recall_log import Recall
@@ -163,9 +165,18 @@ class AgentRun:
         asked = [message.for_chat() for message in messages]
         with record_llm(self.config.model or self.config.provider, asked) as call:
             reply = self._reply(request)
+            call.annotate(self._of_model(reply.usage))
             call.output(_recorded(reply))
         self._usage = self._usage + reply.usage if reply.usage else self._usage
         return reply
+
+    def _of_model(self, usage: Usage | None) -> Mapping[str, str | int]:
+        """Return the attributes of the span of a request to the model."""
+        if not telemetry.is_enabled():
+            return {}
+        tokens = (usage.input_tokens, usage.output_tokens) if usage else None
+        address = service_address(self.config.provider, self.config.base_url)
+        return telemetry.model_attributes(self.config.provider, address, tokens)
 
     def _reply(self, request: ChatRequest) -> ChatReply:
         if self.on_text is None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, fields, replace
 from numbers import Real
 from typing import Final, Literal, TypeAlias
 
+from devmem import telemetry
 from devmem.config.agent import Attachment
 from devmem.errors import AccessError, ScopeError
 from devmem.model.caller import Caller, Stage, acting_as
@@ -19,7 +20,7 @@ from devmem.model.results import Hit, MemoryWritePayload
 from devmem.model.twins import as_async
 from devmem.search.merging import with_related
 from devmem.stores.items import Expiry, store_items
-from devmem.stores.memory import MemoryBase, MemoryQuery
+from devmem.stores.memory import MemoryBase, MemoryQuery, observed
 
 User: TypeAlias = str | AnyUser | None
 """A user's id; None means unscoped, `devmem.ANY` everybody."""
@@ -89,14 +90,32 @@ class OperationCounts:
     """A failure that the store dealt with itself, so that nothing is raised."""
 
 
+_OBSERVED: Final[Mapping[OperationKind, telemetry.MemoryOperationName]] = {
+    "update": "create_memory",
+    "add": "upsert_memory",
+    "delete": "delete_memory",
+}
+"""Operations of which OpenTelemetry hears here; a search is observed by the store itself."""
+
+
 @contextmanager
 def timed(
-    kind: OperationKind, store: str, stage: Stage | None, *, clock: Callable[[], float], report: OperationHook
+    kind: OperationKind,
+    name: str,
+    stage: Stage | None,
+    *,
+    store: MemoryBase,
+    clock: Callable[[], float],
+    report: OperationHook,
 ) -> Iterator[OperationCounts]:
-    """Time an operation and report it when it is over, also when it raises an exception."""
+    """Time an operation on the store of a name and report it when it is over, also when it raises an exception."""
     counts, started_at, begin = OperationCounts(), clock(), time.perf_counter()
+    operation = observed(store, _OBSERVED[kind]) if kind in _OBSERVED else telemetry.UNOBSERVED
     try:
-        yield counts
+        with operation:
+            yield counts
+            operation.records(counts.items, tuple)
+            operation.end(counts.failure)
     except Exception as error:
         counts.failure = error
         raise
@@ -104,7 +123,7 @@ def timed(
         report(
             MemoryOperation(
                 kind=kind,
-                store=store,
+                store=name,
                 stage=stage,
                 started_at=started_at,
                 seconds=time.perf_counter() - begin,
@@ -262,7 +281,8 @@ class AttachmentHandle:
         return counts.items
 
     def _timed(self, kind: OperationKind) -> AbstractContextManager[OperationCounts]:
-        return timed(kind, self._attachment.name, None, clock=self._clock, report=self._on_operation)
+        name = self._attachment.name
+        return timed(kind, name, None, store=self._store, clock=self._clock, report=self._on_operation)
 
     def _require(self, access: Literal["read", "write"]) -> None:
         if not (self._attachment.read if access == "read" else self._attachment.write):

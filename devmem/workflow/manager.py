@@ -244,7 +244,8 @@ class MemoryManager:
         return caller.completed_by(self._caller) if caller else self._caller
 
     def _timed(self, kind: OperationKind, store: str, stage: Stage) -> AbstractContextManager[OperationCounts]:
-        return timed(kind, store, stage, clock=self._clock, report=self._on_operation)
+        kept = self._stores[store]
+        return timed(kind, store, stage, store=kept, clock=self._clock, report=self._on_operation)
 
     def update(self, payload: MemoryWritePayload, *, current_stage: Stage | str = Stage.FINISHED) -> MemoryUpdateResult:
         """Write the payload to every attachment that writes at this stage; it is durable when this returns.

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final, Self, TypeAlias
 from uuid import uuid4
 
+from devmem import telemetry
 from devmem.config.agent import CARRIED_OUT, AgentConfig, LiteralConfig, PassthroughConfig
 from devmem.config.workflow import NodeConfig, Workflow
 from devmem.errors import ChatModelError, DevmemError, NodeFailedError
@@ -176,10 +177,13 @@ class WorkflowRunner:
                 what it wrote was dropped.
         """
         asked = Message(role=Role.USER, content=text, source="user", blocks=attachments)
-        scope = replace(self._scope, run=self._scope.run or uuid4().hex)
         chosen = None if node is None else self._workflow.node(node)
-        with self._recording.run(scope), acting_as(run=scope.run):
-            result = self._run_committed(chosen, asked, scope)
+        name = self._workflow.file.stem if self._workflow.file else "workflow"
+        with telemetry.call_operation("workflow", name):
+            trace = self._scope.trace or telemetry.trace_id()
+            scope = replace(self._scope, run=self._scope.run or uuid4().hex, trace=trace)
+            with self._recording.run(scope), acting_as(run=scope.run):
+                result = self._run_committed(chosen, asked, scope)
         self._recording.settle()
         return replace(result, trace=scope.trace or scope.run if self._recording.is_on else None)
 

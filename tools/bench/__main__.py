@@ -4,7 +4,19 @@ from __future__ import annotations
 
 import typer
 
-from tools.bench import commits, file_store, forgetting, memory, messages, places, recording, role_zero, store, web
+from tools.bench import (
+    commits,
+    file_store,
+    forgetting,
+    memory,
+    messages,
+    places,
+    recording,
+    role_zero,
+    store,
+    telemetry,
+    web,
+)
 from tools.bench.adapters.command import adapters
 from tools.bench.providers.command import providers
 from tools.bench.retrieval.command import retrieval
@@ -26,6 +38,7 @@ app.command("recording")(recording.command)
 app.command("role_zero")(role_zero.command)
 app.command("retrieval")(retrieval)
 app.command("speed")(speed)
+app.command("telemetry")(telemetry.command)
 app.command("web")(web.command)
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from devmem import telemetry
 from devmem.errors import CollectionError
 from devmem.models.embedder import ModelIdentity, PassageEmbeddings
 from devmem.storage.postgres.database import Connection, composed, pipelined
@@ -59,7 +60,10 @@ def claim_store(
         connection.execute("BEGIN")
         connection.execute("SET LOCAL statement_timeout = 0")
         lock(connection, "stores")
-        found = _find(connection, location) or _insert(connection, location)
+        found = _find(connection, location)
+        if found is None:
+            with telemetry.memory_operation("create_memory_store", location.store, (location.shown,)):
+                found = _insert(connection, location)
         if _is_replaceable(found, model):
             # Somebody may be storing the first vector.
             lock(connection, "store", found.store)
