@@ -88,6 +88,7 @@ _COMMANDS: Final = {
     "check": ("checking", "Check workflows in continuous integration."),
     "plan": ("plan", "Show what a run of a workflow will do and cost."),
     "stores": ("stores", "List the store types, or a workflow's stores."),
+    "stats": ("stats", "Show counts, sizes, hit rates and slow searches."),
     "search": ("searching", "Search a memory."),
     "add": ("items", "Remember a text."),
     "show": ("items", "Show the newest items, or whole items by id."),

@@ -26,6 +26,7 @@ from devmem.memory.scope import (
     make_filter,
     split_scope,
 )
+from devmem.memory.statistics import StoreStatistics, statistics_of
 from devmem.model.caller import Caller
 from devmem.model.conditions import Scalar
 from devmem.model.filters import Filter, Order, counted, kind_of, values_at
@@ -317,6 +318,14 @@ class MemoryReader:
             return self.store.value_counts(by, matching)
         return counted((value, 1) for item in every_item(self.store, matching) for value in values_at(item, by))
 
+    def stats(self, days: int = 14) -> StoreStatistics:
+        """Return the numbers of all records within reach by agent, user, source and day; `store.info()` has sizes.
+
+        Args:
+            days: number of the last days that are counted, today included.
+        """
+        return statistics_of(self.store, self._guard.filter(), days=checked_number("days", days))
+
     def values(self, key: str, *, where: Where | None = None, **scope: Unpack[ScopeParts]) -> list[Scalar]:
         """Return the distinct values of a key, see `count`: flags, then numbers, then texts, each in order.
 
@@ -341,6 +350,7 @@ class MemoryReader:
 
     asearch = as_async(search)
     acontext = as_async(context)
+    astats = as_async(stats)
     aget = as_async(get)
     aget_many = as_async(get_many)
     avalues = as_async(values)

@@ -40,7 +40,7 @@ _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS recalls (
     id INTEGER PRIMARY KEY AUTOINCREMENT, at REAL NOT NULL, run TEXT, conversation TEXT, user TEXT,
     node TEXT NOT NULL, agent TEXT NOT NULL, stage TEXT NOT NULL, query TEXT, frame TEXT, sha256 TEXT NOT NULL,
-    tokens INTEGER NOT NULL, budget INTEGER, failures TEXT NOT NULL
+    tokens INTEGER NOT NULL, budget INTEGER, failures TEXT NOT NULL, seconds REAL
 );
 CREATE INDEX IF NOT EXISTS recalls_run ON recalls (run, id);
 CREATE TABLE IF NOT EXISTS entries (
@@ -107,6 +107,8 @@ class Recall:
     """Shown ones in the order of the block, then those that were left out."""
     id: int = 0
     """Number in its log."""
+    seconds: float | None = None
+    """Duration of the search; None where an earlier version of devmem recorded it."""
 
     @property
     def shown(self) -> tuple[RecallEntry, ...]:
@@ -125,6 +127,7 @@ class Recall:
         run: str | None = None,
         user: str | None = None,
         budget: int | None = None,
+        seconds: float | None = None,
     ) -> Recall:
         """Return the recall of a manager's result; None is one that found nothing."""
         found = result or MemoryRetrievalResult(formatted_text="")
@@ -143,6 +146,7 @@ class Recall:
             sha256=hashlib.sha256(found.formatted_text.encode("utf-8", "surrogatepass")).hexdigest(),
             tokens=estimate_tokens(found.formatted_text),
             budget=budget,
+            seconds=seconds,
             failures=tuple(map(str, found.failures)),
             entries=(*shown, *(_entry(one.hit, None, one.reason.value) for one in found.cut)),
         )
@@ -237,9 +241,9 @@ class RecallLog:
             values = (
                 recall.at, recall.run, recall.conversation, recall.user, recall.node, recall.agent, recall.stage.value,
                 recall.query if keeps else None, frame if keeps else None, recall.sha256, recall.tokens, recall.budget,
-                json.dumps(recall.failures if keeps else ()),
+                json.dumps(recall.failures if keeps else ()), recall.seconds,
             )  # fmt: skip
-            number = db.execute(f"INSERT INTO recalls ({_COLUMNS}) VALUES ({_marks(13)})", values).lastrowid  # noqa: S608 - constants
+            number = db.execute(f"INSERT INTO recalls ({_COLUMNS}) VALUES ({_marks(14)})", values).lastrowid  # noqa: S608 - constants
             rows = (_row(number or 0, at, entry, keeps) for at, entry in enumerate(recall.entries))
             db.executemany(f"INSERT INTO entries VALUES ({_marks(8)})", rows)  # noqa: S608 - constants
             return number or 0
@@ -298,6 +302,36 @@ class RecallLog:
             FROM recalls GROUP BY run ORDER BY max(id) DESC LIMIT ?
         """
         return self._read(lambda db: [RecallRun(*row) for row in db.execute(query, (limit,))], [])
+
+    def statistics(self, slowest: int = 5) -> RecallStatistics:
+        """Return how often agents found something, in which stores, and the slowest searches.
+
+        Raises:
+            RecallLogError: the log cannot be read.
+        """
+        shown = "EXISTS (SELECT 1 FROM entries WHERE recall = id AND cut IS NULL)"
+        rates = f"""
+            SELECT {{name}}, count(*), sum({shown}), avg(tokens), avg(seconds)
+            FROM recalls GROUP BY 1 ORDER BY 2 DESC, 1
+        """  # noqa: S608 - constants
+        stores = """
+            SELECT store, count(DISTINCT recall), count(DISTINCT CASE WHEN cut IS NULL THEN recall END),
+            sum(cut IS NULL), sum(cut IS NOT NULL) FROM entries GROUP BY 1 ORDER BY 3 DESC, 1
+        """
+        last = (
+            "SELECT id, at, agent, stage, query, seconds FROM recalls WHERE seconds > 0 ORDER BY seconds DESC LIMIT ?"
+        )
+
+        def read(db: sqlite3.Connection) -> RecallStatistics:
+            whole = [RecallRate(*row) for row in db.execute(rates.format(name="''"))]
+            return RecallStatistics(
+                all=whole[0] if whole else RecallRate("", 0, 0, None, None),
+                agents=tuple(RecallRate(*row) for row in db.execute(rates.format(name="agent"))),
+                stores=tuple(StoreRate(*row) for row in db.execute(stores)),
+                slowest=tuple(SlowRecall(*row) for row in db.execute(last, (slowest,))),
+            )
+
+        return self._read(read, RecallStatistics())
 
     def select(self, request: EraseRequest, items: Sequence[MemoryItem]) -> tuple[str, ...]:
         """Return the names of what erasing some items takes from the log: entries, queries, and recalls of a user.
@@ -362,6 +396,9 @@ class RecallLog:
             return empty
         try:
             with closing(sqlite3.connect(f"{self.file.absolute().as_uri()}?mode=ro", uri=True)) as db:
+                if not _has_seconds(db):
+                    # A view of this connection alone, as the file may not be writable.
+                    db.execute("CREATE TEMP VIEW recalls AS SELECT *, NULL AS seconds FROM main.recalls")
                 return rolled_back(db, read, db)
         except (sqlite3.Error, ValueError, TypeError) as error:
             raise RecallLogError(self.file, f"it cannot be read: {error}") from error
@@ -384,10 +421,22 @@ class RecallLog:
             for pragma in ("journal_mode = WAL", "synchronous = NORMAL", "secure_delete = ON", "foreign_keys = ON"):
                 opened.execute(f"PRAGMA {pragma}")
             opened.executescript(_SCHEMA)
+            if not _has_seconds(opened):
+                write_transaction(opened, _add_seconds, opened)
         except BaseException:
             opened.close()
             raise
         return opened
+
+
+def _has_seconds(db: sqlite3.Connection) -> bool:
+    return any(column[1] == "seconds" for column in db.execute("PRAGMA main.table_info(recalls)"))
+
+
+def _add_seconds(db: sqlite3.Connection) -> None:
+    """Add the column that logs of earlier versions of devmem do not have; another process may be faster."""
+    if not _has_seconds(db):
+        db.execute("ALTER TABLE recalls ADD COLUMN seconds REAL")
 
 
 def forget_shown(folder: Path | None, request: EraseRequest, items: Sequence[MemoryItem]) -> list[Residue]:
@@ -423,7 +472,70 @@ class RecallRun:
     conversation: str | None
 
 
-_COLUMNS: Final = "at, run, conversation, user, node, agent, stage, query, frame, sha256, tokens, budget, failures"
+@dataclass(frozen=True, slots=True)
+class RecallRate:
+    """How often an agent found something."""
+
+    agent: str
+    """Empty for all agents together."""
+    recalls: int
+    answered: int
+    """Recalls that showed at least one item."""
+    tokens: float | None
+    """Mean size of the blocks, in estimated tokens; None without a recall."""
+    seconds: float | None
+    """Mean duration of a search; None where none is known."""
+
+    @property
+    def rate(self) -> float:
+        """Share of the recalls that showed something, from 0 to 1; 0 without a recall."""
+        return self.answered / self.recalls if self.recalls else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class StoreRate:
+    """How often items of a store were found, and shown."""
+
+    store: str
+    found_in: int
+    """Recalls that found one, shown or left out."""
+    shown_in: int
+    """Recalls that showed one."""
+    shown: int
+    """Entries that were shown."""
+    left_out: int
+    """Entries that were left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlowRecall:
+    """A search that took long."""
+
+    id: int
+    """Number of the recall, for `devmem shown`."""
+    at: float
+    """Seconds since the epoch."""
+    agent: str
+    stage: str
+    query: str | None
+    """None where only hashes are kept, or it is erased."""
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecallStatistics:
+    """Rates of the recalls in a log."""
+
+    all: RecallRate = RecallRate("", 0, 0, None, None)
+    agents: tuple[RecallRate, ...] = ()
+    stores: tuple[StoreRate, ...] = ()
+    slowest: tuple[SlowRecall, ...] = ()
+    """Slowest first."""
+
+
+_COLUMNS: Final = (
+    "at, run, conversation, user, node, agent, stage, query, frame, sha256, tokens, budget, failures, seconds"
+)
 _APART: Final = ("store", "item", "version", "text", "cut")
 """Fields of an entry that have columns of their own."""
 
@@ -445,13 +557,15 @@ def _entries(db: sqlite3.Connection, recall: int) -> Iterator[RecallEntry]:
 
 
 def _recall(row: tuple[Any, ...], entries: Iterable[RecallEntry]) -> Recall:
-    number, at, run, conversation, user, node, agent, stage, query, frame, sha256, tokens, budget, failures = row
+    number, at, run, conversation, user, node, agent, stage, query, frame, sha256, tokens, budget, failures, seconds = (
+        row
+    )
     found = tuple(entries)
     texts = [ERASED if entry.text is None else entry.text for entry in found if entry.cut is None]
     return Recall(
         id=number, at=at, run=run, conversation=conversation, user=user, node=node, agent=agent, stage=Stage(stage),
         query=query, block=None if frame is None else join_block(frame, texts), sha256=sha256, tokens=tokens,
-        budget=budget, failures=tuple(json.loads(failures)), entries=found,
+        budget=budget, failures=tuple(json.loads(failures)), entries=found, seconds=seconds,
     )  # fmt: skip
 
 

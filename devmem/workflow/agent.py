@@ -100,6 +100,7 @@ class AgentRun:
         snapshot = MemoryContentSnapshot.from_messages(self.inputs)
         asked = _asked(self.inputs)
         query = MemoryContentSnapshot(text=_framed(asked), blocks=snapshot.blocks if snapshot else ())
+        begin = time.perf_counter()
         result = self.manager.retrieve(
             agent_role=self.config.role or "",
             query=query,
@@ -109,14 +110,15 @@ class AgentRun:
             run=self.scope.run,
             caller=self.caller,
         )
+        seconds = time.perf_counter() - begin
         if result is not None:
             self._recalled[stage] = result
             self._context = self._joined(list(self._recalled.values()))
         if self.recalls is not None and self.manager.reads_at(stage):
             asked_text = "\n\n".join(message.text() for message in asked)
-            self.recalls.record(partial(self._recall, stage, asked_text, () if result is None else result.cut))
+            self.recalls.record(partial(self._recall, stage, asked_text, () if result is None else result.cut, seconds))
 
-    def _recall(self, stage: Stage, query: str, cut: Sequence[CutHit]) -> Recall:
+    def _recall(self, stage: Stage, query: str, cut: Sequence[CutHit], seconds: float) -> Recall:
         """Return what the model is shown from a stage on; `cut` is what that stage found beside it."""
         return Recall.of(
             self._context and replace(self._context, cut=tuple(cut)),
@@ -127,6 +129,7 @@ class AgentRun:
             run=self.scope.run,
             user=self.scope.user,
             budget=self.manager.policy.token_budget,
+            seconds=seconds,
         )
 
     def _joined(self, results: Sequence[MemoryRetrievalResult]) -> MemoryRetrievalResult:

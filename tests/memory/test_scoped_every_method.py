@@ -49,6 +49,7 @@ ATTEMPTS: Final[dict[str, Callable[[devmem.Memory, Ann], object]]] = {
     ],
     "context": lambda bob, _: bob.context("the secret spice", limit=100),
     "count": lambda bob, _: [bob.count(), bob.count(by="user"), bob.count(by="metadata.spice")],
+    "stats": lambda bob, _: bob.stats(),
     "matching": lambda bob, _: bob.matching(devmem.Filter(scope=devmem.Scope(user="ann"))),
     "history": lambda bob, _: bob.history("cinnamon-1"),
     "as_of": lambda bob, ann: read_all(bob.as_of(ann.before)),

@@ -1,0 +1,101 @@
+"""`devmem stats`: counts, sizes, hit rates and slow searches."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from datetime import date, timedelta
+from pathlib import Path
+
+import devmem as library
+
+from .conftest import Devmem
+
+TEAM = """\
+memory:
+  - {name: notes, type: simple, config: {memory_path: notes.db}}
+record_recalls: true
+nodes:
+  - id: helper
+    type: agent
+    config: {memories: [{name: notes, retrieve_stage: [gen], write: false}]}
+"""
+
+
+def filled(folder: Path) -> Path:
+    file = folder / "team.yaml"
+    file.write_text(TEAM)
+    with library.open(f"{file}#notes") as memory:
+        memory.add(["The venue is booked.", "The launch is on June 2nd."], agent="scribe")
+        memory.add("The band is late.", user="ann")
+        memory.add("The hall is free.", user="ann", time=f"{date.today() - timedelta(days=3)}T12:00")
+    return file
+
+
+def test_the_items_of_a_store_by_agent_user_source_and_day(devmem: Devmem, tmp_path: Path) -> None:
+    file = filled(tmp_path)
+    (store,) = json.loads(devmem("stats", file, "--days", "4", "--json").stdout)["stores"]
+    assert (store["store"], store["type"], store["items"], store["waiting"]) == ("notes", "simple", 4, 0)
+    assert store["size_bytes"] > 0
+    assert store["agents"] == {"": 2, "scribe": 2}
+    assert store["users"] == {"": 2, "ann": 2}
+    assert store["source_kinds"] == {"node": 2, "user": 2}
+    assert list(store["days"].values()) == [1, 0, 0, 3]
+    assert list(store["days"])[-1] == date.today().isoformat()
+    shown = devmem("stats", tmp_path / "notes.db").stdout
+    assert "notes: items by agent, user, source and day" in shown.replace(str(tmp_path / "notes.db"), "notes")
+    assert "user" in shown
+    assert "(none)" in shown
+
+
+def test_how_often_agents_find_something_and_which_searches_are_slow(devmem: Devmem, tmp_path: Path) -> None:
+    file = filled(tmp_path)
+    devmem("run", file, "--input", "When is the launch?")
+    recalls = json.loads(devmem("stats", file, "--json").stdout)["recalls"]
+    assert (recalls["all"]["recalls"], recalls["all"]["answered"]) == (1, 1)
+    assert recalls["agents"][0]["agent"] == "helper"
+    (store,) = recalls["stores"]
+    assert (store["store"], store["found_in"], store["shown_in"]) == ("notes", 1, 1)
+    (slow,) = recalls["slowest"]
+    assert slow["query"] == "When is the launch?"
+    assert 0 < slow["seconds"] < 60
+    shown = devmem("stats", file).stdout
+    assert "Recalls: 1, of which 1 found something (100%)" in shown
+    assert "When is the launch?" in shown
+
+
+def test_a_log_without_durations_is_read_and_goes_on_with_them(devmem: Devmem, tmp_path: Path) -> None:
+    file = filled(tmp_path)
+    devmem("run", file, "--input", "When is the launch?")
+    (log,) = tmp_path.glob(".devmem/*/recalls.db")
+    with closing(sqlite3.connect(log)) as db:
+        db.execute("ALTER TABLE recalls DROP COLUMN seconds")
+    assert json.loads(devmem("stats", file, "--json").stdout)["recalls"]["slowest"] == []
+    assert len(json.loads(devmem("shown", file, "--json").stdout)) == 1
+    devmem("run", file, "--input", "Is the venue booked?")
+    recalls = json.loads(devmem("stats", file, "--json").stdout)["recalls"]
+    assert (recalls["all"]["recalls"], len(recalls["slowest"])) == (2, 1)
+
+
+def test_watching_prints_again_until_it_is_interrupted(tmp_path: Path) -> None:
+    file = filled(tmp_path)
+    command = [sys.executable, "-m", "devmem", "stats", str(file), "--watch", "--every", "0.1", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        first, second = (json.loads(running.stdout.readline()) for _ in range(2))
+        running.send_signal(signal.SIGINT)
+        assert running.wait(30) == 130
+    assert first["stores"][0]["items"] == second["stores"][0]["items"] == 4
+
+
+def test_a_memory_counts_what_its_handle_reaches(tmp_path: Path) -> None:
+    filled(tmp_path)
+    with library.open(tmp_path / "notes.db") as memory:
+        assert memory.stats().users == ((None, 2), ("ann", 2))
+        bound = memory.scoped(user="ann").stats(days=1)
+    assert bound.users == (("ann", 2),)
+    assert [count for _, count in bound.days] == [1]
