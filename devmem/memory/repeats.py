@@ -18,7 +18,6 @@ from devmem.memory.records import REPEATS, VECTOR, datetime_of
 from devmem.model.filters import Filter
 from devmem.model.items import KEY, MemoryItem, Scope, version_hash
 from devmem.model.message_json import MESSAGE_KEY, SPEAKER_KEY, holds_message
-from devmem.model.results import WriteOutcome
 from devmem.models.embedder import PassageEmbeddings
 from devmem.models.given_vectors import checked_vector
 from devmem.search.query import SearchQuery, Weights
@@ -51,14 +50,32 @@ def store_drafts(store: MemoryBase, drafts: Sequence[Draft]) -> list[str]:
     """
     left = _ATTEMPTS
     while True:
-        found = _Known(store, drafts)
+        # Without a model, writing and being refused takes no longer than looking first.
+        looks = left < _ATTEMPTS or not isinstance(store, CollectionMemory) or store.embedder is not None
+        found = _Known(store, drafts, looks)
         left -= 1
         try:
-            return found.store_rest()
+            written = found.place()
+            return found.ids_after(dict(zip((item.id for item in written), _store(found, written), strict=True)))
         except VersionConflictError:
             # Somebody else stored the same text meanwhile: what is said of it now is added to that.
             if not left:
                 raise
+
+
+def _store(known: _Known, items: Sequence[MemoryItem]) -> list[str]:
+    """Store items; return the ids under which they are kept."""
+    if not items:
+        return []
+    store = known.store
+    given = {item.id: PassageEmbeddings.of(item.embedding) for item in items if item.embedding is not None}
+    # Other stores neither compare what they replace nor take vectors.
+    if isinstance(store, CollectionMemory):
+        check_vectors(store, items)
+        return kept_ids(items, store.add(items, expected=known.expected, embeddings=given))
+    if given:
+        raise EmbeddingError(f"a store of type {store.setup.store_type!r} takes no vectors of its callers")
+    return kept_ids(items, store.add(items))
 
 
 @dataclass(slots=True)
@@ -67,6 +84,8 @@ class _Known:
 
     store: MemoryBase
     drafts: Sequence[Draft]
+    looks: bool
+    """Whether texts are looked for; else all are taken for new, which a conflict refutes."""
     ids: dict[int, str] = field(default_factory=dict)
     """Ids of the items that stay as they are, by the place of their draft."""
     items: dict[str, MemoryItem] = field(default_factory=dict)
@@ -74,27 +93,17 @@ class _Known:
     expected: dict[str, str | None] = field(default_factory=dict)
     """Versions that are replaced, None for a new item."""
 
-    def store_rest(self) -> list[str]:
-        """Store what is not known, and return the ids of all drafts."""
+    def place(self) -> list[MemoryItem]:
+        """Find what is known; return the items that are to be written."""
         self._place_named([at for at, draft in enumerate(self.drafts) if draft.replaces])
         self._place_texts([at for at, draft in enumerate(self.drafts) if draft.is_text and not draft.replaces], 0)
         self._place_messages([at for at, draft in enumerate(self.drafts) if not draft.is_text])
         first = {item_id: at for at, item_id in sorted(self.ids.items(), reverse=True)}
-        written = sorted(self.items.values(), key=lambda item: first[item.id])
-        kept = dict(zip([item.id for item in written], kept_ids(written, self._write(written)), strict=True))
-        return [kept.get(self.ids[at], self.ids[at]) for at in range(len(self.drafts))]
+        return sorted(self.items.values(), key=lambda item: first[item.id])
 
-    def _write(self, items: Sequence[MemoryItem]) -> list[WriteOutcome]:
-        if not items:
-            return []
-        given = {item.id: PassageEmbeddings.of(item.embedding) for item in items if item.embedding is not None}
-        # Other stores neither compare what they replace nor take vectors.
-        if isinstance(self.store, CollectionMemory):
-            check_vectors(self.store, items)
-            return self.store.add(items, expected=self.expected, embeddings=given)
-        if given:
-            raise EmbeddingError(f"a store of type {self.store.setup.store_type!r} takes no vectors of its callers")
-        return self.store.add(items)
+    def ids_after(self, kept: Mapping[str, str]) -> list[str]:
+        """Return the ids of all drafts, given those under which items were stored."""
+        return [kept.get(self.ids[at], self.ids[at]) for at in range(len(self.drafts))]
 
     def _place_named(self, places: Sequence[int]) -> None:
         """Place the items of ids that the caller chose, which replace nothing but what is in the same scope."""
@@ -113,7 +122,7 @@ class _Known:
     def _place_texts(self, places: Sequence[int], attempt: int) -> None:
         """Find texts under the ids that they have in their scope; an id that is taken otherwise leads to the next."""
         named = {at: _id_of_text(self.drafts[at].item, attempt) for at in places}
-        stored = self._stored(named.values())
+        stored = self._stored(named.values()) if self.looks else {}
         taken: list[int] = []
         for at, item_id in named.items():
             item = replace(self.drafts[at].item, id=item_id)

@@ -101,11 +101,6 @@ def field_texts(item: MemoryItem) -> list[FieldText]:
     return list(found.values())
 
 
-def has_text(item: MemoryItem) -> bool:
-    """Whether there is anything to embed: a summary, or a text in an indexed field."""
-    return bool(item.content_summary.strip()) or bool(field_texts(item))
-
-
 def embedded_hash(item: MemoryItem) -> str:
     """Return the SHA-256 of what is embedded, as 64 hex digits: the content's, unless texts of fields add to it."""
     texts = field_texts(item)

@@ -360,3 +360,7 @@ def _check_number(name: str, value: object) -> None:
         return
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
         raise FilterError(name, f"expected a number, not {value!r}")
+
+
+NO_FILTER: Final = Filter()
+"""Admits every item that has not expired."""

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from devmem.config.store import IndexConfig
 from devmem.errors import CollectionInUseError, EmbeddingMismatchError
 from devmem.model.conditions import Scalar
-from devmem.model.filters import Filter, Order, counted, metadata_key, values_at
+from devmem.model.filters import NO_FILTER, Filter, Order, counted, metadata_key, values_at
 from devmem.model.items import MemoryItem
 from devmem.model.results import Hit, HitGroup, SearchReport
 from devmem.models.embedder import ModelIdentity
@@ -25,54 +24,6 @@ T = TypeVar("T")
 
 MISSING: Final = MemoryItem(id="", content_summary="", created_at=0.0)
 """Stands for a row that is damaged or not there, while a search ranks it."""
-
-_LOG: Final = logging.getLogger(__name__)
-
-
-class DamagedRows:
-    """The damaged rows of one collection that were met since it was opened. Thread-safe."""
-
-    def __init__(self, location: str) -> None:
-        self._location = location
-        self._found: set[tuple[str, int]] = set()
-        self._taken: set[tuple[str, int]] = set()
-        self._lock = threading.Lock()
-
-    def without(self, table: str, found: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-        """Return the intact ones of selected rows, which begin with whether they are and with their number."""
-        for is_intact, row, *_ in found:
-            if not is_intact:
-                self.add(table, row)
-        return [columns[1:] for columns in found if columns[0]]
-
-    def add(self, table: str, row: int) -> None:
-        """Record a damaged row; the first one is logged."""
-        with self._lock:
-            first = not self._found
-            self._found.add((table, row))
-            self._taken.discard((table, row))
-        if first:
-            _LOG.error(
-                "%s: row %d of the table %r is damaged (its checksum differs, or it cannot be read) and is left out, "
-                "as are others like it; `info()` counts them. Restore a backup, or copy what can be read to another "
-                "place.",
-                self._location, row, table,
-            )  # fmt: skip
-
-    def __len__(self) -> int:
-        return len(self._found)
-
-    def of(self, table: str) -> set[int]:
-        """Return the damaged rows of a table."""
-        with self._lock:
-            return {row for each, row in self._found if each == table} if self._found else set()
-
-    def take(self, table: str) -> list[int]:
-        """Return the damaged rows of a table that no earlier call returned."""
-        with self._lock:
-            new = {(each, row) for each, row in self._found - self._taken if each == table}
-            self._taken |= new
-            return sorted(row for _, row in new)
 
 
 class SearchingCollection(ABC):
@@ -104,7 +55,7 @@ class SearchingCollection(ABC):
         """Return how many items have each value."""
         name = metadata_key(key)
         if name is None or "." not in name:
-            return counted(self._value_counts(key, where or Filter()))
+            return counted(self._value_counts(key, where or NO_FILTER))
         return counted((value, 1) for item in self.scan(where) for value in values_at(item, key))
 
     def find(self, query: SearchQuery) -> SearchReport:

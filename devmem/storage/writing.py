@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import math
 import re
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
-from typing import Final, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from pydantic import ValidationError
 
 from devmem.errors import FilterError
 from devmem.model.fields import embedded_hash
-from devmem.model.filters import Filter
+from devmem.model.filters import NO_FILTER, Filter
 from devmem.model.items import MemoryItem, Scope, Vector, dump_item_json, load_item_json
 from devmem.model.results import WriteOutcome, WriteStatus
 from devmem.models.embedder import PassageEmbeddings
@@ -30,6 +31,52 @@ T = TypeVar("T")
 Fields: TypeAlias = tuple[str, ...]
 """Paths of the items' metadata; see `MemoryItem.indexed_fields`."""
 _LOG: Final = logging.getLogger(__name__)
+
+
+class DamagedRows:
+    """The damaged rows of one collection that were met since it was opened. Thread-safe."""
+
+    def __init__(self, location: str) -> None:
+        self._location = location
+        self._found: set[tuple[str, int]] = set()
+        self._taken: set[tuple[str, int]] = set()
+        self._lock = threading.Lock()
+
+    def without(self, table: str, found: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+        """Return the intact ones of selected rows, which begin with whether they are and with their number."""
+        for is_intact, row, *_ in found:
+            if not is_intact:
+                self.add(table, row)
+        return [columns[1:] for columns in found if columns[0]]
+
+    def add(self, table: str, row: int) -> None:
+        """Record a damaged row; the first one is logged."""
+        with self._lock:
+            first = not self._found
+            self._found.add((table, row))
+            self._taken.discard((table, row))
+        if first:
+            _LOG.error(
+                "%s: row %d of the table %r is damaged (its checksum differs, or it cannot be read) and is left out, "
+                "as are others like it; `info()` counts them. Restore a backup, or copy what can be read to another "
+                "place.",
+                self._location, row, table,
+            )  # fmt: skip
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def of(self, table: str) -> set[int]:
+        """Return the damaged rows of a table."""
+        with self._lock:
+            return {row for each, row in self._found if each == table} if self._found else set()
+
+    def take(self, table: str) -> list[int]:
+        """Return the damaged rows of a table that no earlier call returned."""
+        with self._lock:
+            new = {(each, row) for each, row in self._found - self._taken if each == table}
+            self._taken |= new
+            return sorted(row for _, row in new)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +212,7 @@ class WritingCollection(ABC):
 
     def pop(self, count: int = 1, where: Filter | None = None) -> list[MemoryItem]:
         """Delete the items stored last, and return them."""
-        return self._deleting(lambda changes: changes.pop(count, where or Filter()))
+        return self._deleting(lambda changes: changes.pop(count, where or NO_FILTER))
 
     def delete(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
         """Delete the named or the matching items."""

@@ -99,7 +99,7 @@ class CollectionMemory(MemoryBase):
         self._embedder = embedder
         makes_vectors = embedder is not None and not isinstance(embedder, GivenVectors)
         self._queue = EmbeddingQueue(self.name, embedder, clock, tokens=tokens) if embedder and makes_vectors else None
-        self._check = ModelCheck(self.name, embedder, clock)
+        self._check = ModelCheck(self.name, embedder, clock) if embedder is not None else None
 
     # Supplied by a store type.
 
@@ -195,9 +195,10 @@ class CollectionMemory(MemoryBase):
 
         Embeddings of another model that stand in a file are left to the next write, so that reading replaces none.
         """
-        self._check.verify(self.collection)
-        if self._queue is not None and not self._check.keeps_vectors(self.collection):
-            self._queue.catch_up_some(self.collection, _SECONDS_A_SAVE)
+        if self._queue is not None and self._check is not None:
+            self._check.verify(self.collection)
+            if not self._check.keeps_vectors(self.collection):
+                self._queue.catch_up_some(self.collection, _SECONDS_A_SAVE)
         self._keep_within_limits()
 
     def close(self) -> None:
@@ -242,7 +243,7 @@ class CollectionMemory(MemoryBase):
             EmbeddingError: the provider does not answer; the items are found by their text meanwhile.
         """
         collection = self._fields.reindexed(self._open(claim=False))
-        if self._embedder is None or self._queue is None:
+        if self._embedder is None or self._queue is None or self._check is None:
             return 0
         self._embedder.embed(["probe"])
         identity = self._embedder.identity
@@ -253,7 +254,7 @@ class CollectionMemory(MemoryBase):
 
     def stored_embeddings(self, items: Sequence[MemoryItem]) -> Mapping[str, PassageEmbeddings]:
         """Return the embeddings, by id, of those items that are stored with the same content already."""
-        if self._queue is None:
+        if self._queue is None or not items:
             return {}
         contents = {item.id: embedded_hash(item) for item in self.with_fields(items)}
         stored = self.collection.embeddings(list(contents))
@@ -297,7 +298,8 @@ class CollectionMemory(MemoryBase):
             weights: rank by meaning and words alone, with these weights.
             ranking: replaces the ranking of the `retrieval:` block.
         """
-        self._check.verify(self.collection)
+        if self._check is not None:
+            self._check.verify(self.collection)
         options, model = self._options.retrieval, self._embedder
         if query.embedding.given is not None and model is None:
             raise EmbeddingError(f"memory {self.name!r} has no vectors: its `embedding` names the model that made them")
@@ -359,7 +361,9 @@ class CollectionMemory(MemoryBase):
         """
         if not items:
             return []
-        known = {**self.stored_embeddings(items), **(embeddings or {})}
+        # What replaces nothing has no earlier embeddings.
+        older = [item for item in items if expected is None or expected.get(item.id, "") is not None]
+        known = {**self.stored_embeddings(older), **(embeddings or {})}
         outcomes = self.store_items(items, unique=Unique.ID, embeddings=known, expected=expected)
         if progress:
             progress(len(outcomes))
@@ -387,11 +391,13 @@ class CollectionMemory(MemoryBase):
             CollectionError, VersionConflictError: nothing was stored.
         """
         collection = self.collection
-        self._check.verify(collection)
+        if self._check is not None:
+            self._check.verify(collection)
         items = self.with_fields(items)
         # What replaces a version that the caller knows keeps the expiry that the caller says.
         known = {item_id for item_id, version in (expected or {}).items() if version is not None}
-        stamped = {item.id: item for item in self.stamped([item for item in items if item.id not in known])}
+        fresh = [item for item in items if item.id not in known]
+        stamped = {item.id: item for item in self._expiry.stamped(fresh, self.setup.clock(), collection.get)}
         items = [stamped.get(item.id) or self._expiry.limited(item) for item in items]
         now = self.setup.clock()
         too_old = [self._expiry.has_passed(item, now) for item in items]

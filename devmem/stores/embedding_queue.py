@@ -16,9 +16,10 @@ from typing import Final
 import numpy as np
 
 from devmem.errors import CollectionError, EmbeddingError, install_command
-from devmem.model.fields import embedded_hash, has_text
+from devmem.model.fields import embedded_hash
 from devmem.model.items import MemoryItem, Vector
 from devmem.models.embedder import READABLE, Embedder, PassageEmbeddings, TokenCodes, TokenEmbedder, token_codes
+from devmem.search.indexes.passages import has_text
 from devmem.storage.protocol import Collection, UnlabelledEmbeddings
 from devmem.storage.writing import PreparedItem
 from devmem.text.retry import Backoff
@@ -266,7 +267,7 @@ def _unit(vector: Vector | None) -> Vector | None:
 class ModelCheck:
     """Compares embeddings that name no model with those that the store's model makes, before they are used."""
 
-    def __init__(self, store: str, embedder: Embedder | None, clock: Callable[[], float]) -> None:
+    def __init__(self, store: str, embedder: Embedder, clock: Callable[[], float]) -> None:
         """Take the store's name, for messages, its model, and a monotonic clock in seconds."""
         self._store, self._embedder = store, embedder
         self._backoff = Backoff(clock=clock)
@@ -275,7 +276,7 @@ class ModelCheck:
 
     def verify(self, collection: Collection) -> None:
         """Find out whether the model made what is unlabelled; one that does not answer is asked again later."""
-        if self._embedder is None or not isinstance(collection, UnlabelledEmbeddings):
+        if not isinstance(collection, UnlabelledEmbeddings):
             return
         with self._lock:
             items = collection.unlabelled()

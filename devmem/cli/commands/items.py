@@ -50,10 +50,10 @@ from devmem.cli.targets import (
 from devmem.cli.terminal import Terminal, date_text, item_date, items_text, zoned
 from devmem.memory.memory import AddOptions, Memory
 from devmem.model.conditions import Scalar
-from devmem.model.fields import has_text
 from devmem.model.filters import Filter, Order
 from devmem.model.items import ANY, MemoryItem, Scope
 from devmem.model.versions import Change, ItemDifference, ItemVersion
+from devmem.search.indexes.passages import has_text
 from devmem.stores.abilities import versions_of
 from devmem.views.documents import difference_json, item_json, version_json
 from devmem.workflow.stores import DEFAULT_SESSION

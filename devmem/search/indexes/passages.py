@@ -38,6 +38,11 @@ class Passage:
     """Path of the indexed field that it is of; None for the item's own text."""
 
 
+def has_text(item: MemoryItem) -> bool:
+    """Whether there is anything to embed: a summary, or a text in an indexed field."""
+    return bool(item.content_summary.strip()) or bool(field_texts(item))
+
+
 def passages_of(item: MemoryItem) -> list[str]:
     """Return the texts of the passages of an item, in order; none when it has no text."""
     return [passage.text for passage in named_passages(item)]
@@ -49,7 +54,7 @@ def named_passages(item: MemoryItem) -> list[Passage]:
     Its own text leaves out the text of fields, paragraphs of a snapshot that the summary or an earlier snapshot has,
     a summary that is only the start of a snapshot, and the name of the source.
     """
-    fields = field_texts(item)
+    fields = field_texts(item) if item.indexed_fields else []
     parts = _own_parts(item)
     if fields:
         parts = _without(parts, [each.text for each in fields])

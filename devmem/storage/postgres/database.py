@@ -27,7 +27,7 @@ from devmem.redaction import without_credentials
 from devmem.search.indexes.columns import Rows
 from devmem.storage.postgres.location import Location
 from devmem.storage.protocol import Durability
-from devmem.storage.searching import DamagedRows
+from devmem.storage.writing import DamagedRows
 
 CONFLICTS: Final = (
     errors.SerializationFailure,

@@ -12,11 +12,10 @@ from uuid import UUID
 
 from devmem.config.store import IndexConfig
 from devmem.model.conditions import Scalar
-from devmem.model.fields import has_text
-from devmem.model.filters import Filter, Order
+from devmem.model.filters import NO_FILTER, Filter, Order
 from devmem.model.items import MemoryItem, dump_item_json
 from devmem.models.embedder import PassageEmbeddings
-from devmem.search.indexes.passages import passages_of
+from devmem.search.indexes.passages import has_text, passages_of
 from devmem.search.pipeline import SearchPipeline
 from devmem.search.query import SearchQuery
 from devmem.storage.postgres import rows
@@ -179,13 +178,13 @@ class PostgresReader(SearchingCollection):
 
     def get(self, ids: Sequence[str]) -> list[MemoryItem]:
         """Return the items that are there, in the order of `ids`."""
-        return list(self._in_order([rows.key_of(wanted) for wanted in ids], Filter()))
+        return list(self._in_order([rows.key_of(wanted) for wanted in ids], NO_FILTER))
 
     def recent(
         self, limit: int, where: Filter | None = None, *, order: Order = Order.STORED, offset: int = 0
     ) -> list[MemoryItem]:
         """Return the last items of an order, the last one first."""
-        condition, values = where_sql(where or Filter(), self._clock())
+        condition, values = where_sql(where or NO_FILTER, self._clock())
         clause = f"{condition} ORDER BY {order_sql(order, newest_first=True)} LIMIT %s OFFSET %s"
         return self._select(clause, [*values, max(limit, 0), max(offset, 0)])
 
@@ -193,7 +192,7 @@ class PostgresReader(SearchingCollection):
         self, where: Filter | None = None, *, order: Order = Order.STORED, offset: int = 0
     ) -> Iterator[MemoryItem]:
         """Return every item in an order."""
-        wanted, passed_over = where or Filter(), max(offset, 0)
+        wanted, passed_over = where or NO_FILTER, max(offset, 0)
         condition, values = where_sql(wanted, self._clock())
         if order is not Order.STORED:
             # By id, as an item that is changed meanwhile gets another row.
@@ -222,7 +221,7 @@ class PostgresReader(SearchingCollection):
         self, key: str, where: Filter | None = None, *, prefix: str = "", limit: int | None = None, offset: int = 0
     ) -> list[Scalar]:
         """Return the distinct values that items have."""
-        condition = where_sql(where or Filter(), self._clock())
+        condition = where_sql(where or NO_FILTER, self._clock())
         return self._read(
             lambda connection: distinct_values(
                 connection, self._store, key, condition, prefix=prefix, limit=limit, offset=max(offset, 0)
@@ -235,7 +234,7 @@ class PostgresReader(SearchingCollection):
 
     def count(self, where: Filter | None = None) -> int:
         """Return the number of items that a search could find."""
-        condition, values = where_sql(where or Filter(), self._clock())
+        condition, values = where_sql(where or NO_FILTER, self._clock())
         query = composed(f"SELECT count(*) FROM items WHERE store = %s AND {condition}")
         return self._read(
             lambda connection: int((connection.execute(query, (self._store, *values)).fetchone() or (0,))[0])

@@ -20,8 +20,8 @@ from devmem.search.indexes.scoring import EncodedTerms
 from devmem.storage.postgres.database import Connection, RowNumbers, composed, stored_text
 from devmem.storage.postgres.schema import PASSAGE_BITS
 from devmem.storage.runs import MICROSECONDS
-from devmem.storage.searching import MISSING, DamagedRows
-from devmem.storage.writing import COLUMNS, PreparedItem, check_item, stored_hash
+from devmem.storage.searching import MISSING
+from devmem.storage.writing import COLUMNS, DamagedRows, PreparedItem, check_item, stored_hash
 from devmem.text.cues import cues_of
 
 _MOST_IN_SCOPE: Final = 500

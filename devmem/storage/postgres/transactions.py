@@ -32,8 +32,8 @@ from devmem.storage.postgres.database import (
 )
 from devmem.storage.postgres.migrations import prepare_database
 from devmem.storage.postgres.schema import require_store
-from devmem.storage.searching import DamagedRows
 from devmem.storage.sidecar_db import ConnectionPool, PoolClosedError
+from devmem.storage.writing import DamagedRows
 
 T = TypeVar("T")
 

@@ -9,12 +9,13 @@ from typing import Any, Final, TypeAlias
 from psycopg import Cursor
 
 from devmem.errors import VersionConflictError
-from devmem.model.fields import embedded_hash, has_text
+from devmem.model.fields import embedded_hash
 from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem, version_hash
 from devmem.model.results import WriteOutcome
 from devmem.model.versions import Operation
 from devmem.models.embedder import PassageEmbeddings
+from devmem.search.indexes.passages import has_text
 from devmem.storage.postgres import rows
 from devmem.storage.postgres.attachments import externalized, inlined, insert_attachments, read_attachments
 from devmem.storage.postgres.claim import StoreModel, check_embeddings

@@ -9,7 +9,7 @@ from typing import Final
 from devmem.errors import CollectionUnwritableError
 from devmem.model.items import MemoryItem
 from devmem.models.embedder import ModelIdentity
-from devmem.storage.searching import DamagedRows, check_model, check_store_type, is_replaceable
+from devmem.storage.searching import check_model, check_store_type, is_replaceable
 from devmem.storage.sidecar_db import read_transaction
 from devmem.storage.sqlite.database import (
     check_header,
@@ -21,7 +21,7 @@ from devmem.storage.sqlite.database import (
 )
 from devmem.storage.sqlite.rows import ITEM_CHECKSUM, item_from_row, update_terms
 from devmem.storage.sqlite.schema import SCHEMA_VERSION
-from devmem.storage.writing import PreparedItem
+from devmem.storage.writing import DamagedRows, PreparedItem
 from devmem.text.analysis import ANALYSIS_VERSION
 from devmem.text.cues import cues_of
 

@@ -32,6 +32,7 @@ from devmem.storage.sqlite.rows import (
     PASSAGE_CHECKSUM,
     define_functions,
     insert_item,
+    item_values,
 )
 from devmem.storage.writing import PreparedItem
 from devmem.text.files import remove_leftovers
@@ -417,7 +418,8 @@ def _store_again(connection: sqlite3.Connection, rows: list[int], examined: Exam
             continue
         connection.execute("DELETE FROM items WHERE row = ?", (row,))
         prepared = PreparedItem.of(load_item_json(found[0]))
-        insert_item(connection, prepared, waiting=bool(examined.facts.get("model")))
+        values = item_values(prepared, prepared.item, waiting=bool(examined.facts.get("model")))
+        insert_item(connection, prepared, values)
         stored += 1
     return [f"{stored:,} items {kind} were stored again"] if stored else []
 

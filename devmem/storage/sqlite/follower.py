@@ -22,10 +22,10 @@ from devmem.search.indexes.columns import Rows, locked
 from devmem.search.indexes.doc_values import DocEntry
 from devmem.search.indexes.index_set import IndexSet, SnapshotState, load_indexes, save_snapshot
 from devmem.search.indexes.scoring import EncodedTerms
-from devmem.storage.searching import DamagedRows, Follower
+from devmem.storage.searching import Follower
 from devmem.storage.sqlite.database import read_meta, sealed_transaction, set_meta
 from devmem.storage.sqlite.rows import ITEM_CHECKSUM, PASSAGE_CHECKSUM, VECTOR_CHECKSUM
-from devmem.storage.writing import are_unit
+from devmem.storage.writing import DamagedRows, are_unit
 
 _LOG: Final = logging.getLogger(__name__)
 _BATCH: Final = 5000

@@ -7,13 +7,11 @@ import sqlite3
 from collections.abc import Mapping
 from typing import Final
 
-from devmem.model.fields import has_text
 from devmem.model.items import MemoryItem, dump_item_json
-from devmem.search.indexes.passages import passages_of
-from devmem.storage.searching import DamagedRows
+from devmem.search.indexes.passages import has_text, passages_of
 from devmem.storage.sqlite import database, rows
 from devmem.storage.sqlite.rows import ITEM_CHECKSUM, checksum
-from devmem.storage.writing import Fields, PreparedItem, recorded_first, recorded_too, with_fields
+from devmem.storage.writing import DamagedRows, Fields, PreparedItem, recorded_first, recorded_too, with_fields
 
 FIELDS: Final = "fields"
 """Property with the recorded fields, as JSON: lists of paths, the current one first, then all earlier ones."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Self, TypeVar
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from devmem.config.store import IndexConfig
 from devmem.model.conditions import Scalar, after_prefix
-from devmem.model.filters import Filter, Order, Wanted, metadata_key
+from devmem.model.filters import NO_FILTER, Filter, Order, Wanted, metadata_key
 from devmem.model.items import MemoryItem, Vector
 from devmem.models.embedder import PassageEmbeddings, TokenCodes
 from devmem.search.candidates import filter_indexes
@@ -28,7 +28,7 @@ from devmem.search.query import SearchQuery
 from devmem.search.source import FilterMatches
 from devmem.storage.attachments import AttachmentFiles
 from devmem.storage.protocol import CollectionInfo
-from devmem.storage.searching import DamagedRows, ReadSnapshot, SearchingCollection, check_length, check_name
+from devmem.storage.searching import ReadSnapshot, SearchingCollection, check_length, check_name
 from devmem.storage.sql import Sql
 from devmem.storage.sqlite import predicates, rows
 from devmem.storage.sqlite.database import MEMORY, read_meta
@@ -37,7 +37,7 @@ from devmem.storage.sqlite.indexed_fields import read_fields
 from devmem.storage.sqlite.predicates import TEXT_MARK, json_text, metadata_sql
 from devmem.storage.sqlite.rows import CODES_CHECKSUM, fetch_items
 from devmem.storage.sqlite.schema import metadata_type, metadata_value
-from devmem.storage.writing import Fields
+from devmem.storage.writing import DamagedRows, Fields
 
 _INDEXED_COLUMNS: Final = frozenset({"agent", "user", "conversation", "trace"})
 
@@ -384,6 +384,8 @@ class SqliteReader(SearchingCollection):
 
     def _read(self, operation: Callable[[sqlite3.Connection], T]) -> T:
         """Run an operation that sees the database as of one commit."""
+        if isinstance(self._statement_lock, nullcontext):
+            return self._read_shared(operation)
         return self._read_shared(lambda connection: locked(self._statement_lock, lambda: operation(connection)))
 
     def _search(self, query: SearchQuery, run: Callable[[SearchPipeline], T]) -> T:
@@ -432,13 +434,13 @@ class SqliteReader(SearchingCollection):
 
     def get(self, ids: Sequence[str]) -> list[MemoryItem]:
         """Return the items that are there, in the order of `ids`."""
-        return list(self._in_order([rows.sql_text(wanted) for wanted in ids], Filter()))
+        return list(self._in_order([rows.sql_text(wanted) for wanted in ids], NO_FILTER))
 
     def recent(
         self, limit: int, where: Filter | None = None, *, order: Order = Order.STORED, offset: int = 0
     ) -> list[MemoryItem]:
         """Return the last items of an order, the last one first."""
-        wanted = where or Filter()
+        wanted = where or NO_FILTER
         if order is not Order.STORED:
             ids = self._ids(wanted, order, newest_first=True, limit=max(limit, 0), offset=offset)
             return list(self._in_order(ids, wanted))
@@ -450,7 +452,7 @@ class SqliteReader(SearchingCollection):
         self, where: Filter | None = None, *, order: Order = Order.STORED, offset: int = 0
     ) -> Iterator[MemoryItem]:
         """Return every item in an order."""
-        wanted = where or Filter()
+        wanted = where or NO_FILTER
         if order is not Order.STORED:
             # By id, as an item that is changed meanwhile gets another row.
             yield from self._in_order(self._ids(wanted, order, offset=offset), wanted)
@@ -491,7 +493,7 @@ class SqliteReader(SearchingCollection):
         def read(connection: sqlite3.Connection) -> list[Scalar]:
             now = self._clock()
             is_whole = (where is None or where.everything()) and not rows.any_expired(connection, now)
-            condition = None if is_whole else predicates.where_sql(where or Filter(), now, self._indexed)
+            condition = None if is_whole else predicates.where_sql(where or NO_FILTER, now, self._indexed)
             return distinct_values(
                 connection, key, condition, indexed=self._indexed, prefix=prefix, limit=limit, offset=max(offset, 0)
             )
@@ -509,7 +511,7 @@ class SqliteReader(SearchingCollection):
             now = self._clock()
             if (where is None or where.everything()) and not rows.any_expired(connection, now):
                 return self._total(connection)
-            condition, values = predicates.where_sql(where or Filter(), now, self._indexed)
+            condition, values = predicates.where_sql(where or NO_FILTER, now, self._indexed)
             return int(connection.execute(f"SELECT count(*) FROM items WHERE {condition}", values).fetchone()[0])
 
         return self._read(count)

@@ -13,9 +13,10 @@ import numpy as np
 from devmem.model.items import MemoryItem, load_item_json
 from devmem.models.embedder import PassageEmbeddings, code_bytes
 from devmem.search.indexes.scoring import EncodedTerms
-from devmem.storage.searching import MISSING, DamagedRows
+from devmem.storage.searching import MISSING
 from devmem.storage.writing import (
     COLUMNS,
+    DamagedRows,
     PreparedItem,
     item_body,
     item_columns,
@@ -120,6 +121,8 @@ SELECT_WHOLE: Final = (
 """Selects the arguments of `item_from_row`."""
 HASHED: Final = "content_hash, CAST(body AS BLOB), body_checksum"
 """Columns that `embedded_hash_of` takes."""
+ItemValues: TypeAlias = tuple[str | float | int | None, ...]
+"""Values of an item's columns."""
 Origin: TypeAlias = tuple[str | None, str | None, int | None, str | None]
 """Operation, run, recorded time (microseconds since the epoch) and actor of a change."""
 
@@ -135,10 +138,9 @@ def intact_items(selected: Sequence[Selected]) -> list[MemoryItem]:
 def insert_item(
     connection: sqlite3.Connection,
     prepared: PreparedItem,
+    values: ItemValues,
     *,
-    waiting: bool,
     row: int | None = None,
-    body: MemoryItem | None = None,
     origin: Origin = (None, None, None, None),
 ) -> list[int]:
     """Insert an item and the terms of its passages; return the passages' numbers.
@@ -146,22 +148,20 @@ def insert_item(
     Args:
         connection: in a write transaction.
         prepared: the item.
-        waiting: whether its embeddings are still to be made.
+        values: what `item_values` returned of it.
         row: row number in a file of an older format; None takes the next one.
-        body: the item with its large attachments as references; None stores it as it is.
         origin: the change that begins this version.
     """
-    values = (row, *_columns(prepared, body or prepared.item, waiting=waiting), *origin, checksum(*origin))
-    return insert_passages(connection, connection.execute(_INSERT_ITEM, values).lastrowid or 0, prepared)
+    row = connection.execute(_INSERT_ITEM, (row, *values, *origin, checksum(*origin))).lastrowid
+    return insert_passages(connection, row or 0, prepared)
 
 
 def insert_pending(
     connection: sqlite3.Connection,
     prepared: PreparedItem,
+    values: ItemValues,
     *,
-    waiting: bool,
     row: int,
-    body: MemoryItem,
     operation: str,
     run: str,
     actor: str | None,
@@ -172,21 +172,25 @@ def insert_pending(
     Args:
         connection: in a write transaction.
         prepared: the item.
-        waiting: whether its embeddings are still to be made.
+        values: what `item_values` returned of it.
         row: row number, which is that of no item and no version.
-        body: the item with its large attachments as references.
         operation: begins this version.
         run: the run.
         actor: who writes it, as far as it is known.
         base: row of the current item that it replaces; None where there is none.
     """
-    values = (row, *_columns(prepared, body, waiting=waiting), operation, run, actor, base)
-    connection.execute(_INSERT_PENDING, values)
+    connection.execute(_INSERT_PENDING, (row, *values, operation, run, actor, base))
     return insert_passages(connection, row, prepared)
 
 
-def _columns(prepared: PreparedItem, body: MemoryItem, *, waiting: bool) -> tuple[str | float | int | None, ...]:
-    """Return the values of `ITEM_COLUMNS` but for the row number."""
+def item_values(prepared: PreparedItem, body: MemoryItem, *, waiting: bool) -> ItemValues:
+    """Return the values of `ITEM_COLUMNS` but for the row number.
+
+    Args:
+        prepared: the item.
+        body: the item with its large attachments as references.
+        waiting: whether its embeddings are still to be made.
+    """
     stored = item_body(body)
     columns = item_columns(prepared, sql_text)
     return (*columns, int(waiting), stored.decode(), checksum(stored), checksum(*columns))

@@ -12,14 +12,13 @@ from devmem.model.items import MemoryItem
 from devmem.model.versions import Operation
 from devmem.storage.attachments import AttachmentFiles
 from devmem.storage.runs import VersionEnd, VersionTables
-from devmem.storage.searching import DamagedRows
 from devmem.storage.sql import VersionDialect
 from devmem.storage.sqlite import rows
 from devmem.storage.sqlite.predicates import RECORDED_FROM
 from devmem.storage.sqlite.rows import read_text, sql_text
 from devmem.storage.sqlite.version_writer import prune_changes, remove_versions
 from devmem.storage.sqlite.view import create_items_view
-from devmem.storage.writing import PreparedItem
+from devmem.storage.writing import DamagedRows, PreparedItem
 
 T = TypeVar("T")
 
@@ -63,9 +62,8 @@ class RunVersionWriter:
         return rows.insert_pending(
             self.connection,
             prepared,
-            waiting=waiting,
+            rows.item_values(prepared, body, waiting=waiting),
             row=_next_row(self.connection),
-            body=body,
             operation=(Operation.ADD if base is None else Operation.UPDATE).value,
             run=self._run,
             actor=self._actor,

@@ -17,8 +17,8 @@ from typing import Final
 from pydantic import ValidationError
 
 from devmem.errors import CollectionDamagedError
-from devmem.model.fields import has_text
 from devmem.model.items import MemoryItem, load_item_json
+from devmem.search.indexes.passages import has_text
 from devmem.storage.sidecar_db import read_transaction, write_transaction
 from devmem.storage.sqlite import rows
 from devmem.storage.sqlite.rows import BODY_CHECKSUM, CODES_CHECKSUM, ITEM_CHECKSUM, PASSAGE_CHECKSUM, VECTOR_CHECKSUM
@@ -188,7 +188,8 @@ def upgrade_from_1(connection: sqlite3.Connection, location: str) -> None:
     old = connection.cursor()
     for row, name, body in old.execute("SELECT row, id, body FROM items_of_format_1 ORDER BY row"):
         item = _read(location, name, body)
-        rows.insert_item(connection, PreparedItem.of(item), waiting=has_text(item), row=row)
+        prepared = PreparedItem.of(item)
+        rows.insert_item(connection, prepared, rows.item_values(prepared, item, waiting=has_text(item)), row=row)
     connection.execute("DROP TABLE items_of_format_1")
     connection.execute("UPDATE meta SET value = value + 1 WHERE key = 'generation'")
     connection.execute("UPDATE meta SET value = ? WHERE key = 'analysis'", (ANALYSIS_VERSION,))

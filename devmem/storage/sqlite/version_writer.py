@@ -142,7 +142,8 @@ class CurrentVersionWriter:
         """Insert a current item; `actor` wrote it, where that is not who changes items now."""
         run, by = self._actor.run or prepared.item.scope.run, actor or self._actor.name
         origin = (operation.value, rows.sql_text(run), self.at, rows.sql_text(by))
-        return rows.insert_item(self.connection, prepared, waiting=waiting, body=body, origin=origin)
+        values = rows.item_values(prepared, body, waiting=waiting)
+        return rows.insert_item(self.connection, prepared, values, origin=origin)
 
     def end(self, condition: str, values: Sequence[object], ending: VersionEnd) -> int:
         """Move items to the versions; delete them where no versions are kept."""

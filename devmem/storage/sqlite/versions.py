@@ -9,9 +9,10 @@ from dataclasses import replace
 from typing import Protocol, TypeVar
 
 from devmem.errors import CollectionDamagedError
-from devmem.model.fields import embedded_hash, has_text
+from devmem.model.fields import embedded_hash
 from devmem.model.versions import Operation
 from devmem.models.embedder import PassageEmbeddings
+from devmem.search.indexes.passages import has_text
 from devmem.storage.runs import HistoryLimit, Runs, recorded
 from devmem.storage.sqlite import rows, writes
 from devmem.storage.sqlite.erasing import SqliteEraser

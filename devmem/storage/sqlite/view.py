@@ -12,12 +12,12 @@ from contextlib import nullcontext
 from typing import Final, Protocol, TypeVar
 
 from devmem.config.store import IndexConfig
-from devmem.storage.searching import DamagedRows
 from devmem.storage.sidecar_db import ConnectionPool, SharedLock, read_transaction, rolled_back
 from devmem.storage.sql import ReadOnly
 from devmem.storage.sqlite.database import translate_errors
 from devmem.storage.sqlite.follower import Recorded, SqliteFollower
 from devmem.storage.sqlite.reader import Opened, SqliteReader
+from devmem.storage.writing import DamagedRows
 
 T = TypeVar("T")
 

@@ -8,20 +8,29 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from devmem.errors import VersionConflictError
-from devmem.model.fields import embedded_hash, has_text
+from devmem.model.fields import embedded_hash
 from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem, version_hash
 from devmem.model.results import WriteOutcome
 from devmem.model.versions import Operation
 from devmem.models.embedder import PassageEmbeddings
+from devmem.search.indexes.passages import has_text
 from devmem.storage.runs import Runs, VersionEnd
-from devmem.storage.searching import DamagedRows, check_length, check_name
+from devmem.storage.searching import check_length, check_name
 from devmem.storage.sql import Sql
 from devmem.storage.sqlite import database, predicates, rows
 from devmem.storage.sqlite.reader import Opened
 from devmem.storage.sqlite.runs import SqliteTables
 from devmem.storage.sqlite.version_writer import VersionWriter, prune_changes, remove_versions
-from devmem.storage.writing import PreparedItem, Unique, check_item, duplicate_of, stored_outcome, usable_embeddings
+from devmem.storage.writing import (
+    DamagedRows,
+    PreparedItem,
+    Unique,
+    check_item,
+    duplicate_of,
+    stored_outcome,
+    usable_embeddings,
+)
 
 
 def check_embeddings(
@@ -128,8 +137,22 @@ class ItemWriter:
         if older is not None:
             prepared = self._with_embeddings_of(older, prepared)
             self._version_writer.end("row = ?", [older.row], VersionEnd(operation=Operation.UPDATE, run=item.scope.run))
-        waiting = self._insert(prepared, Operation.ADD if older is None else Operation.UPDATE)
+        # Without a model the item is marked too: one may be added to the workflow later.
+        embeddings = usable_embeddings(item.id, prepared.embeddings)
+        without_vector = embeddings is None and has_text(item)
+        operation = Operation.ADD if older is None else Operation.UPDATE
+        passages = self._version_writer.insert(
+            prepared, self._body_of(item), waiting=without_vector, operation=operation
+        )
+        if embeddings is not None:
+            rows.insert_embeddings(self._connection, passages, embeddings)
+        waiting = without_vector and self._has_model
         return stored_outcome(item.id, replaced=older.content_hash if older else None, waiting=waiting)
+
+    def _body_of(self, item: MemoryItem) -> MemoryItem:
+        """Return an item with its large attachments as references."""
+        has_none = item.input_snapshot is None and item.output_snapshot is None
+        return item if has_none or self._attachments is None else self._attachments.externalize(item)
 
     def _with_embeddings_of(self, older: _Stored, prepared: PreparedItem) -> PreparedItem:
         """Return an item with the embeddings of its older version, where it has none and the content is the same."""
@@ -137,18 +160,6 @@ class ItemWriter:
         if prepared.embeddings is not None or before != embedded_hash(prepared.item):
             return prepared
         return replace(prepared, embeddings=rows.read_embeddings(self._connection, prepared.item.id))
-
-    def _insert(self, prepared: PreparedItem, operation: Operation) -> bool:
-        """Insert an item and its embeddings; return whether it waits for these."""
-        item = prepared.item
-        body = self._attachments.externalize(item) if self._attachments else item
-        # Without a model the item is marked too: one may be added to the workflow later.
-        embeddings = usable_embeddings(item.id, prepared.embeddings)
-        without_vector = embeddings is None and has_text(item)
-        passages = self._version_writer.insert(prepared, body, waiting=without_vector, operation=operation)
-        if embeddings is not None:
-            rows.insert_embeddings(self._connection, passages, embeddings)
-        return without_vector and self._has_model
 
     def _twin(self, item: MemoryItem) -> str | None:
         # The plus signs keep SQLite from taking the scope's index, which lists every item of the agent.
