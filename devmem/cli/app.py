@@ -119,10 +119,17 @@ _COMMANDS: Final = {
     "web": ("web", "Open a page that shows what is remembered, and why."),
     "mcp": ("mcp", "Serve a memory to MCP clients."),
     "token": ("token", "Make, list and revoke the tokens of a server's users."),
+    "new-store": ("new", "Write the package of a new store type."),
+    "new-provider": ("new", "Write the package of a new embedding provider."),
     "schema": ("checking", "Print the JSON Schema of workflows."),
 }
 """Subcommands in the order in which they are listed, each with its module and its summary."""
-_FUNCTIONS: Final = {"import": "import_data", "rebuild-view": "rebuild_view"}
+_FUNCTIONS: Final = {
+    "import": "import_data",
+    "new-provider": "new_provider",
+    "new-store": "new_store",
+    "rebuild-view": "rebuild_view",
+}
 """Function of a command that cannot have its name."""
 
 

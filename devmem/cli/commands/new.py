@@ -1,0 +1,171 @@
+"""`devmem new-store` and `new-provider`: a plugin package to start with, which passes its suite at once."""
+
+from __future__ import annotations
+
+import keyword
+import shlex
+from pathlib import Path
+from string import Template
+from typing import Annotated, Final, TypeAlias
+
+import typer
+
+from devmem.cli.failures import CommandError
+from devmem.cli.terminal import Terminal
+from devmem.errors import NAME as DISTRIBUTION
+from devmem.text.files import replace_file
+
+_PROJECT: Final = """\
+[build-system]
+requires = ["hatchling>=1.27"]
+build-backend = "hatchling.build"
+
+[project]
+name = "$folder"
+version = "0.1.0"
+requires-python = ">=3.11"
+dependencies = ["$distribution"]
+optional-dependencies = {dev = ["pytest>=8.3"]}
+
+[project.entry-points."$group"]
+$name = "$package:$factory"
+"""
+_STORE: Final = '''\
+"""The `$name` store."""
+
+from typing import ClassVar
+
+from devmem import MemoryItem, MemoryWritePayload, WriteOutcome
+from devmem.stores import CollectionConfig, CollectionMemory, ConfigModel, RetentionConfig, item_from, skipped
+from devmem.text import strip_frames
+
+
+class ${Name}Config(RetentionConfig, CollectionConfig):
+    """Configuration of a `$name` store."""
+
+    prefix: str = ""
+    """Text that begins every item."""
+
+
+class ${Name}Memory(CollectionMemory):
+    """Keeps what is said to an agent, and what it answers."""
+
+    config_model: ClassVar[type[ConfigModel]] = ${Name}Config
+
+    def compose(self, payload: MemoryWritePayload) -> MemoryItem | WriteOutcome:
+        """Return the item to store, or why there is none."""
+        said = (strip_frames(payload.inputs_text).strip(), payload.output_text().strip())
+        text = "\\n".join(part for part in said if part)
+        if not text:
+            return skipped("nothing was said")
+        prefix = self.setup.config_as(${Name}Config).prefix
+        return item_from(payload, prefix + text, created_at=self.setup.clock())
+'''
+_STORE_TEST: Final = '''\
+"""The contract of a store type, kept by `$name`."""
+
+from devmem.testing import StoreSuite
+from $package import ${Name}Memory
+
+
+class Test${Name}(StoreSuite):
+    store_class = ${Name}Memory
+    config = {"memory_path": "memory.db"}
+'''
+_PROVIDER: Final = '''\
+"""The embedding provider `$name`."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from devmem.config import EmbeddingConfig
+from devmem.models import ModelIdentity
+from devmem.stores import Vector
+
+
+class ${Name}Embedder:
+    """Texts of the same letters are similar; put a model in its place."""
+
+    def __init__(self, config: EmbeddingConfig) -> None:
+        """Take the `embedding:` block, whose `params.settings` are the provider's own; no model is loaded yet."""
+        self.identity = ModelIdentity(name="$name:1", dimension=256)
+
+    def embed(self, texts: Sequence[str]) -> Vector:
+        """Return a unit vector for each text, shape (texts, dimension)."""
+        rows = np.array([np.bincount(list(text.encode()), minlength=256) for text in texts], dtype=np.float32)
+        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+'''
+_PROVIDER_TEST: Final = '''\
+"""The contract of an embedding provider, kept by `$name`."""
+
+import pytest
+
+from devmem.config import EmbeddingConfig
+from devmem.testing import EmbeddingProviderSuite
+from $package import ${Name}Embedder
+
+
+class Test${Name}(EmbeddingProviderSuite):
+    @pytest.fixture
+    def embedder(self) -> ${Name}Embedder:
+        return ${Name}Embedder(EmbeddingConfig(provider="$name"))
+'''
+_Name: TypeAlias = Annotated[str, typer.Argument(metavar="NAME", help="Name that workflows use: letters, digits, _.")]
+_Folder: TypeAlias = Annotated[
+    Path | None,
+    typer.Argument(metavar="[FOLDER]", help="Folder to make; devmem-NAME by default.", show_default=False),
+]
+
+
+def new_store(ctx: typer.Context, name: _Name, folder: _Folder = None) -> None:
+    """Write the package of a new store type.
+
+    A configuration, a store, its entry point, and a test with the suite of devmem, which passes at once.
+
+    Examples:
+        devmem new-store diary
+    """
+    from devmem.plugins import registry
+
+    _check(name, registry.names(), "store type")
+    _write(ctx.obj, name, folder, "devmem.stores", "Memory", _STORE, _STORE_TEST)
+
+
+def new_provider(ctx: typer.Context, name: _Name, folder: _Folder = None) -> None:
+    """Write the package of a new embedding provider.
+
+    An embedder, its entry point, and a test with the suite of devmem, which passes at once.
+
+    Examples:
+        devmem new-provider letters
+    """
+    from devmem.plugins import registry
+
+    _check(name, registry.embedding_providers(), "embedding provider")
+    _write(ctx.obj, name, folder, "devmem.embeddings", "Embedder", _PROVIDER, _PROVIDER_TEST)
+
+
+def _check(name: str, taken: object, kind: str) -> None:
+    if not (name.isascii() and name.isidentifier() and name == name.lower()) or keyword.iskeyword(name):
+        raise CommandError(f"{name!r} cannot be the name of a {kind}: use small letters, digits and _, as in my_notes.")
+    if isinstance(taken, (list, tuple)) and name in taken:
+        raise CommandError(f"the {kind} {name!r} is there already; choose another name.")
+
+
+def _write(terminal: Terminal, name: str, folder: Path | None, group: str, ending: str, source: str, test: str) -> None:
+    package, title = f"devmem_{name}", "".join(part.capitalize() for part in name.split("_"))
+    place = folder or Path(f"devmem-{name.replace('_', '-')}")
+    if place.exists():
+        raise CommandError(f"{place} is there already and was not changed; name another folder.")
+    words = {
+        "name": name, "Name": title, "package": package, "group": group, "factory": f"{title}{ending}",
+        "folder": f"devmem-{name.replace('_', '-')}", "distribution": DISTRIBUTION,
+    }  # fmt: skip
+    files = {"pyproject.toml": _PROJECT, f"{package}/__init__.py": source, f"tests/test_{name}.py": test}
+    for path, text in files.items():
+        (place / path).parent.mkdir(parents=True, exist_ok=True)
+        replace_file(place / path, [Template(text).substitute(words).encode("utf-8")])
+    terminal.report("note", f"written to {place}")
+    shown = shlex.quote(str(place))
+    terminal.print(f"cd {shown} && pip install --editable '.[dev]' && pytest")
