@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         open_embedder,
         register_embedding_provider,
     )
+    from devmem.models.given_vectors import checked_vector
     from devmem.models.reranking import Reranker, RerankerFactory, open_reranker, register_reranker, reranker_names
     from devmem.models.summarizer import (
         SUMMARY_PROMPTS,
@@ -76,6 +77,7 @@ __all__ = [
     "TokenEmbedding",
     "ToolCall",
     "Usage",
+    "checked_vector",
     "embedding_provider_names",
     "open_chat",
     "open_chat_model",

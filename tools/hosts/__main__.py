@@ -86,6 +86,11 @@ HOSTS: Final[Mapping[str, Host]] = {
         test_files=("chatdev/tests/test_mem0_memory.py", "chatdev/tests/test_memory_embedding_consistency.py"),
     ),
     "google_adk": Host(duration="3 minutes, all but seconds for the environment"),
+    "haystack": Host(duration="2 minutes, all but seconds for the environment"),
+    "langchain": Host(
+        duration="2 minutes, all but seconds for the environment",
+        packages=("langchain-tests>=1.1", "pytest-asyncio>=1.5"),
+    ),
     "llama_index": Host(duration="3 minutes, 2 of them for the environment"),
     "strands": Host(duration="2 minutes, all but seconds for the environment"),
     "agent_framework": Host(duration="1 minute, all but seconds for the environment"),
