@@ -124,7 +124,7 @@ def forget(
     from devmem.workflow.stores import load_workflow
 
     declared = workflow if isinstance(workflow, Workflow) else load_workflow(Path(os.fsdecode(workflow)))
-    erasing = erase_request(ScopeGuard(), ids, selected)
+    request = erase_request(ScopeGuard(), ids, selected)
     with WorkflowForgetting(declared, session=in_session, stores=stores) as forgetting:
-        plan = forgetting.plan(erasing, settle=not dry_run)
-        return forgetting.preview(plan) if dry_run else forgetting.execute(plan, vacuum=vacuum)
+        selection = forgetting.select(request, settle=not dry_run)
+        return forgetting.preview(selection) if dry_run else forgetting.execute(selection, vacuum=vacuum)

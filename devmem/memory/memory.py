@@ -315,16 +315,16 @@ class Memory(MemoryReader):
     ) -> ForgetReceipt:
         request = erase_request(self._guard, ids, selected)
         copies = self._copies(request)
-        plan = erasing.plan_erasure(
+        selection = erasing.select_erasure(
             self.store,
             replace(request, ids=(*request.ids, *copies)) if request.ids else request,
             lambda item: not self._guard.is_bound or in_scope(item, self._guard.filter()),
         )
         if dry_run:
-            return replace(erasing.preview(self.store, plan), copies=copies)
+            return replace(erasing.preview(self.store, selection), copies=copies)
         named = request.ids[0] if request.ids and len(request.ids) == 1 else None
         with observed(self.store, "delete_memory", record=named) as operation:
-            receipt = erasing.execute(self.store, plan, search=search, vacuum=vacuum)
+            receipt = erasing.execute(self.store, selection, search=search, vacuum=vacuum)
             operation.records(receipt.items, tuple)
         return replace(receipt, copies=copies)
 

@@ -61,7 +61,7 @@ class Changes:
 
 _ATTEMPTS: Final = 50
 """Number of times that a change is made again because somebody else was faster."""
-_BATCH: Final = 200
+_BATCH_SIZE: Final = 200
 """Number of items that are changed in one transaction."""
 
 
@@ -73,7 +73,7 @@ def update_matching(store: MemoryBase, where: Filter, changes: Changes) -> int:
     # What is changed counts as stored last, so a list that is read meanwhile would not end.
     ids = iter([item.id for item in every_item(store, where)])
     changed = 0
-    while part := list(islice(ids, _BATCH)):
+    while part := list(islice(ids, _BATCH_SIZE)):
         left = _ATTEMPTS
         while (written := _update_part(store, part, where, changes)) is None:
             left -= 1

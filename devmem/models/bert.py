@@ -51,7 +51,7 @@ def places_of(weights: Mapping[str, Vector]) -> Vector:
     return places
 
 
-_TOKENS_AT_ONCE: Final = 512
+_BATCH_TOKENS: Final = 512
 """Maximum number of tokens in one run of the model; with more, intermediate results leave the CPU's cache."""
 
 
@@ -163,7 +163,7 @@ class BertEmbedder:
         batch: list[int] = []
         for number in sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True):
             longest = lengths[batch[0]] if batch else 0
-            if len(batch) == self._batch_size or longest * (len(batch) + 1) > _TOKENS_AT_ONCE:
+            if len(batch) == self._batch_size or longest * (len(batch) + 1) > _BATCH_TOKENS:
                 yield batch
                 batch = []
             batch.append(number)

@@ -126,7 +126,7 @@ DEFAULT_MODEL: Final = "text-embedding-3-small"
 """Model of a block that names none."""
 _KEY_VARIABLE = "OPENAI_API_KEY"
 _PLACEHOLDER = re.compile(r"\$\{?\w*\}?")
-_CHARACTERS_AT_ONCE = 200_000
+_BATCH_CHARACTERS = 200_000
 """Maximum number of characters in one request: OpenAI takes 300 000 tokens, and a Chinese character can be several."""
 _WIDEST = 8192
 """Numbers of the longest vector that a text may get where the configuration names no length."""
@@ -177,7 +177,7 @@ class Provider:
         batch: list[str] = []
         size = 0
         for text in texts:
-            if batch and (len(batch) == self._params.batch_size or size + len(text) > _CHARACTERS_AT_ONCE):
+            if batch and (len(batch) == self._params.batch_size or size + len(text) > _BATCH_CHARACTERS):
                 yield batch
                 batch, size = [], 0
             batch.append(text)

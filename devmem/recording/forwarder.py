@@ -146,7 +146,7 @@ def _count_lines(path: Path) -> int:
 
 
 _LOG: Final = logging.getLogger(__name__)
-_BATCH: Final = 500
+_BATCH_SIZE: Final = 500
 _LINGER: Final = 0.05
 """Seconds that records are collected for before they are sent, so that a store commits many of them at once."""
 _LOOK_AROUND: Final = 5.0
@@ -264,11 +264,11 @@ class Forwarder:
 
     def _send_all(self, journal: Journal | AbandonedJournal) -> bool:
         """Move all that waits into the store; return whether it took everything."""
-        while not self._stopping.is_set() and (batch := journal.next_batch(_BATCH)) is not None:
+        while not self._stopping.is_set() and (batch := journal.next_batch(_BATCH_SIZE)) is not None:
             if not self._backoff.admits() or not self._send(batch):
                 return False
             journal.acknowledge(batch.end)
-            if len(batch.records) < _BATCH and not self._hurry.is_set():
+            if len(batch.records) < _BATCH_SIZE and not self._hurry.is_set():
                 # Records that were appended meanwhile are collected first.
                 break
         return journal.waiting_bytes == 0

@@ -101,7 +101,7 @@ def score_conversations(best: Column, first: Column, near: Column, stretch: Colu
 
 _REACH: Final = 5
 """Number of turns before and after a turn that make a stretch of talk."""
-_BATCH: Final = 1024
+_BATCH_SIZE: Final = 1024
 """Number of stretches in memory at once, up to 17 MB for 384 dimensions."""
 
 
@@ -144,7 +144,7 @@ def rank_conversations(
         first = first_mentions(together, matches.weights, times)
     if context.period is not None:
         near = nearness(times, (context.period.start, context.period.end))
-    batches = np.split(positions[order], range(_BATCH, len(order), _BATCH))
+    batches = np.split(positions[order], range(_BATCH_SIZE, len(order), _BATCH_SIZE))
     stretch = np.maximum.reduceat(np.concatenate([_stretches(context, batch) for batch in batches]), starts)
     return Conversations(members=members, breakdown=score_conversations(scores[order[starts]], first, near, stretch))
 

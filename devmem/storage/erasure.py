@@ -74,11 +74,11 @@ class EraseResult:
     """Number of items that were there."""
     reached: tuple[str, ...] = ()
     """Files in which nothing is left of them; empty where they were in memory, or were not looked for."""
-    unreached: tuple[Residue, ...] = ()
+    residues: tuple[Residue, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedErasure:
+class ErasePlan:
     """One erasure that has begun: what is still to be erased."""
 
     id: str = field(default_factory=lambda: uuid4().hex)
@@ -92,7 +92,7 @@ class PlannedErasure:
     is_executed: bool = False
     """Whether a living process is at work on it, as `planned_erasures` found."""
 
-    def covers(self, other: PlannedErasure) -> bool:
+    def covers(self, other: ErasePlan) -> bool:
         """Whether this erasure removes every item and version that another one names."""
         return set(self.ids) >= set(other.ids) and set(self.rows) >= set(other.rows)
 
@@ -112,7 +112,7 @@ class ErasableCollection(Collection, Protocol):
         """Return the items that were derived from some items, or from such items, as their provenance says."""
         ...
 
-    def begin_erasure(self, request: EraseRequest, derived: Sequence[str] = ()) -> PlannedErasure:
+    def begin_erasure(self, request: EraseRequest, derived: Sequence[str] = ()) -> ErasePlan:
         """Record durably what is erased from now on; `planned_erasures` returns it until the end.
 
         Args:
@@ -121,11 +121,11 @@ class ErasableCollection(Collection, Protocol):
         """
         ...
 
-    def planned_erasures(self) -> list[PlannedErasure]:
+    def planned_erasures(self) -> list[ErasePlan]:
         """Return the erasures that have begun and not ended: living processes are at work on them, or were killed."""
         ...
 
-    def finish_erasure(self, plan: PlannedErasure, words: Sequence[str] = (), *, vacuum: bool = False) -> EraseResult:
+    def finish_erasure(self, plan: ErasePlan, words: Sequence[str] = (), *, vacuum: bool = False) -> EraseResult:
         """Remove what is planned, with every version, from the database, its log and its index snapshot.
 
         Another process may have done so already: the number of items is that of the plan all the same.
@@ -138,7 +138,7 @@ class ErasableCollection(Collection, Protocol):
         """
         ...
 
-    def withdraw_erasure(self, plan: PlannedErasure) -> None:
+    def withdraw_erasure(self, plan: ErasePlan) -> None:
         """Forget a plan of which nothing was done."""
         ...
 

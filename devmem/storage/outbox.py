@@ -16,7 +16,7 @@ from filelock import FileLock, Timeout
 from devmem.errors import CollectionClosedError, Finding, OutboxError, OutboxFullError
 from devmem.model.results import Fact, FileReport, damage, unfinished
 from devmem.storage.erasure import Residue
-from devmem.storage.sidecar_db import examine_database, scrub, write_transaction
+from devmem.storage.sidecar_db import examine_database, rewrite_database, write_transaction
 from devmem.text.files import OWNER_ONLY, create_empty
 
 _KIND: Final = "outbox"
@@ -218,12 +218,12 @@ class Outbox(Generic[T]):
 
         return max(self._run(change), 0)
 
-    def scrub(self) -> list[Residue]:
+    def rewrite(self) -> list[Residue]:
         """Rewrite the file, so that nothing of what was removed is left in it; return what could not be."""
         if self.file is None or self._is_absent():
             return []
         file = self.file
-        return self._run(lambda db: scrub(db, file))
+        return self._run(lambda db: rewrite_database(db, file))
 
     @contextmanager
     def turn(self, patience: float) -> Iterator[bool]:

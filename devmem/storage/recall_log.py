@@ -23,7 +23,7 @@ from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem, Scope, version_hash
 from devmem.model.results import Hit, MemoryRetrievalResult
 from devmem.storage.erasure import EraseRequest, Residue
-from devmem.storage.sidecar_db import rolled_back, scrub, write_transaction
+from devmem.storage.sidecar_db import rewrite_database, rolled_back, write_transaction
 from devmem.text.analysis import estimate_tokens
 from devmem.text.files import create_empty
 
@@ -379,7 +379,7 @@ class RecallLog:
 
         def run(db: sqlite3.Connection) -> list[Residue]:
             write_transaction(db, erase, db)
-            return scrub(db, self.file)
+            return rewrite_database(db, self.file)
 
         return self._use(run) if self.file.exists() else []
 

@@ -46,7 +46,7 @@ def examine_database(path: Path, kind: str, look: Look) -> FileReport:
     return FileReport(path=str(path), kind=kind, facts=facts, findings=findings)
 
 
-def scrub(connection: sqlite3.Connection, path: Path) -> list[Residue]:
+def rewrite_database(connection: sqlite3.Connection, path: Path) -> list[Residue]:
     """Rewrite a database and empty its log, so that nothing of what was deleted is left; return what is left.
 
     Pages that were freed before the database was one with secure deletion are gone too.

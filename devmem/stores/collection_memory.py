@@ -28,9 +28,9 @@ from devmem.models.given_vectors import Provider as GivenVectors
 from devmem.search.query import Ranking, SearchQuery, Weights
 from devmem.storage.erasure import (
     ErasableCollection,
+    ErasePlan,
     EraseRequest,
     EraseResult,
-    PlannedErasure,
     Residue,
     descendants,
     search_files,
@@ -493,12 +493,12 @@ class CollectionMemory(MemoryBase):
         """Return the filter by which items are erased; a store type whose deletions reach further overrides it."""
         return where
 
-    def _widened(self, erasing: EraseRequest) -> EraseRequest:
-        return replace(erasing, where=self.erasing_filter(erasing.where))
+    def _widened(self, request: EraseRequest) -> EraseRequest:
+        return replace(request, where=self.erasing_filter(request.where))
 
-    def select_erasable(self, erasing: EraseRequest) -> list[MemoryItem]:
+    def select_erasable(self, request: EraseRequest) -> list[MemoryItem]:
         """Return the items that are selected to be erased, and one version of those that are no longer there."""
-        widened = self._widened(erasing)
+        widened = self._widened(request)
         if isinstance(self.collection, ErasableCollection):
             return self.collection.select_erasable(widened)
         return [item for item in self.collection.scan() if widened.admits(item)]
@@ -509,39 +509,39 @@ class CollectionMemory(MemoryBase):
             return self.collection.derived_from(ids)
         return descendants(list(self.collection.scan()), ids)
 
-    def begin_purge(self, erasing: EraseRequest) -> int:
-        """Record in a database, but not in a file, what is about to be purged; see `MemoryBase.begin_purge`."""
+    def begin_erasure(self, request: EraseRequest) -> int:
+        """Record in a database, but not in a file, what is about to be erased; see `MemoryBase.begin_erasure`."""
         collection = self.collection
         if not isinstance(collection, ErasableCollection) or file_of(collection.info().location) is not None:
             return 0
-        return collection.begin_erasure(self._widened(erasing)).items
+        return collection.begin_erasure(self._widened(request)).items
 
-    def purge(
-        self, erasing: EraseRequest, derived: Sequence[str] = (), *, words: Sequence[str] = (), vacuum: bool = False
+    def erase_selected(
+        self, request: EraseRequest, derived: Sequence[str] = (), *, words: Sequence[str] = (), vacuum: bool = False
     ) -> EraseResult:
-        """Erase items down to the bytes, where the collection does; see `MemoryBase.purge`."""
+        """Erase items down to the bytes, where the collection does; see `MemoryBase.erase_selected`."""
         collection = self.collection
         if isinstance(collection, ErasableCollection):
-            plan = collection.begin_erasure(self._widened(erasing), derived)
-            items = self._erase_planned(collection, erasing, plan)
-            left = self.scrub()
+            plan = collection.begin_erasure(self._widened(request), derived)
+            items = self._erase_planned(collection, request, plan)
+            left = self.rewrite_files()
             done = collection.finish_erasure(plan, words, vacuum=vacuum)
-            return replace(done, items=max(items, done.items), unreached=(*left, *done.unreached))
-        ids = [*(item.id for item in self.select_erasable(erasing)), *derived]
-        items = self.clear() if erasing.is_everything else self.erase(ids=ids)
-        left, done = self.scrub(), self._searched(items, words)
-        return replace(done, unreached=(*left, *done.unreached))
+            return replace(done, items=max(items, done.items), residues=(*left, *done.residues))
+        ids = [*(item.id for item in self.select_erasable(request)), *derived]
+        items = self.clear() if request.is_everything else self.erase(ids=ids)
+        left, done = self.rewrite_files(), self._searched(items, words)
+        return replace(done, residues=(*left, *done.residues))
 
-    def _erase_planned(self, collection: ErasableCollection, erasing: EraseRequest, plan: PlannedErasure) -> int:
+    def _erase_planned(self, collection: ErasableCollection, request: EraseRequest, plan: ErasePlan) -> int:
         """Delete what is planned; where that fails, the plan goes too: whoever is told of the error sees the items."""
         try:
-            return self.clear() if erasing.is_everything else self.erase(ids=plan.ids)
+            return self.clear() if request.is_everything else self.erase(ids=plan.ids)
         except (CollectionError, OSError):
             if len(collection.get(plan.ids)) >= plan.items:
                 self._withdraw(collection, plan)
             raise
 
-    def _withdraw(self, collection: ErasableCollection, plan: PlannedErasure) -> None:
+    def _withdraw(self, collection: ErasableCollection, plan: ErasePlan) -> None:
         try:
             collection.withdraw_erasure(plan)
         except (CollectionUnwritableError, CollectionBusyError) as error:
@@ -549,7 +549,7 @@ class CollectionMemory(MemoryBase):
             reason = "nothing was deleted yet; it stays decided, and is done when the store is next opened and can be"
             raise CollectionUnwritableError(self.info().location, f"{reason} written ({error})") from error
 
-    def scrub(self) -> Sequence[Residue]:
+    def rewrite_files(self) -> Sequence[Residue]:
         """Remove the bytes of what was erased from the files beside the collection; return what could not be reached.
 
         A store type that keeps such files overrides it.
@@ -569,10 +569,10 @@ class CollectionMemory(MemoryBase):
             left = [plan for plan in self.collection.planned_erasures() if not plan.is_executed]
             for plan in left:
                 self.erase(ids=plan.ids)
-                self.scrub()
+                self.rewrite_files()
                 self.collection.finish_erasure(plan, vacuum=True)
         for record in erase_records(erasures_folder(self.setup.base_dir), self.setup):
-            self.purge(EraseRequest(ids=record.names), vacuum=True)
+            self.erase_selected(EraseRequest(ids=record.names), vacuum=True)
             record.done()
 
     def _searched(self, items: int, words: Sequence[str]) -> EraseResult:
@@ -580,10 +580,10 @@ class CollectionMemory(MemoryBase):
         place = self.collection.info().location
         if "://" in place:
             reason = "what the service keeps in logs, replicas and backups is out of reach"
-            return EraseResult(items=items, unreached=(Residue(place=place, reason=reason),))
+            return EraseResult(items=items, residues=(Residue(place=place, reason=reason),))
         kept = [dump_item_json(item).decode(errors="replace") for item in self.collection.scan()] if words else []
         reached, left = search_files([Path(place)], words, lambda word: any(word in text for text in kept))
-        return EraseResult(items=items, reached=tuple(reached) if words else (), unreached=tuple(left))
+        return EraseResult(items=items, reached=tuple(reached) if words else (), residues=tuple(left))
 
 
 def _prepared(item: MemoryItem, known: PassageEmbeddings | None) -> PreparedItem:

@@ -104,7 +104,7 @@ class TokenCoverageCheck:
 
 _LIST_BATCH: Final = 256
 """Number of items of one write that are embedded at once: an outage costs only the rest of a long list."""
-_BATCH: Final = 64
+_BATCH_SIZE: Final = 64
 _SLICE: Final = 16
 """Number of items that are embedded at once, and where time is limited."""
 
@@ -191,7 +191,7 @@ class EmbeddingQueue:
         # Before looking: a write that fails meanwhile sets it again.
         self._may_wait, done = False, False
         try:
-            while waiting := collection.waiting(_BATCH if until is None else _SLICE):
+            while waiting := collection.waiting(_BATCH_SIZE if until is None else _SLICE):
                 made = ((one.item.id, one.embeddings) for one in self.embed(waiting))
                 embeddings = {item_id: found for item_id, found in made if found is not None}
                 if not embeddings:

@@ -1,4 +1,4 @@
-"""Erasing from one store: a plan of the selected items and of those derived from them, its execution, a receipt."""
+"""Erasing from one store: selecting items and those derived from them, erasing them, a receipt."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ from devmem.stores.memory import MemoryBase
 
 
 @dataclass(slots=True, kw_only=True)
-class ErasePlan:
-    """Items of one store that are to be erased."""
+class EraseSelection:
+    """Items of one store that a request selects, and those derived from them."""
 
     request: EraseRequest
-    """The selection."""
     found: dict[str, MemoryItem] = field(default_factory=dict)
     """The items by id; those of which only earlier versions are left are among them."""
     derived: list[str] = field(default_factory=list)
@@ -60,14 +59,14 @@ class ForgetReceipt:
     """Ids of the items that were forgotten because their text is that of an item which was named by its id."""
     reached: tuple[str, ...] = ()
     """Files that were searched afterwards and hold nothing of the items."""
-    unreached: tuple[Residue, ...] = ()
+    residues: tuple[Residue, ...] = ()
     """Places that still hold something, or that could not be searched, with the reason."""
     exports: tuple[ExportRecord, ...] = ()
     """Exports and backups that were made before and may hold some of the items; they are not reached."""
 
     def cells(self) -> tuple[object, ...]:
         """Return a row of a table, under `RECEIPT_COLUMNS`."""
-        left = ", ".join(f"{one.place} ({one.reason})" for one in self.unreached)
+        left = ", ".join(f"{one.place} ({one.reason})" for one in self.residues)
         exports = ", ".join(export.place or "printed" for export in self.exports)
         return self.store, self.items, len(self.derived), len(self.copies), ", ".join(self.reached), left, exports
 
@@ -79,46 +78,50 @@ RECEIPT_COLUMNS: Final = ("store", "items", "derived", "copies", "searched", "no
 """Columns of a receipt in a notebook."""
 
 
-def plan_erasure(
+def select_erasure(
     store: MemoryBase, request: EraseRequest, is_reached: Callable[[MemoryItem], bool] = lambda _: True
-) -> ErasePlan:
-    """Return the plan of a selection; derived items that are not reached stay."""
-    plan = ErasePlan(request=request)
-    selected = plan.take(store.select_erasable(request), derived=False)
+) -> EraseSelection:
+    """Return what a request selects; derived items that are not reached stay."""
+    selection = EraseSelection(request=request)
+    selected = selection.take(store.select_erasable(request), derived=False)
     derived = store.derived_from([item.id for item in selected]) if selected else []
-    plan.take([item for item in derived if is_reached(item)], derived=True)
-    plan.kept = tuple(item.id for item in derived if not is_reached(item))
-    return plan
+    selection.take([item for item in derived if is_reached(item)], derived=True)
+    selection.kept = tuple(item.id for item in derived if not is_reached(item))
+    return selection
 
 
-def preview(store: MemoryBase, plan: ErasePlan, *, label: str = "") -> ForgetReceipt:
+def preview(store: MemoryBase, selection: EraseSelection, *, label: str = "") -> ForgetReceipt:
     """Return the receipt of a dry run; `label` replaces the store's name."""
-    unreadable = sum(item == unreadable_item(item.id) for item in plan.items)
-    there = EraseResult(items=len(store.get(list(plan.found))) + unreadable)
-    return receipt_of(plan, there, exports_of(store, plan.items), label=label or store.name)
+    unreadable = sum(item == unreadable_item(item.id) for item in selection.items)
+    there = EraseResult(items=len(store.get(list(selection.found))) + unreadable)
+    return receipt_of(selection, there, exports_of(store, selection.items), label=label or store.name)
 
 
-def execute(store: MemoryBase, plan: ErasePlan, *, search: bool = True, vacuum: bool = False) -> ForgetReceipt:
-    """Erase the planned items, in the logs of what agents were shown too; with `search`, look for them afterwards."""
-    if not plan.found and not vacuum:
+def execute(
+    store: MemoryBase, selection: EraseSelection, *, search: bool = True, vacuum: bool = False
+) -> ForgetReceipt:
+    """Erase the selected items, in the logs of what agents were shown too; with `search`, look for them afterwards."""
+    if not selection.found and not vacuum:
         return ForgetReceipt(store=store.name, items=0)
-    words = words_of(plan.items) if search else []
-    exports = exports_of(store, plan.items)
+    words = words_of(selection.items) if search else []
+    exports = exports_of(store, selection.items)
     # First: a process that dies in between leaves items that can be named again, and no copies that cannot.
-    shown = forget_shown(store.setup.session_dir, plan.request, plan.items)
-    done = store.purge(plan.request, plan.derived, words=words, vacuum=vacuum)
-    return receipt_of(plan, replace(done, unreached=(*done.unreached, *shown)), exports, label=store.name)
+    shown = forget_shown(store.setup.session_dir, selection.request, selection.items)
+    done = store.erase_selected(selection.request, selection.derived, words=words, vacuum=vacuum)
+    return receipt_of(selection, replace(done, residues=(*done.residues, *shown)), exports, label=store.name)
 
 
-def receipt_of(plan: ErasePlan, done: EraseResult, exports: Iterable[ExportRecord], *, label: str) -> ForgetReceipt:
-    """Return the receipt of a plan that was carried out, or previewed."""
+def receipt_of(
+    selection: EraseSelection, done: EraseResult, exports: Iterable[ExportRecord], *, label: str
+) -> ForgetReceipt:
+    """Return the receipt of a selection that was erased, or previewed."""
     reason = "it was derived from forgotten items and belongs to another scope"
-    kept = tuple(Residue(place=f"item {item_id}", reason=reason) for item_id in plan.kept)
+    kept = tuple(Residue(place=f"item {item_id}", reason=reason) for item_id in selection.kept)
     return ForgetReceipt(
         store=label,
         items=done.items,
-        derived=tuple(plan.derived),
+        derived=tuple(selection.derived),
         reached=done.reached,
-        unreached=(*kept, *done.unreached),
+        residues=(*kept, *done.residues),
         exports=tuple(exports),
     )

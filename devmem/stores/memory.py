@@ -367,9 +367,9 @@ class MemoryBase(ABC):
         is_whole = ids is None and where is not None and where.everything()
         return self.clear() if is_whole else self.delete(ids=ids, where=where)
 
-    def select_erasable(self, erasing: EraseRequest) -> list[MemoryItem]:
+    def select_erasable(self, request: EraseRequest) -> list[MemoryItem]:
         """Return the items that are selected to be erased, and one version of those that are no longer there."""
-        return [item for item in self._all_items() if erasing.admits(item)]
+        return [item for item in self._all_items() if request.admits(item)]
 
     def derived_from(self, ids: Sequence[str]) -> list[MemoryItem]:
         """Return the items that were derived from some items, or from such items, as their provenance says."""
@@ -379,8 +379,8 @@ class MemoryBase(ABC):
         # Expired items are erased too.
         return list(self.contents) or self.recent(self.count_memories())
 
-    def begin_purge(self, erasing: EraseRequest) -> int:  # noqa: ARG002 - of a subclass
-        """Record durably, where other machines open the store too, what is about to be purged.
+    def begin_erasure(self, request: EraseRequest) -> int:  # noqa: ARG002 - of a subclass
+        """Record durably, where other machines open the store too, what is about to be erased.
 
         Whoever opens the store finishes it if this process dies; a store that is used from one machine records nothing,
         as the decision is kept beside its workflow.
@@ -390,9 +390,9 @@ class MemoryBase(ABC):
         """
         return 0
 
-    def purge(
+    def erase_selected(
         self,
-        erasing: EraseRequest,
+        request: EraseRequest,
         derived: Sequence[str] = (),
         *,
         words: Sequence[str] = (),  # noqa: ARG002 - of a subclass
@@ -401,16 +401,16 @@ class MemoryBase(ABC):
         """Erase items as far as the store reaches: a store type with its own files overrides this.
 
         Args:
-            erasing: the items.
+            request: the items.
             derived: ids of more items.
             words: of the items, to be looked for in the store's files afterwards; without any none are searched.
             vacuum: rewrite a database even if nothing is found.
         """
-        ids = [item.id for item in self.select_erasable(erasing)]
-        items = self.clear() if erasing.is_everything else self.erase(ids=[*ids, *derived])
+        ids = [item.id for item in self.select_erasable(request)]
+        items = self.clear() if request.is_everything else self.erase(ids=[*ids, *derived])
         place = self.info().location
         reason = "stores of this type do not report what is left in logs, caches and backups"
-        return EraseResult(items=items, unreached=(Residue(place=place, reason=reason),))
+        return EraseResult(items=items, residues=(Residue(place=place, reason=reason),))
 
     def clear(self) -> int:
         """Delete everything; return how many items there were."""

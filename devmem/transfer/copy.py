@@ -17,7 +17,7 @@ from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.memory import MemoryBase
 from devmem.transfer.filling import fields_of, take_fields
 
-_BATCH: Final = 64
+_BATCH_SIZE: Final = 64
 _SAME_SECOND: Final = 1.0
 """Seconds by which a time may differ and still be the same: services keep whole ones."""
 _COMPARED: Final = ("input_snapshot", "output_snapshot", "provenance", "trust", "indexed_fields")
@@ -73,7 +73,7 @@ def copy_items(source: MemoryBase, target: MemoryBase, advance: Callable[[int], 
     embeddings = _same_model(source, target)
     if embeddings is None:
         report.vectors_left = _vectors_left(source, target)
-    while batch := list(islice(items, _BATCH)):
+    while batch := list(islice(items, _BATCH_SIZE)):
         _copy([replace(item, embedding=None) for item in batch], target, report, embeddings)
         advance(len(batch))
     if isinstance(target, TakesStates):

@@ -43,7 +43,7 @@ def take_fields(target: MemoryBase, fields: tuple[str, ...]) -> None:
         into.index_fields(fields)
 
 
-_BATCH: Final = 128
+_BATCH_SIZE: Final = 128
 _REASONS_SHOWN: Final = 3
 EXPIRED: Final = "expired"
 """Key in `Filler.counts` for records that were past their time already."""
@@ -89,7 +89,7 @@ class Filler:
             # A batch holds an item once; the later record takes the place of the earlier one, as in any later batch.
             self.flush()
         self._items[record.id] = record
-        if len(self._items) >= _BATCH:
+        if len(self._items) >= _BATCH_SIZE:
             self.flush()
 
     def flush(self) -> None:

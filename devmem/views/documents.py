@@ -302,7 +302,7 @@ def receipt_lines(receipt: ForgetReceipt, total: int, *, dry_run: bool = False) 
     done = "would be forgotten" if dry_run else "forgotten"
     derived = f", {len(receipt.derived):,} of them derived from others" if receipt.derived else ""
     yield f"{receipt.store}: {_items(receipt.items)} {done}{derived}; {_items(total)} now"
-    yield from _place_lines(receipt.reached, receipt.unreached)
+    yield from _place_lines(receipt.reached, receipt.residues)
     yield from _export_lines(receipt.exports)
 
 
@@ -314,7 +314,7 @@ def receipt_json(receipt: ForgetReceipt, total: int, *, dry_run: bool = False) -
         "items": total,
         "derived": list(receipt.derived),
         "reached": list(receipt.reached),
-        "not_reached": _unreached_json(receipt.unreached),
+        "not_reached": _residues_json(receipt.residues),
         "exports": [_export_json(export) for export in receipt.exports],
     }
 
@@ -326,12 +326,12 @@ def workflow_receipt_lines(receipt: WorkflowReceipt, *, dry_run: bool = False) -
     for part in receipt.stores:
         derived = f", {len(part.derived):,} of them copied or derived" if part.derived else ""
         yield f"{part.store}: {_items(part.items)}{derived}"
-        yield from _place_lines(part.reached, part.unreached)
+        yield from _place_lines(part.reached, part.residues)
     if receipt.writes:
         yield f"{receipt.writes:,} writes that waited for a store {done}"
     if receipt.shown:
         yield f"{receipt.shown:,} parts of the log of what agents were shown {done}"
-    yield from _place_lines(receipt.reached, receipt.unreached)
+    yield from _place_lines(receipt.reached, receipt.residues)
     yield from _export_lines(receipt.exports)
 
 
@@ -348,19 +348,19 @@ def workflow_receipt_json(receipt: WorkflowReceipt, *, dry_run: bool = False) ->
                 count: part.items,
                 "derived": list(part.derived),
                 "reached": list(part.reached),
-                "not_reached": _unreached_json(part.unreached),
+                "not_reached": _residues_json(part.residues),
             }
             for part in receipt.stores
         ],
         "reached": list(receipt.reached),
-        "not_reached": _unreached_json(receipt.unreached),
+        "not_reached": _residues_json(receipt.residues),
         "exports": [_export_json(export) for export in receipt.exports],
     }
 
 
-def _place_lines(reached: Sequence[str], unreached: Sequence[Residue]) -> Iterator[str]:
+def _place_lines(reached: Sequence[str], residues: Sequence[Residue]) -> Iterator[str]:
     yield from (f"  reached: {place}" for place in reached)
-    yield from (f"  not reached: {left.place}: {left.reason}" for left in unreached)
+    yield from (f"  not reached: {left.place}: {left.reason}" for left in residues)
 
 
 def _export_lines(exports: Sequence[ExportRecord]) -> Iterator[str]:
@@ -376,8 +376,8 @@ def _export_json(export: ExportRecord) -> dict[str, Any]:
     return {key: value for key, value in export.to_json().items() if key not in hidden}
 
 
-def _unreached_json(unreached: Sequence[Residue]) -> list[dict[str, str]]:
-    return [{"place": left.place, "reason": left.reason} for left in unreached]
+def _residues_json(residues: Sequence[Residue]) -> list[dict[str, str]]:
+    return [{"place": left.place, "reason": left.reason} for left in residues]
 
 
 def _items(count: int) -> str:

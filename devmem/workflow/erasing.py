@@ -1,7 +1,7 @@
-"""Erasing from every store of a workflow: planned over all of them, decided durably, executed, or recovered later.
+"""Erasing from every store of a workflow: selected over all of them, decided durably, executed, or recovered later.
 
-A plan holds the selection, its copies in other stores, items that were derived from any of it, and writes that wait for
-a store.
+A selection has the items that were asked for, their copies in other stores, items that were derived from any of it, and
+writes that wait for a store.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from devmem.stores import erasing
 from devmem.stores.abilities import exports_of
 from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.commit_log import EraseRecord, decide_erasure, erase_records, remove_undecided
-from devmem.stores.erasing import RECEIPT_COLUMNS, ErasePlan, ForgetReceipt, receipt_of
+from devmem.stores.erasing import RECEIPT_COLUMNS, EraseSelection, ForgetReceipt, receipt_of
 from devmem.stores.memory import MemoryBase, StoreSetup
 from devmem.workflow.waiting import (
     ShownParts,
@@ -65,7 +65,7 @@ class Target:
 
 
 @dataclass(slots=True, kw_only=True)
-class TargetPlan(ErasePlan):
+class TargetSelection(EraseSelection):
     """Items of one store of the workflow that are to be erased."""
 
     target: Target
@@ -74,19 +74,19 @@ class TargetPlan(ErasePlan):
 
 
 @dataclass(slots=True, kw_only=True)
-class WorkflowPlan:
+class WorkflowSelection:
     """Everything that is to be erased."""
 
-    targets: list[TargetPlan]
+    targets: list[TargetSelection]
     waiting: list[WaitingWrites] = field(default_factory=list)
     shown: list[ShownParts] = field(default_factory=list)
-    unreached: list[Residue] = field(default_factory=list)
+    residues: list[Residue] = field(default_factory=list)
     """Places that could not be looked into."""
 
     @property
     def items(self) -> list[MemoryItem]:
         """Every item of every store."""
-        return [item for plan in self.targets for item in plan.items]
+        return [item for each in self.targets for item in each.items]
 
     @property
     def parts_shown(self) -> int:
@@ -99,35 +99,35 @@ class WorkflowPlan:
         return sum(len(each.checksums) for each in self.waiting)
 
 
-def plan_erasure(targets: Sequence[Target], request: EraseRequest, folders: Sequence[Path]) -> WorkflowPlan:
-    """Return the plan of a selection; a store that cannot be opened is named, and the others are planned.
+def select_erasure(targets: Sequence[Target], request: EraseRequest, folders: Sequence[Path]) -> WorkflowSelection:
+    """Return what a request selects; a store that cannot be opened is named, and the others are looked into.
 
     Args:
         targets: the stores.
-        request: the selection.
+        request: the items.
         folders: folders of sessions, in which rescued writes are.
     """
-    plan = WorkflowPlan(targets=[TargetPlan(request=request, target=target) for target in targets])
-    reached = [item for each in plan.targets for item in _select(plan, each, request)]
+    selection = WorkflowSelection(targets=[TargetSelection(request=request, target=target) for target in targets])
+    reached = [item for each in selection.targets for item in _select(selection, each, request)]
     while reached:
-        reached = [item for each in plan.targets for item in _follow(plan, each, reached)]
-    _find_waiting(plan, request, folders)
-    _find_shown(plan, request, folders)
-    return plan
+        reached = [item for each in selection.targets for item in _follow(selection, each, reached)]
+    _find_waiting(selection, request, folders)
+    _find_shown(selection, request, folders)
+    return selection
 
 
-def _select(plan: WorkflowPlan, each: TargetPlan, request: EraseRequest) -> list[MemoryItem]:
+def _select(selection: WorkflowSelection, each: TargetSelection, request: EraseRequest) -> list[MemoryItem]:
     try:
         with each.target.open() as store:
             found = each.take(store.select_erasable(request), derived=False)
     except DevmemError as error:
-        plan.unreached.append(Residue(place=each.target.label, reason=f"it cannot be used: {error}", failed=True))
+        selection.residues.append(Residue(place=each.target.label, reason=f"it cannot be used: {error}", failed=True))
         return []
     each.is_usable = True
     return found
 
 
-def _follow(plan: WorkflowPlan, each: TargetPlan, reached: Sequence[MemoryItem]) -> list[MemoryItem]:
+def _follow(selection: WorkflowSelection, each: TargetSelection, reached: Sequence[MemoryItem]) -> list[MemoryItem]:
     """Add what a store has of copies of some items, and of what was derived from them."""
     if not each.is_usable:
         return []
@@ -136,7 +136,7 @@ def _follow(plan: WorkflowPlan, each: TargetPlan, reached: Sequence[MemoryItem])
             found = [*_copies(store, reached), *store.derived_from([item.id for item in reached])]
             return each.take(found, derived=True)
     except DevmemError as error:
-        plan.unreached.append(
+        selection.residues.append(
             Residue(place=each.target.label, reason=f"copies cannot be looked for: {error}", failed=True)
         )
         return []
@@ -151,40 +151,40 @@ def _copies(store: MemoryBase, items: Sequence[MemoryItem]) -> list[MemoryItem]:
     return [item for item in found if item.scope.user in owners[item.id]]
 
 
-def _find_waiting(plan: WorkflowPlan, request: EraseRequest, folders: Sequence[Path]) -> None:
-    journals = dict.fromkeys(each.target.journals for each in plan.targets if each.target.journals is not None)
+def _find_waiting(selection: WorkflowSelection, request: EraseRequest, folders: Sequence[Path]) -> None:
+    journals = dict.fromkeys(each.target.journals for each in selection.targets if each.target.journals is not None)
     looks = [(file, find_rescued) for folder in folders for file in rescued_files(folder)]
     for place, find in [*looks, *((folder, find_refused) for folder in journals)]:
         try:
             found = find(place, request)
         except (DevmemError, OSError) as error:
-            plan.unreached.append(Residue(place=str(place), reason=f"it cannot be read: {error}", failed=True))
+            selection.residues.append(Residue(place=str(place), reason=f"it cannot be read: {error}", failed=True))
         else:
-            plan.waiting += [found] if found.checksums else []
-    _find_temporary(plan, request)
+            selection.waiting += [found] if found.checksums else []
+    _find_temporary(selection, request)
 
 
-def _find_shown(plan: WorkflowPlan, request: EraseRequest, folders: Sequence[Path]) -> None:
+def _find_shown(selection: WorkflowSelection, request: EraseRequest, folders: Sequence[Path]) -> None:
     for folder in folders:
         try:
-            found = find_shown(folder, request, plan.items)
+            found = find_shown(folder, request, selection.items)
         except DevmemError as error:
-            plan.unreached.append(Residue(place=str(folder), reason=f"it cannot be read: {error}", failed=True))
+            selection.residues.append(Residue(place=str(folder), reason=f"it cannot be read: {error}", failed=True))
         else:
-            plan.shown += [found] if found.names else []
+            selection.shown += [found] if found.names else []
 
 
-def _find_temporary(plan: WorkflowPlan, request: EraseRequest) -> None:
+def _find_temporary(selection: WorkflowSelection, request: EraseRequest) -> None:
     """Name the files of selected writes in the machine's folder for temporary files, where any workflow's are."""
-    for file in temporary_rescues(each.target.setup.name for each in plan.targets):
+    for file in temporary_rescues(each.target.setup.name for each in selection.targets):
         try:
             count = len(find_rescued(file, request).checksums)
         except (DevmemError, OSError) as error:
-            plan.unreached.append(Residue(place=str(file), reason=f"it cannot be read: {error}", failed=True))
+            selection.residues.append(Residue(place=str(file), reason=f"it cannot be read: {error}", failed=True))
             continue
         if count:
             reason = f"{count:,} selected writes, maybe of another workflow; `devmem import` reads it, then delete it"
-            plan.unreached.append(Residue(place=str(file), reason=reason))
+            selection.residues.append(Residue(place=str(file), reason=reason))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,7 +199,7 @@ class WorkflowReceipt:
     """Number of parts of the logs of what agents were shown: entries, queries, steps."""
     reached: tuple[str, ...] = ()
     """Files, beside those of the stores' own receipts, that were searched and hold nothing of the items."""
-    unreached: tuple[Residue, ...] = ()
+    residues: tuple[Residue, ...] = ()
     """Places, beside those of the stores' own receipts, that still hold something or could not be searched."""
 
     @property
@@ -215,32 +215,32 @@ class WorkflowReceipt:
     @property
     def left(self) -> tuple[Residue, ...]:
         """Every place that was not reached, without exports."""
-        return (*(left for receipt in self.stores for left in receipt.unreached), *self.unreached)
+        return (*(left for receipt in self.stores for left in receipt.residues), *self.residues)
 
     def _repr_html_(self) -> str:
-        own = ForgetReceipt(store="(waiting writes)", items=self.writes, reached=self.reached, unreached=self.unreached)
+        own = ForgetReceipt(store="(waiting writes)", items=self.writes, reached=self.reached, residues=self.residues)
         return html_table(RECEIPT_COLUMNS, [*(receipt.cells() for receipt in self.stores), own.cells()])
 
 
-def preview(plan: WorkflowPlan) -> WorkflowReceipt:
+def preview(selection: WorkflowSelection) -> WorkflowReceipt:
     """Return the receipt of a dry run; nothing is changed."""
     receipts: list[ForgetReceipt] = []
-    for each in plan.targets:
+    for each in selection.targets:
         if each.found:
             with each.target.open() as store:
                 receipts.append(erasing.preview(store, each, label=each.target.label))
     return WorkflowReceipt(
-        stores=tuple(receipts), writes=plan.writes, shown=plan.parts_shown, unreached=tuple(plan.unreached)
+        stores=tuple(receipts), writes=selection.writes, shown=selection.parts_shown, residues=tuple(selection.residues)
     )
 
 
 def execute(
-    plan: WorkflowPlan, decisions: Path, files: Iterable[Path], *, search: bool = True, vacuum: bool = False
+    selection: WorkflowSelection, decisions: Path, files: Iterable[Path], *, search: bool = True, vacuum: bool = False
 ) -> WorkflowReceipt:
-    """Erase the planned items and writes in every place, or, if that cannot be decided, nothing; return the receipt.
+    """Erase the selected items and writes in every place, or, if that cannot be decided, nothing; return the receipt.
 
     Args:
-        plan: the plan.
+        selection: what is erased.
         decisions: folder in which the decision is kept until everything is done.
         files: files and folders that are searched afterwards, beside those of the stores.
         search: look for what was erased in the files.
@@ -249,46 +249,48 @@ def execute(
     Raises:
         OSError: the decision cannot be written; nothing is erased.
     """
-    planned = [each for each in plan.targets if each.found]
-    words = words_of(plan.items) if search else []
-    waiting = [EraseRecord(kind="lines", place=str(each.file), names=each.checksums) for each in plan.waiting]
-    shown = [EraseRecord(kind="recalls", place=str(each.file), names=each.names) for each in plan.shown]
+    chosen = [each for each in selection.targets if each.found]
+    words = words_of(selection.items) if search else []
+    waiting = [EraseRecord(kind="lines", place=str(each.file), names=each.checksums) for each in selection.waiting]
+    shown = [EraseRecord(kind="recalls", place=str(each.file), names=each.names) for each in selection.shown]
     remove_undecided(decisions)
-    with decide_erasure(decisions, [*map(_record_of, planned), *waiting, *shown]) as records:
+    with decide_erasure(decisions, [*map(_record_of, chosen), *waiting, *shown]) as records:
         # Every database knows what is decided before the first one changes.
-        decided = [(each, record, _announce(each, record)) for each, record in zip(planned, records, strict=False)]
+        decided = [(each, record, _announce(each, record)) for each, record in zip(chosen, records, strict=False)]
         receipts = [_erase(each, record, words, count, vacuum=vacuum) for each, record, count in decided]
-        left = [residue for record in records[len(planned) :] for residue in _erase_lines(record)]
-    reached, found = _search(plan, files, receipts, words) if words else ([], [])
+        left = [residue for record in records[len(chosen) :] for residue in _erase_lines(record)]
+    reached, found = _search(selection, files, receipts, words) if words else ([], [])
     return WorkflowReceipt(
         stores=tuple(receipts),
-        writes=plan.writes,
-        shown=plan.parts_shown,
+        writes=selection.writes,
+        shown=selection.parts_shown,
         reached=tuple(reached),
-        unreached=(*plan.unreached, *left, *found),
+        residues=(*selection.residues, *left, *found),
     )
 
 
-def _record_of(each: TargetPlan) -> EraseRecord:
+def _record_of(each: TargetSelection) -> EraseRecord:
     users = {item.scope.user for item in each.items}
     user = users.pop() if len(users) == 1 else None
     return EraseRecord.of_store(each.target.setup, list(each.found), user=user)
 
 
-def _announce(each: TargetPlan, record: EraseRecord) -> int:
+def _announce(each: TargetSelection, record: EraseRecord) -> int:
     """Record the erasure in the database of a store that other machines open too; return the number of its items."""
     if not each.target.is_elsewhere:
         return 0
     try:
         with each.target.open() as store:
-            return store.begin_purge(_request(store, record))
+            return store.begin_erasure(_request(store, record))
     except (DevmemError, OSError) as error:
         # It is decided all the same; where the database cannot be used, the receipt names it.
         _LOG.warning("%s: only this machine knows what is to be forgotten: %s", each.target.label, error)
         return 0
 
 
-def _erase(each: TargetPlan, record: EraseRecord, words: Sequence[str], count: int, *, vacuum: bool) -> ForgetReceipt:
+def _erase(
+    each: TargetSelection, record: EraseRecord, words: Sequence[str], count: int, *, vacuum: bool
+) -> ForgetReceipt:
     """Erase the items of one store; return its receipt.
 
     Another machine that opened the store meanwhile may have erased some of the `count` items that were there.
@@ -297,11 +299,11 @@ def _erase(each: TargetPlan, record: EraseRecord, words: Sequence[str], count: i
     try:
         with each.target.open() as store:
             exports = exports_of(store, each.items)
-            done = store.purge(_request(store, record), words=words, vacuum=vacuum)
+            done = store.erase_selected(_request(store, record), words=words, vacuum=vacuum)
         record.done()
     except (DevmemError, OSError) as error:
         reason = f"it is decided, and is done when the store is next opened or forgotten from: {error}"
-        failed = EraseResult(unreached=(Residue(place=label, reason=reason, failed=True),))
+        failed = EraseResult(residues=(Residue(place=label, reason=reason, failed=True),))
         return receipt_of(each, failed, (), label=label)
     return receipt_of(each, replace(done, items=max(done.items, count)), exports, label=label)
 
@@ -329,12 +331,12 @@ _SHARED: Final = "-shm"
 
 
 def _search(
-    plan: WorkflowPlan, files: Iterable[Path], receipts: Sequence[ForgetReceipt], words: Sequence[str]
+    selection: WorkflowSelection, files: Iterable[Path], receipts: Sequence[ForgetReceipt], words: Sequence[str]
 ) -> tuple[list[str], list[Residue]]:
     """Look for words in the files that the stores' own receipts do not name; those of unusable stores say nothing."""
-    searched = {place for one in receipts for place in (*one.reached, *(left.place for left in one.unreached))}
-    own = [file for each in plan.targets if each.is_usable for file in each.target.files]
-    unusable = files_below(file for each in plan.targets if not each.is_usable for file in each.target.files)
+    searched = {place for one in receipts for place in (*one.reached, *(left.place for left in one.residues))}
+    own = [file for each in selection.targets if each.is_usable for file in each.target.files]
+    unusable = files_below(file for each in selection.targets if not each.is_usable for file in each.target.files)
     searched.update(map(str, unusable))
     rest = [file for file in files_below([*own, *files]) if str(file) not in searched]
     return search_rest([file for file in rest if not file.name.endswith(_SHARED)], words)
@@ -390,7 +392,7 @@ def recover(decisions: Path, targets: Sequence[Target]) -> list[Residue]:
 def _recover_store(target: Target, record: EraseRecord) -> list[Residue]:
     try:
         with target.open() as store:
-            store.purge(_request(store, record), vacuum=True)
+            store.erase_selected(_request(store, record), vacuum=True)
             record.done()
     except (DevmemError, OSError) as error:
         reason = f"it was decided earlier, and cannot be done: {error}"

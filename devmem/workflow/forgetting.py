@@ -19,7 +19,15 @@ from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.commit_log import erasures_folder
 from devmem.stores.config import PlaceConfig
 from devmem.stores.memory import MemoryBase
-from devmem.workflow.erasing import Target, WorkflowPlan, WorkflowReceipt, execute, plan_erasure, preview, recover
+from devmem.workflow.erasing import (
+    Target,
+    WorkflowReceipt,
+    WorkflowSelection,
+    execute,
+    preview,
+    recover,
+    select_erasure,
+)
 from devmem.workflow.recording import journals_of
 from devmem.workflow.stores import DEFAULT_SESSION, make_store, session_folder, session_names
 from devmem.workflow.waiting import settle_journals
@@ -28,7 +36,7 @@ _NONE: Final[Mapping[str, MemoryBase]] = {}
 
 
 class WorkflowForgetting:
-    """A forgetting over the stores of a workflow: planned, then previewed or carried out.
+    """A forgetting over the stores of a workflow: selected, then previewed or executed.
 
     Stores are opened when they are needed, and closed at the end of the `with` block; those of the caller stay open.
     """
@@ -75,27 +83,27 @@ class WorkflowForgetting:
     def __exit__(self, *_: object) -> None:
         self._opened.close()
 
-    def plan(self, erasing: EraseRequest, *, settle: bool = True) -> WorkflowPlan:
+    def select(self, request: EraseRequest, *, settle: bool = True) -> WorkflowSelection:
         """Return what is forgotten with a selection.
 
         With `settle`, what earlier processes had decided to forget is finished first, and what waits in their journals
         is stored, so that it is found. Without, as for a dry run, nothing is changed.
         """
-        unreached = [*recover(self._decisions, self._targets), *self._settle()] if settle else self._unsettled()
+        residues = [*recover(self._decisions, self._targets), *self._settle()] if settle else self._unsettled()
         folders = [session_folder(self._workflow, session) for session in self._sessions]
-        plan = plan_erasure(self._targets, erasing, folders)
-        plan.unreached += unreached
-        return plan
+        selection = select_erasure(self._targets, request, folders)
+        selection.residues += residues
+        return selection
 
-    def preview(self, plan: WorkflowPlan) -> WorkflowReceipt:
+    def preview(self, selection: WorkflowSelection) -> WorkflowReceipt:
         """Return the receipt of a dry run."""
-        return preview(plan)
+        return preview(selection)
 
-    def execute(self, plan: WorkflowPlan, *, search: bool = True, vacuum: bool = False) -> WorkflowReceipt:
-        """Forget what is planned, and return the receipt; see `devmem.forget`."""
+    def execute(self, selection: WorkflowSelection, *, search: bool = True, vacuum: bool = False) -> WorkflowReceipt:
+        """Forget what is selected, and return the receipt; see `devmem.forget`."""
         files = [session_folder(self._workflow, session) for session in self._sessions]
         journals = [target.journals for target in self._targets if target.journals is not None]
-        return execute(plan, self._decisions, [*files, *journals], search=search, vacuum=vacuum)
+        return execute(selection, self._decisions, [*files, *journals], search=search, vacuum=vacuum)
 
     def _settle(self) -> Iterator[Residue]:
         for target in self._targets:

@@ -27,7 +27,7 @@ from devmem.text.devall_frames import frame
 from devmem.workflow.stores import session_folder
 
 _LOG: Final = logging.getLogger(__name__)
-_BATCH: Final = 500
+_BATCH_SIZE: Final = 500
 
 
 class RecallRecorder:
@@ -106,7 +106,7 @@ def rebuild_view(source: CopySource, rule: CopyRule, into: MemoryBase) -> tuple[
     """
     admitted = missing = 0
     records = source.every_record()
-    while some := list(islice(records, _BATCH)):
+    while some := list(islice(records, _BATCH_SIZE)):
         done = _copy(source, some, rule, into)
         admitted, missing = admitted + len(done), missing + sum(done)
     return admitted, missing

@@ -26,7 +26,7 @@ from devmem.workflow.rescue import file_stem, load_payload
 
 _RESCUED: Final = "unsaved-*"
 """Pattern of the files in which writes are that no store took."""
-_BATCH: Final = 500
+_BATCH_SIZE: Final = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,14 +46,14 @@ class ShownParts:
     names: tuple[str, ...]
 
 
-def find_shown(folder: Path, erasing: EraseRequest, items: Sequence[MemoryItem]) -> ShownParts:
+def find_shown(folder: Path, request: EraseRequest, items: Sequence[MemoryItem]) -> ShownParts:
     """Return the parts of the log in a session's folder that show, or asked for, what is erased.
 
     Raises:
         DevmemError: the log cannot be read.
     """
     file = folder / FILE_NAME
-    return ShownParts(file=file, names=RecallLog(file).select(erasing, items))
+    return ShownParts(file=file, names=RecallLog(file).select(request, items))
 
 
 def remove_shown(file: Path, names: Iterable[str]) -> list[Residue]:
@@ -83,28 +83,28 @@ def temporary_rescues(stores: Iterable[str]) -> list[Path]:
     return sorted(file for stem in stems for file in folder.glob(f"unsaved-{glob.escape(stem)}-*.jsonl"))
 
 
-def find_rescued(file: Path, erasing: EraseRequest) -> WaitingWrites:
+def find_rescued(file: Path, request: EraseRequest) -> WaitingWrites:
     """Return the rescued writes of a file that are selected.
 
     Raises:
         DevmemError, OSError: the file cannot be read.
     """
-    return _selected(file, lambda line: (_item_of_write(line),), erasing)
+    return _selected(file, lambda line: (_item_of_write(line),), request)
 
 
-def find_refused(folder: Path, erasing: EraseRequest) -> WaitingWrites:
+def find_refused(folder: Path, request: EraseRequest) -> WaitingWrites:
     """Return the records, in a folder of journals, that the store refused and that are selected.
 
     Raises:
         OSError: the file cannot be read.
     """
-    return _selected(folder / REFUSED, _items_of_record, erasing)
+    return _selected(folder / REFUSED, _items_of_record, request)
 
 
-def _selected(file: Path, read: Callable[[str], tuple[MemoryItem, ...]], erasing: EraseRequest) -> WaitingWrites:
+def _selected(file: Path, read: Callable[[str], tuple[MemoryItem, ...]], request: EraseRequest) -> WaitingWrites:
     def is_selected(line: str) -> bool:
         try:
-            return any(erasing.admits(item) for item in read(line))
+            return any(request.admits(item) for item in read(line))
         except (ValueError, KeyError, TypeError):
             # An unreadable line belongs to no user; the search of the files finds it if it has a word of the items.
             return False
@@ -168,7 +168,7 @@ def remove_waiting(file: Path, checksums: set[str]) -> list[Residue]:
         with closing(_raw_outbox(file)) as outbox:
             gone = [entry.key for entry in outbox.entries(rejected=True) if checksum_of(entry.value) in checksums]
             outbox.remove(gone)
-            return outbox.scrub()
+            return outbox.rewrite()
     with lock_refused_records(file.parent) if file.name == REFUSED else nullcontext():
         _remove_lines(file, checksums)
     return []
@@ -191,7 +191,7 @@ def settle_journals(store: InteractionStore, folder: Path) -> list[Residue]:
         return []
     try:
         for journal in abandoned_journals(folder):
-            while (batch := journal.next_batch(_BATCH)) is not None:
+            while (batch := journal.next_batch(_BATCH_SIZE)) is not None:
                 store.record([Interaction.from_row(row) for row in batch.records])
                 journal.acknowledge(batch.end)
     except (DevmemError, OSError, ValueError) as error:

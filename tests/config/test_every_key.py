@@ -33,7 +33,7 @@ _BESIDE: Final[Mapping[str, Mapping[str, Any]]] = {"Mem0Config": {"api_key": "k"
 _WRONG: Final = [[{"neither": "this"}]]
 _ANYTHING: Final = {"params", "oss", "version"}
 """Keys whose values are handed on, or are for people."""
-_AT_ONCE: Final = 8
+_BATCH_SIZE: Final = 8
 """Number of keys in one document: very many problems of a block are cut short."""
 
 
@@ -107,7 +107,7 @@ def definitions(own_types: StoreTypes) -> Mapping[str, Any]:
 
 def _keys(definitions: Mapping[str, Any], model: str) -> Iterator[list[str]]:
     keys = [key for key, schema in definitions[model]["properties"].items() if "not" not in schema]
-    yield from (keys[start : start + _AT_ONCE] for start in range(0, len(keys), _AT_ONCE))
+    yield from (keys[start : start + _BATCH_SIZE] for start in range(0, len(keys), _BATCH_SIZE))
 
 
 def test_a_misspelt_key_is_told_apart(definitions: Mapping[str, Any], own_types: StoreTypes) -> None:

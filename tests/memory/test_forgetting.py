@@ -34,7 +34,7 @@ def test_nothing_is_left_in_the_files(tmp_path: Path) -> None:
         memory.add("The launch is on May 5th.")
         assert memory.search("Zanthropy", user="ann")
         receipt = memory.erase(user="ann")
-        assert (receipt.items, receipt.unreached) == (2, ())
+        assert (receipt.items, receipt.residues) == (2, ())
         assert str(tmp_path / "notes.db") in receipt.reached
         assert bytes_left(tmp_path) == []
         assert memory.history("first-item") == []
@@ -69,7 +69,7 @@ def test_a_scoped_handle_leaves_what_others_derived_and_names_it() -> None:
         memory.store.add([item("a", "mine", user="ann"), item("b", "a copy", "a", user="bob")])
         receipt = memory.scoped(user="ann").erase("a")
         assert receipt.items == 1
-        assert [left.place for left in receipt.unreached] == ["item b"]
+        assert [left.place for left in receipt.residues] == ["item b"]
 
 
 def test_items_are_named_by_text_source_and_run() -> None:
@@ -93,7 +93,7 @@ def test_expired_items_are_forgotten_too(tmp_path: Path) -> None:
     now[0] = 3000.0
     plan = collection.begin_erasure(EraseRequest(where=Filter(scope=Scope(user="ann"))))
     done = collection.finish_erasure(plan, ["Quillfeather"])
-    assert (done.items, done.unreached) == (1, ())
+    assert (done.items, done.residues) == (1, ())
     assert bytes_left(tmp_path) == []
     collection.close()
 
@@ -107,7 +107,7 @@ def test_what_a_reader_still_holds_is_reported_and_finished_later(tmp_path: Path
         connection.execute("BEGIN")
         connection.execute("SELECT count(*) FROM items").fetchone()
         receipt = memory.erase("a")
-        assert f"{path}-wal" in [left.place for left in receipt.unreached]
+        assert f"{path}-wal" in [left.place for left in receipt.residues]
         connection.execute("ROLLBACK")
         connection.close()
         assert len(memory) == 0

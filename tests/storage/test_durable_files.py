@@ -95,6 +95,6 @@ def test_an_erasure_leaves_neither_name_nor_actor_of_a_run_that_it_empties(tmp_p
             run.add([MemoryItem(id="x", content_summary="The launch is in June.")])
         plan = collection.begin_erasure(EraseRequest(ids=("x",)))
         result = collection.finish_erasure(plan, ["zymurgy plan", "the zymurgist"])
-        assert result.unreached == ()
+        assert result.residues == ()
         assert collection.runs() == []
     assert b"zymurg" not in file.read_bytes()

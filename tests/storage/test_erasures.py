@@ -35,9 +35,9 @@ def test_each_erasure_ends_its_own_plan(tmp_path: Path) -> None:
         assert (other.ids, len(other.rows)) == ((), 1)
         mine = first.begin_erasure(EraseRequest(ids=("a",)))
         assert {plan.id for plan in first.planned_erasures()} == {mine.id, other.id}
-        assert first.finish_erasure(mine, ["Quillfeather"]).unreached == ()
+        assert first.finish_erasure(mine, ["Quillfeather"]).residues == ()
         assert [plan.id for plan in first.planned_erasures()] == [other.id]
-        assert second.finish_erasure(other, ["Zanthropy"]).unreached == ()
+        assert second.finish_erasure(other, ["Zanthropy"]).residues == ()
         assert first.planned_erasures() == []
         assert [version.item.content_summary for version in first.history("b")] == ["something else"]
         assert left_in(tmp_path, "Quillfeather", "Zanthropy") == set()
@@ -101,7 +101,7 @@ def test_a_word_is_kept_by_other_versions_only(
             monkeypatch.setattr(erasing, "remove_versions", lambda *_: 0)
             collection.erase(ids=["b"])
         plan = collection.begin_erasure(EraseRequest(ids=("a",)))
-        assert bool(collection.finish_erasure(plan, ["Quillfeather"]).unreached) == (not is_erased)
+        assert bool(collection.finish_erasure(plan, ["Quillfeather"]).residues) == (not is_erased)
 
 
 @pytest.mark.parametrize("writers", [6])
@@ -133,7 +133,7 @@ import devmem
 where, writer = sys.argv[1:]
 with devmem.open(where, embedding=None) as memory:
     sys.stdin.readline()
-    for n in range(4):
+    for n in range(2):
         for text in ("before", f"Secret{writer}x{n}"):
             memory.add(text, id=f"item-{writer}-{n}")
         assert memory.forget(f"item-{writer}-{n}") == 1
@@ -155,12 +155,12 @@ def storm(where: str, processes: int = 4) -> None:
         process.stdin.close()
     assert [process.wait(120) for process in started] == [0] * processes
     with devmem.open(where, embedding=None) as memory:
-        assert len(memory) == 4 * processes
+        assert len(memory) == 2 * processes
 
 
 def test_a_storm_of_processes_ends_none_as_busy(tmp_path: Path) -> None:
     storm(str(tmp_path / "notes.db"))
-    assert left_in(tmp_path, *(f"Secret{writer}x{n}" for writer in range(4) for n in range(4))) == set()
+    assert left_in(tmp_path, *(f"Secret{writer}x{n}" for writer in range(4) for n in range(2))) == set()
     assert {file.name for file in tmp_path.iterdir()} == {"notes.db"}
 
 
@@ -171,7 +171,7 @@ def test_a_pending_run_leaves_neither_name_nor_actor(tmp_path: Path) -> None:
             pending = memory.run("Zanthropy")
             pending.memory.add("Quillfeather", user="ann")
         receipt = memory.erase(user="ann")
-        assert receipt.unreached == ()
+        assert receipt.residues == ()
         assert memory.runs() == []
         assert left_in(tmp_path, "Quillfeather", "Zanthropy", "Wobbegong") == set()
         pending.memory.add("again")

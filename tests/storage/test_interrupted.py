@@ -32,7 +32,7 @@ def test_indexes_that_were_filled_by_half_are_filled_again(
             raise KeyboardInterrupt
         add(self, *arguments)
 
-    monkeypatch.setattr(follower, "_BATCH", 10)
+    monkeypatch.setattr(follower, "_BATCH_SIZE", 10)
     monkeypatch.setattr(VectorIndex, "add", interrupted)
     query = SearchQuery(vector=embedder.vector("note number 3 about bread"), limit=40)
     with pytest.raises(KeyboardInterrupt):

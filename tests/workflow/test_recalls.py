@@ -126,7 +126,7 @@ def test_a_log_that_is_damaged_is_named_by_the_receipt(tmp_path: Path) -> None:
     with devmem.open(f"{file}#notes") as memory:
         receipt = memory.erase(secret)
     assert receipt.items == 1
-    assert any("recalls.db" in left.place for left in receipt.unreached)
+    assert any("recalls.db" in left.place for left in receipt.residues)
 
 
 def test_nothing_is_recorded_without_the_switch(tmp_path: Path) -> None:

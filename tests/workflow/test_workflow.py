@@ -181,7 +181,7 @@ def test_a_dry_run_names_the_journals_that_it_does_not_look_through(team: Workfl
 def test_a_store_that_cannot_be_used_is_named_and_the_others_are_done(team: Workflow) -> None:
     (team.base_dir / "memory" / "board.db").write_bytes(b"no database at all, but long enough to look at" * 99)
     receipt = devmem.forget(team, user="ann")
-    assert [left.place for left in receipt.unreached] == ["board"]
+    assert [left.place for left in receipt.residues] == ["board"]
     assert [part.store for part in receipt.stores] == [name for name in STORES if name != "board"]
 
 

@@ -24,7 +24,7 @@ from tools.bench.speed.words import encoding, token_embedding
 
 _CALLS: Final = 300
 """Maximum number of measured updates, and of measured searches, of each collection."""
-_BATCH: Final = 1_000
+_BATCH_SIZE: Final = 1_000
 _TOP_K: Final = 10
 _QUERY_WORDS: Final = 8
 
@@ -62,8 +62,8 @@ def compare(texts: Sequence[str], vectors: Vector, folder: Path) -> dict[str, fl
 
 
 def _fill(collection: SqliteCollection, texts: Sequence[str], vectors: Vector) -> None:
-    for start in range(0, len(texts), _BATCH):
-        ends = min(start + _BATCH, len(texts))
+    for start in range(0, len(texts), _BATCH_SIZE):
+        ends = min(start + _BATCH_SIZE, len(texts))
         collection.add([_prepared(at, texts[at], vectors[at]) for at in range(start, ends)])
 
 

@@ -35,7 +35,7 @@ from tools.postgres_server import PostgresServer
 
 _USERS: Final = 50
 """Number of scopes, of 2 % of the memories each."""
-_BATCH: Final = 1_000
+_BATCH_SIZE: Final = 1_000
 _WRITES: Final = 100
 _ASKED_BEFORE: Final = 300
 """Number of other questions that were asked within a scope that is in use."""
@@ -157,8 +157,8 @@ def _timed(figures: Figures, metric: str) -> Iterator[None]:
 
 def _fill(collection: Collection, corpus: CorpusFiles) -> None:
     vectors, texts = corpus.vectors(), corpus.texts()
-    for start in range(0, corpus.size, _BATCH):
-        numbers = range(start, min(start + _BATCH, corpus.size))
+    for start in range(0, corpus.size, _BATCH_SIZE):
+        numbers = range(start, min(start + _BATCH_SIZE, corpus.size))
         collection.add([_item(str(at), at, next(texts), np.array(vectors[at])) for at in numbers])
 
 

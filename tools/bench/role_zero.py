@@ -35,7 +35,7 @@ _QUESTIONS: Final = 20
 _SMALLEST: Final = 400
 """Minimum number of turns of a conversation that is used."""
 _KILLS: Final = 8
-_AT_ONCE: Final = 5
+_BATCH_SIZE: Final = 5
 """Turns that are added together, so that kills hit batches too."""
 
 
@@ -121,7 +121,7 @@ def _add_and_kill(talk: Haystack, folder: Path) -> int:
             if process.stdout is None:
                 raise RuntimeError("the process has no output")
             if kills < _KILLS:
-                for _ in range(chance.randrange(1, len(talk.items) // (_AT_ONCE * _KILLS))):
+                for _ in range(chance.randrange(1, len(talk.items) // (_BATCH_SIZE * _KILLS))):
                     process.stdout.readline()
                 process.send_signal(signal.SIGKILL)
             process.communicate()
@@ -142,8 +142,8 @@ def add_turns(folder: Path, turns: Path) -> None:
     store = _open(folder)
     memory = store.role("listener")
     news = memory.find_news(_turn(json.loads(line)) for line in turns.read_text(encoding="utf-8").splitlines())
-    for start in range(0, len(news), _AT_ONCE):
-        memory.add_batch(news[start : start + _AT_ONCE])
+    for start in range(0, len(news), _BATCH_SIZE):
+        memory.add_batch(news[start : start + _BATCH_SIZE])
         sys.stdout.write(f"{start}\n")
         sys.stdout.flush()
     store.close()

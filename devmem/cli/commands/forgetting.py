@@ -36,12 +36,12 @@ from devmem.model.items import MemoryItem
 from devmem.recording.log import TokenTrimming
 from devmem.storage.erasure import EraseRequest, Residue
 from devmem.storage.opening import drop_location, file_of
-from devmem.stores.erasing import ErasePlan, execute, plan_erasure, preview
+from devmem.stores.erasing import EraseSelection, execute, preview, select_erasure
 from devmem.stores.memory import MemoryBase
 from devmem.text.analysis import shorten
 from devmem.text.display import one_line
 from devmem.views.documents import receipt_json, receipt_lines, workflow_receipt_json, workflow_receipt_lines
-from devmem.workflow.erasing import WorkflowPlan
+from devmem.workflow.erasing import WorkflowSelection
 from devmem.workflow.forgetting import WorkflowForgetting
 from devmem.workflow.stores import DEFAULT_SESSION
 
@@ -63,19 +63,21 @@ class ForgetOptions:
     as_json: bool
 
 
-def forget_in_workflow(terminal: Terminal, workflow: Workflow, erasing: EraseRequest, options: ForgetOptions) -> None:
+def forget_in_workflow(terminal: Terminal, workflow: Workflow, request: EraseRequest, options: ForgetOptions) -> None:
     """Forget items in every store of a workflow, after asking, and print the receipt."""
     if options.session is not None:
         check_session(workflow, options.session)
-    ids = full_ids_in_workflow(terminal, workflow, options.session or DEFAULT_SESSION, erasing.ids)
-    erasing = replace(erasing, ids=_tuple(ids))
+    ids = full_ids_in_workflow(terminal, workflow, options.session or DEFAULT_SESSION, request.ids)
+    request = replace(request, ids=_tuple(ids))
     with WorkflowForgetting(workflow, session=options.session) as forgetting:
-        plan = forgetting.plan(erasing, settle=not options.dry_run)
-        _check_all_there(plan, erasing)
-        items, derived = plan.items, {name for each in plan.targets for name in each.derived}
-        if (items or plan.writes) and not options.dry_run and not options.yes:
+        selection = forgetting.select(request, settle=not options.dry_run)
+        _check_all_there(selection, request)
+        items, derived = selection.items, {name for each in selection.targets for name in each.derived}
+        if (items or selection.writes) and not options.dry_run and not options.yes:
             confirm_forgetting(terminal, items, derived, of=str(workflow.file or "the workflow"))
-        receipt = forgetting.preview(plan) if options.dry_run else forgetting.execute(plan, vacuum=options.vacuum)
+        receipt = (
+            forgetting.preview(selection) if options.dry_run else forgetting.execute(selection, vacuum=options.vacuum)
+        )
     if options.as_json:
         terminal.json(workflow_receipt_json(receipt, dry_run=options.dry_run))
     else:
@@ -90,16 +92,16 @@ def _tuple(ids: Sequence[str] | None) -> tuple[str, ...] | None:
     return None if ids is None else tuple(dict.fromkeys(ids))
 
 
-def end_partly(unreached: Iterable[Residue]) -> None:
+def end_partly(residues: Iterable[Residue]) -> None:
     """End the command with `EXIT_PARTLY` where something went wrong in a place."""
-    if any(left.failed for left in unreached):
+    if any(left.failed for left in residues):
         raise typer.Exit(EXIT_PARTLY)
 
 
-def _check_all_there(plan: WorkflowPlan, erasing: EraseRequest) -> None:
+def _check_all_there(selection: WorkflowSelection, request: EraseRequest) -> None:
     """Raise `CommandError` when a named item is in no store."""
-    there = {name for each in plan.targets for name in each.found}
-    if missing := [name for name in erasing.ids or () if name not in there]:
+    there = {name for each in selection.targets for name in each.found}
+    if missing := [name for name in request.ids or () if name not in there]:
         raise CommandError(f"no store has an item {', '.join(map(repr, missing))}.")
 
 
@@ -180,36 +182,36 @@ def forget(
         devmem forget notes.db --where session=s1 --where metadata.room=5 --yes
     """
     terminal: Terminal = ctx.obj
-    erasing = _erasing(ids, selection, text=matching, source=source, run=run)
+    request = _erasing(ids, selection, text=matching, source=source, run=run)
     options = ForgetOptions(session=session, vacuum=vacuum, dry_run=dry_run, yes=yes, as_json=as_json)
     if store is None and is_workflow(memory):
-        forget_in_workflow(terminal, load(terminal, Path(memory)), erasing, options)
+        forget_in_workflow(terminal, load(terminal, Path(memory)), request, options)
     else:
-        _forget_in_store(terminal, find_store(terminal, memory, store, session or DEFAULT_SESSION), erasing, options)
+        _forget_in_store(terminal, find_store(terminal, memory, store, session or DEFAULT_SESSION), request, options)
 
 
-def _forget_in_store(terminal: Terminal, place: StoreAddress, erasing: EraseRequest, options: ForgetOptions) -> None:
+def _forget_in_store(terminal: Terminal, place: StoreAddress, request: EraseRequest, options: ForgetOptions) -> None:
     """Forget items of one store, after asking, and print the receipt."""
     with opened_existing(terminal, place, save=True) as opened:
-        run = erasing.run and full_run([opened], erasing.run)
-        erasing = replace(erasing, ids=_tuple(full_ids(opened, erasing.ids)), run=run)
-        plan = plan_erasure(opened, erasing)
-        check_all_there(opened.name, erasing.ids or (), plan.selected)
-        if erasing.text is None and erasing.run is None:
-            report_hidden(terminal, opened, erasing.where)
-        if plan.items and not options.dry_run and not options.yes:
-            confirm_forgetting(terminal, plan.items, plan.derived, of=place.store)
-        receipt = preview(opened, plan) if options.dry_run else execute(opened, plan, vacuum=options.vacuum)
+        run = request.run and full_run([opened], request.run)
+        request = replace(request, ids=_tuple(full_ids(opened, request.ids)), run=run)
+        selection = select_erasure(opened, request)
+        check_all_there(opened.name, request.ids or (), selection.selected)
+        if request.text is None and request.run is None:
+            report_hidden(terminal, opened, request.where)
+        if selection.items and not options.dry_run and not options.yes:
+            confirm_forgetting(terminal, selection.items, selection.derived, of=place.store)
+        receipt = preview(opened, selection) if options.dry_run else execute(opened, selection, vacuum=options.vacuum)
         total = opened.count_memories()
     if options.as_json:
         terminal.json(receipt_json(receipt, total, dry_run=options.dry_run))
     else:
         lines = receipt_lines(receipt, total, dry_run=options.dry_run)
-        _print(terminal, plan if options.dry_run else None, lines)
-    end_partly(receipt.unreached)
+        _print(terminal, selection if options.dry_run else None, lines)
+    end_partly(receipt.residues)
 
 
-def _print(terminal: Terminal, listed: ErasePlan | None, lines: Iterable[str]) -> None:
+def _print(terminal: Terminal, listed: EraseSelection | None, lines: Iterable[str]) -> None:
     if listed is not None:
         list_forgotten(terminal, listed.items, listed.derived)
     for line in lines:

@@ -11,9 +11,9 @@ from uuid import UUID
 from devmem.model.items import MemoryItem
 from devmem.storage.erasure import (
     FOREVER,
+    ErasePlan,
     EraseRequest,
     EraseResult,
-    PlannedErasure,
     Residue,
     descendants,
     unreadable_item,
@@ -53,13 +53,13 @@ _PLANS: Final = (
 )
 
 
-def _plans(connection: Connection, store: int) -> list[PlannedErasure]:
+def _plans(connection: Connection, store: int) -> list[ErasePlan]:
     """Return the plans that a store records."""
     found: dict[UUID | None, list[tuple[str | None, int | None, bool]]] = {}
     for plan, *rest in connection.execute(_PLANS, (store,)).fetchall():
         found.setdefault(plan, []).append(tuple(rest))
     return [
-        PlannedErasure(
+        ErasePlan(
             id="" if plan is None else plan.hex,
             ids=tuple(read_text(name) or "" for name, _, _ in parts if name is not None),
             rows=tuple(row for _, row, _ in parts if row is not None),
@@ -69,7 +69,7 @@ def _plans(connection: Connection, store: int) -> list[PlannedErasure]:
     ]
 
 
-def _key(plan: PlannedErasure) -> UUID | None:
+def _key(plan: ErasePlan) -> UUID | None:
     return UUID(plan.id) if plan.id else None
 
 
@@ -110,10 +110,10 @@ class PostgresEraser(PostgresReader):
         found = self._read(lambda connection: list(self._versions(connection, clause)))
         return self._with_attachments(descendants([each.item for each in found if each.item is not None], ids))
 
-    def begin_erasure(self, request: EraseRequest, derived: Sequence[str] = ()) -> PlannedErasure:
+    def begin_erasure(self, request: EraseRequest, derived: Sequence[str] = ()) -> ErasePlan:
         """Record durably what is erased from now on."""
 
-        def begin(connection: Connection) -> PlannedErasure:
+        def begin(connection: Connection) -> ErasePlan:
             self._version_writer(connection)
             # One begins at a time, so that each item is counted by one.
             lock(connection, "erasures", self._store)
@@ -125,13 +125,13 @@ class PostgresEraser(PostgresReader):
 
         return self._database.write(begin)
 
-    def _plan(self, connection: Connection, request: EraseRequest, derived: Sequence[str]) -> PlannedErasure:
+    def _plan(self, connection: Connection, request: EraseRequest, derived: Sequence[str]) -> ErasePlan:
         found = self._find(connection, request)
         there = self._current_keys(connection, [each.key for each in found])
         whole = {each.key: each.id for each in found if each.is_current or each.key not in there}
         ids = tuple(dict.fromkeys((*whole.values(), *derived)))
         counted = {one for plan in _plans(connection, self._store) for one in plan.ids}
-        return PlannedErasure(
+        return ErasePlan(
             ids=ids,
             rows=tuple(each.row for each in found if each.key not in whole),
             items=len(self._current_keys(connection, [rows.key_of(one) for one in ids if one not in counted])),
@@ -141,11 +141,11 @@ class PostgresEraser(PostgresReader):
         query = "SELECT id_key FROM items WHERE store = %s AND id_key = ANY(%s)"
         return {key for (key,) in connection.execute(query, (self._store, list(keys)))}
 
-    def planned_erasures(self) -> list[PlannedErasure]:
+    def planned_erasures(self) -> list[ErasePlan]:
         """Return the erasures that have begun and not ended."""
         return self._read(lambda connection: _plans(connection, self._store))
 
-    def withdraw_erasure(self, plan: PlannedErasure) -> None:
+    def withdraw_erasure(self, plan: ErasePlan) -> None:
         """Forget a plan of which nothing was done."""
 
         def withdraw(connection: Connection) -> None:
@@ -156,7 +156,7 @@ class PostgresEraser(PostgresReader):
 
     def finish_erasure(
         self,
-        plan: PlannedErasure,
+        plan: ErasePlan,
         words: Sequence[str] = (),  # noqa: ARG002 - no files
         *,
         vacuum: bool = False,  # noqa: ARG002
@@ -188,7 +188,7 @@ class PostgresEraser(PostgresReader):
         # Hashes of terms and codes of vectors tell what a text was about.
         clean_indexes(IndexSteps(self._database, self.location, self._store))
         self._searcher.note(deleted=removed)
-        return EraseResult(items=plan.items, unreached=(Residue(place=self.location, reason=_OUT_OF_REACH),))
+        return EraseResult(items=plan.items, residues=(Residue(place=self.location, reason=_OUT_OF_REACH),))
 
     def _find(self, connection: Connection, request: EraseRequest) -> list[_Found]:
         """Return the selected versions, current ones first."""

@@ -26,7 +26,7 @@ from devmem.storage.searching import Follower
 from devmem.storage.writing import are_unit
 from devmem.text.files import encodable
 
-_BATCH: Final = 5000
+_BATCH_SIZE: Final = 5000
 _NEW: Final = "xact >= %(xmin)s::xid8 AND (xact >= %(xmax)s::xid8 OR xact = ANY(%(running)s::text[]::xid8[]))"
 """Condition that a snapshot did not see a row; the first comparison is what an index finds."""
 # The snapshot of a standby does not tell which transactions were running: only those before its xmin are sure.
@@ -46,7 +46,7 @@ DOC_COLUMNS: Final = (
 )
 """Columns of the table `items` that `doc_entry` takes."""
 _ITEMS: Final = f"""
-SELECT {DOC_COLUMNS} FROM items WHERE store = %(store)s AND row > %(last)s AND {_NEW} ORDER BY row LIMIT {_BATCH}
+SELECT {DOC_COLUMNS} FROM items WHERE store = %(store)s AND row > %(last)s AND {_NEW} ORDER BY row LIMIT {_BATCH_SIZE}
 """
 _CHANGES: Final = f"SELECT row, kind FROM changes WHERE store = %(store)s AND {_NEW}"
 # Where everything is new, the passages of a batch of items are one range of the index.
@@ -164,7 +164,7 @@ class PostgresFollower(Follower[Connection]):
             passages, vectors = self._read_passages(connection, [row for row, *_ in found])
             yield _News(found, passages, vectors)
             last = found[-1][0]
-            if len(found) < _BATCH:
+            if len(found) < _BATCH_SIZE:
                 return
 
     def _read_passages(self, connection: Connection, rows: list[int]) -> tuple[Rows, Rows]:
@@ -198,8 +198,8 @@ class PostgresFollower(Follower[Connection]):
         query = (
             "SELECT passage, vector_send(vector) FROM vectors WHERE store = %s AND passage = ANY(%s) ORDER BY passage"
         )
-        for start in range(0, len(passages), _BATCH):
-            part = passages[start : start + _BATCH]
+        for start in range(0, len(passages), _BATCH_SIZE):
+            part = passages[start : start + _BATCH_SIZE]
             self._add_vectors(connection.execute(query, (self._store, part), binary=True).fetchall())
 
     def _gone(self, connection: Connection, changes: Rows) -> list[int]:  # noqa: ARG002 - the changes say it

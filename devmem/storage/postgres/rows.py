@@ -26,7 +26,7 @@ from devmem.text.cues import cues_of
 
 _MOST_IN_SCOPE: Final = 500
 """Characters of a part of a scope, of which an index holds four."""
-_BATCH: Final = 1000
+_BATCH_SIZE: Final = 1000
 _QUOTED: Final = ", ".join(f'"{name}"' for name in COLUMNS)
 ITEM_COLUMNS: Final = f"id_key, content_key, {_QUOTED}, waiting, metadata, body"
 """Columns of an item, without store and row, that are the same in `items` and `versions`."""
@@ -198,7 +198,7 @@ def each_body(connection: Connection, store: int, tables: Tables = ITEM_TABLES) 
     query = composed(f"SELECT row, body FROM {tables.items} WHERE store = %s AND row > %s ORDER BY row LIMIT %s")
     last = 0
     while True:
-        found = connection.execute(query, (store, last, _BATCH)).fetchall()
+        found = connection.execute(query, (store, last, _BATCH_SIZE)).fetchall()
         if not found:
             return
         yield from found

@@ -92,7 +92,7 @@ class RunVersionWriter:
         """Hide items from the run."""
         return self.end(condition, values, FORGOTTEN)
 
-    def purge(self) -> None:
+    def prune(self) -> None:
         """Do nothing: what others see is not the run's to remove."""
 
     def _take_back(self, condition: str, wanted: Sequence[object]) -> dict[UUID, int | None]:

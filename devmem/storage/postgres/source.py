@@ -23,7 +23,7 @@ from devmem.storage.postgres.predicates import metadata_sql
 from devmem.storage.postgres.rows import fetch_bodies
 from devmem.storage.postgres.server.term_texts import numbers_from
 
-_BATCH: Final = 500
+_BATCH_SIZE: Final = 500
 # One row is transferred faster than hundreds.
 _CODES: Final = (
     "SELECT string_agg(int8send(passage), ''::bytea), string_agg(int4send(octet_length(codes)), ''::bytea), "
@@ -50,7 +50,7 @@ class PostgresTokenRows:
         """Return the codes of every passage after one in ascending order, in batches."""
         query = "SELECT passage, codes FROM tokens WHERE store = %s AND passage > %s ORDER BY passage LIMIT %s"
         while True:
-            found = self._connection.execute(query, (self._store, passage, _BATCH), binary=True).fetchall()
+            found = self._connection.execute(query, (self._store, passage, _BATCH_SIZE), binary=True).fetchall()
             if not found:
                 return
             yield [(number, codes) for number, codes in found]

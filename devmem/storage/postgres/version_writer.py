@@ -24,7 +24,7 @@ _RANDOM: Final = random.SystemRandom()
 """Not the generator of `random`, whose seed is the program's own."""
 _PRUNED_EVERY: Final = 100
 """Mean number of deletions between two that prune the changes."""
-SWEPT_AT_ONCE: Final = 200
+SWEEP_LIMIT: Final = 200
 """Maximum number of expired items, and of old versions, that one write removes."""
 _MOST_IN_RUN: Final = 500
 """Characters of a run's id, of which an index holds four."""
@@ -36,10 +36,10 @@ SELECT max(time) FROM (SELECT {RECORDED_FROM} AS time FROM items WHERE store = %
 
 _DUE: Final = f"""
 SELECT ARRAY(SELECT row FROM items WHERE store = %(store)s AND expires_at <= %(now)s
-    ORDER BY expires_at LIMIT {SWEPT_AT_ONCE} FOR UPDATE SKIP LOCKED),
+    ORDER BY expires_at LIMIT {SWEEP_LIMIT} FOR UPDATE SKIP LOCKED),
 ARRAY(SELECT row FROM versions WHERE store = %(store)s
     AND (expires_at <= %(now)s AND recorded_until IS NOT NULL OR recorded_until < %(oldest)s)
-    LIMIT {SWEPT_AT_ONCE} FOR UPDATE SKIP LOCKED)
+    LIMIT {SWEEP_LIMIT} FOR UPDATE SKIP LOCKED)
 """
 """Selects the rows of expired items, and of versions that are not kept any longer."""
 
@@ -85,7 +85,7 @@ class VersionWriter(Protocol):
         """Let the recorded time of the transaction be `now` (seconds since the epoch), if that is later."""
         ...
 
-    def purge(self) -> None:
+    def prune(self) -> None:
         """Remove some of what retention removes, where that is due."""
         ...
 
@@ -208,10 +208,10 @@ class CurrentVersionWriter:
         """Whether every version that ended at a recorded time, or later, is still kept."""
         return self._limit.keeps_since(at, self._now)
 
-    def purge(self) -> None:
+    def prune(self) -> None:
         """Remove some of what is past its `expires_at`, and of the versions that ended too long ago.
 
-        At most `SWEPT_AT_ONCE` of each go with one write, so that none is slow; what another transaction removes is
+        At most `SWEEP_LIMIT` of each go with one write, so that none is slow; what another transaction removes is
         passed over.
         """
         due = {"store": self.store, "now": self._now, "oldest": self._limit.oldest(self._now)}

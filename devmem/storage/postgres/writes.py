@@ -287,7 +287,7 @@ class PostgresItemChanges:
         has_model = check_embeddings(
             self._connection, self._location, self._store, self._model, made, known=self._known
         )
-        self._version_writer.purge()
+        self._version_writer.prune()
         return BatchWriter(self._version_writer, has_model=has_model, clock=self._clock).add(
             batch, unique, expected, absent
         )

@@ -1,6 +1,6 @@
 """Erasing items from a SQLite file: from its tables, its log, its index snapshot and its folder of attachments.
 
-Each erasure is recorded before its first change (`PlannedErasure`, in the table `meta`), and the record goes when it is
+Each erasure is recorded before its first change (`ErasePlan`, in the table `meta`), and the record goes when it is
 done: whoever opens the file after a crash finishes it.
 """
 
@@ -21,9 +21,9 @@ from devmem.model.items import MemoryItem
 from devmem.storage.attachments import stored_names
 from devmem.storage.erasure import (
     FOREVER,
+    ErasePlan,
     EraseRequest,
     EraseResult,
-    PlannedErasure,
     Residue,
     descendants,
     search_files,
@@ -50,15 +50,15 @@ _PATIENCE_MS: Final = 2000
 _OTHER_READERS: Final = "others read an older state: it is emptied when the store is next opened or forgotten from"
 
 
-def read_plans(connection: sqlite3.Connection) -> list[PlannedErasure]:
+def read_plans(connection: sqlite3.Connection) -> list[ErasePlan]:
     """Return the plans that a database records."""
     query = "SELECT key, value FROM meta WHERE key = ? OR key GLOB ? ORDER BY key"
     found = connection.execute(query, (_PLAN, f"{_PLAN}:*")).fetchall()
     return [_plan_of(key, json.loads(value)) for key, value in found]
 
 
-def _plan_of(key: str, recorded: Mapping[str, Any]) -> PlannedErasure:
-    return PlannedErasure(
+def _plan_of(key: str, recorded: Mapping[str, Any]) -> ErasePlan:
+    return ErasePlan(
         id=key.partition(":")[2],
         ids=tuple(recorded["ids"]),
         rows=tuple(recorded["rows"]),
@@ -67,18 +67,18 @@ def _plan_of(key: str, recorded: Mapping[str, Any]) -> PlannedErasure:
     )
 
 
-def write_plan(connection: sqlite3.Connection, plan: PlannedErasure) -> None:
+def write_plan(connection: sqlite3.Connection, plan: ErasePlan) -> None:
     """Record a plan."""
     value = {"ids": plan.ids, "rows": plan.rows, "attachments": plan.attachments, "items": plan.items}
     database.set_meta(connection, _key(plan), json.dumps(value))
 
 
-def end_plan(connection: sqlite3.Connection, plan: PlannedErasure) -> None:
+def end_plan(connection: sqlite3.Connection, plan: ErasePlan) -> None:
     """Forget a plan."""
     connection.execute("DELETE FROM meta WHERE key = ?", (_key(plan),))
 
 
-def _key(plan: PlannedErasure) -> str:
+def _key(plan: ErasePlan) -> str:
     return f"{_PLAN}:{plan.id}" if plan.id else _PLAN
 
 
@@ -132,12 +132,12 @@ class SqliteEraser(SqliteReader):
 
         return self._read(derive)
 
-    def begin_erasure(self, request: EraseRequest, derived: Sequence[str] = ()) -> PlannedErasure:
+    def begin_erasure(self, request: EraseRequest, derived: Sequence[str] = ()) -> ErasePlan:
         """Record durably what is erased from now on."""
         # Before the plan, which would else be another process's to finish at once.
         plan_id = self._begin_work()
 
-        def begin(connection: sqlite3.Connection) -> PlannedErasure:
+        def begin(connection: sqlite3.Connection) -> ErasePlan:
             plan = replace(self._plan(connection, request, derived), id=plan_id)
             write_plan(connection, plan)
             return plan
@@ -166,7 +166,7 @@ class SqliteEraser(SqliteReader):
         if (marker := self._markers.pop(plan_id, None)) is not None:
             marker.remove()
 
-    def _plan(self, connection: sqlite3.Connection, request: EraseRequest, derived: Sequence[str]) -> PlannedErasure:
+    def _plan(self, connection: sqlite3.Connection, request: EraseRequest, derived: Sequence[str]) -> ErasePlan:
         found = list(self._find_erasable(connection, request))
         current = {each.id for each in found if each.is_current}
         gone = {each.id for each in found if not each.is_current and not _is_there(connection, each.id)}
@@ -176,35 +176,35 @@ class SqliteEraser(SqliteReader):
         files = {name for each in (*found, *whole) for name in stored_names(each.body.decode(errors="replace"))}
         # An item that two erasures plan at once is counted by the first of them.
         counted = {one for plan in read_plans(connection) for one in plan.ids}
-        return PlannedErasure(
+        return ErasePlan(
             ids=ids,
             rows=tuple(each.row for each in found if each.id not in named),
             attachments=tuple(sorted(files)),
             items=sum(_is_there(connection, one) for one in named - counted),
         )
 
-    def planned_erasures(self) -> list[PlannedErasure]:
+    def planned_erasures(self) -> list[ErasePlan]:
         """Return the erasures that have begun and not ended."""
         return [replace(plan, is_executed=self._is_executed(plan)) for plan in self._read(read_plans)]
 
-    def _is_executed(self, plan: PlannedErasure) -> bool:
+    def _is_executed(self, plan: ErasePlan) -> bool:
         return self._in_file and bool(plan.id) and is_at_work(Path(self.location), plan.id)
 
-    def withdraw_erasure(self, plan: PlannedErasure) -> None:
+    def withdraw_erasure(self, plan: ErasePlan) -> None:
         """Forget a plan of which nothing was done."""
         try:
             self._delete(lambda connection: end_plan(connection, plan))
         finally:
             self._end_work(plan.id)
 
-    def finish_erasure(self, plan: PlannedErasure, words: Sequence[str] = (), *, vacuum: bool = False) -> EraseResult:
+    def finish_erasure(self, plan: ErasePlan, words: Sequence[str] = (), *, vacuum: bool = False) -> EraseResult:
         """Remove what is planned, with every version, from the database, its log and its index snapshot."""
         try:
             return self._finish(plan, words, vacuum=vacuum)
         finally:
             self._end_work(plan.id)
 
-    def _finish(self, plan: PlannedErasure, words: Sequence[str], *, vacuum: bool) -> EraseResult:
+    def _finish(self, plan: ErasePlan, words: Sequence[str], *, vacuum: bool) -> EraseResult:
         done = self._delete(lambda connection: self._erase_planned(connection, plan))
         if not self._in_file:
             self._delete(lambda connection: end_plan(connection, done))
@@ -220,9 +220,9 @@ class SqliteEraser(SqliteReader):
         if not residues:
             self._delete(lambda connection: end_plan(connection, done))
             self._with_writer(_empty_log)
-        return EraseResult(items=plan.items, reached=tuple(reached), unreached=tuple(residues))
+        return EraseResult(items=plan.items, reached=tuple(reached), residues=tuple(residues))
 
-    def _attachments_left(self, plan: PlannedErasure) -> list[Residue]:
+    def _attachments_left(self, plan: ErasePlan) -> list[Residue]:
         """Return the attachments that no item needs any more, and that could not be removed."""
         attachments = self._attachments
         if attachments is None:
@@ -255,7 +255,7 @@ class SqliteEraser(SqliteReader):
                 found_id = name if item is None else item.id
                 yield _Found(row=row, id=found_id, body=body or b"", item=item, is_current=table == "items")
 
-    def _erase_planned(self, connection: sqlite3.Connection, plan: PlannedErasure) -> PlannedErasure:
+    def _erase_planned(self, connection: sqlite3.Connection, plan: ErasePlan) -> ErasePlan:
         """Erase from the tables, and record what is left to do then: the files."""
         version_writer = CurrentVersionWriter(
             connection, self._attachments, limit=HistoryLimit(days=None), now=self._clock()
@@ -278,7 +278,7 @@ class SqliteEraser(SqliteReader):
             self._attachments.released |= files
         database.set_meta(connection, "erasures", erasures_of(database.read_meta(connection)) + 1)
         database.set_meta(connection, "snapshot", None)
-        done = PlannedErasure(id=plan.id, attachments=tuple(sorted(files)))
+        done = ErasePlan(id=plan.id, attachments=tuple(sorted(files)))
         write_plan(connection, done)
         return done
 
@@ -310,7 +310,7 @@ def _is_there(connection: sqlite3.Connection, item_id: str) -> bool:
     return found is not None
 
 
-def _is_kept(connection: sqlite3.Connection, word: str, plan: PlannedErasure) -> bool:
+def _is_kept(connection: sqlite3.Connection, word: str, plan: ErasePlan) -> bool:
     """Whether a word is in what the database still holds, in other places than the versions that are to be gone."""
     if connection.execute(_KEPT_IN_VERSIONS, (word, json.dumps(plan.ids), json.dumps(plan.rows))).fetchone():
         return True

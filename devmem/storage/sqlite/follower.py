@@ -28,7 +28,7 @@ from devmem.storage.sqlite.rows import ITEM_CHECKSUM, PASSAGE_CHECKSUM, VECTOR_C
 from devmem.storage.writing import DamagedRows, are_unit
 
 _LOG: Final = logging.getLogger(__name__)
-_BATCH: Final = 5000
+_BATCH_SIZE: Final = 5000
 _SNAPSHOT_AFTER: Final = 256
 """A snapshot that lacks fewer rows than this is not written again."""
 _VERSION: Final = (
@@ -129,21 +129,21 @@ class SqliteFollower(Follower[sqlite3.Connection]):
 
     def _apply_items(self, connection: sqlite3.Connection) -> None:
         cursor = connection.execute(_NEW_ITEMS, (self._applied.row,))
-        while found := cursor.fetchmany(_BATCH):
+        while found := cursor.fetchmany(_BATCH_SIZE):
             self.indexes.add_items([DocEntry._make(fields) for fields in self._damaged.without("items", found)])
             self._applied.row = found[-1][1]
 
     def _apply_passages(self, connection: sqlite3.Connection) -> None:
         first = self._applied.passage
         cursor = connection.execute(_NEW_PASSAGES, (first,))
-        while batch := cursor.fetchmany(_BATCH):
+        while batch := cursor.fetchmany(_BATCH_SIZE):
             found = self._of_intact_items(self._damaged.without("passages", batch))
             terms = [EncodedTerms(hashes=h, counts=c, length=n) for _, _, h, c, n in found]
             self.indexes.add_passages([passage for passage, *_ in found], [row for _, row, *_ in found], terms)
             self._applied.passage = batch[-1][1]
         # The vectors of passages that still wait for them are announced in `changes`.
         cursor = connection.execute(f"{_VECTORS} > ? AND {_OF_VISIBLE_ITEMS} ORDER BY passage", (first,))
-        while vectors := cursor.fetchmany(_BATCH):
+        while vectors := cursor.fetchmany(_BATCH_SIZE):
             self._add_vectors(vectors)
 
     def _of_intact_items(self, passages: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
@@ -162,8 +162,8 @@ class SqliteFollower(Follower[sqlite3.Connection]):
         self.indexes.remove(sorted_rows(self._gone(connection, changes)))
         embedded = sorted_rows(row for _, row, kind in changes if kind == "embedded")
         passages = self.indexes.passages_without_vector(embedded).tolist()
-        for start in range(0, len(passages), _BATCH):
-            part = passages[start : start + _BATCH]
+        for start in range(0, len(passages), _BATCH_SIZE):
+            part = passages[start : start + _BATCH_SIZE]
             marks = ", ".join("?" * len(part))
             query = f"{_VECTORS} IN ({marks}) AND {_OF_VISIBLE_ITEMS} ORDER BY passage"
             if found := connection.execute(query, part).fetchall():

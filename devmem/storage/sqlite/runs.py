@@ -101,7 +101,7 @@ class RunVersionWriter:
         """Return the number of items."""
         return int(self.connection.execute("SELECT count(*) FROM items").fetchone()[0])
 
-    def purge(self) -> None:
+    def prune(self) -> None:
         """Do nothing: what others see is not the run's to remove."""
 
     def _take_back(self, condition: str, value: object) -> int | None:

@@ -73,7 +73,7 @@ class VersionWriter(Protocol):
         """Return the number of items, expired ones that are still there included."""
         ...
 
-    def purge(self) -> None:
+    def prune(self) -> None:
         """Remove some of what retention removes, where that is due."""
         ...
 
@@ -173,7 +173,7 @@ class CurrentVersionWriter:
         """Return the number of items, which the database keeps."""
         return int(database.read_meta(self.connection)["count"] or 0)
 
-    def purge(self) -> None:
+    def prune(self) -> None:
         """Remove some of what is past its `expires_at`, and of the versions that ended too long ago.
 
         At most `_SWEEP_LIMIT` of each go with one write, so that none is slow; what is left is not found meanwhile.
@@ -185,11 +185,11 @@ class CurrentVersionWriter:
             based = f"recorded_until IS NULL AND base IN ({part})"
             self.connection.execute(f"UPDATE versions SET base = NULL WHERE {based}", (self._now,))
             self.remove(f"row IN ({part})", [self._now])
-        self._purge_versions(f"{expired} AND recorded_until IS NOT NULL", [self._now])
+        self._prune_versions(f"{expired} AND recorded_until IS NOT NULL", [self._now])
         if (oldest := self._limit.oldest(self._now)) is not None:
-            self._purge_versions("recorded_until < ?", [oldest])
+            self._prune_versions("recorded_until < ?", [oldest])
 
-    def _purge_versions(self, condition: str, values: Sequence[object]) -> None:
+    def _prune_versions(self, condition: str, values: Sequence[object]) -> None:
         """Remove some of the versions that match a condition: a write that does a little is never slow."""
         part = f"row IN (SELECT row FROM versions WHERE {condition} LIMIT {_SWEEP_LIMIT})"
         if self.connection.execute(f"SELECT 1 FROM versions WHERE {condition} LIMIT 1", tuple(values)).fetchone():

@@ -206,7 +206,7 @@ class SqliteItemChanges:
     ) -> list[WriteOutcome]:
         """Store the items that are not stored already."""
         connection, damaged = self._version_writer.connection, self._opened.damaged
-        self._version_writer.purge()
+        self._version_writer.prune()
         made = (item.embeddings for item in batch)
         check_embeddings(connection, self._opened.location, self._model, made)
         check_versions(connection, damaged, expected, self._now)

@@ -113,7 +113,7 @@ def _erase(versioned: VersionedCollection, words: list[str]) -> None:
         return
     done = versioned.finish_erasure(versioned.begin_erasure(_ERASING), words)
     # The files of a server are out of reach, and so it has to say.
-    assert bool(done.unreached) == ("://" in versioned.info().location)
+    assert bool(done.residues) == ("://" in versioned.info().location)
 
 
 def _files(versioned: VersionedCollection) -> list[Path]:

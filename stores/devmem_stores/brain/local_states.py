@@ -12,7 +12,7 @@ from typing import Final, Literal, Protocol, TypeVar
 
 from devmem.errors import CollectionError
 from devmem.storage import Residue, StateKey, StateTable, write_transaction
-from devmem.storage.sidecar_db import scrub
+from devmem.storage.sidecar_db import rewrite_database
 from devmem.text.files import create_empty
 from devmem_stores.brain.config import CacheUnavailableError
 from devmem_stores.brain.state import load_state
@@ -95,7 +95,7 @@ class LocalStates(Protocol):
         """Return all keys, or those that wait for Redis."""
         ...
 
-    def scrub(self) -> list[Residue]:
+    def rewrite(self) -> list[Residue]:
         """Remove the bytes of earlier values; return what could not be reached."""
         ...
 
@@ -162,7 +162,7 @@ class StatesInProcess:
             del self._states[key]
             return True
 
-    def scrub(self) -> list[Residue]:
+    def rewrite(self) -> list[Residue]:
         """Do nothing: no file has them."""
         return []
 
@@ -253,9 +253,9 @@ class StatesInFile:
         statement = "DELETE FROM states WHERE key = ? AND body = ?"
         return self._run("remove a conversation", lambda db: db.execute(statement, (key, expected)).rowcount == 1)
 
-    def scrub(self) -> list[Residue]:
+    def rewrite(self) -> list[Residue]:
         """Rewrite the file, so that nothing of earlier values is left in it."""
-        return self._run("rewrite the file", lambda db: scrub(db, self._file)) if self._file.exists() else []
+        return self._run("rewrite the file", lambda db: rewrite_database(db, self._file)) if self._file.exists() else []
 
     def keys(self, *, waiting: bool = False) -> list[str]:
         """Return all keys, or those that wait for Redis."""
@@ -342,7 +342,7 @@ class StatesInDatabase:
         values: dict[StateKey, bytes | None] = {(_STATE, key): None, (_WAITING, key): None}
         return self._run("remove a conversation", lambda table: table.write(values, expected={(_STATE, key): expected}))
 
-    def scrub(self) -> list[Residue]:
+    def rewrite(self) -> list[Residue]:
         """Do nothing: the receipt of the collection tells of the database."""
         return []
 

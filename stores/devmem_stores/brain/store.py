@@ -363,11 +363,11 @@ class BrainMemory(CollectionMemory):
         with self._deleting(list(self.collection.scan()), [Deletion(str(key), "") for key in known]):
             return super().clear()
 
-    def scrub(self) -> list[Residue]:
+    def rewrite_files(self) -> list[Residue]:
         """Remove the states of conversations that are gone, and the bytes of what states were before."""
         try:
             self._states.discard_empty()
-            left = self._local.scrub()
+            left = self._local.rewrite()
         except BrainCacheError as error:
             return [Residue(place=error.place, reason=str(error), failed=True)]
         if self._states.redis_place is None:

@@ -191,7 +191,7 @@ def plan_index(scan: Scan, known: Mapping[str, Entry], recipe: Recipe, *, rebuil
     )
 
 
-_AT_ONCE: Final = 256
+_BATCH_SIZE: Final = 256
 """Number of chunks that are embedded and stored together; small files share a batch."""
 
 Store = Callable[[Sequence[MemoryItem], Mapping[str, PassageEmbeddings]], None]
@@ -281,7 +281,7 @@ class Indexer:
             for file in found.doubtful:
                 self._take(file, rebuild=rebuild)
                 self._counts.done += 1
-                if sum(len(work.items) for work in self._waiting) >= _AT_ONCE or len(self._waiting) >= _AT_ONCE:
+                if sum(len(work.items) for work in self._waiting) >= _BATCH_SIZE or len(self._waiting) >= _BATCH_SIZE:
                     self._flush()
         self._flush()
         self._tidy()
@@ -295,7 +295,7 @@ class Indexer:
     def _lower_trust(self) -> None:
         """Lower to that of files the trust of chunks which devmem 0.1 indexed with full trust; nothing is embedded."""
         above = Filter(min_trust=math.nextafter(TRUST[SourceKind.FILE], 1))
-        while found := self._collection.recent(_AT_ONCE, above):
+        while found := self._collection.recent(_BATCH_SIZE, above):
             items = [replace(item, trust=TRUST[SourceKind.FILE]) for item in found[::-1]]
             self._store(items, self._collection.embeddings([item.id for item in items]))
 
@@ -391,8 +391,8 @@ class Indexer:
         fresh = [each for work in self._waiting for each in work.ids if each not in set(work.had)]
         self._manifest.intend([work.entry.name for work in self._waiting], fresh)
         items = [item for work in self._waiting for item in work.items]
-        for start in range(0, len(items), _AT_ONCE):
-            part = items[start : start + _AT_ONCE]
+        for start in range(0, len(items), _BATCH_SIZE):
+            part = items[start : start + _BATCH_SIZE]
             self._store(part, self._embeddings)
             self._counts.stored += len(part)
             self._counts.embedded += sum(item.id not in self._embeddings for item in part) if self._embeds else 0

@@ -17,7 +17,7 @@ from typing import Final, Protocol
 from devmem.errors import CollectionDamagedError, CollectionUnwritableError, Finding
 from devmem.model.results import Fact
 from devmem.storage import Residue, StateKey, StateTable, write_transaction
-from devmem.storage.sidecar_db import examine_database, scrub, tables_of
+from devmem.storage.sidecar_db import examine_database, rewrite_database, tables_of
 from devmem.storage.sqlite.examination import connect_read_only
 from devmem.stores import FileReport, damage, unfinished
 from devmem.text.files import create_empty
@@ -82,7 +82,7 @@ class Manifest(Protocol):
         """Compare with the stored chunks: files that lack some are to be read again, chunks of no file become loose."""
         ...
 
-    def scrub(self) -> list[Residue]:
+    def rewrite(self) -> list[Residue]:
         """Remove the bytes of forgotten files; return what could not be reached."""
         ...
 
@@ -169,7 +169,7 @@ class DatabaseManifest:
         known = {each for ids in had.values() for each in ids}
         self._table.write({**self._unread(lacking), **_loose(there - known)})
 
-    def scrub(self) -> list[Residue]:
+    def rewrite(self) -> list[Residue]:
         """Do nothing: the receipt of the collection tells of the database."""
         return []
 
@@ -367,10 +367,10 @@ class SqliteManifest:
 
         self._write(operation)
 
-    def scrub(self) -> list[Residue]:
+    def rewrite(self) -> list[Residue]:
         """Rewrite the file, so that nothing of forgotten files is left in it."""
         with self._translated():
-            return scrub(self._db, Path(self._path)) if self._path != _MEMORY else []
+            return rewrite_database(self._db, Path(self._path)) if self._path != _MEMORY else []
 
     def chunks(self) -> int:
         """Return the number of chunks of all files."""

@@ -121,7 +121,7 @@ def _unit(vector: Vector | None) -> Vector | None:
     return None if vector is None or length == 0.0 else (vector / length).astype(np.float32)
 
 
-_AT_ONCE: Final = 256
+_BATCH_SIZE: Final = 256
 _BESIDE: Final = ("", "-wal", "-shm", ".faiss")
 
 
@@ -171,7 +171,7 @@ def _open_new(beside: str, embedder: Embedder, old: Collection) -> Collection:
 
 
 def _batches(items: Iterator[MemoryItem]) -> Iterator[list[MemoryItem]]:
-    while part := list(islice(items, _AT_ONCE)):
+    while part := list(islice(items, _BATCH_SIZE)):
         yield part
 
 
@@ -441,20 +441,20 @@ class FileMemory(CollectionMemory):
             progress(len(items))
         return [skipped(_READ_ONLY) for _ in items]
 
-    def purge(
-        self, erasing: EraseRequest, derived: Sequence[str] = (), *, words: Sequence[str] = (), vacuum: bool = False
+    def erase_selected(
+        self, request: EraseRequest, derived: Sequence[str] = (), *, words: Sequence[str] = (), vacuum: bool = False
     ) -> EraseResult:
         """Erase chunks from the index; a file that still has them is named as not reached."""
         with self._alone():
-            items = [*self.select_erasable(erasing), *self.get(derived)]
-            done = super().purge(erasing, derived, words=words, vacuum=vacuum)
+            items = [*self.select_erasable(request), *self.get(derived)]
+            done = super().erase_selected(request, derived, words=words, vacuum=vacuum)
         names = sorted({item.provenance.name for item in items})
         kept = [Residue(place=name, reason=_KEPT_BY_FILE) for name in names if self._sources.has_file(name)]
-        return replace(done, unreached=(*done.unreached, *kept))
+        return replace(done, residues=(*done.residues, *kept))
 
-    def scrub(self) -> list[Residue]:
+    def rewrite_files(self) -> list[Residue]:
         """Remove the bytes of what was erased from the manifest."""
-        return self._manifest.scrub() if self._has_manifest() else []
+        return self._manifest.rewrite() if self._has_manifest() else []
 
     def files(self) -> list[Path]:
         """Return the collection's files and the manifest."""

@@ -253,17 +253,17 @@ class Mem0Memory(MemoryBase):
             return self._records.delete(found)
         return self._records.delete([record.id for record, _ in self._records.items(where, "delete")])
 
-    def select_erasable(self, erasing: EraseRequest) -> list[MemoryItem]:
+    def select_erasable(self, request: EraseRequest) -> list[MemoryItem]:
         """Return the items that are selected to be erased, those that wait in the outbox included.
 
         Raises:
             Mem0ScopeError: neither the selection nor the configuration says whose memories are meant.
         """
-        if erasing.ids is not None and not self._records.can_list(erasing.where.scope):
-            found: Iterable[MemoryItem] = self.get([one for one in erasing.ids if is_mem0_id(one)])
+        if request.ids is not None and not self._records.can_list(request.where.scope):
+            found: Iterable[MemoryItem] = self.get([one for one in request.ids if is_mem0_id(one)])
         else:
-            found = self.get_all(erasing.where)
-        return [item for item in (*found, *self._waiting()) if erasing.admits(item)]
+            found = self.get_all(request.where)
+        return [item for item in (*found, *self._waiting()) if request.admits(item)]
 
     def derived_from(self, ids: Sequence[str]) -> list[MemoryItem]:
         """Return the items that were derived from some items, of those that the configuration's ids find."""
@@ -276,24 +276,24 @@ class Mem0Memory(MemoryBase):
             return []
         return [item_of_write(entry.value) for entry in self._outbox.entries(rejected=True)]
 
-    def purge(
+    def erase_selected(
         self,
-        erasing: EraseRequest,
+        request: EraseRequest,
         derived: Sequence[str] = (),
         *,
         words: Sequence[str] = (),  # noqa: ARG002 - where mem0 keeps its files, it keeps them in formats of its own
         vacuum: bool = False,  # noqa: ARG002
     ) -> EraseResult:
         """Erase items as far as mem0 does, and what waits in the outbox down to the bytes."""
-        ids = [*(item.id for item in self.select_erasable(erasing)), *derived]
+        ids = [*(item.id for item in self.select_erasable(request)), *derived]
         waiting, left = 0, list[Residue]()
         if self._outbox is not None:
             # First, so that nothing is sent that was to be forgotten.
-            waiting, left = self._outbox.remove(ids), self._outbox.scrub()
-        erased = self.clear() if erasing.is_everything else self._erase(set(ids), erasing.where)
+            waiting, left = self._outbox.remove(ids), self._outbox.rewrite()
+        erased = self.clear() if request.is_everything else self._erase(set(ids), request.where)
         place = self.backend.location
         left.append(Residue(place=place, reason="what mem0 keeps in its history, logs and backups is out of reach"))
-        return EraseResult(items=waiting + erased, unreached=tuple(left))
+        return EraseResult(items=waiting + erased, residues=tuple(left))
 
     def _erase(self, ids: set[str], where: Filter) -> int:
         """Delete the items of some ids, in as few requests as the filter allows."""

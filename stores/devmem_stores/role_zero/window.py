@@ -76,11 +76,11 @@ class WaitingItems:
             if where.admits(entry.value, now):
                 yield entry.value
 
-    def erasable(self, erasing: EraseRequest) -> list[MemoryItem]:
+    def erasable(self, request: EraseRequest) -> list[MemoryItem]:
         """Return the items that are selected to be erased, expired and rejected ones included."""
         if self._outbox is None:
             return []
-        return [entry.value for entry in self._outbox.entries(rejected=True) if erasing.admits(entry.value)]
+        return [entry.value for entry in self._outbox.entries(rejected=True) if request.admits(entry.value)]
 
     def newest(self, limit: int, where: Filter | None = None) -> list[MemoryItem]:
         """Return at most `limit` matching items, newest first."""
@@ -419,22 +419,22 @@ class OutboxMemory(CollectionMemory):
         with self._nothing_delivered():
             return self._waiting.delete(ids=ids, where=where) + super()._delete(ids, where)
 
-    def select_erasable(self, erasing: EraseRequest) -> list[MemoryItem]:
+    def select_erasable(self, request: EraseRequest) -> list[MemoryItem]:
         """Return the items that are selected to be erased, those in the outbox included."""
-        stored = super().select_erasable(erasing)
+        stored = super().select_erasable(request)
         there = {item.id for item in stored}
-        return [*stored, *(item for item in self._waiting.erasable(erasing) if item.id not in there)]
+        return [*stored, *(item for item in self._waiting.erasable(request) if item.id not in there)]
 
-    def purge(
-        self, erasing: EraseRequest, derived: Sequence[str] = (), *, words: Sequence[str] = (), vacuum: bool = False
+    def erase_selected(
+        self, request: EraseRequest, derived: Sequence[str] = (), *, words: Sequence[str] = (), vacuum: bool = False
     ) -> EraseResult:
         """Erase items down to the bytes, in the outbox too."""
-        waiting = [item.id for item in self._waiting.erasable(erasing)]
-        return super().purge(erasing, [*derived, *waiting], words=words, vacuum=vacuum)
+        waiting = [item.id for item in self._waiting.erasable(request)]
+        return super().erase_selected(request, [*derived, *waiting], words=words, vacuum=vacuum)
 
-    def scrub(self) -> list[Residue]:
+    def rewrite_files(self) -> list[Residue]:
         """Remove the bytes of what was erased from the outbox."""
-        return self._outbox.scrub() if self._outbox is not None else []
+        return self._outbox.rewrite() if self._outbox is not None else []
 
     def files(self) -> list[Path]:
         """Return the collection's files and the outbox."""

@@ -11,7 +11,7 @@ import pytest
 from devmem.errors import CollectionError
 from devmem.model.items import MemoryItem
 from devmem.storage import Filter, SearchQuery
-from devmem.storage.erasure import EraseRequest, PlannedErasure
+from devmem.storage.erasure import ErasePlan, EraseRequest
 from devmem.storage.postgres.collection import PostgresCollection, drop_store
 
 pytestmark = pytest.mark.postgres
@@ -51,8 +51,8 @@ OPERATIONS: dict[str, Callable[[PostgresCollection], object]] = {
     "derived_from": lambda store: store.derived_from(["1"]),
     "begin_erasure": lambda store: store.begin_erasure(EraseRequest(where=Filter())),
     "planned_erasures": lambda store: store.planned_erasures(),
-    "withdraw_erasure": lambda store: store.withdraw_erasure(PlannedErasure(ids=("1",))),
-    "finish_erasure": lambda store: store.finish_erasure(PlannedErasure()),
+    "withdraw_erasure": lambda store: store.withdraw_erasure(ErasePlan(ids=("1",))),
+    "finish_erasure": lambda store: store.finish_erasure(ErasePlan()),
     "states.get": lambda store: store.states.get([("kind", "name")]),
     "states.names": lambda store: store.states.names("kind"),
     "states.scan": lambda store: list(store.states.scan("kind")),

@@ -22,15 +22,15 @@ import os, sys
 import devmem
 from devmem.stores import CollectionMemory
 
-purge, left = CollectionMemory.purge, [int(sys.argv[2])]
+erase_selected, left = CollectionMemory.erase_selected, [int(sys.argv[2])]
 
 def dies(store, *given, **options):
     if not left[0]:
         os._exit(9)
     left[0] -= 1
-    return purge(store, *given, **options)
+    return erase_selected(store, *given, **options)
 
-CollectionMemory.purge = dies
+CollectionMemory.erase_selected = dies
 devmem.forget(sys.argv[1], user="ann")
 """
 
@@ -76,14 +76,14 @@ def test_the_receipt_counts_what_another_machine_erased(
     team: Workflow, tmp_path: Path, store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     there = _team(tmp_path / "there", store_url)
-    begin = CollectionMemory.begin_purge
+    begin = CollectionMemory.begin_erasure
 
-    def begin_and_open(store: CollectionMemory, erasing: EraseRequest) -> int:
-        count = begin(store, erasing)
+    def begin_and_open(store: CollectionMemory, request: EraseRequest) -> int:
+        count = begin(store, request)
         assert _users(there) <= {"ann", "bob"}
         return count
 
-    monkeypatch.setattr(CollectionMemory, "begin_purge", begin_and_open)
+    monkeypatch.setattr(CollectionMemory, "begin_erasure", begin_and_open)
     receipt = devmem.forget(team, user="ann")
     assert [(each.store, each.items) for each in receipt.stores] == [(name, 1) for name in NAMES]
 
@@ -108,6 +108,6 @@ def test_a_database_that_cannot_be_told_beforehand_keeps_none_of_the_others(
     def fails(_store: CollectionMemory, _erasing: EraseRequest) -> int:
         raise OSError("no room")
 
-    monkeypatch.setattr(CollectionMemory, "begin_purge", fails)
+    monkeypatch.setattr(CollectionMemory, "begin_erasure", fails)
     assert devmem.forget(team, user="ann").items == len(NAMES)
     assert _users(team) == {"bob"}

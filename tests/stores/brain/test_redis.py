@@ -242,9 +242,9 @@ def test_a_conversation_that_is_erased_leaves_no_key(make_brain: MakeBrain, redi
     store = make_brain(redis={"url": redis_server.url})
     for user in ("ann", "bob"):
         store.brain(user, "c").add_talk(f"Hello from {user}")
-    done = store.purge(EraseRequest(where=Filter(scope=Scope(user="ann"))))
+    done = store.erase_selected(EraseRequest(where=Filter(scope=Scope(user="ann"))))
     assert run(redis_server, "KEYS", "*") == [b"brain:bob:c"]
-    assert [left.place.startswith("Redis at") for left in done.unreached] == [True]
+    assert [left.place.startswith("Redis at") for left in done.residues] == [True]
     assert b"ann" not in b"".join(file.read_bytes() for file in store.files() if file.is_file())
     assert contents(store.brain("bob", "c").history) == ["Hello from bob"]
 

@@ -29,7 +29,7 @@ from devmem_stores.file import indexer
 from devmem_stores.file.manifest import SqliteManifest
 
 base, after = Path(sys.argv[1]), int(sys.argv[2])
-indexer._AT_ONCE = 8
+indexer._BATCH_SIZE = 8
 config = FileConfig.model_validate(
     {"index_path": "index.db", "file_sources": [{"path": "docs"}], "embedding": {"provider": "openai"}}
 )

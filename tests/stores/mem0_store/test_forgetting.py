@@ -23,12 +23,12 @@ def test_a_users_memories_go_and_others_stay(make_store: MakeStore) -> None:
     store = make_store(nobody=True)
     for user in ("ann", "bob"):
         store.add([MemoryItem(id=f"item-{user}", content_summary=f"{user} likes tea.", scope=Scope(user=user))])
-    erasing = by_user("ann")
-    assert [item.id for item in store.select_erasable(erasing)] == ["item-ann"]
-    done = store.purge(erasing)
+    request = by_user("ann")
+    assert [item.id for item in store.select_erasable(request)] == ["item-ann"]
+    done = store.erase_selected(request)
     assert done.items == 1
-    assert ["history" in left.reason for left in done.unreached] == [True]
-    assert list(store.get_all(erasing.where)) == []
+    assert ["history" in left.reason for left in done.residues] == [True]
+    assert list(store.get_all(request.where)) == []
     assert [item.id for item in store.get_all(Filter(scope=Scope(user="bob")))] == ["item-bob"]
 
 
@@ -41,7 +41,7 @@ def test_what_waits_is_never_sent(make_store: MakeStore, fake: FakeMem0, clock: 
     assert waiting == 2
     fake.faults.clear()
     clock.advance(600)
-    assert store.purge(by_user("ann")).items == 1
+    assert store.erase_selected(by_user("ann")).items == 1
     content = b"".join(file.read_bytes() for file in tmp_path.rglob("*.db"))
     assert b"Quillfeather ann" not in content
     assert b"Quillfeather bob" in content

@@ -22,7 +22,7 @@ from tools.bench.retrieval.memo import EmbeddingMemo
 _K1: Final = 0.9
 _B: Final = 0.4
 """Anserini's defaults; on short turns they find more than 1.2 and 0.75, on an assistant's long answers less."""
-_BATCH: Final = 256
+_BATCH_SIZE: Final = 256
 
 
 class Bm25:
@@ -69,9 +69,9 @@ class ExactVectors:
         self._ids = [item.id for item in items]
         self._embedder = memo.open(EmbeddingConfig())
         parts = []
-        for start in range(0, len(items), _BATCH):
-            parts.append(self._embedder.embed([item.content_summary for item in items[start : start + _BATCH]]))
-            progress(min(start + _BATCH, len(items)))
+        for start in range(0, len(items), _BATCH_SIZE):
+            parts.append(self._embedder.embed([item.content_summary for item in items[start : start + _BATCH_SIZE]]))
+            progress(min(start + _BATCH_SIZE, len(items)))
         self._vectors = np.concatenate(parts)
         self.index_bytes = self._vectors.nbytes
 

@@ -28,7 +28,7 @@ _FORM: Final = "clustered-1"
 """Version of the generated data."""
 _QUERY_NOISE: Final = 0.5
 _QUERY_WORDS: Final = 8
-_AT_ONCE: Final = 50_000
+_BATCH_SIZE: Final = 50_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,8 +116,8 @@ def _nearest(vectors: Vector, asked: Vector) -> NDArray[np.int64]:
     """Return the exact nearest, computed in blocks of vectors."""
     best_ids = np.zeros((len(asked), 0), dtype=np.int64)
     best = np.zeros((len(asked), 0), dtype=np.float32)
-    for start in range(0, len(vectors), _AT_ONCE):
-        scores = asked @ np.asarray(vectors[start : start + _AT_ONCE]).T
+    for start in range(0, len(vectors), _BATCH_SIZE):
+        scores = asked @ np.asarray(vectors[start : start + _BATCH_SIZE]).T
         ids = np.broadcast_to(np.arange(start, start + scores.shape[1]), scores.shape)
         best, best_ids = np.concatenate([best, scores], axis=1), np.concatenate([best_ids, ids], axis=1)
         order = np.argsort(-best, axis=1, kind="stable")[:, :NEAREST]

@@ -130,7 +130,7 @@ def _dimension(connection: Connection, store: int) -> int | None:
 
 TAIL: Final = 1_000
 """Number of items from which the tail becomes a segment."""
-_BATCH: Final = 20_000
+_BATCH_SIZE: Final = 20_000
 _NEW_ROWS: Final = (
     "SELECT items.row "
     + UNMERGED.format(tables="items, search_states")
@@ -169,7 +169,7 @@ def _next_texts(connection: Connection, store: int, seen: str, last: int) -> tup
     found: list[TermRow] = []
     items = 0
     while len(found) < MOST_TEXTS:
-        parameters = {"store": store, "seen": seen, "last": last, "limit": _BATCH}
+        parameters = {"store": store, "seen": seen, "last": last, "limit": _BATCH_SIZE}
         rows = [row for (row,) in connection.execute(composed(_NEW_ROWS), parameters, binary=True).fetchall()]
         if not rows:
             break

@@ -11,7 +11,7 @@ from chromadb.config import Settings
 
 from tools.bench.speed.measured.measuring import answer, arguments, ask_all, read_corpus, read_queries
 
-_BATCH = 1_000
+_BATCH_SIZE = 1_000
 
 
 def main() -> None:
@@ -23,8 +23,8 @@ def main() -> None:
         started = time.perf_counter()
         client = chromadb.PersistentClient(str(folder), settings)
         collection = client.create_collection("bench", metadata={"hnsw:space": "cosine"}, embedding_function=None)
-        for at in range(0, size, _BATCH):
-            chosen = slice(at, min(at + _BATCH, size))
+        for at in range(0, size, _BATCH_SIZE):
+            chosen = slice(at, min(at + _BATCH_SIZE, size))
             ids = [str(number) for number in range(chosen.start, chosen.stop)]
             collection.add(ids=ids, embeddings=vectors[chosen], documents=texts[chosen])
         answer({"build": (time.perf_counter() - started) * 1000})

@@ -37,7 +37,7 @@ from tools.bench.speed.measured.measuring import (
 from tools.bench.speed.words import encoding, token_embedding
 
 _MODEL = "bench:precomputed"
-_BATCH = 1_000
+_BATCH_SIZE = 1_000
 _USERS = 50
 _THREADS = (1, 2, 4)
 _THREADS_SECONDS = 5.0
@@ -79,10 +79,10 @@ def _build(corpus: Path, size: int, folder: Path) -> None:
     store = open_simple(folder, {}, vectors.shape[1])
     started = time.perf_counter()
     with (corpus / "texts.txt").open(encoding="utf-8") as texts:
-        for start in range(0, size, _BATCH):
+        for start in range(0, size, _BATCH_SIZE):
             items = [
                 MemoryItem(id=str(at), content_summary=next(texts).rstrip("\n"), scope=Scope(user=_user(at)))
-                for at in range(start, min(start + _BATCH, size))
+                for at in range(start, min(start + _BATCH_SIZE, size))
             ]
             store.collection.add(
                 [
