@@ -15,14 +15,11 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, TypeVar
-from uuid import uuid4
-
-from filelock import FileLock, Timeout
 
 from devmem.redaction import location_without_credentials
 from devmem.stores.config import PlaceConfig
 from devmem.stores.memory import StoreSetup
-from devmem.text.files import OWNER_ONLY, replace_file, sync_folder
+from devmem.text.files import WorkMarker, is_at_work, remove_leftovers, replace_file, sync_folder
 
 _LOG: Final = logging.getLogger(__name__)
 R = TypeVar("R")
@@ -85,7 +82,8 @@ def commit_records(folder: Path) -> list[tuple[Path, CommitRecord]]:
 ERASURES: Final = "forgetting.decided"
 """Name of the folder of decided erasures, within `.devmem` beside the workflow."""
 _UNFINISHED: Final = ".part"
-_LOCK: Final = ".lock"
+_MARKED: Final = "decision"
+"""File beside which processes mark the decisions that they carry out; it does not exist."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,14 +149,12 @@ def decide_erasure(folder: Path, records: Sequence[EraseRecord]) -> Iterator[lis
     if not records:
         yield []
         return
-    decision = folder / uuid4().hex
     folder.mkdir(parents=True, exist_ok=True)
-    lock = _lock_of(decision)
-    with lock:
-        try:
-            yield _decide(decision, records)
-        finally:
-            Path(lock.lock_file).unlink(missing_ok=True)
+    marker = WorkMarker(folder / _MARKED)
+    try:
+        yield _decide(folder / marker.name, records)
+    finally:
+        marker.remove()
 
 
 def _decide(decision: Path, records: Sequence[EraseRecord]) -> list[EraseRecord]:
@@ -176,19 +172,9 @@ def _decide(decision: Path, records: Sequence[EraseRecord]) -> list[EraseRecord]
     return [replace(record, file=decision / f"{number}.json") for number, record in enumerate(records)]
 
 
-def _lock_of(decision: Path) -> FileLock:
-    return FileLock(f"{decision}{_LOCK}", mode=OWNER_ONLY)
-
-
 def _is_executed(decision: Path) -> bool:
     """Whether a living process carries a decision out."""
-    if not Path(f"{decision}{_LOCK}").exists():
-        return False
-    try:
-        with _lock_of(decision).acquire(timeout=0):
-            return False
-    except Timeout:
-        return True
+    return is_at_work(decision.parent / _MARKED, decision.stem)
 
 
 def erase_records(folder: Path, setup: StoreSetup | None = None) -> list[EraseRecord]:
@@ -207,8 +193,7 @@ def erase_records(folder: Path, setup: StoreSetup | None = None) -> list[EraseRe
 
 def remove_undecided(folder: Path) -> None:
     """Remove the remains of processes that died before they decided."""
-    for lock in folder.glob(f"*{_LOCK}") if folder.is_dir() else ():
-        decision = lock.with_suffix("")
-        if not decision.is_dir() and not _is_executed(decision):
-            shutil.rmtree(decision.with_suffix(_UNFINISHED), ignore_errors=True)
-            lock.unlink(missing_ok=True)
+    remove_leftovers(folder / _MARKED)
+    for unfinished in folder.glob(f"*{_UNFINISHED}"):
+        if unfinished.is_dir() and not _is_executed(unfinished):
+            shutil.rmtree(unfinished, ignore_errors=True)
