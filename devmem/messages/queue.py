@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import logging
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
@@ -20,6 +21,7 @@ from devmem.model.twins import as_async
 Dedupe = Literal["id", "content"]
 """Identity of a message: its id, or its content (`Message.content_hash`)."""
 
+_LOG: Final = logging.getLogger(__name__)
 _PRIORITY: Final = "priority"
 
 
@@ -35,7 +37,7 @@ class MessageQueue:
     Any number of threads and tasks may use it at once.
     """
 
-    def __init__(self, *, dedupe: Dedupe | None = None) -> None:
+    def __init__(self, *, dedupe: Dedupe | None = "id") -> None:
         """Make an empty queue.
 
         Args:
@@ -144,8 +146,8 @@ class MessageQueue:
         return json_text([_form(each) for each in waiting])
 
     @classmethod
-    def load(cls, data: str | bytes, *, dedupe: Dedupe | None = None) -> Self:
-        """Return the queue that `dump` wrote, or MetaGPT's queue.
+    def load(cls, data: str | bytes, *, dedupe: Dedupe | None = "id") -> Self:
+        """Return the queue that `dump` wrote, or MetaGPT's queue; what stands twice in it is logged.
 
         Raises:
             MessageError: it is not JSON, or some elements are no messages; the error names each.
@@ -159,8 +161,11 @@ class MessageQueue:
         if wrong := [each for each in priorities if not isinstance(each, int)]:
             raise MessageError(f"a priority is a whole number, not {wrong[0]!r}")
         queue = cls(dedupe=dedupe)
-        for message, priority in zip(messages, priorities, strict=True):
-            queue.push(message, priority=priority)
+        pushed = [
+            queue.push(message, priority=priority) for message, priority in zip(messages, priorities, strict=True)
+        ]
+        if again := pushed.count(False):
+            _LOG.warning("%d message(s) stand twice in the loaded queue; each waits once", again)
         return queue
 
     def _key(self, message: Message) -> str | None:

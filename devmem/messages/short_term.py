@@ -289,7 +289,13 @@ class ShortTermMemory(MessageMemory):
             return self._index.by_source(action_name(source))
 
     def get_by_action(self, action: object) -> list[Message]:
-        """Return the messages that an action (`action_name`) caused, oldest first."""
+        """Return the messages that an action (`action_name`) caused, oldest first; the empty name stands for none.
+
+        Raises:
+            TypeError: the action is None.
+        """
+        if action is None:
+            raise TypeError("None is not an action; `get_by_action('')` returns the messages that no action caused")
         return self.get_by_actions([action])
 
     def get_by_actions(self, actions: object) -> list[Message]:
@@ -315,6 +321,17 @@ class ShortTermMemory(MessageMemory):
     def try_remember(self, keyword: str) -> list[Message]:
         """Return `get_by_content(keyword)`: MetaGPT's other name for it."""
         return self.get_by_content(keyword)
+
+    @property
+    def storage(self) -> list[Message]:
+        """All messages, oldest first, under MetaGPT's name; a copy, which `add` and `delete` do not follow."""
+        return self.get()
+
+    @property
+    def index(self) -> dict[str, list[Message]]:
+        """The messages of each action, oldest first, under MetaGPT's name; a copy, without those of no action."""
+        with self._lock:
+            return {action: self._index.by_action(action) for action in self._index.actions() if action}
 
     def count(self) -> int:
         """Count the messages."""

@@ -28,7 +28,7 @@ def item_from(payload: MemoryWritePayload, summary: str, *, created_at: float) -
 
     `created_at` is in seconds since the epoch.
     """
-    shown = payload.output_snapshot or payload.input_snapshot
+    snapshots = [each for each in (payload.input_snapshot, payload.output_snapshot) if each is not None]
     received_from = list(dict.fromkeys(turn.speaker for turn in turns_of(payload) if turn.speaker))
     return MemoryItem(
         content_summary=summary,
@@ -36,7 +36,7 @@ def item_from(payload: MemoryWritePayload, summary: str, *, created_at: float) -
             **payload.metadata,
             "agent_role": payload.agent_role,
             "input_preview": strip_frames(payload.inputs_text)[:_PREVIEW],
-            "attachments": [*(shown.attachment_overview() if shown else [])],
+            "attachments": [each for snapshot in snapshots for each in snapshot.attachment_overview()],
             **({"received_from": [*received_from]} if received_from else {}),
             **({AGENT_KEY: payload.caller.name} if payload.caller.name else {}),
         },

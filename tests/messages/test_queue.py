@@ -49,8 +49,8 @@ def test_the_lowest_number_comes_first_and_ties_keep_their_order(priorities: lis
     assert contents([message for message in popped if message is not None]) == expected
 
 
-def test_the_same_message_waits_once_where_that_is_wanted() -> None:
-    by_id, by_content = MessageQueue(dedupe="id"), MessageQueue(dedupe="content")
+def test_the_same_message_waits_once_unless_all_are_wanted(caplog: pytest.LogCaptureFixture) -> None:
+    by_id, by_content = MessageQueue(), MessageQueue(dedupe="content")
     one, twin = Message("x", id="1"), Message("x", id="2")
     assert [by_id.push(one), by_id.push(one), by_id.push(twin)] == [True, False, True]
     assert [by_content.push(one), by_content.push(twin), by_content.push(Message("y"))] == [True, False, True]
@@ -58,8 +58,11 @@ def test_the_same_message_waits_once_where_that_is_wanted() -> None:
     assert by_id.push(one)
     by_content.pop_all()
     assert by_content.push(twin)
-    both = MessageQueue()
+    both = MessageQueue(dedupe=None)
     assert [both.push(one), both.push(one)] == [True, True]
+    assert len(MessageQueue.load(both.dump(), dedupe=None)) == 2
+    assert len(MessageQueue.load(both.dump())) == 1
+    assert "1 message(s) stand twice" in caplog.text
     with pytest.raises(MessageError, match="dedupe"):
         MessageQueue(dedupe="words")  # type: ignore[arg-type]
 
@@ -75,11 +78,11 @@ def test_only_messages_are_queued() -> None:
 
 @given(waiting=st.lists(st.tuples(messages(_FEW_IDS), st.integers(0, 3)), max_size=5))
 def test_any_queue_through_json(waiting: list[tuple[Message, int]]) -> None:
-    queue = MessageQueue()
+    queue = MessageQueue(dedupe=None)
     for message, priority in waiting:
         queue.push(message, priority=priority)
     text = queue.dump()
-    loaded, kept = MessageQueue.load(text).pop_all(), queue.pop_all()
+    loaded, kept = MessageQueue.load(text, dedupe=None).pop_all(), queue.pop_all()
     assert len(loaded) == len(kept) == len(waiting)
     assert all(one.identical(other) for one, other in zip(loaded, kept, strict=True))
 

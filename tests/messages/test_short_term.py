@@ -324,3 +324,19 @@ def test_one_action_may_be_given_without_a_list() -> None:
     memory.add_batch([Message("a", cause_by="Write"), Message("b", cause_by="W"), Message("c", cause_by="Read")])
     assert [message.content for message in memory.get_by_actions("Write")] == ["a"]
     assert [message.content for message in memory.get_by_actions(["Write", "Read"])] == ["a", "c"]
+
+
+def test_the_names_of_metagpt_show_everything(memory: ShortTermMemory, three: list[Message]) -> None:
+    memory.add(AIMessage("an aside", id="4"))
+    assert memory.storage[:3] == three
+    assert memory.index == {USER_REQUIREMENT: [three[0]], "WritePlan": [three[1]], "WriteCode": [three[2]]}
+    memory.storage.clear()
+    memory.index.clear()
+    assert memory.count() == 4
+
+
+def test_no_action_is_not_an_action(memory: ShortTermMemory) -> None:
+    memory.add(AIMessage("an aside", id="4"))
+    with pytest.raises(TypeError, match=r"get_by_action\(''\)"):
+        memory.get_by_action(None)
+    assert contents(memory.get_by_action("")) == ["an aside"]

@@ -115,6 +115,8 @@ def test_two_pictures_with_the_same_words_are_two_items(make_store: Make) -> Non
             output_snapshot=MemoryContentSnapshot(text="A cat on a mat."),
         )
         assert store.update(payload).status is WriteStatus.STORED
+        shown = json.dumps(store.recent(1)[0].metadata["attachments"])
+        assert f'"attachment_id": "{content}"' in shown, "the question's attachments are listed too"
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
 from functools import lru_cache
 from hashlib import sha256
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from devmem import MemoryItem, Scope
 from devmem.messages import (
@@ -137,6 +137,8 @@ class RoleMemory(ShortTermMemory):
         for kept, message in store.recall(scope, store.config.short_term):
             self._recalled[message.id] = kept
             super().add(message)
+        self.restored: Final = len(self._recalled)
+        """Number of kept messages that were taken back when the role was recovered; 0 is a role without a memory."""
 
     def watch(self, actions: object) -> None:
         """Keep for long, from now on, the messages of one action or of several (`action_names`); none means all."""

@@ -39,6 +39,7 @@ class LongTermMemory(CollectionMemory):
     def recover(self, role_id: str, watch: object = None, *, scope: Scope | None = None) -> RoleMemory:
         """Return a role's memory, with what it knew last at hand; the same object each time.
 
+        Its `restored` is the number of messages that were taken back; whether it is empty is logged as information.
         The role's id is data: it names no file, so it may hold any character.
 
         Args:
@@ -56,10 +57,18 @@ class LongTermMemory(CollectionMemory):
         owner = replace(scope or Scope(), agent=role_id)
         with self._recovering:
             if owner not in self._roles:
-                self._roles[owner] = RoleMemory(self, owner)
+                self._roles[owner] = self._recovered(owner)
             role = self._roles[owner]
         if watch is not None:
             role.watch(watch)
+        return role
+
+    def _recovered(self, owner: Scope) -> RoleMemory:
+        role = RoleMemory(self, owner)
+        if role.restored:
+            _LOG.info("memory store %r: %d message(s) of role %r restored", self.name, role.restored, owner.agent)
+        else:
+            _LOG.info("memory store %r keeps no messages of role %r yet: its memory is empty", self.name, owner.agent)
         return role
 
     def compose(self, payload: MemoryWritePayload) -> MemoryItem | WriteOutcome:

@@ -61,6 +61,18 @@ def test_a_role_of_all_users_reaches_what_is_one_users(open_store: OpenStore) ->
     assert everyone.clear() == 4
 
 
+def test_a_recovered_role_says_whether_it_had_a_memory(open_store: OpenStore, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", logger="devmem_stores")
+    store = open_store()
+    role = store.recover("writer")
+    assert role.restored == 0
+    assert "keeps no messages of role 'writer' yet" in caplog.text
+    role.add_batch([UserMessage("one"), UserMessage("two")])
+    store.close()
+    assert open_store().recover("writer").restored == 2
+    assert "2 message(s) of role 'writer' restored" in caplog.text
+
+
 def test_string_is_one_action_everywhere(open_store: OpenStore) -> None:
     """`watch="WriteDesign"` was taken for eleven actions of one letter."""
     store = open_store(watch="WritePlan")
