@@ -44,6 +44,7 @@
     ├── DistributionClashError       another project's package `devmem` is mixed with this one
     ├── JournalError                 the journal of recorded interactions
     ├── DataFileError                a file given to `devmem import` or found beside a store
+    │   └── DateOrderError           the order of day and month in its dates has to be named
     └── ExportError                  a store cannot be written in the form that was asked for
 
 An error keeps its facts as attributes and words its own message: what, which, and what to do next.
@@ -444,6 +445,10 @@ class DataFileError(DevmemError):
         self.path, self.message, self.line = str(path), message, line
         place = f"{self.path}:{line}" if line is not None else self.path
         super().__init__(f"{place}: {message}")
+
+
+class DateOrderError(DataFileError):
+    """Day and month of the dates in a data file cannot be told apart; the option `--dates` settles it."""
 
 
 class ExportError(DevmemError):

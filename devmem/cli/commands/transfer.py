@@ -51,10 +51,10 @@ from devmem.stores.memory import MemoryBase
 from devmem.transfer.copy import CopyReport, copy_items
 from devmem.transfer.exporting import json_parts, markdown_parts, snapshot_of
 from devmem.transfer.filling import Filler
+from devmem.transfer.importing.dates import DateOrder
 from devmem.transfer.importing.files import FileFormat
 from devmem.transfer.importing.folders import data_files
 from devmem.transfer.importing.formats import DataFile, open_data
-from devmem.transfer.importing.phone_chats import DateOrder
 from devmem.transfer.importing.records import Record
 from devmem.transfer.importing.tables import KEYS
 from devmem.workflow.stores import DEFAULT_SESSION
@@ -83,9 +83,7 @@ def import_data(
     encoding: Annotated[
         str | None, typer.Option(metavar="NAME", help="Encoding of texts and tables; without it, it is detected.")
     ] = None,
-    dates: Annotated[
-        DateOrder | None, typer.Option(help="Order of day and month in the dates of a chat of WhatsApp.")
-    ] = None,
+    dates: Annotated[DateOrder | None, typer.Option(help="Order of day and month in dates such as 03/04/2025.")] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check the files, show what was understood, and store nothing.")
     ] = False,
@@ -210,7 +208,7 @@ def _sources(word: str, folder: Path, opening: Callable[..., DataFile]) -> Itera
     if word == STDIN:
         yield _STDIN_NAME, partial(opening, _spooled(folder), name=_STDIN_NAME)
         return
-    for file, name in data_files(Path(word), folder):
+    for file, name in data_files(Path(word), folder, opening):
         yield name, partial(opening, file, name=name)
 
 

@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING
 from devmem.lazy_names import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
+    from devmem.transfer.importing.dates import parse_time
     from devmem.transfer.importing.files import FileFormat
     from devmem.transfer.importing.formats import DataFile, detect_format, open_data, read_records
-    from devmem.transfer.importing.records import Record, parse_time
+    from devmem.transfer.importing.records import Record
 else:
     __getattr__, __dir__ = _lazy_names(__name__)
 

@@ -24,6 +24,10 @@ _PART: Final = 1 << 20
 _LOG: Final = logging.getLogger(__name__)
 _HEAD: Final = 8192
 """Number of bytes that show whether a file is a text."""
+LARGEST_WHOLE: Final = 200_000_000
+"""Bytes of a page, a calendar or a mail, which are read at once."""
+_SLOW: Final = frozenset({"punycode", "idna"})
+"""Encodings of names of hosts, which take time quadratic in the length of a text."""
 
 
 @contextmanager
@@ -86,13 +90,88 @@ def read_text_lines(
         return
     with _opened(path) as file:
         data = file.read()
+    yield from io.StringIO(decode_data(data, encoding, path=path, shown=shown, quiet=quiet))
+
+
+def read_head(path: Path) -> bytes:
+    """Return the first bytes of a file, unpacked; raises `DataFileError` when it cannot be read."""
+    with _opened(path) as file:
+        return file.read(_HEAD)
+
+
+def read_data(path: Path) -> bytes:
+    """Return all bytes of a file, unpacked.
+
+    Raises:
+        DataFileError: it cannot be read, or has more than 200 MB, as a small gzip file may.
+    """
+    with _opened(path) as file:
+        data = file.read(LARGEST_WHOLE + 1)
+    if len(data) > LARGEST_WHOLE:
+        raise DataFileError(path, f"the file has more than {LARGEST_WHOLE:,} bytes; split it")
+    return data
+
+
+def read_byte_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Yield all lines with their ends and 1-based numbers, a very long one in parts.
+
+    Raises:
+        DataFileError: the file cannot be read, now or while it is read.
+    """
+    with _opened(path) as file:
+        number, is_new = 0, True
+        while line := file.readline(_PART):
+            number += is_new
+            is_new = line.endswith(b"\n")
+            yield number, line
+
+
+def decode_data(
+    data: bytes, encoding: str | None, *, path: Path, shown: Path | None = None, quiet: bool = False
+) -> str:
+    """Return the text of a file's bytes, every line end a line feed; arguments are those of `read_text_lines`.
+
+    Raises:
+        DataFileError: the bytes are no text, or not of this encoding.
+    """
     try:
         text = decode_text(data, encoding)
         if encoding is None and not quiet and (guess := describe_guess(data)):
             _LOG.warning("%s %s: where that is wrong, name its encoding (--encoding)", shown or path, guess)
     except UnreadableError as error:
         raise DataFileError(path, str(error)) from error
-    yield from io.StringIO(text)
+    return text
+
+
+def decode_declared(data: bytes, declared: str, encoding: str | None, *, path: Path, shown: Path) -> str:
+    """Return the text of a document that names its own encoding, which counts where no other is given and it fits.
+
+    Raises:
+        DataFileError: the bytes are no text, or not of the encoding that is given.
+    """
+    if encoding is None and declared and (text := decode_as_declared(data, declared)) is not None:
+        return text
+    return decode_data(data, encoding, path=path, shown=shown)
+
+
+def decode_as_declared(data: bytes, declared: str) -> str | None:
+    """Return the text, every line end a line feed; None where the bytes are not of the encoding, or nobody knows it."""
+    try:
+        name = codecs.lookup(declared).name
+        if name in ("iso8859-1", "ascii"):
+            # As browsers do: what is called so is mostly of Windows, or else UTF-8.
+            name = "utf-8" if _is_valid_utf8(data) else "cp1252"
+        return None if name in _SLOW else decode_text(data, name)
+    except (LookupError, UnreadableError, ValueError):
+        return None
+
+
+def _is_valid_utf8(data: bytes) -> bool:
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _is_utf8(path: Path) -> bool:
@@ -218,5 +297,7 @@ class FileFormat(StrEnum):
     """Markdown, a paragraph an item, with the headings that it stands under."""
     CSV = "csv"
     """A table whose first line names the columns, separated by commas, semicolons or tabs."""
+    HTML = "html"
+    """An HTML page, a paragraph, list or table an item, with the title and the headings."""
     TSV = "tsv"
     """A table whose columns are separated by tabs."""

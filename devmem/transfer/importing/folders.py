@@ -6,21 +6,23 @@ import glob
 import logging
 import shutil
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from devmem.errors import DataFileError
-from devmem.transfer.importing.formats import open_data
+from devmem.errors import DataFileError, DateOrderError
+from devmem.transfer.importing.formats import DataFile, open_data
 
 _LOG: Final = logging.getLogger(__name__)
-_SUFFIXES: Final = frozenset({".json", ".jsonl", ".ndjson", ".md", ".markdown", ".txt", ".csv", ".tsv", ".gz"})
+_SUFFIXES: Final = frozenset(".json .jsonl .ndjson .md .markdown .txt .csv .tsv .gz .html .htm .xhtml".split())
 """Names of files that may hold data; of a folder others are left out, as pictures."""
 _LARGEST: Final = 4_000_000_000
 """Bytes that an archive may take when it is unpacked."""
 
 
-def data_files(path: Path, scratch: Path) -> Iterator[tuple[Path, str]]:
+def data_files(
+    path: Path, scratch: Path, opening: Callable[[Path], DataFile] = open_data
+) -> Iterator[tuple[Path, str]]:
     """Yield each data file that a path names, with the name that is shown for it.
 
     Files of a folder or an archive that are of no known format are left out, and named in the log.
@@ -28,21 +30,23 @@ def data_files(path: Path, scratch: Path) -> Iterator[tuple[Path, str]]:
     Args:
         path: a file, a folder, a zip file, or a pattern such as `chats/*.txt` where there is no file of that name.
         scratch: folder in which an archive is unpacked.
+        opening: opens a file with the options that it will be read with.
 
     Raises:
+        DateOrderError: the order of day and month in a file has to be named, which leaves no file out.
         DataFileError: no data is there, or the archive cannot be unpacked.
     """
     if path.is_dir():
-        yield from _known(path, _inside(path), shown=str(path))
+        yield from _known(path, _inside(path), opening, shown=str(path))
     elif path.is_file() and zipfile.is_zipfile(path):
         folder = _unpacked(path, scratch)
-        yield from _known(path, _inside(folder), shown=str(path), base=folder)
+        yield from _known(path, _inside(folder), opening, shown=str(path), base=folder)
     elif not path.exists() and glob.has_magic(str(path)):
         matching = sorted(Path(one) for one in glob.glob(str(path), recursive=True))  # noqa: PTH207 - absolute ones too
         if not matching:
             raise DataFileError(path, "no file matches this pattern")
         for one in matching:
-            yield from data_files(one, scratch)
+            yield from data_files(one, scratch, opening)
     else:
         yield path, str(path)
 
@@ -53,12 +57,16 @@ def _inside(folder: Path) -> list[Path]:
     return sorted(one for one in found if not any(part.startswith(".") for part in one.relative_to(folder).parts))
 
 
-def _known(path: Path, files: list[Path], *, shown: str, base: Path | None = None) -> Iterator[tuple[Path, str]]:
+def _known(
+    path: Path, files: list[Path], opening: Callable[[Path], DataFile], *, shown: str, base: Path | None = None
+) -> Iterator[tuple[Path, str]]:
     usable = 0
     for file in files:
         name = str(Path(shown) / file.relative_to(base or path))
         try:
-            next(open_data(file).records, None)
+            next(opening(file).records, None)
+        except DateOrderError as error:
+            raise DateOrderError(name, error.message, line=error.line) from error
         except DataFileError as error:
             _LOG.warning("%s is left out: %s", name, error.message)
             continue

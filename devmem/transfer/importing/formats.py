@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final, TypeGuard
 
 from devmem.errors import DataFileError, OutboxError
+from devmem.model.items import MemoryItem
 from devmem.storage.outbox import outbox_bodies
 from devmem.transfer.importing.benchmarks import (
     count_locomo_turns,
@@ -44,6 +45,7 @@ from devmem.transfer.importing.chats import (
     slack_users,
 )
 from devmem.transfer.importing.coding_sessions import is_claude_code, is_codex, read_claude_code, read_codex
+from devmem.transfer.importing.dates import DateOrder
 from devmem.transfer.importing.files import (
     FileFormat,
     count_lines,
@@ -51,6 +53,7 @@ from devmem.transfer.importing.files import (
     is_text,
     parse_line,
     read_document,
+    read_head,
     read_lines,
     read_text_lines,
 )
@@ -66,8 +69,8 @@ from devmem.transfer.importing.memories import (
     read_mem0,
     read_metagpt,
 )
+from devmem.transfer.importing.pages import read_html
 from devmem.transfer.importing.phone_chats import (
-    DateOrder,
     count_telegram,
     is_telegram,
     is_whatsapp,
@@ -217,8 +220,17 @@ _SUFFIXES: Final = {
     ".md": FileFormat.MARKDOWN,
     ".markdown": FileFormat.MARKDOWN,
     ".txt": FileFormat.TEXT,
+    ".html": FileFormat.HTML,
+    ".htm": FileFormat.HTML,
+    ".xhtml": FileFormat.HTML,
 }
 _TABLES: Final[Mapping[FileFormat, str | None]] = {FileFormat.CSV: None, FileFormat.TSV: "\t"}
+_BYTE_FORMATS: Final[Mapping[FileFormat, Callable[[Path, Origin, str | None], list[MemoryItem]]]] = {
+    FileFormat.HTML: read_html
+}
+"""Formats that name their encoding themselves, by what reads them whole."""
+_BEGINNINGS: Final = ((b"<!doctype html", FileFormat.HTML), (b"<html", FileFormat.HTML))
+"""First bytes of a file whose name does not tell its format, in lower case."""
 _FIRST_LINES: Final = 20
 """Lines of a session that are looked at: the first ones may be notes of the program."""
 
@@ -254,15 +266,15 @@ def open_data(
         columns: of a table, names of columns by the keys of a record: `{"text": "Body"}`.
         encoding: of a text or a table; None takes UTF-8, or guesses and logs what it takes. JSON is always UTF-8.
         name: of the file in messages and in its records; None is its path.
-        dates: of a chat of WhatsApp, order of day and month; None finds out by the dates.
+        dates: order of day and month in dates such as `03/04/2025`; None finds out where the dates tell.
 
     Raises:
         DataFileError: it cannot be read, or is of no known format. Consuming the records raises it too.
     """
     file = Path(path)
-    origin = Origin(path=Path(name) if name else file)
+    origin = Origin(path=Path(name) if name else file, dates=dates)
     with _called(file, origin.path):
-        found = _open(file, origin, FileFormat(format), columns or {}, encoding, dates)
+        found = _open(file, origin, FileFormat(format), columns or {}, encoding)
     return replace(found, records=_each(found.records, file, origin.path))
 
 
@@ -274,7 +286,7 @@ def _called(file: Path, shown: Path) -> Iterator[None]:
     except DataFileError as error:
         if shown == file or error.path != str(file):
             raise
-        raise DataFileError(shown, error.message, line=error.line) from error
+        raise type(error)(shown, error.message, line=error.line) from error
 
 
 def _each(records: Iterator[Record], file: Path, shown: Path) -> Iterator[Record]:
@@ -288,12 +300,14 @@ def _open(
     wanted: FileFormat,
     columns: Mapping[str, str],
     encoding: str | None,
-    dates: DateOrder | None,
 ) -> DataFile:
     if wanted is FileFormat.AUTO:
         wanted = _format_of_file(file, encoding)
     if wanted is FileFormat.OUTBOX:
         return _outbox(file, origin)
+    if wanted in _BYTE_FORMATS:
+        items = _BYTE_FORMATS[wanted](file, origin, encoding)
+        return DataFile(path=origin.path, format=wanted, total=len(items), records=iter(items))
     if wanted in _TABLES:
         lines = read_text_lines(file, encoding, shown=origin.path)
         table = read_table(lines, origin, delimiter=_TABLES[wanted], columns=columns)
@@ -302,7 +316,7 @@ def _open(
         lines = read_text_lines(file, encoding, shown=origin.path)
         numbered = enumerate((line.rstrip("\r\n") for line in lines), start=1)
         if wanted is FileFormat.WHATSAPP:
-            found = read_whatsapp(numbered, origin, dates=dates)
+            found = read_whatsapp(numbered, origin)
         else:
             found = list(read_paragraphs(numbered, origin, markdown=wanted is FileFormat.MARKDOWN))
         return DataFile(path=origin.path, format=wanted, total=len(found), records=iter(found))
@@ -326,6 +340,11 @@ def _format_of_file(path: Path, encoding: str | None) -> FileFormat:
     """Return the format, or AUTO for a document whose content decides."""
     if is_sqlite(path):
         return FileFormat.OUTBOX
+    suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".gz"]
+    named = _SUFFIXES.get(suffixes[-1]) if suffixes else None
+    found = named or _format_of_head(path)
+    if found is not None and found in _BYTE_FORMATS:
+        return found
     if encoding is None and not is_text(path):
         raise DataFileError(
             path,
@@ -333,8 +352,6 @@ def _format_of_file(path: Path, encoding: str | None) -> FileFormat:
             "text (--encoding)",
         )
     first = next((line.strip() for line in read_text_lines(path, encoding, quiet=True) if line.strip()), "")
-    suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".gz"]
-    named = _SUFFIXES.get(suffixes[-1]) if suffixes else None
     if named in (None, FileFormat.TEXT) and is_whatsapp(read_text_lines(path, encoding, quiet=True)):
         return FileFormat.WHATSAPP
     if named is not None and (named in _TABLES or not first.startswith(("{", "["))):
@@ -350,6 +367,12 @@ def _format_of_file(path: Path, encoding: str | None) -> FileFormat:
         f"of no known format ({known_formats()}): it begins with {first[:40]!r}; --format text reads it as plain text, "
         "--format csv as a table",
     )
+
+
+def _format_of_head(path: Path) -> FileFormat | None:
+    """Return the format that the first bytes of a file show."""
+    head = read_head(path).removeprefix(b"\xef\xbb\xbf").lstrip().lower()
+    return next((name for beginning, name in _BEGINNINGS if head.startswith(beginning)), None)
 
 
 def _format_of_lines(path: Path) -> FileFormat:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from enum import StrEnum
 from itertools import islice, pairwise
 from typing import Any, Final
 
+from devmem.errors import DateOrderError
 from devmem.model.items import MemoryItem
+from devmem.transfer.importing.dates import DateOrder, NumericDate, numeric_date
 from devmem.transfer.importing.records import Origin, Turn, turn_items
 
 _MARKS: Final = str.maketrans({"\u200e": "", "\u200f": "", "\u202a": "", "\u202c": "", "\u202f": " ", "\xa0": " "})
@@ -22,15 +22,6 @@ _LINE: Final = re.compile(
 _SAID: Final = re.compile(r"(?P<speaker>[^:]{1,100}): ?(?P<text>.*)", re.DOTALL)
 _FIRST_LINES: Final = 10
 _NAME: Final = re.compile(r"^(?:WhatsApp Chat (?:with|-) |Chat de WhatsApp con |WhatsApp[- ]Chat mit )|^_chat$")
-_DAYS: Final = 31
-_MONTHS: Final = 12
-
-
-class DateOrder(StrEnum):
-    """Order of the numbers of a date whose year comes last."""
-
-    DMY = "dmy"
-    MDY = "mdy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +29,7 @@ class _Message:
     """A message as the file has it."""
 
     line: int
-    date: tuple[int, int, int]
-    """The three numbers of the date, in the order of the file."""
-    clock: tuple[int, int, int]
+    date: NumericDate
     text: str
     """Speaker and text; a notice of the program has no speaker."""
 
@@ -52,19 +41,19 @@ def is_whatsapp(lines: Iterable[str]) -> bool:
     return bool(heads) and _LINE.match(heads[0]) is not None and any(_SAID.match(match["rest"]) for match in found)
 
 
-def read_whatsapp(lines: Iterable[tuple[int, str]], origin: Origin, *, dates: DateOrder | None) -> list[MemoryItem]:
+def read_whatsapp(lines: Iterable[tuple[int, str]], origin: Origin) -> list[MemoryItem]:
     """Return an item for each message; notices of the program are left out.
 
     Args:
         lines: all lines with their 1-based numbers.
-        origin: the file, whose name is that of the conversation.
-        dates: order of day and month; None finds out by the dates themselves.
+        origin: the file, whose name is that of the conversation; where it names no order of day and month, the dates
+            themselves tell.
 
     Raises:
         DataFileError: a date is none, or day and month cannot be told apart.
     """
     messages = list(_messages(lines))
-    order = dates or _order_of(messages, origin)
+    order = origin.dates or _order_of(messages, origin)
     name = _NAME.sub("", origin.path.stem) or origin.path.parent.name or "whatsapp"
     return list(turn_items(_turns(messages, order, name, origin)))
 
@@ -76,13 +65,14 @@ def _messages(lines: Iterable[tuple[int, str]]) -> Iterator[_Message]:
         if found is None:
             last = last and replace(last, text=f"{last.text}\n{line}")
             continue
+        half = f" {found['half']}m" if found["half"] else ""
+        date = numeric_date(f"{found['date']} {found['time']}{half}")
+        if date is None:
+            last = last and replace(last, text=f"{last.text}\n{line}")
+            continue
         if last is not None:
             yield last
-        first, second, third = map(int, re.split(r"[./-]", found["date"]))
-        hour, minute, *rest = map(int, found["time"].split(":"))
-        if found["half"]:
-            hour = hour % 12 + (12 if found["half"] in "Pp" else 0)
-        last = _Message(number, (first, second, third), (hour, minute, rest[0] if rest else 0), found["rest"])
+        last = _Message(number, date, found["rest"])
     if last is not None:
         yield last
 
@@ -92,32 +82,17 @@ def _order_of(messages: Sequence[_Message], origin: Origin) -> DateOrder:
     possible: list[DateOrder] = []
     for order in DateOrder:
         try:
-            times = [_time(message, order) for message in messages]
+            times = [message.date.time(order) for message in messages]
         except ValueError:
             continue
         if all(earlier <= later for earlier, later in pairwise(times)):
             possible.append(order)
-    if len(possible) == 1 or (possible and all(_is_plain(message) for message in messages)):
+    if len(possible) == 1 or (possible and all(message.date.means_one_day() for message in messages)):
         return possible[0]
-    raise origin.error(
-        "day and month of the dates cannot be told apart: say which comes first, by `--dates dmy` or `--dates mdy`"
+    raise DateOrderError(
+        origin.path,
+        "day and month of the dates cannot be told apart: say which comes first, by `--dates dmy` or `--dates mdy`",
     )
-
-
-def _is_plain(message: _Message) -> bool:
-    """Whether both orders mean the same day."""
-    first, second, _ = message.date
-    return first > _DAYS or first == second
-
-
-def _time(message: _Message, order: DateOrder) -> float:
-    first, second, third = message.date
-    if first > _DAYS:
-        year, month, day = first, second, third
-    else:
-        year = third if third > 99 else 2000 + third
-        day, month = (first, second) if order is DateOrder.DMY else (second, first)
-    return datetime(year, month, day, *message.clock, tzinfo=UTC).timestamp()
 
 
 def _turns(messages: Sequence[_Message], order: DateOrder, name: str, origin: Origin) -> Iterator[Turn]:
@@ -127,7 +102,7 @@ def _turns(messages: Sequence[_Message], order: DateOrder, name: str, origin: Or
         if said is None:
             continue
         try:
-            time = _time(message, order)
+            time = message.date.time(order)
         except ValueError as error:
             raise here.error(f"the date does not exist ({error}); is `--dates {order}` right?") from error
         yield Turn(

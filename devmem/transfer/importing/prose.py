@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, TypeAlias
 
 from devmem.model.items import MemoryItem
 from devmem.transfer.importing.records import Origin, digest, text_item
@@ -14,6 +14,8 @@ _HEADING: Final = re.compile(r"(#{1,6})\s+(.*?)\s*#*\s*$")
 _FENCE: Final = re.compile(r"\s{0,3}(`{3,}|~{3,})")
 
 Line = tuple[int, str]
+Paragraph: TypeAlias = tuple[int, list[str], str]
+"""Line (1-based), headings above it from the highest, and text."""
 
 
 def read_paragraphs(lines: Iterable[Line], origin: Origin, *, markdown: bool) -> Iterator[MemoryItem]:
@@ -24,8 +26,26 @@ def read_paragraphs(lines: Iterable[Line], origin: Origin, *, markdown: bool) ->
         origin: the file.
         markdown: whether headings and blocks of code are recognized.
     """
+    yield from paragraph_items(_paragraphs(lines, markdown=markdown), origin)
+
+
+def paragraph_items(
+    paragraphs: Iterable[Paragraph],
+    origin: Origin,
+    *,
+    metadata: Mapping[str, Any] | None = None,
+    time: float | None = None,
+) -> Iterator[MemoryItem]:
+    """Yield an item for each paragraph, with its line and its headings in the metadata.
+
+    Args:
+        paragraphs: those of the document in order.
+        origin: the file.
+        metadata: of the whole document; the paragraph's own `line` and `section` come before it.
+        time: of the document, in seconds since the epoch.
+    """
     seen: Counter[str] = Counter()
-    for number, headings, text in _paragraphs(lines, markdown=markdown):
+    for number, headings, text in paragraphs:
         section = " > ".join(headings)
         # The same words a second time are another paragraph.
         key = digest(origin.path.name, section, text)
@@ -34,11 +54,12 @@ def read_paragraphs(lines: Iterable[Line], origin: Origin, *, markdown: bool) ->
             origin=origin,
             id=key if seen[key] == 1 else f"{key}-{seen[key]}",
             text=text,
-            metadata={"line": number, **({"section": section} if section else {})},
+            event_time=time,
+            metadata={**(metadata or {}), "line": number, **({"section": section} if section else {})},
         )
 
 
-def _paragraphs(lines: Iterable[Line], *, markdown: bool) -> Iterator[tuple[int, list[str], str]]:
+def _paragraphs(lines: Iterable[Line], *, markdown: bool) -> Iterator[Paragraph]:
     headings: list[tuple[int, str]] = []
     paragraph: list[str] = []
     start, fence = 0, ""

@@ -4,60 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from pydantic import ValidationError
 
-from devmem.errors import DataFileError
+from devmem.errors import DataFileError, DateOrderError
 from devmem.model.items import TRUST, MemoryContentSnapshot, MemoryItem, Provenance, Scope, SourceKind, load_item
 from devmem.model.results import MemoryWritePayload
 from devmem.text.analysis import SUMMARY_LENGTH, shorten
 from devmem.text.durations import parse_duration
-from devmem.text.moments import from_number
+from devmem.transfer.importing.dates import AmbiguousDateError, DateOrder, is_no_time, parse_time
 from devmem.workflow.rescue import load_payload
 
-_FORMS: Final = (
-    "%I:%M %p on %d %B, %Y",  # LoCoMo: 1:56 pm on 8 May, 2023
-    "%B-%d-%Y",  # BEAM: March-15-2024
-    "%d.%m.%Y, %H:%M:%S",  # chats of telephones: 29.12.2023, 22:42:04
-    "%Y/%m/%d %H:%M",  # LongMemEval: 2023/05/20 (Sat) 02:21
-    "%Y/%m/%d",
-    "%d %B %Y",
-    "%d %B, %Y",
-    "%B %d, %Y",
-)
-_WEEKDAY: Final = re.compile(r"\s*\((?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\w*\)")
-
-
-def parse_time(raw: object) -> float:
-    """Return the seconds since the epoch that a number or a text means; a time without a zone is UTC.
-
-    Raises:
-        ValueError: it is no time.
-    """
-    if isinstance(raw, (int, float)) and not isinstance(raw, bool):
-        return from_number(raw)
-    if not isinstance(raw, str) or not raw.strip():
-        raise ValueError(f"expected a time, found {raw!r}")
-    text = " ".join(_WEEKDAY.sub(" ", raw).split())
-    found = next((time for form in (None, *_FORMS) if (time := _read(text, form))), None)
-    if found is not None:
-        return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
-    raise ValueError(f"not a time: {raw[:60]!r}; write it as 2023-05-08T13:56:00Z or in seconds since 1970")
-
-
-def _read(text: str, form: str | None) -> datetime | None:
-    """Read the text in one form, None being ISO 8601; None when it has another."""
-    try:
-        return datetime.fromisoformat(text) if form is None else datetime.strptime(text, form).replace(tzinfo=UTC)
-    except ValueError:
-        return None
+_LOG: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +33,8 @@ class Origin:
     """1-based, in a file of lines."""
     entry: str = ""
     """In a document: `[3]`, or `[0].conversation.session_2[4]`."""
+    dates: DateOrder | None = None
+    """Order of day and month in dates such as `03/04/2025`; None where it is not known."""
 
     def error(self, message: str) -> DataFileError:
         """Return the error that names the record's position."""
@@ -81,11 +47,29 @@ class Origin:
         return self.error(f"{place}: {first['msg']}" if place else first["msg"])
 
     def time(self, key: str, raw: object) -> float:
-        """Read a time; raises `DataFileError` when it is none."""
+        """Read a time; raises `DataFileError` when it is none, `DateOrderError` when two days may be meant."""
         try:
-            return parse_time(raw)
+            return parse_time(raw, self.dates)
+        except AmbiguousDateError as error:
+            raise DateOrderError(self.path, f"{key!r}: {error}", line=self.line) from error
         except (ValueError, OverflowError) as error:
             raise self.error(f"{key!r}: {error}") from error
+
+    def time_or_none(self, key: str, raw: object) -> float | None:
+        """Read a time of a document that is usable without it; log what is no time.
+
+        Raises:
+            DateOrderError: two days may be meant.
+        """
+        if is_no_time(raw):
+            return None
+        try:
+            return self.time(key, raw)
+        except DateOrderError:
+            raise
+        except DataFileError as error:
+            _LOG.warning("%s; it is read without a time", error)
+            return None
 
 
 _TEXTS: Final = frozenset({"text", "input_text", "output_text", "refusal", ""})

@@ -56,6 +56,16 @@ SAID = {
     ),
     "table.csv": (FileFormat.CSV, ["Ann: The launch moved,\nto June 2nd.", "Ben: The venue is booked."]),
     "table.tsv": (FileFormat.TSV, ["The venue is booked."]),
+    "page.html": (
+        FileFormat.HTML,
+        [
+            "It is on June 2nd, at the Old Mill.\nDoors open at 9.",
+            "- Book the venue\n- Print the flyers",
+            "Who | What\nAnn | Talk",
+            "a = 1\n  b = 2",
+            "Ship it.",
+        ],
+    ),
 }
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from contextlib import suppress
+from datetime import UTC, date, datetime
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from devmem.transfer.importing import parse_time
+from devmem.transfer.importing.dates import AmbiguousDateError, DateOrder
 
 MAY_8 = datetime(2023, 5, 8, tzinfo=UTC).timestamp()
 
@@ -37,3 +41,49 @@ def test_a_time_is_read_in_every_form(raw: object, seconds_into_the_day: int) ->
 def test_what_is_no_time_is_refused(raw: object) -> None:
     with pytest.raises(ValueError, match="time"):
         parse_time(raw)
+
+
+@pytest.mark.parametrize(
+    ("raw", "seconds_into_the_day"),
+    [
+        ("8.5.2023", 0),
+        ("08.05.23 13:56", 13 * 3600 + 56 * 60),
+        ("08.05.2023 um 13:56 Uhr", 13 * 3600 + 56 * 60),
+        ("2023/5/8", 0),
+        ("8. Mai 2023", 0),
+        ("Montag, 8. Mai 2023, 13:56", 13 * 3600 + 56 * 60),
+        ("8 May 2023 1:56 pm", 13 * 3600 + 56 * 60),
+        ("Mon, 8 May 2023 13:56:00 +0200", 11 * 3600 + 56 * 60),
+    ],
+)
+def test_a_time_is_read_as_people_and_mails_write_it(raw: str, seconds_into_the_day: int) -> None:
+    assert parse_time(raw) == MAY_8 + seconds_into_the_day
+
+
+def test_day_and_month_are_told_apart_or_asked_about() -> None:
+    assert parse_time("13/5/2023") - parse_time("5/13/2023") == 0
+    assert parse_time("5/5/2023") == parse_time("5.5.2023")
+    assert parse_time("05/08/2023", DateOrder.MDY) == parse_time("08-05-2023", DateOrder.DMY) == MAY_8
+    with pytest.raises(AmbiguousDateError, match="--dates dmy` or `--dates mdy"):
+        parse_time("05/08/2023")
+    with pytest.raises(ValueError, match="is `--dates mdy` right"):
+        parse_time("13/05/2023", DateOrder.MDY)
+
+
+@pytest.mark.parametrize("raw", ["99/99/2023", "1/2/3/4", "8. Foo 2023", "25:00", "31.02.2023", "8. Mai 2023 27:00"])
+def test_a_day_that_no_calendar_has_is_refused(raw: str) -> None:
+    with pytest.raises(ValueError, match="not a time"):
+        parse_time(raw)
+
+
+@given(st.dates(min_value=date(1970, 1, 2), max_value=date(2069, 12, 31)), st.sampled_from(DateOrder))
+def test_every_day_is_read_in_the_order_that_is_named(day: date, order: DateOrder) -> None:
+    form = "%d/%m/%Y" if order is DateOrder.DMY else "%m/%d/%Y"
+    midnight = datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp()
+    assert parse_time(day.strftime(form), order) == parse_time(day.isoformat()) == midnight
+
+
+@given(st.text(alphabet="0123456789/.-: AaPpMmTZ+Mai", max_size=30))
+def test_whatever_a_text_is_it_is_a_time_or_refused(raw: str) -> None:
+    with suppress(ValueError, OverflowError):
+        assert isinstance(parse_time(raw), float)

@@ -1,0 +1,135 @@
+"""HTML pages: title, headings and text, whatever a page looks like."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from devmem.errors import DataFileError, DateOrderError
+from devmem.model.items import MemoryItem
+from devmem.transfer.importing import FileFormat, open_data, parse_time
+from devmem.transfer.importing.pages import read_page
+
+PAGE = Path(__file__).parents[2] / "data" / "imports" / "page.html"
+
+
+def items(path: Path, **options: Any) -> list[MemoryItem]:
+    return [record for record in open_data(path, **options).records if isinstance(record, MemoryItem)]
+
+
+def texts(source: str) -> list[str]:
+    return [block.text for block in read_page(source).blocks]
+
+
+def test_a_page_is_its_text_with_title_and_headings() -> None:
+    found = items(PAGE)
+    assert [(item.content_summary, item.metadata["section"], item.metadata["line"]) for item in found] == [
+        ("It is on June 2nd, at the Old Mill.\nDoors open at 9.", "Launch", 14),
+        ("- Book the venue\n- Print the flyers", "Launch > Tasks", 17),
+        ("Who | What\nAnn | Talk", "Launch > Tasks", 18),
+        ("a = 1\n  b = 2", "Launch > Tasks", 21),
+        ("Ship it.", "Launch > Tasks", 23),
+    ]
+    assert {(item.metadata["title"], item.metadata["author"]) for item in found} == {("The launch – plan", "Ann & Ben")}
+    assert {item.event_time for item in found} == {parse_time("2024-05-01T08:00:00Z")}
+
+
+def test_a_page_is_known_by_its_suffix_or_its_beginning(tmp_path: Path) -> None:
+    for name, beginning in (("a.htm", ""), ("b", "<!DOCTYPE html>"), ("c.download", "\ufeff\n<HTML>")):
+        (tmp_path / name).write_text(f"{beginning}<p>Hello", encoding="utf-8")
+        assert open_data(tmp_path / name).format is FileFormat.HTML
+        assert [item.content_summary for item in items(tmp_path / name)] == ["Hello"]
+
+
+@pytest.mark.parametrize("declared", ["iso-8859-1", "windows-1252", "utf-8", "x-unknown", "punycode", ""])
+def test_the_encoding_is_the_declared_one_where_it_fits(tmp_path: Path, declared: str) -> None:
+    text = "Für Größe und Öl – „wie üblich“, über dem Flur für die Gäste."
+    path = tmp_path / "a.html"
+    path.write_bytes(
+        f'<meta http-equiv="content-type" content="text/html; charset={declared}"><p>{text}'.encode("cp1252")
+    )
+    assert [item.content_summary for item in items(path)] == [text]
+    path.write_bytes(f"<meta charset=koi8-r><p>{text}".encode())
+    assert [item.content_summary for item in items(path, encoding="utf-8")] == [text]
+
+
+def test_a_time_that_is_none_is_named_and_an_ambiguous_one_asked_about(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "a.html"
+    path.write_text('<meta name="date" content="soon"><p>Hello', encoding="utf-8")
+    assert [item.event_time for item in items(path)] == [None]
+    assert "a.html: 'published': not a time: 'soon'" in caplog.text
+    path.write_text('<meta name="date" content="03/04/2025"><p>Hello', encoding="utf-8")
+    with pytest.raises(DateOrderError, match="--dates dmy"):
+        items(path)
+    assert [item.event_time for item in items(path, dates="mdy")] == [parse_time("2025-03-04")]
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("<p>1 < 2 & 3 > 2", ["1 < 2 & 3 > 2"]),
+        ('<p title="a > b">text', ["text"]),
+        ('<a title="5" wide" href=x>text</a>', ["text"]),
+        ("<a title='no end>text</a> more", ["text more"]),
+        ("<p>one<script>var a = '</p>';</script> two", ["one two"]),
+        ("<p>one<script>never ends", ["one"]),
+        ("<p>one<!-- never ends", ["one"]),
+        ("<![CDATA[x]]><?php echo ?>one", ["one"]),
+        ("one<a", ["one"]),
+        ("<h2>Head<p>text", ["Head", "text"]),
+        ("</div></ul></nav></blockquote>one", ["one"]),
+        ("<svg><title>icon</title></svg>one", ["one"]),
+        ("<table><tr><td><table><tr><td>in</td></tr></table></td><td>out</td></tr></table>", ["in\nout"]),
+        ("&#0;&#xD800;&lt;b&gt;", ["\ufffd\ufffd<b>"]),
+    ],
+)
+def test_malformed_html_is_read_as_far_as_it_has_text(source: str, expected: list[str]) -> None:
+    assert texts(source) == expected
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["<", "<a ", "<a b='", "<!--", "<![CDATA[", "</ ", "<? ", "&", "&#", "<div>", "<td>", "<script>", "x", "<a b=c"],
+)
+def test_hostile_pages_take_linear_time(piece: str) -> None:
+    """Each would take hours if it took time quadratic in the length."""
+    read_page(f"<p>{piece * 100_000}")
+
+
+def test_a_page_that_is_no_text_or_too_large_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.html"
+    path.write_bytes(b"<p>\0\1\2\0\0")
+    with pytest.raises(DataFileError, match=r"a\.html: holds zero bytes"):
+        items(path)
+    bomb = tmp_path / "b.html.gz"
+    with gzip.open(bomb, "wb", compresslevel=1) as file:
+        for _ in range(201):
+            file.write(b" " * 1_000_000)
+    with pytest.raises(DataFileError, match=r"b\.html\.gz: the file has more than 200,000,000 bytes"):
+        items(bomb)
+
+
+@given(
+    st.lists(
+        st.sampled_from(["<", ">", "<p>", "</p>", "<li", "'", '"', "=", "/", "!--", "-->", "a", " ", "\n", "&lt;"])
+    )
+)
+@example(["<", "a", "=", "'", ">", "a"])
+def test_whatever_is_between_tags_a_page_is_read(pieces: list[str]) -> None:
+    for block in read_page("".join(pieces)).blocks:
+        assert block.text.strip()
+        assert 1 <= block.line <= pieces.count("\n") + 1
+
+
+@given(st.lists(st.text(alphabet=st.characters(categories=["L", "N"]), min_size=1), min_size=1, max_size=8))
+def test_every_word_of_a_page_is_kept(words: list[str]) -> None:
+    source = "".join(f"<p>{word}</p>" if at % 2 else f"<div><b>{word}</b></div>" for at, word in enumerate(words))
+    assert re.findall(r"\S+", " ".join(texts(source))) == words
