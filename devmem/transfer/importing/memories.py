@@ -79,6 +79,8 @@ def _item(raw: Any, origin: Origin) -> MemoryItem:  # noqa: ANN401 - whatever th
 
 _SCOPE: Final = {"user_id": "user", "agent_id": "agent", "run_id": "run"}
 _KEPT: Final = ("categories", "actor_id", "role", "updated_at")
+_LAST_DAY: Final = "expiration_date"
+_DAY: Final = 24 * 60 * 60
 
 
 def is_mem0(document: object) -> bool:
@@ -111,7 +113,7 @@ def _mem0_memories_item(raw: Mapping[str, Any], origin: Origin) -> MemoryItem:
         raise origin.error(f"'metadata': expected an object, found a value of type {type(given).__name__}")
     time = raw.get("created_at")
     scope = {part: text_of(raw, key, origin) for key, part in _SCOPE.items() if raw.get(key) is not None}
-    return text_item(
+    item = text_item(
         origin=origin,
         id=text_of(raw, "id", origin),
         text=text_of(raw, "memory", origin),
@@ -119,6 +121,9 @@ def _mem0_memories_item(raw: Mapping[str, Any], origin: Origin) -> MemoryItem:
         scope=Scope(**scope),
         metadata={**{key: raw[key] for key in _KEPT if raw.get(key)}, **given},
     )
+    last_day = raw.get(_LAST_DAY)
+    # In mem0 a memory is there until this day has ended in UTC.
+    return replace(item, expires_at=origin.time(_LAST_DAY, last_day) + _DAY) if last_day else item
 
 
 def _memories(document: object) -> list[object]:

@@ -299,3 +299,13 @@ def test_paragraphs_lose_no_word(text: str) -> None:
     lines = list(enumerate(text.split("\n"), start=1))
     found = list(read_paragraphs(lines, Origin(path=Path("a.txt")), markdown=False))
     assert " ".join(" ".join(item.content_summary for item in found).split()) == " ".join(text.split())
+
+
+def test_a_memory_of_mem0_stays_until_its_last_day_has_ended(tmp_path: Path) -> None:
+    memory = {"id": "5f0c1f4e-0b8f-4f0e-9f1e-2d8f1f2a0001", "memory": "Has a bus pass", "user_id": "ann"}
+    file = tmp_path / "mem0.json"
+    file.write_text(json.dumps({"results": [{**memory, "expiration_date": "2030-06-02"}, memory]}), encoding="utf-8")
+    assert [item.expires_at for item in items(file)] == [seconds("2030-06-03T00:00:00Z"), None]
+    file.write_text(json.dumps([{**memory, "expiration_date": "soon"}]), encoding="utf-8")
+    with pytest.raises(DataFileError, match=r"'expiration_date': not a time: 'soon'"):
+        items(file)
