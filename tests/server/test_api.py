@@ -128,3 +128,17 @@ def test_a_thousand_requests_of_twenty_tokens_at_once_leak_and_lose_nothing(team
     assert sum(asyncio.run(everything())) == 0
     kept = Counter(record.text for user in users for record in team.memory.recent(100, user=user))
     assert kept == Counter(f"Secret {number} of {user}." for number in range(25) for user in users)
+
+
+def test_a_revoked_token_ends_what_listens(team: Team) -> None:
+    async def run() -> list[str]:
+        heard = []
+        async with team.mcp("ann") as client, client.listen(resources_list_changed=True) as events:
+            team.memory.add("Bob's note.", user="bob")
+            team.memory.add("Ann's note.", user="ann")
+            async for event in events:
+                heard.append(type(event).__name__)
+                team.tokens.revoke("ann")
+        return heard
+
+    assert asyncio.run(run()) == ["ResourcesListChanged"]

@@ -15,6 +15,7 @@ from tools.bench import (
     role_zero,
     store,
     telemetry,
+    tool_choice,
     web,
 )
 from tools.bench.adapters.command import adapters
@@ -39,6 +40,7 @@ app.command("role_zero")(role_zero.command)
 app.command("retrieval")(retrieval)
 app.command("speed")(speed)
 app.command("telemetry")(telemetry.command)
+app.command("tool_choice")(tool_choice.command)
 app.command("web")(web.command)
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, TypeVar
-from urllib.parse import quote, unquote
 
 import uvicorn
 from mcp import MCPError, types
@@ -25,7 +24,9 @@ from starlette.types import Message as ASGIMessage
 from starlette.types import Scope as ASGIScope
 
 from devmem import acting_as
-from devmem.adapters.mcp.tools import TOOLS, Call, failed, passage_of, passages_answer
+from devmem.adapters.mcp.reports import ChangeWatch, LogLevels, run_reported, subscribe, unsubscribe
+from devmem.adapters.mcp.search_fetch import SEARCH_FETCH
+from devmem.adapters.mcp.tools import TOOLS, URI_PREFIX, Call, failed, item_id_of, passage_of, passages_answer, uri_of
 from devmem.errors import DevmemError
 from devmem.memory import Memory
 from devmem.server import LOOPBACK, Access, Door, Guard, Limits, TokenFile, checked_address, token_of
@@ -89,7 +90,6 @@ def _keep() -> str:
     )
 
 
-_PREFIX: Final = "memory://items/"
 _PAGE: Final = 50
 _COMPLETED: Final = 100
 """Maximum number of completions that the protocol allows."""
@@ -97,11 +97,6 @@ _LOOKED_THROUGH: Final = 500
 """Number of the newest memories whose ids and labels are offered."""
 _TITLE: Final = 60
 """Characters of a memory's text that name it in a list."""
-
-
-def uri_of(item_id: str) -> str:
-    """Return the URI of a memory."""
-    return _PREFIX + quote(item_id, safe="")
 
 
 def list_resources(memory: Memory, cursor: str | None) -> types.ListResourcesResult:
@@ -133,7 +128,7 @@ def list_resources(memory: Memory, cursor: str | None) -> types.ListResourcesRes
 def list_templates() -> types.ListResourceTemplatesResult:
     """Return the form of the URIs."""
     template = types.ResourceTemplate(
-        uri_template=_PREFIX + "{id}",
+        uri_template=URI_PREFIX + "{id}",
         name="memory",
         title="A memory",
         description="One memory by its id, as the tools `recall` and `list` show it.",
@@ -148,7 +143,8 @@ def read_resource(memory: Memory, uri: str) -> types.ReadResourceResult:
     Raises:
         MCPError: there is no memory of this URI within reach.
     """
-    record = memory.get(unquote(uri.removeprefix(_PREFIX))) if uri.startswith(_PREFIX) else None
+    item_id = item_id_of(uri)
+    record = memory.get(item_id) if item_id is not None else None
     if record is None:
         raise MCPError(types.INVALID_PARAMS, f"there is no memory {uri!r}", {"uri": uri})
     facts = passage_of(record).model_dump(mode="json", exclude={"text"}, exclude_none=True)
@@ -201,6 +197,8 @@ class ServerOptions:
     """Whether the tools that write are left out."""
     budget: int = DEFAULT_BUDGET
     """Maximum size of an answer in estimated tokens."""
+    search_fetch: bool = False
+    """Whether the tools `search` and `fetch` are offered too, which some chat products require."""
 
 
 class MemoryServer(Server[Any]):
@@ -232,6 +230,8 @@ class _Handlers:
 
     def __init__(self, door: Door, options: ServerOptions) -> None:
         self._door, self._options = door, options
+        self._tools = [*TOOLS, *(SEARCH_FETCH if options.search_fetch else ())]
+        self._levels = LogLevels()
 
     def server(self) -> MemoryServer:
         server = MemoryServer(
@@ -245,10 +245,15 @@ class _Handlers:
             on_list_resources=self._list_resources,
             on_list_resource_templates=self._list_templates,
             on_read_resource=self._read_resource,
+            on_subscribe_resource=self._subscribe,
+            on_unsubscribe_resource=unsubscribe,
+            on_subscriptions_listen=self._listen,
             on_list_prompts=self._list_prompts,
             on_get_prompt=self._get_prompt,
             on_completion=self._complete,
         )
+        # Given as a keyword it would warn of a capability that a later revision deprecates, and clients still use.
+        server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, self._levels.set)
         server.door = self._door
         return server
 
@@ -265,13 +270,15 @@ class _Handlers:
 
     async def _list_tools(self, ctx: _Context, _params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         read_only = self._access(ctx).read_only
-        return types.ListToolsResult(tools=[tool.declaration() for tool in TOOLS if not (read_only and tool.writes)])
+        return types.ListToolsResult(
+            tools=[tool.declaration() for tool in self._tools if not (read_only and tool.writes)]
+        )
 
     async def _call_tool(self, ctx: _Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         access = self._access(ctx)
-        tool = next((tool for tool in TOOLS if tool.name == params.name), None)
+        tool = next((tool for tool in self._tools if tool.name == params.name), None)
         if tool is None:
-            names = ", ".join(tool.name for tool in TOOLS)
+            names = ", ".join(tool.name for tool in self._tools)
             raise MCPError(types.INVALID_PARAMS, f"unknown tool {params.name!r}; there are {names}")
         if tool.writes and access.read_only:
             return failed(f"this memory is served read-only: {params.name!r} is not possible")
@@ -279,7 +286,23 @@ class _Handlers:
         actor = access.actor or access.memory.new_scope().agent or client
         call = Call(memory=access.memory, client=client, actor=actor, budget=self._options.budget)
         with acting_as(actor):
-            return await asyncio.to_thread(tool.call, call, params.arguments or {})
+            return await run_reported(ctx, self._log_levels(ctx), tool.title, tool.call, call, params.arguments or {})
+
+    def _log_levels(self, ctx: _Context) -> frozenset[types.LoggingLevel]:
+        """Return the levels that are sent; with tokens none, as a message may be about what others stored."""
+        return self._levels.of(ctx) if self._door.tokens is None else frozenset()
+
+    async def _subscribe(self, ctx: _Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
+        return await subscribe(ctx, params, self._watch(ctx))
+
+    async def _listen(
+        self, ctx: _Context, params: types.SubscriptionsListenRequestParams
+    ) -> types.SubscriptionsListenResult:
+        return await self._watch(ctx).listen(ctx, params)
+
+    def _watch(self, ctx: _Context) -> ChangeWatch:
+        access = self._access(ctx)
+        return ChangeWatch(access.memory, access.is_valid)
 
     async def _list_resources(
         self, ctx: _Context, params: types.PaginatedRequestParams | None

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, Final, Generic, TypeAlias, TypeVar
+from urllib.parse import quote, unquote
 
 from mcp import types
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
@@ -133,11 +134,16 @@ class Written(BaseModel):
     text: str
 
 
-class Remembered(Written):
-    """Result of `remember`."""
+class RememberedText(Written):
+    """A text that `remember` stored."""
 
     known: bool = Field(default=False, description="Whether it was remembered already; the id is the one it had.")
-    more: list[Remembered] = Field(default_factory=list, description="The further texts of a list.")
+
+
+class Remembered(RememberedText):
+    """Result of `remember`."""
+
+    more: list[RememberedText] = Field(default_factory=list, description="The further texts of a list.")
 
 
 class Version(BaseModel):
@@ -168,6 +174,20 @@ class Answer:
 
     text: str
     data: BaseModel
+
+
+URI_PREFIX: Final = "memory://items/"
+"""Beginning of the URI of every memory."""
+
+
+def uri_of(item_id: str) -> str:
+    """Return the URI of a memory."""
+    return URI_PREFIX + quote(item_id, safe="")
+
+
+def item_id_of(uri: str) -> str | None:
+    """Return the id that a URI names; None if it is none of a memory."""
+    return unquote(uri.removeprefix(URI_PREFIX)) if uri.startswith(URI_PREFIX) else None
 
 
 def passage_of(record: MemoryRecord) -> Passage:
@@ -336,8 +356,10 @@ def _finding(problem: Mapping[str, Any]) -> str:
 
 
 def _schema(model: type[BaseModel]) -> dict[str, Any]:
-    """Return a model's JSON Schema without titles, which only repeat names and cost every conversation tokens."""
+    """Return a model's JSON Schema without titles and docstrings, which repeat names and cost every conversation."""
     schema: dict[str, Any] = _without_titles(model.model_json_schema())
+    for described in (schema, *schema.get("$defs", {}).values()):
+        described.pop("description", None)
     return schema
 
 
@@ -363,9 +385,9 @@ def _remember(call: Call, asked: RememberArguments) -> Answer:
     for item_id, text in zip(ids, texts, strict=True):
         record = call.memory.get(item_id)
         known = record is not None and bool(record.stated_before or record.item.created_at < before)
-        stored.append(Remembered(id=item_id, text=shorten(one_line(text), _SHOWN), known=known))
+        stored.append(RememberedText(id=item_id, text=shorten(one_line(text), _SHOWN), known=known))
     said = [f"{'Known already' if one.known else 'Remembered'} as {one.id}: {one.text}" for one in stored]
-    return Answer(text="\n".join(said), data=stored[0].model_copy(update={"more": stored[1:]}))
+    return Answer(text="\n".join(said), data=Remembered(**stored[0].model_dump(), more=stored[1:]))
 
 
 def _recall(call: Call, asked: RecallArguments) -> Answer:

@@ -49,6 +49,9 @@ _PlainHttp: TypeAlias = Annotated[
 _Rate: TypeAlias = Annotated[
     int, typer.Option(metavar="N", min=1, help="Maximum number of requests of a token a minute.")
 ]
+_SearchFetch: TypeAlias = Annotated[
+    bool, typer.Option("--search-fetch", help="Offer the tools `search` and `fetch` too, which some products require.")
+]
 _Budget: TypeAlias = Annotated[
     int, typer.Option(metavar="TOKENS", min=200, max=100_000, help="Maximum size of an answer.")
 ]
@@ -63,6 +66,7 @@ def mcp(
     conversation: _Conversation = None,
     all_users: AllUsers = False,
     read_only: _ReadOnly = False,
+    search_fetch: _SearchFetch = False,
     http: _Http = None,
     tokens: _Tokens = None,
     allow_host: _AllowHost = None,
@@ -97,7 +101,9 @@ def mcp(
     _check_there(ctx.obj, place, read_only=read_only)
     with opened(ctx.obj, place, save=not read_only) as kept, usage_errors():
         handle = Memory(kept).scoped(**scope) if scope else Memory(kept)
-        options = ServerOptions(version=installed_version(), read_only=read_only, budget=budget)
+        options = ServerOptions(
+            version=installed_version(), read_only=read_only, budget=budget, search_fetch=search_fetch
+        )
         _serve(ctx.obj, handle, options, address, file)
 
 

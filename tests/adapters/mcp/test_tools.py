@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+from typing import Any
+
 import pytest
 from mcp import Client, MCPError
 
 import devmem
-from devmem.adapters.mcp import ServerOptions
+from devmem.adapters.mcp import ServerOptions, make_server
 from tests.adapters.actors import actors
 from tests.adapters.contract import Notes
 
@@ -214,6 +218,40 @@ def test_read_only_lists_and_carries_out_nothing_that_writes(memory: devmem.Memo
     assert all(tool.annotations is not None and tool.annotations.read_only_hint for tool in listed)
     assert "read-only" in Tools(memory, options).error("remember", text="More.")
     assert len(memory) == 1
+
+
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+def test_clients_of_every_revision_can_list_and_call(memory: devmem.Memory, mode: Any) -> None:
+    """`tools/list` failed for all clients of revisions before 2026, as a schema of a result began with a reference."""
+
+    async def run() -> None:
+        async with Client(make_server(memory, ServerOptions(search_fetch=True)), mode=mode) as client:
+            assert len((await client.list_tools()).tools) == 9
+            stored = await client.call_tool("remember", {"text": ["It rains.", "It snows."]})
+            assert [each["text"] for each in stored.structured_content["more"]] == ["It snows."]
+            assert len((await client.call_tool("list", {})).structured_content["memories"]) == 2
+
+    asyncio.run(run())
+
+
+def test_the_pair_search_and_fetch_has_the_form_that_chat_products_require(memory: devmem.Memory) -> None:
+    tools = Tools(memory, ServerOptions(search_fetch=True))
+    item_id = memory.add("The launch is in May.\nBudget: 40,000.", metadata={"topic": "launch"})
+    found = json.loads(tools.text("search", query="launch"))
+    assert found == {
+        "results": [
+            {"id": item_id, "title": "The launch is in May. Budget: 40,000.", "url": f"memory://items/{item_id}"}
+        ]
+    }
+    document = json.loads(tools.text("fetch", id=item_id))
+    assert document["text"] == "The launch is in May.\nBudget: 40,000."
+    assert document["metadata"]["topic"] == "launch"
+    assert document["metadata"]["date"].endswith("Z")
+    assert "'nothing'" in tools.error("fetch", id="nothing")
+    small = Tools(memory, ServerOptions(search_fetch=True, budget=200))
+    long = memory.add("word " * 5_000)
+    assert len(small.text("fetch", id=long)) < 2_000
+    assert not {"search", "fetch"} & {tool.name for tool in ask(memory, lambda client: client.list_tools()).tools}
 
 
 def test_tools_are_annotated_and_described(memory: devmem.Memory) -> None:
