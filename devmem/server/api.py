@@ -178,13 +178,7 @@ def _stored(record: MemoryRecord) -> StoredMemory:
 
 def _add(access: Access, _id: str, asked: NewMemories) -> Ids:
     source = Provenance(kind=SourceKind.NODE, name=access.actor or _HTTP_CLIENT)
-    ids = [
-        access.memory.add(
-            one.text, key=one.key, time=one.time, expires_at=one.expires_at, metadata=one.metadata, source=source
-        )
-        for one in asked.memories
-    ]
-    return Ids(ids=ids)
+    return Ids(ids=access.memory.add([one.model_dump(exclude_none=True) for one in asked.memories], source=source))
 
 
 def _list(access: Access, _id: str, asked: ListRequest) -> MemoryPage:
@@ -349,10 +343,18 @@ def _operation(endpoint: Endpoint[Any]) -> dict[str, Any]:
     }
     if endpoint.asked is not None and endpoint.method == "GET":
         properties = endpoint.asked.model_json_schema()["properties"]
-        parameters += [{"name": name, "in": "query", "schema": schema} for name, schema in properties.items()]
+        parameters += [_query_parameter(name, schema) for name, schema in properties.items()]
     elif endpoint.asked is not None:
         operation["requestBody"] = {"required": True, "content": _content(endpoint.asked)}
     return {**operation, "parameters": parameters} if parameters else operation
+
+
+def _query_parameter(name: str, schema: dict[str, Any]) -> dict[str, Any]:
+    parameter: dict[str, Any] = {"name": name, "in": "query"}
+    if schema.get("type") == "object":
+        # By `content` OpenAPI says that the value is one JSON text, and not a pair for each key.
+        return {**parameter, "content": {"application/json": {"schema": schema}}}
+    return {**parameter, "schema": schema}
 
 
 def _content(model: type[BaseModel]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from tools.bench import (
+    bulk,
     commits,
     file_store,
     forgetting,
@@ -27,6 +28,7 @@ app = typer.Typer(
     help="Measure devmem on this machine, side by side with what it is compared to.", no_args_is_help=True
 )
 app.command("adapters")(adapters)
+app.command("bulk")(bulk.command)
 app.command("store")(store.command)
 app.command("collections")(places.command)
 app.command("commits")(commits.command)

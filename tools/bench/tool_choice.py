@@ -1,6 +1,6 @@
 """Which tool of `devmem mcp` a model calls for what a user says, and with which arguments.
 
-The sentences, each with the tool and the arguments that are expected, are `tests/adapters/mcp/sentences.yaml`.
+The sentences, each with the tool and the arguments that are expected, are in `tool_choice.yaml`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from devmem.models import ChatRequest
 from devmem.models.openai_chat import OpenAIChat
 from tools.bench.rows import JsonFile, Row, report
 
-SENTENCES: Final = Path(__file__).parents[2] / "tests/adapters/mcp/sentences.yaml"
+SENTENCES: Final = Path(__file__).with_suffix(".yaml")
 _PART: Final = "~"
 """Begins an expected value that an argument need only contain."""
 
