@@ -58,7 +58,7 @@ class Filler:
     """
 
     def __init__(self, store: MemoryBase, *, fields: tuple[str, ...] | None = None) -> None:
-        """Fill a store; `fields` are searched of items that name none, see `MemoryItem.indexed_fields`."""
+        """Fill a store; `fields` are searched besides those that items name, see `MemoryItem.indexed_fields`."""
         self._store, self._fields = store, fields
         self._items: dict[str, MemoryItem] = {}
         self.counts: Counter[str] = Counter()
@@ -83,8 +83,9 @@ class Filler:
             self.flush()
             self._count(self._update(record))
             return
-        if record.indexed_fields is None and self._fields is not None:
-            record = replace(record, indexed_fields=self._fields)
+        if self._fields is not None:
+            searched = dict.fromkeys([*(record.indexed_fields or ()), *self._fields])
+            record = replace(record, indexed_fields=tuple(searched))
         if record.id in self._items:
             # A batch holds an item once; the later record takes the place of the earlier one, as in any later batch.
             self.flush()

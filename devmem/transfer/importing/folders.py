@@ -14,7 +14,9 @@ from devmem.errors import DataFileError, DateOrderError
 from devmem.transfer.importing.formats import DataFile, open_data
 
 _LOG: Final = logging.getLogger(__name__)
-_SUFFIXES: Final = frozenset(".json .jsonl .ndjson .md .markdown .txt .csv .tsv .gz .html .htm .xhtml".split())
+_SUFFIXES: Final = frozenset(
+    """.json .jsonl .ndjson .md .markdown .txt .csv .tsv .gz .html .htm .xhtml .mbox .mbx .eml""".split()
+)
 """Names of files that may hold data; of a folder others are left out, as pictures."""
 _LARGEST: Final = 4_000_000_000
 """Bytes that an archive may take when it is unpacked."""
@@ -53,8 +55,13 @@ def data_files(
 
 def _inside(folder: Path) -> list[Path]:
     """Return the files of a folder, at any depth, that may hold data; hidden ones are left out."""
-    found = (one for one in folder.rglob("*") if one.suffix.lower() in _SUFFIXES and one.is_file())
+    found = (one for one in folder.rglob("*") if _may_hold_data(one.name) and one.is_file())
     return sorted(one for one in found if not any(part.startswith(".") for part in one.relative_to(folder).parts))
+
+
+def _may_hold_data(name: str) -> bool:
+    # Apple Mail exports a folder `NAME.mbox` with a mailbox of this name in it.
+    return PurePosixPath(name).suffix.lower() in _SUFFIXES or name == "mbox"
 
 
 def _known(
@@ -84,7 +91,7 @@ def _unpacked(path: Path, scratch: Path) -> Path:
         with zipfile.ZipFile(path) as archive:
             for member in archive.infolist():
                 name = PurePosixPath(member.filename)
-                if member.is_dir() or name.suffix.lower() not in _SUFFIXES or name.is_absolute() or ".." in name.parts:
+                if member.is_dir() or not _may_hold_data(name.name) or name.is_absolute() or ".." in name.parts:
                     continue
                 target = folder / name
                 target.parent.mkdir(parents=True, exist_ok=True)

@@ -57,6 +57,7 @@ from devmem.transfer.importing.files import (
     read_lines,
     read_text_lines,
 )
+from devmem.transfer.importing.mails import is_mail, is_mbox, read_eml, read_mbox
 from devmem.transfer.importing.memories import (
     count_exported,
     count_mem0,
@@ -69,7 +70,7 @@ from devmem.transfer.importing.memories import (
     read_mem0,
     read_metagpt,
 )
-from devmem.transfer.importing.pages import read_html
+from devmem.transfer.importing.pages import is_html, read_html
 from devmem.transfer.importing.phone_chats import (
     count_telegram,
     is_telegram,
@@ -223,14 +224,22 @@ _SUFFIXES: Final = {
     ".html": FileFormat.HTML,
     ".htm": FileFormat.HTML,
     ".xhtml": FileFormat.HTML,
+    ".mbox": FileFormat.MBOX,
+    ".mbx": FileFormat.MBOX,
+    ".eml": FileFormat.EML,
 }
 _TABLES: Final[Mapping[FileFormat, str | None]] = {FileFormat.CSV: None, FileFormat.TSV: "\t"}
 _BYTE_FORMATS: Final[Mapping[FileFormat, Callable[[Path, Origin, str | None], list[MemoryItem]]]] = {
-    FileFormat.HTML: read_html
+    FileFormat.HTML: read_html,
+    FileFormat.EML: read_eml,
 }
-"""Formats that name their encoding themselves, by what reads them whole."""
-_BEGINNINGS: Final = ((b"<!doctype html", FileFormat.HTML), (b"<html", FileFormat.HTML))
-"""First bytes of a file whose name does not tell its format, in lower case."""
+"""Formats that name their encoding themselves, by the functions that read a whole file."""
+_BEGINNINGS: Final[Mapping[FileFormat, Callable[[bytes], bool]]] = {
+    FileFormat.HTML: is_html,
+    FileFormat.MBOX: is_mbox,
+    FileFormat.EML: is_mail,
+}
+"""Whether the first bytes of a file, whose name does not tell its format, are of one."""
 _FIRST_LINES: Final = 20
 """Lines of a session that are looked at: the first ones may be notes of the program."""
 
@@ -308,6 +317,9 @@ def _open(
     if wanted in _BYTE_FORMATS:
         items = _BYTE_FORMATS[wanted](file, origin, encoding)
         return DataFile(path=origin.path, format=wanted, total=len(items), records=iter(items))
+    if wanted is FileFormat.MBOX:
+        total, mails = read_mbox(file, origin, encoding)
+        return DataFile(path=origin.path, format=wanted, total=total, records=mails)
     if wanted in _TABLES:
         lines = read_text_lines(file, encoding, shown=origin.path)
         table = read_table(lines, origin, delimiter=_TABLES[wanted], columns=columns)
@@ -343,7 +355,7 @@ def _format_of_file(path: Path, encoding: str | None) -> FileFormat:
     suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".gz"]
     named = _SUFFIXES.get(suffixes[-1]) if suffixes else None
     found = named or _format_of_head(path)
-    if found is not None and found in _BYTE_FORMATS:
+    if found is not None and found in (*_BYTE_FORMATS, FileFormat.MBOX):
         return found
     if encoding is None and not is_text(path):
         raise DataFileError(
@@ -371,8 +383,8 @@ def _format_of_file(path: Path, encoding: str | None) -> FileFormat:
 
 def _format_of_head(path: Path) -> FileFormat | None:
     """Return the format that the first bytes of a file show."""
-    head = read_head(path).removeprefix(b"\xef\xbb\xbf").lstrip().lower()
-    return next((name for beginning, name in _BEGINNINGS if head.startswith(beginning)), None)
+    head = read_head(path).removeprefix(b"\xef\xbb\xbf").lstrip()
+    return next((name for name, begins in _BEGINNINGS.items() if begins(head)), None)
 
 
 def _format_of_lines(path: Path) -> FileFormat:

@@ -66,6 +66,11 @@ class Page:
     author: str = ""
 
 
+def is_html(head: bytes) -> bool:
+    """Whether a file begins as a page does."""
+    return head.lower().startswith((b"<!doctype html", b"<html"))
+
+
 def read_html(path: Path, origin: Origin, encoding: str | None) -> list[MemoryItem]:
     """Return an item for each block of text, with the headings above it as `section` and the title in the metadata.
 

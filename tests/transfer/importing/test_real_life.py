@@ -56,6 +56,15 @@ SAID = {
     ),
     "table.csv": (FileFormat.CSV, ["Ann: The launch moved,\nto June 2nd.", "Ben: The venue is booked."]),
     "table.tsv": (FileFormat.TSV, ["The venue is booked."]),
+    "mails.mbox": (
+        FileFormat.MBOX,
+        [
+            "Ann Müller: The launch moved to June 2nd, für alle Gäste.\n\nFrom now on Ben books the venue.",
+            "ben@example.org: The Old Mill is booked for 80 guests.\n\nHow many seats do we need?",
+            "Ann Müller: Hundert Plätze.\nDanke!",
+            "Cem: They are printed.",
+        ],
+    ),
     "page.html": (
         FileFormat.HTML,
         [

@@ -1,0 +1,313 @@
+"""Mails, `.eml` files and mbox mailboxes: a mail an item, with its sender and its time; a thread is a conversation."""
+
+from __future__ import annotations
+
+import binascii
+import logging
+import quopri
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC
+from email.errors import CloseBoundaryNotFoundDefect, StartBoundaryNotFoundDefect
+from email.message import Message
+from email.parser import BytesParser
+from email.policy import compat32
+from email.utils import getaddresses, parseaddr, parsedate_to_datetime
+from pathlib import Path
+from typing import Any, Final
+
+from devmem.model.items import MemoryItem
+from devmem.transfer.importing.files import LARGEST_WHOLE, decode_as_declared, read_byte_lines, read_data
+from devmem.transfer.importing.mail_text import is_forward, own_words, text_of_mail
+from devmem.transfer.importing.records import Origin, Turn, digest, turn_items
+
+_LOG: Final = logging.getLogger(__name__)
+_SEPARATOR: Final = re.compile(rb"From .{0,300}?\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\b.{0,40}\d\d:\d\d.{0,60}\r?\n?")
+_HEADER: Final = re.compile(rb"[!-9;-~]{1,100}:|>From ")
+_ESCAPED: Final = re.compile(rb"^>(>*From )", re.MULTILINE)
+_HEADERS_END: Final = re.compile(rb"\r?\n\r?\n")
+_MAIL_HEADERS: Final = frozenset(
+    b"from date subject message-id received return-path delivered-to mime-version to x-gm-thrid".split()
+)
+_LARGEST_HEADER: Final = 20_000
+"""Characters of a header that are read."""
+_LARGEST_HEADERS: Final = 1_000_000
+"""Bytes of a mail in which its headers are looked for."""
+_WORD: Final = re.compile(r"=\?([^?\s]{1,60})\?([bBqQ])\?([^?]*)\?=")
+_IDS: Final = re.compile(r"<([^<>\s]{1,500})>")
+_SEARCHED: Final = ("subject", "attachments")
+_NAMED: Final = 3
+
+
+def is_mbox(head: bytes) -> bool:
+    """Whether a file begins as a mailbox does, with `From SENDER DATE` and a header."""
+    first, _, rest = head.lstrip(b"\r\n").partition(b"\n")
+    return _SEPARATOR.fullmatch(first + b"\n") is not None and _HEADER.match(rest) is not None
+
+
+def is_mail(head: bytes) -> bool:
+    """Whether a file begins as a mail does: with headers, two of which mails have."""
+    names = [line.partition(b":")[0].lower() for line in head.splitlines()[:40] if _HEADER.match(line)]
+    first = head.partition(b"\n")[0]
+    return _HEADER.match(first) is not None and len(_MAIL_HEADERS.intersection(names)) > 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Raw:
+    """A mail as its file has it."""
+
+    number: int
+    """1-based, in the mailbox."""
+    line: int
+    """1-based line on which it begins."""
+    separator: str
+    data: bytes
+
+
+def read_eml(path: Path, origin: Origin, encoding: str | None) -> list[MemoryItem]:
+    """Return the item of a mail; none where it has neither a text nor a subject nor an attachment.
+
+    Args:
+        path: the file.
+        origin: the file, as it is named in messages.
+        encoding: of texts that do not name theirs; None detects it.
+
+    Raises:
+        DataFileError: the file cannot be read, or is no mail.
+    """
+    data = read_data(path).removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n")
+    if _HEADER.match(data) is None:
+        raise replace(origin, line=1).error("it begins without a header, so it is no mail; --format text reads a text")
+    return list(_items([_Raw(1, 1, "", data)], {}, origin, encoding, last=1))
+
+
+def read_mbox(path: Path, origin: Origin, encoding: str | None) -> tuple[int, Iterator[MemoryItem]]:
+    """Return the number of mails in a mailbox, and an item for each that has a text; arguments as of `read_eml`.
+
+    A mail whose end is missing is read as far as it goes, and named in the log.
+
+    Raises:
+        DataFileError: the file cannot be read or is no mailbox, now or while the items are consumed.
+    """
+    parents: dict[str, str] = {}
+    count = 0
+    for raw in _split(path, origin):
+        count += 1
+        message = _parsed(raw, origin, only_headers=True)
+        own, above = _own_id(message), _parent(message)
+        if own and above:
+            parents.setdefault(own, above)
+    return count, _items(_split(path, origin), parents, origin, encoding, last=count)
+
+
+def _split(path: Path, origin: Origin) -> Iterator[_Raw]:
+    """Yield the mails of a mailbox, which begin with `From SENDER DATE` above a header."""
+    number, start, separator = 0, 0, b""
+    data = bytearray()
+    waiting: tuple[int, bytes] | None = None
+    is_new = True
+    for line_number, line in read_byte_lines(path):
+        if waiting is not None:
+            if _HEADER.match(line):
+                if number:
+                    yield _Raw(number, start, _shown(separator), bytes(data))
+                number, (start, separator), data = number + 1, waiting, bytearray()
+            else:
+                data += waiting[1]
+            waiting = None
+        if is_new and _SEPARATOR.fullmatch(line):
+            waiting = line_number, line
+        elif number or line.strip():
+            if not number:
+                raise replace(origin, line=line_number).error(
+                    "it does not begin with `From SENDER DATE`, so it is no mbox; --format eml reads a single mail"
+                )
+            data += line
+        if len(data) > LARGEST_WHOLE:
+            raise replace(origin, line=start).error(f"mail {number} has more than {LARGEST_WHOLE:,} bytes")
+        is_new = line.endswith(b"\n")
+    if number:
+        yield _Raw(number, start, _shown(separator), bytes(data))
+
+
+def _shown(separator: bytes) -> str:
+    return separator.decode("ascii", "replace").strip()
+
+
+def _items(
+    mails: Iterable[_Raw], parents: Mapping[str, str], origin: Origin, encoding: str | None, *, last: int
+) -> Iterator[MemoryItem]:
+    empty: list[int] = []
+    for raw in mails:
+        here = replace(origin, line=raw.line, entry=f"mail {raw.number}")
+        message = _parsed(raw, here)
+        if raw.number == last and (reason := _missing_end(raw, message)):
+            _LOG.warning("%s; it is read as far as it goes", here.error(reason))
+        turn = _turn(raw, message, parents, here, encoding)
+        found = [replace(item, indexed_fields=_SEARCHED) for item in turn_items([turn])]
+        if not found:
+            empty.append(raw.number)
+        yield from found
+    if empty:
+        shown = ", ".join(map(str, empty[:_NAMED])) + (", ..." if len(empty) > _NAMED else "")
+        _LOG.warning("%s: mails without a text are left out: %d (number %s)", origin.path, len(empty), shown)
+
+
+def _parsed(raw: _Raw, origin: Origin, *, only_headers: bool = False) -> Message:
+    """Parse a mail; raises `DataFileError` where its parts nest too deeply."""
+    end = _HEADERS_END.search(raw.data, 0, _LARGEST_HEADERS)
+    head = raw.data[: end.end() if end else _LARGEST_HEADERS]
+    if only_headers:
+        return BytesParser(policy=compat32).parsebytes(head, headersonly=True)
+    body = raw.data[len(head) :]
+    try:
+        whole = head + (_ESCAPED.sub(rb"\1", body) if raw.separator else body)
+        return BytesParser(policy=compat32).parsebytes(whole)
+    except RecursionError as error:
+        raise origin.error("its parts nest too deeply") from error
+
+
+def _missing_end(raw: _Raw, message: Message) -> str:
+    """Return why a mail seems to be cut off; empty where it does not."""
+    if _HEADERS_END.search(raw.data) is None:
+        return "it is cut off within its headers"
+    unclosed = (CloseBoundaryNotFoundDefect, StartBoundaryNotFoundDefect)
+    is_open = any(isinstance(defect, unclosed) for defect in message.defects)
+    return "it is cut off: its last part has no end" if is_open else ""
+
+
+def _turn(raw: _Raw, message: Message, parents: Mapping[str, str], origin: Origin, encoding: str | None) -> Turn:
+    subject = _header(message, "subject")
+    sender, address = _sender(message)
+    text, attached = text_of_mail(message, encoding)
+    words = own_words(text, is_forwarded=is_forward(subject))
+    own = _own_id(message)
+    about: dict[str, Any] = {
+        "subject": subject,
+        "from": address,
+        "to": _addresses(message, "to"),
+        "cc": _addresses(message, "cc"),
+        "attachments": attached,
+        "labels": [label.strip() for label in _header(message, "x-gmail-labels").split(",") if label.strip()],
+        "message_id": own,
+    }
+    return Turn(
+        text=words or subject or "\n".join(f"[file: {name}]" for name in attached),
+        speaker=sender or address,
+        origin=origin,
+        id=digest("mail", own, address, _header(message, "date")) if own else None,
+        time=_time(raw, message, origin),
+        conversation=_thread(message, own, parents),
+        metadata={key: value for key, value in about.items() if value},
+    )
+
+
+def _thread(message: Message, own: str, parents: Mapping[str, str]) -> str | None:
+    """Return the id of the first mail of the thread, as far as headers and mailbox know it; None without any id."""
+    at = _parent(message) or own
+    seen: set[str] = set()
+    while at in parents and at not in seen:
+        seen.add(at)
+        at = parents[at]
+    return at or None
+
+
+def _parent(message: Message) -> str:
+    """Return the id of the earliest mail that a mail names as one that it follows; empty where it follows none."""
+    above = _IDS.findall(_header(message, "references")) or _IDS.findall(_header(message, "in-reply-to"))
+    return str(above[0]) if above else ""
+
+
+def _own_id(message: Message) -> str:
+    raw = _header(message, "message-id")
+    found = _IDS.search(raw)
+    return found[1] if found else raw[:500].strip()
+
+
+def _time(raw: _Raw, message: Message, origin: Origin) -> float | None:
+    """Return the time of a mail, in seconds since the epoch: of its `Date`, or else of the line above it."""
+    written = _header(message, "date")
+    below = re.search(r"\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\b.*", raw.separator)
+    for text in (written, below[0] if below else ""):
+        try:
+            found = parsedate_to_datetime(text)
+            return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+        except (ValueError, TypeError, OverflowError, IndexError):
+            if text and text == written:
+                _LOG.warning("%s", origin.error(f"'Date': not a time: {text[:60]!r}"))
+    return None
+
+
+def _sender(message: Message) -> tuple[str, str]:
+    """Return name and address of the sender, each empty where it is not known."""
+    raw = _raw_header(message, "from") or _raw_header(message, "sender") or _raw_header(message, "reply-to")
+    try:
+        name, address = parseaddr(raw[:_LARGEST_HEADER])
+    except RecursionError:
+        # Comments in comments; the header is no address of anybody.
+        name, address = "", ""
+    if not name and not address:
+        return _words(raw)[:200], ""
+    return _words(name).strip("'\" ")[:200], address[:500]
+
+
+def _addresses(message: Message, name: str) -> list[str]:
+    try:
+        found = getaddresses([_raw_header(message, name)[:_LARGEST_HEADER]])
+    except RecursionError:
+        return []
+    return [address for _, address in found if address]
+
+
+def _header(message: Message, name: str) -> str:
+    """Return a header as a person reads it; empty where it is missing."""
+    return _words(_raw_header(message, name))
+
+
+def _raw_header(message: Message, name: str) -> str:
+    """Return the first header of a name, unfolded, its bytes read as UTF-8 or else as Windows-1252."""
+    raw = next((str(value) for key, value in message.raw_items() if key.lower() == name), "")[:_LARGEST_HEADER]
+    data = raw.encode("utf-8", "surrogateescape")
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        text = data.decode("cp1252", "replace")
+    return " ".join(text.replace("\0", "").split())
+
+
+def _words(text: str) -> str:
+    """Return a header with its encoded words (RFC 2047) decoded; those that are damaged stay as they are written."""
+    pieces: list[tuple[str, bytes | None]] = []
+    at = 0
+    for found in _WORD.finditer(text):
+        between = text[at : found.start()]
+        # Blanks between two encoded words only separate them.
+        if between.strip() or not pieces or pieces[-1][1] is None:
+            pieces.append((between, None))
+        charset, data = found[1].partition("*")[0].lower(), _unpacked(found[2], found[3])
+        if data is None:
+            pieces.append((found[0], None))
+        elif pieces and pieces[-1][1] is not None and pieces[-1][0] == charset:
+            # A character may be split between two words.
+            pieces[-1] = (charset, pieces[-1][1] + data)
+        else:
+            pieces.append((charset, data))
+        at = found.end()
+    whole = "".join(name if data is None else _decoded(name, data) for name, data in [*pieces, (text[at:], None)])
+    return " ".join(whole.replace("\0", "").split())
+
+
+def _unpacked(form: str, text: str) -> bytes | None:
+    if form in "qQ":
+        return quopri.decodestring(text.encode("utf-8"), header=True)
+    try:
+        # Characters that are not of the alphabet are skipped.
+        return binascii.a2b_base64(text + "=" * (-len(text) % 4)) or (None if text else b"")
+    except (binascii.Error, ValueError):
+        return None
+
+
+def _decoded(charset: str, data: bytes) -> str:
+    text = decode_as_declared(data, charset)
+    return data.decode("utf-8", "replace") if text is None else text

@@ -1,0 +1,305 @@
+"""Mails of mailboxes and `.eml` files: what the sender wrote, when, in which thread."""
+
+from __future__ import annotations
+
+import gzip
+from email.message import EmailMessage
+from email.policy import SMTP
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from devmem.errors import DataFileError
+from devmem.model.items import MemoryItem
+from devmem.transfer.importing import FileFormat, open_data, parse_time
+from devmem.transfer.importing.mail_text import own_words
+
+MAILBOX = Path(__file__).parents[2] / "data" / "imports" / "mails.mbox"
+SEPARATOR = b"From ann@example.org Wed May  1 08:00:00 2024\n"
+
+
+def items(path: Path, **options: Any) -> list[MemoryItem]:
+    return [record for record in open_data(path, **options).records if isinstance(record, MemoryItem)]
+
+
+def mail(text: str = "Hello.", *, headers: str = "", charset: str = "utf-8") -> bytes:
+    head = f"From: Ann <ann@example.org>\n{headers}Content-Type: text/plain; charset={charset}\n\n"
+    return head.encode() + text.encode(charset, "replace")
+
+
+def test_a_mailbox_is_an_item_a_mail() -> None:
+    opened = open_data(MAILBOX)
+    assert (opened.format, opened.total) == (FileFormat.MBOX, 4)
+    plan, booked, seats, flyers = items(MAILBOX)
+    assert plan.content_summary == (
+        "Ann Müller: The launch moved to June 2nd, für alle Gäste.\n\nFrom now on Ben books the venue."
+    )
+    assert plan.metadata == {
+        "speaker": "Ann Müller",
+        "subject": "Launch – plan",
+        "from": "ann@example.org",
+        "to": ["ben@example.org", "cem@example.org"],
+        "attachments": ["plan €.pdf"],
+        "labels": ["Inbox", "Important"],
+        "message_id": "plan-1@example.org",
+    }  # fmt: skip
+    assert (
+        booked.content_summary == "ben@example.org: The Old Mill is booked for 80 guests.\n\nHow many seats do we need?"
+    )
+    assert seats.content_summary == "Ann Müller: Hundert Plätze.\nDanke!"
+    assert flyers.content_summary == "Cem: They are printed."
+    assert [item.event_time for item in items(MAILBOX)] == [
+        parse_time(time)
+        for time in ("2024-05-01T08:00:00Z", "2024-05-01T09:30:00Z", "2024-05-02T07:15:00Z", "2024-05-03T12:00:00Z")
+    ]
+
+
+def test_a_thread_is_a_conversation() -> None:
+    """Also where a mail names only the one before it, whose place the mailbox knows."""
+    assert [item.scope.conversation for item in items(MAILBOX)] == ["plan-1@example.org"] * 3 + [None]
+
+
+def test_subject_and_attachments_are_searched() -> None:
+    assert {item.indexed_fields for item in items(MAILBOX)} == {("subject", "attachments")}
+
+
+def test_a_mailbox_is_read_packed_and_without_a_suffix(tmp_path: Path) -> None:
+    (tmp_path / "Inbox").write_bytes(MAILBOX.read_bytes())
+    (tmp_path / "a.mbox.gz").write_bytes(gzip.compress(MAILBOX.read_bytes().replace(b"\n", b"\r\n")))
+    expected = [item.content_summary for item in items(MAILBOX)]
+    for name in ("Inbox", "a.mbox.gz"):
+        assert open_data(tmp_path / name).format is FileFormat.MBOX
+        assert [item.content_summary for item in items(tmp_path / name)] == expected
+
+
+def test_one_mail_of_a_file(tmp_path: Path) -> None:
+    message = EmailMessage()
+    message["From"], message["Subject"] = "Zoë <zoe@example.org>", "Schlüssel – 鍵"
+    message["References"], message["Message-ID"] = "<a@x> <b@x>", "<c@x>"
+    message["Date"] = "Wed, 01 May 2024 10:00:00 +0200"
+    message.set_content("Der Schlüssel liegt unter der Matte. 鍵")
+    message.add_attachment(b"\x89PNG", maintype="image", subtype="png", filename="Tür.png")
+    for name in ("a.eml", "mail"):
+        (tmp_path / name).write_bytes(message.as_bytes(policy=SMTP))
+        assert open_data(tmp_path / name).format is FileFormat.EML
+        (item,) = items(tmp_path / name)
+        assert item.content_summary == "Zoë: Der Schlüssel liegt unter der Matte. 鍵"
+        assert (item.metadata["subject"], item.metadata["attachments"]) == ("Schlüssel – 鍵", ["Tür.png"])
+        assert (item.scope.conversation, item.event_time) == ("a@x", parse_time("2024-05-01T08:00:00Z"))
+
+
+@pytest.mark.parametrize(
+    ("raw", "charset"),
+    [
+        ("Für Größe – „so“".encode("cp1252"), "iso-8859-1"),
+        ("Für Größe – „so“".encode(), "us-ascii"),
+        ("Für Größe – „so“".encode(), "x-nobody-knows"),
+        ("Für Größe – „so“".encode("utf-16"), "utf-16"),
+    ],
+)
+def test_texts_are_read_in_the_encoding_that_fits(tmp_path: Path, raw: bytes, charset: str) -> None:
+    path = tmp_path / "a.eml"
+    path.write_bytes(f"From: a@x.org\nContent-Type: text/plain; charset={charset}\n\n".encode() + raw)
+    assert [item.content_summary for item in items(path)] == ["a@x.org: Für Größe – „so“"]
+
+
+@pytest.mark.parametrize(
+    ("raw", "subject"),
+    [
+        ("Grüße".encode(), "Grüße"),
+        ("Grüße".encode("latin-1"), "Grüße"),
+        (b"=?utf-8?q?Gr=C3?= =?utf-8?q?=BC=C3=9Fe?=", "Grüße"),
+        (b"=?utf-8*de?B?R3LDvMOfZQ?= an alle", "Grüße an alle"),
+        (b"=?utf-8?b?!!!?= =?x", "=?utf-8?b?!!!?= =?x"),
+        (b"=?nobody?q?x?=", "x"),
+    ],
+)
+def test_headers_are_decoded_however_they_are_written(tmp_path: Path, raw: bytes, subject: str) -> None:
+    path = tmp_path / "a.eml"
+    path.write_bytes(b"From: a@x.org\nSubject: " + raw + b"\n\nHello")
+    assert [item.metadata["subject"] for item in items(path)] == [subject]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Yes.\n\n> Is it?\n", "Yes."),
+        ("Yes.\nAm 03.04.2025 um 10:00 schrieb Ann <ann@x.org>:\n> Is it?", "Yes."),
+        ("Yes.\nAnn Smith schrieb am 03.04.2025 um 10:00:\n\n> Is it?\nNo.", "Yes.\n\nNo."),
+        ("Oui.\nLe 3 avr. 2025 à 10:00, Ann a écrit :\n> Non?", "Oui."),
+        ("Yes.\nOn 3 Apr 2025, at 10:00, Ann <ann@x.org> wrote:\n\nIs it?", "Yes."),
+        ("Yes.\n________________________________\nFrom: Ann\nSent: Thursday\nTo: Ben\nSubject: x\n\nIs it?", "Yes."),
+        ("Yes.\n\n*Von:* Ann\n*Gesendet:* Donnerstag\n*An:* Ben\n\nIst es?", "Yes."),
+        ("Yes.\n-----Original Message-----\nFrom: Ann\n\nIs it?", "Yes."),
+        ("Yes.\n-- \nAnn\nTeam\n+49 30 1234", "Yes."),
+        ("Yes.\n--\nAnn", "Yes."),
+        ("Yes.\n\nVon meinem iPhone gesendet", "Yes."),
+        ("Yes.\n_______________________________________________\nnews mailing list\nnews@x.org", "Yes."),
+        ("See below.\n\n---------- Forwarded message ---------\nFrom: Ann\nTo: Ben\nDate: x\n\nThe code is 4711.\n",
+         "See below.\n\n---------- Forwarded message ---------\nFrom: Ann\nTo: Ben\nDate: x\n\nThe code is 4711."),
+        ("Begin forwarded message:\n\n> From: Ann\n> The code is 4711.",
+         "Begin forwarded message:\n\nFrom: Ann\nThe code is 4711."),
+        ("From: Ann\nTo: Ben\nDate: x\n\nThe code is 4711.", "From: Ann\nTo: Ben\nDate: x\n\nThe code is 4711."),
+        ("On the way home she wrote:\nthe code is 4711", "On the way home she wrote:\nthe code is 4711"),
+        ("From: me\nis a start", "From: me\nis a start"),
+        ("> only a quotation", ""),
+    ],
+)  # fmt: skip
+def test_only_the_own_words_of_a_mail_are_kept(text: str, expected: str) -> None:
+    assert own_words(text) == expected
+
+
+def test_what_is_forwarded_by_its_subject_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "a.eml"
+    path.write_bytes(
+        mail("FYI\n-----Original Message-----\nFrom: Cem\nThe code is 4711.", headers="Subject: WG: Code\n")
+    )
+    assert "The code is 4711." in items(path)[0].content_summary
+
+
+def test_a_mail_without_own_words_is_its_subject(tmp_path: Path) -> None:
+    path = tmp_path / "a.eml"
+    path.write_bytes(mail("> quoted", headers="Subject: Call me at 5\n"))
+    assert [item.content_summary for item in items(path)] == ["Ann: Call me at 5"]
+
+
+def test_a_mailbox_that_is_cut_off_is_read_as_far_as_it_goes(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "a.mbox"
+    whole = MAILBOX.read_bytes()
+    path.write_bytes(whole[: whole.index(b"<p>The launch moved")])
+    assert [item.content_summary for item in items(path)] == [items(MAILBOX)[0].content_summary]
+    assert "a.mbox:1: mail 1: it is cut off: its last part has no end; it is read as far as it goes" in caplog.text
+    path.write_bytes(SEPARATOR + mail() + b"\n" + SEPARATOR + b"From: ben@example.org\nSubject: Ha")
+    assert [item.content_summary for item in items(path)] == ["Ann: Hello.", "ben@example.org: Ha"]
+    assert "a.mbox:6: mail 2: it is cut off within its headers" in caplog.text
+
+
+def test_a_line_that_only_looks_like_a_separator_is_text(tmp_path: Path) -> None:
+    path = tmp_path / "a.mbox"
+    path.write_bytes(SEPARATOR + mail("Hello.\n\nFrom Ann Wed 10:00\nshe is away."))
+    assert [item.content_summary for item in items(path)] == ["Ann: Hello.\n\nFrom Ann Wed 10:00\nshe is away."]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "told"),
+    [
+        ("a.mbox", b"Hello\n", "a.mbox:1: it does not begin with `From SENDER DATE`, so it is no mbox; --format eml"),
+        ("a.eml", b"Hello\n", "a.eml:1: it begins without a header, so it is no mail"),
+        ("a.mbox.gz", gzip.compress(MAILBOX.read_bytes())[:-20], "the gzip file is damaged or cut off"),
+    ],
+)
+def test_what_is_no_mail_is_refused(tmp_path: Path, name: str, data: bytes, told: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(data)
+    with pytest.raises(DataFileError) as caught:
+        items(path)
+    assert told in str(caught.value)
+
+
+def test_mails_without_a_text_and_bad_dates_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "a.mbox"
+    path.write_bytes(SEPARATOR + mail("") + b"\n" + SEPARATOR + mail(headers="Date: soon\n"))
+    assert [item.event_time for item in items(path)] == [parse_time("2024-05-01T08:00:00Z")]
+    assert "a.mbox: mails without a text are left out: 1 (number 1)" in caplog.text
+    assert "a.mbox:6: mail 2: 'Date': not a time: 'soon'" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"From: " + b"(" * 100_000 + b"\n\nHello",
+        b"From: a@x.org\nTo: " + b"a@b.org, " * 100_000 + b"\n\nHello",
+        b"From: a@x.org\nSubject: " + b"=?utf-8?q?a?= " * 100_000 + b"\n\nHello",
+        b"From: a@x.org\nDate: " + b"9" * 1_000_000 + b"\n\nHello",
+        b"From: a@x.org\nX: " + b"x" * 2_000_000 + b"\n\nHello",
+        b"From: a@x.org\nContent-Type: text/plain; charset*0*=x; charset*1*='\n\nHello",
+        b"From: a@x.org\nContent-Type: text/plain; format*=flowed''%ff\n\nHello",
+        b"From: a@x.org\nContent-Type: text/html; charset=idna\n\n" + b"Hello <a " * 100_000,
+        b"From: a@x.org\nContent-Type: multipart/mixed; boundary*0=a; boundary*1=b\n\nHello\n--ab\n\nHello\n",
+    ],
+)  # fmt: skip
+def test_hostile_mails_are_read(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "a.eml"
+    path.write_bytes(data)
+    (item,) = items(path)
+    assert "Hello" in item.full_text()
+
+
+def test_a_line_of_ten_megabytes_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.mbox"
+    path.write_bytes(SEPARATOR + mail("x" * 10_000_000 + "\nend") + b"\n" + SEPARATOR + mail("Next."))
+    first, second = items(path)
+    assert first.full_text().endswith("xx\nend")
+    assert second.content_summary == "Ann: Next."
+
+
+def test_parts_that_nest_too_deeply_are_refused_with_their_place(tmp_path: Path) -> None:
+    path = tmp_path / "a.mbox"
+    parts = b"".join(b"Content-Type: multipart/mixed; boundary=b%d\n\n--b%d\n" % (n, n) for n in range(3_000))
+    path.write_bytes(SEPARATOR + b"From: a@x.org\n" + parts)
+    with pytest.raises(DataFileError, match=r"a\.mbox:1: mail 1: its parts nest too deeply"):
+        items(path)
+
+
+_LINES = st.sampled_from(
+    [
+        "Hello.",
+        "",
+        "> quoted",
+        "-- ",
+        "On 3 Apr 2025 Ann wrote:",
+        "From: Ann",
+        "To: Ben",
+        "-----Original Message-----",
+        "From x",
+    ]
+)
+
+
+@given(st.lists(_LINES, max_size=12))
+def test_own_words_are_lines_of_the_mail(lines: list[str]) -> None:
+    assert set(own_words("\n".join(lines)).split("\n")) <= {line.strip() for line in lines} | {""}
+
+
+_WORDS = st.text(alphabet=st.characters(categories=["L", "N"], exclude_characters="\x1a"), min_size=1, max_size=20)
+
+
+@given(text=_WORDS, subject=_WORDS, name=_WORDS)
+def test_what_python_writes_as_a_mail_is_read_back(
+    tmp_path_factory: pytest.TempPathFactory, text: str, subject: str, name: str
+) -> None:
+    message = EmailMessage()
+    message["From"], message["Subject"] = f'"{name}" <a@example.org>', subject
+    message.set_content(text)
+    path = tmp_path_factory.getbasetemp() / "any.eml"
+    path.write_bytes(message.as_bytes())
+    (item,) = items(path)
+    assert (item.content_summary, item.metadata["subject"]) == (f"{name}: {text}", subject)
+
+
+_PIECES = [
+    SEPARATOR,
+    b"From: a@x.org\n",
+    b"\n",
+    b"a\xff",
+    b"--b\n",
+    b"Content-Type: multipart/alternative; boundary=b\n",
+    b"Content-Type: text/html\n",
+    b"Content-Transfer-Encoding: base64\n",
+    b"<p",
+    b">From ",
+    b"=?utf-8?b?",
+    b"\0",
+]
+
+
+@given(data=st.lists(st.sampled_from(_PIECES)))
+def test_whatever_a_mailbox_holds_it_is_read_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, data: list[bytes]
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "any.mbox"
+    path.write_bytes(SEPARATOR + b"To: b@x.org\n" + b"".join(data))
+    assert open_data(path).total >= len(items(path))
