@@ -1,0 +1,17 @@
+"""MetaGPT's memories over stores of devmem; MetaGPT must be on the import path.
+
+role.rc.memory = DevmemMemory(place="team.db", role=role.name)
+"""
+
+from devmem.adapters.metagpt.brain import DevmemBrainMemory
+from devmem.adapters.metagpt.memory import DevmemLongTermMemory, DevmemMemory, DevmemRoleZeroMemory
+from devmem.adapters.metagpt.messages import to_devmem, to_metagpt
+
+__all__ = [
+    "DevmemBrainMemory",
+    "DevmemLongTermMemory",
+    "DevmemMemory",
+    "DevmemRoleZeroMemory",
+    "to_devmem",
+    "to_metagpt",
+]

@@ -1,0 +1,168 @@
+"""MetaGPT's messages as devmem's, and back: nothing is imported or evaluated because a stored message names it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.util import find_spec
+from typing import Any, Final
+
+from pydantic import BaseModel, JsonValue, create_model
+from pydantic_core import PydanticSerializationError
+
+from devmem.errors import HostNotFoundError, MessageError
+from devmem.messages import USER_REQUIREMENT, Message, Payload, PayloadData, Role, dump_payload
+
+if find_spec("metagpt") is None:
+    raise HostNotFoundError("MetaGPT", "install it into this environment, or add the folder of its code to PYTHONPATH")
+
+from metagpt import schema  # noqa: E402 - first the error that says what is missing
+
+FORM: Final = "metagpt"
+"""Metadata key of what a MetaGPT message has beside the fields of a devmem message."""
+TEAM_LEADER: Final = "Mike"
+"""Sender whose messages in the user's role are requirements, as a user's are."""
+_TOOL_ACTIONS: Final = frozenset({"RunCommand", "RunCode", "ExecuteNbCode"})
+"""Actions whose messages, in the user's role, are what a tool returned."""
+_USERS: Final = frozenset({"user", "human", "boss"})
+_ROLES: Final[Mapping[str, Role]] = {"system": Role.SYSTEM, "tool": Role.TOOL}
+_SHARED: Final = frozenset({"id", "content", "cause_by", "sent_from", "send_to", "instruct_content", "metadata"})
+"""Fields that a devmem message has too."""
+_TYPES: Final[Mapping[str, Any]] = {"str": str, "int": int, "float": float, "bool": bool, "dict": dict, "list": list}
+_TYPE: Final = re.compile(r"\(?(?:<class ')?(?:typing\.)?(?P<outer>\w+)'?>?(?:\[(?P<inner>\w+)\])?(?:, \w+\))?")
+"""A field's type as MetaGPT writes it: `(<class 'str'>, Ellipsis)` or `(list[str], Ellipsis)`."""
+_LOG: Final = logging.getLogger(__name__)
+
+
+def to_devmem(message: Any) -> Message:  # noqa: ANN401 - MetaGPT's class, or one that has its fields
+    """Return the devmem message of a MetaGPT message, which is left unchanged.
+
+    Args:
+        message: a `metagpt.schema.Message`, of any subclass.
+
+    Raises:
+        MessageError: it is no message, or a value in it has no JSON form.
+    """
+    if not isinstance(message, schema.Message):
+        raise MessageError(f"a memory of MetaGPT takes its messages, not {type(message).__name__}")
+    form = _form_of(message)
+    own = dict(form.get("metadata") or {})
+    made = type(message)
+    kept = {"class": made.__name__, "module": made.__module__}
+    kept |= {key: value for key, value in form.items() if key not in _SHARED}
+    return Message(
+        message.content,
+        id=message.id,
+        role=_role_of(message),
+        source=message.sent_from,
+        cause_by=message.cause_by,
+        send_to=sorted(message.send_to),
+        metadata={**own, FORM: kept},
+        instruct_content=_payload_of(form.get("instruct_content")),
+    )
+
+
+def to_metagpt(message: Message) -> Any:  # noqa: ANN401 - MetaGPT's class
+    """Return the MetaGPT message of a devmem message, of the class that it had where this program has it.
+
+    A message that another program wrote becomes a plain one; a tool's has the role `user`, as MetaGPT's own have.
+    """
+    kept = message.metadata.get(FORM)
+    kept = dict(kept) if isinstance(kept, Mapping) else {}
+    name, module = str(kept.pop("class", "Message")), str(kept.pop("module", schema.__name__))
+    values: dict[str, Any] = {
+        "role": "user" if message.role is Role.TOOL else message.role.value,
+        **kept,
+        "id": str(message.id),
+        "content": message.content,
+        "cause_by": message.cause_by,
+        "sent_from": message.source,
+        "send_to": set(message.send_to),
+        "instruct_content": _model_of(message.instruct_content),
+        "metadata": {key: value for key, value in message.metadata.items() if key != FORM},
+    }
+    known = schema.Message.model_fields
+    plain = schema.Message(**{key: value for key, value in values.items() if key in known})
+    made = _class_named(name, module)
+    if made is schema.Message:
+        return plain
+    # Not by their constructors, some of which take nothing but a text.
+    more = {key: value for key, value in values.items() if key in made.model_fields and key not in known}
+    return made.model_construct(**dict(plain), **more)
+
+
+def _form_of(message: Any) -> dict[str, Any]:  # noqa: ANN401
+    try:
+        form: dict[str, Any] = json.loads(message.model_dump_json(exclude_none=True, warnings=False))
+    except PydanticSerializationError as error:
+        raise MessageError(f"message {message.id!r} has no JSON form: {error}") from error
+    return form
+
+
+def _role_of(message: Any) -> Role:  # noqa: ANN401
+    """Return who speaks: MetaGPT's agents and tools speak in the user's role too, and in roles named after them."""
+    role = message.role.lower()
+    if role not in _USERS:
+        return _ROLES.get(role, Role.ASSISTANT)
+    if message.cause_by.rpartition(".")[2] in _TOOL_ACTIONS:
+        return Role.TOOL
+    required = message.cause_by in ("", USER_REQUIREMENT) or message.sent_from == TEAM_LEADER
+    return Role.USER if required else Role.ASSISTANT
+
+
+def _payload_of(form: Mapping[str, JsonValue] | None) -> PayloadData | None:
+    if form is None:
+        return None
+    extra = {key: value for key, value in form.items() if key not in ("class", "value")}
+    return PayloadData(name=str(form.get("class", "")), value=form.get("value"), extra=extra)
+
+
+def _model_of(payload: Payload | None) -> BaseModel | None:
+    """Return a payload as a model: of its class where this program has it, else of one with the same fields."""
+    if payload is None or isinstance(payload, BaseModel):
+        return payload
+    form = dump_payload(payload)
+    value = form["value"] if isinstance(form["value"], Mapping) else {"value": form["value"]}
+    mapping = form.get("mapping")
+    if isinstance(mapping, Mapping):
+        from metagpt.actions.action_node import ActionNode
+
+        fields = {key: (_type_named(str(kind)), ...) for key, kind in mapping.items()}
+        action: BaseModel = ActionNode.create_model_class(payload.name, fields)(**value)
+        return action
+    for made in _subclasses(BaseModel):
+        if made.__name__ == payload.name and made.__module__ == form.get("module"):
+            return made.model_validate(value)
+    _LOG.warning("the class of the payload %r is not loaded: its fields are there, of any type", payload.name)
+    free: Any = {key: (Any, ...) for key in value}
+    made = create_model(payload.name or "Payload", **free)
+    return made.model_validate(value)
+
+
+def _type_named(text: str) -> object:
+    """Return the type that a text names, where it is one of a few; MetaGPT evaluates the text instead."""
+    found = _TYPE.fullmatch(text)
+    outer = _TYPES.get(found["outer"].lower()) if found else None
+    if found is None or outer is None:
+        return Any
+    inner = _TYPES.get(found["inner"] or "")
+    return list[inner] if outer is list and inner is not None else outer
+
+
+@cache
+def _class_named(name: str, module: str) -> Any:  # noqa: ANN401
+    """Return the loaded class of messages that has a name; MetaGPT's plain one where there is none."""
+    for made in (schema.Message, *_subclasses(schema.Message)):
+        if (made.__name__, made.__module__) == (name, module):
+            return made
+    _LOG.warning("messages of the class %s.%s are read as plain ones: the class is not loaded", module, name)
+    return schema.Message
+
+
+def _subclasses(base: type) -> Iterator[Any]:
+    for made in base.__subclasses__():
+        yield made
+        yield from _subclasses(made)
