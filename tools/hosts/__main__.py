@@ -35,6 +35,8 @@ class Host:
     """Pytest plugin that puts the adapter in the place of the host's memory."""
     packages: Sequence[str] = ()
     """Packages that its own tests need beside it."""
+    bare: Sequence[str] = ()
+    """Packages of a host that pins what devmem cannot use: installed without their requirements, and with no extra."""
     npm: Mapping[str, str] = field(default_factory=dict)
     suites: Callable[[Environment], list[Outcome]] | None = None
     """Other suites that are run."""
@@ -84,6 +86,16 @@ HOSTS: Final[Mapping[str, Host]] = {
         packages=("tenacity>=9", "fastmcp>=2", "requests>=2.32", "pytest-asyncio>=1.5"),
         plugin="tools.hosts.shims.chatdev",
         test_files=("chatdev/tests/test_mem0_memory.py", "chatdev/tests/test_memory_embedding_consistency.py"),
+    ),
+    "metagpt": Host(
+        duration="2 minutes, 1 of them for the environment",
+        packages=("aiofiles>=23", "loguru>=0.6", "redis>=5", "tenacity>=8", "pytest-asyncio>=1.5"),
+        bare=("metagpt==0.8.2",),
+        plugin="tools.hosts.shims.metagpt",
+        test_files=(
+            "metagpt/tests/metagpt/memory/test_memory.py",
+            "metagpt/tests/metagpt/memory/test_brain_memory.py",
+        ),
     ),
     "google_adk": Host(duration="3 minutes, all but seconds for the environment"),
     "haystack": Host(duration="2 minutes, all but seconds for the environment"),
@@ -158,7 +170,8 @@ def _environment(name: str, host: Host, envs: Path, tests: Path | None) -> Envir
     return Environment(
         folder=envs / name,
         requirements=[*_TEST_PACKAGES, *host.packages],
-        extra=host.extra or name.replace("_", "-"),
+        extra=host.extra or ("" if host.bare else name.replace("_", "-")),
+        bare=host.bare,
         npm=host.npm,
         source=tests / host.source if tests and host.source else None,
     )

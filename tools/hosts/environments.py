@@ -31,9 +31,11 @@ class Environment:
     requirements: Sequence[str]
     """Packages that pip installs beside devmem."""
     extra: str
-    """Extras of devmem with the host's package, separated by commas."""
+    """Extras of devmem with the host's package, separated by commas; empty where there is none."""
     npm: Mapping[str, str]
     """Versions of npm packages, each in a folder of its own: two versions of one package live side by side."""
+    bare: Sequence[str] = ()
+    """Packages that are installed without their requirements, because these exclude devmem's."""
     source: Path | None = None
     """Folder of a host that is not a package; its modules are importable."""
 
@@ -71,7 +73,10 @@ class Environment:
         self.folder.mkdir(parents=True, exist_ok=True)
         run([sys.executable, "-m", "venv", "--clear", str(self.folder / "venv")])
         install = [str(self.python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        run([*install, "--editable", f"{ROOT}[{self.extra}]", *self.requirements])
+        extras = f"[{self.extra}]" if self.extra else ""
+        run([*install, "--editable", f"{ROOT}{extras}", *self.requirements])
+        if self.bare:
+            run([*install, "--no-deps", *self.bare])
         for name, package in self.npm.items():
             folder = self.node_folder(name)
             folder.mkdir(exist_ok=True)
@@ -82,9 +87,9 @@ class Environment:
     def _digest(self) -> str:
         # The tables of linters and type checkers change nothing that is installed.
         project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-        own = [project["optional-dependencies"][extra] for extra in self.extra.split(",")]
+        own = [project["optional-dependencies"][extra] for extra in self.extra.split(",") if extra]
         installed = [project["dependencies"], own, project["scripts"], project["entry-points"]]
-        facts = [str(ROOT), self.extra, list(self.requirements), dict(self.npm), installed]
+        facts = [str(ROOT), self.extra, list(self.requirements), list(self.bare), dict(self.npm), installed]
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 

@@ -205,7 +205,7 @@ class DevmemBrainMemory:
         _, _, named = redis_key.partition(":")
         user, _, chat = named.partition(":")
         made = type(self).__new__(type(self))
-        made._use(self._store, user, chat)
+        made._use(self._store, user, chat)  # noqa: SLF001 - an object of this class
         return made
 
     async def dumps(self, redis_key: str = "", timeout_sec: int = 0) -> bool:  # noqa: ARG002 - MetaGPT's arguments

@@ -136,8 +136,10 @@ class DevmemMemory(Memory):
                 self._memory, self._owned = devmem.open(declaration), True
             self._kept = self._open_role(self._memory.store)
             # What MetaGPT restores from its own JSON comes in these fields.
-            if self.storage:
-                self.add_batch(list(self.storage))
+            restored = list(self.storage)
+            if restored:
+                self._replace([])
+                self.add_batch(restored)
         return self._kept
 
     def close(self) -> None:
@@ -301,7 +303,8 @@ class DevmemMemory(Memory):
             self._replace([message for message in self.storage if message is not known[1]])
 
     def _replace(self, messages: list[Any]) -> None:
-        self.storage, self.index = [], defaultdict(list)
+        self.storage: list[Any] = []
+        self.index: defaultdict[str, list[Any]] = defaultdict(list)
         for message in messages:
             self._mirror(message)
         if not messages:

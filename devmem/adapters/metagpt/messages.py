@@ -19,7 +19,7 @@ from devmem.messages import USER_REQUIREMENT, Message, Payload, PayloadData, Rol
 if find_spec("metagpt") is None:
     raise HostNotFoundError("MetaGPT", "install it into this environment, or add the folder of its code to PYTHONPATH")
 
-from metagpt import schema  # noqa: E402 - first the error that says what is missing
+from metagpt import schema
 
 FORM: Final = "metagpt"
 """Metadata key of what a MetaGPT message has beside the fields of a devmem message."""
@@ -51,7 +51,7 @@ def to_devmem(message: Any) -> Message:  # noqa: ANN401 - MetaGPT's class, or on
     form = _form_of(message)
     own = dict(form.get("metadata") or {})
     made = type(message)
-    kept = {"class": made.__name__, "module": made.__module__}
+    kept: dict[str, JsonValue] = {"class": made.__name__, "module": made.__module__}
     kept |= {key: value for key, value in form.items() if key not in _SHARED}
     return Message(
         message.content,
@@ -137,7 +137,7 @@ def _model_of(payload: Payload | None) -> BaseModel | None:
         if made.__name__ == payload.name and made.__module__ == form.get("module"):
             return made.model_validate(value)
     _LOG.warning("the class of the payload %r is not loaded: its fields are there, of any type", payload.name)
-    free: Any = {key: (Any, ...) for key in value}
+    free: Any = dict.fromkeys(value, (Any, ...))
     made = create_model(payload.name or "Payload", **free)
     return made.model_validate(value)
 
@@ -148,8 +148,9 @@ def _type_named(text: str) -> object:
     outer = _TYPES.get(found["outer"].lower()) if found else None
     if found is None or outer is None:
         return Any
-    inner = _TYPES.get(found["inner"] or "")
-    return list[inner] if outer is list and inner is not None else outer
+    inner: Any = _TYPES.get(found["inner"] or "")
+    listed: Any = list
+    return listed[inner] if outer is list and inner is not None else outer
 
 
 @cache
@@ -162,7 +163,8 @@ def _class_named(name: str, module: str) -> Any:  # noqa: ANN401
     return schema.Message
 
 
-def _subclasses(base: type) -> Iterator[Any]:
+def _subclasses(base: type[Any]) -> Iterator[Any]:
+    made: type[Any]
     for made in base.__subclasses__():
         yield made
         yield from _subclasses(made)

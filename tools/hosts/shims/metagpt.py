@@ -1,16 +1,14 @@
 """devmem's memories in the place of MetaGPT's, and stand-ins for the packages that MetaGPT only imports.
 
 MetaGPT 0.8.2, the newest release of the package, pins a version of lancedb that is not there any more, and versions of
-numpy, typer and others below those that devmem needs. Its later `RoleZeroLongTermMemory` is not part of it.
+numpy, typer and others below those that devmem needs.
 """
 
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
 from pathlib import Path
-from types import ModuleType
 from typing import Any, Final
 
 from tools.hosts.shims.stand_ins import stand_in_for
@@ -34,49 +32,15 @@ def prepare() -> None:
     os.environ["METAGPT_PROJECT_ROOT"] = _FOLDER.name
 
 
-def _later_names(schema: Any) -> None:  # noqa: ANN401
-    """Add what MetaGPT's later tests import, as its later code has it."""
-    from metagpt import const
-    from pydantic import BaseModel, Field
-
-    class LongTermMemoryItem(BaseModel):
-        message: schema.Message
-        created_at: float = Field(default=0.0)
-
-    schema.LongTermMemoryItem = LongTermMemoryItem
-    const.TEAMLEADER_NAME = "Mike"
-
-
-def _module(name: str, **contents: object) -> None:
-    module = ModuleType(name)
-    module.__dict__.update(contents)
-    sys.modules[name] = module
-
-
 def _replace() -> None:
     import metagpt.memory
-    from metagpt import schema
     from metagpt.memory import brain_memory, memory
 
-    from devmem.adapters.metagpt import (
-        DevmemBrainMemory,
-        DevmemLongTermMemory,
-        DevmemMemory,
-        DevmemRoleZeroMemory,
-    )
+    from devmem.adapters.metagpt import DevmemBrainMemory, DevmemMemory
 
-    class RoleZeroLongTermMemory(DevmemRoleZeroMemory):
-        """In this process, as each test expects an empty one."""
-
-        persist_path: str = ""
-
-    _later_names(schema)
     host: Any = metagpt.memory
     host.Memory = memory.Memory = DevmemMemory
-    host.LongTermMemory = DevmemLongTermMemory
     brain_memory.BrainMemory = DevmemBrainMemory
-    _module("metagpt.memory.role_zero_memory", RoleZeroLongTermMemory=RoleZeroLongTermMemory)
-    _module("metagpt.memory.longterm_memory", LongTermMemory=DevmemLongTermMemory)
 
 
 def pytest_configure() -> None:

@@ -7,7 +7,7 @@ requirements; the packages that they only import are stood in for.
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -34,8 +34,6 @@ def _named(name: str) -> Any:  # noqa: ANN401
 
 
 class _Module(ModuleType):
-    __path__: Sequence[str] = ()
-
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401
         if name.startswith("__"):
             raise AttributeError(name)
