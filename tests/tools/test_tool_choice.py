@@ -1,4 +1,4 @@
-"""What users say, and the tools that it asks for: every expected call is a call that the server accepts."""
+"""Sentences of users, and the tools that these ask for: every expected call is a call that the server accepts."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ _PART: Final = "~"
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """What a user says, and the call that it asks for."""
+    """A sentence of a user, and the call that it asks for."""
 
     say: str
     tool: str
