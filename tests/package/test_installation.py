@@ -16,6 +16,7 @@ import pytest
 import devmem
 from devmem.errors import NAME, DistributionClashError, install_command, installed_version
 from devmem.installation import check_installation
+from tools.trips.recorder import PACKAGES, package_folder
 
 ROOT = Path(__file__).parents[2]
 
@@ -55,7 +56,7 @@ def test_a_distribution_that_only_points_elsewhere_does_no_harm(tmp_path: Path) 
 
 @pytest.mark.parametrize("starts", ["from devmem.cli import main; main(['--version'])", "import devmem.__main__"])
 def test_the_command_refuses_where_the_other_package_was_installed_over_this_one(tmp_path: Path, starts: str) -> None:
-    shutil.copytree(ROOT / "devmem", tmp_path / "devmem", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(package_folder("devmem"), tmp_path / "devmem", ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "devmem" / "__init__.py").write_text('"""Reads /dev/mem."""\n')
     done = subprocess.run(
         [sys.executable, "-c", starts],
@@ -71,7 +72,7 @@ def test_the_command_refuses_where_the_other_package_was_installed_over_this_one
 
 def test_an_installation_without_sources_works(tmp_path: Path) -> None:
     """Some images keep the compiled files alone."""
-    for source in (ROOT / "devmem", ROOT / "stores" / "devmem_stores"):
+    for source in map(package_folder, PACKAGES):
         shutil.copytree(source, tmp_path / source.name, ignore=shutil.ignore_patterns("__pycache__"))
     assert compileall.compile_dir(tmp_path, legacy=True, quiet=1)
     for source in tmp_path.rglob("*.py"):

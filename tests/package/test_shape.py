@@ -7,19 +7,24 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
+from tools.trips.recorder import PACKAGES, package_folder
+
 ROOT = Path(__file__).parents[2]
 LONGEST_FILE, LONGEST_FUNCTION = 600, 45
 
-FILES = sorted([*(ROOT / "devmem").rglob("*.py"), *(ROOT / "stores").rglob("*.py")])
+FOLDERS = [package_folder(package) for package in PACKAGES]
+"""Folders of the packages, which are not beside the tests where these run on an installed wheel."""
+FILES = sorted(file for folder in FOLDERS for file in folder.rglob("*.py"))
 
 
 def name_of(file: Path) -> str:
-    return str(file.relative_to(ROOT))
+    (package,) = (folder for folder in FOLDERS if folder in file.parents)
+    return str(file.relative_to(package.parent))
 
 
 def too_long(tree: ast.AST) -> Iterator[str]:
@@ -46,9 +51,10 @@ def test_a_file_has_a_docstring_and_stays_short(file: Path) -> None:
     assert list(too_long(tree)) == []
 
 
-def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
+def lint_imports(folder: Path, packages: Sequence[Path]) -> subprocess.CompletedProcess[str]:
+    """Check the packages that are in these folders, by the contracts of the project in `folder`."""
     script = Path(sys.executable).with_name("lint-imports")
-    path = os.pathsep.join([str(folder), str(folder / "stores")])
+    path = os.pathsep.join(str(package) for package in packages)
     return subprocess.run(
         [str(script), "--no-cache"],
         capture_output=True,
@@ -59,7 +65,7 @@ def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_imports_point_down_only() -> None:
-    done = lint_imports(ROOT)
+    done = lint_imports(ROOT, [folder.parent for folder in FOLDERS])
     assert done.returncode == 0, done.stdout[-3000:]
 
 
@@ -69,7 +75,7 @@ def test_imports_point_down_only() -> None:
         ("devmem/text/dates.py", "devmem.workflow", "Lower floors never import higher ones"),
         ("devmem/cli/app.py", "devmem_stores.simple", "The core never imports a store"),
         (
-            "stores/devmem_stores/simple/config.py",
+            "devmem_stores/simple/config.py",
             "devmem_stores.blackboard",
             "Stores never import one another",
         ),
@@ -78,13 +84,11 @@ def test_imports_point_down_only() -> None:
     ],
 )
 def test_an_import_that_points_up_is_noticed(tmp_path: Path, file: str, module: str, contract: str) -> None:
-    for source in ("devmem", "stores", "pyproject.toml"):
-        if (ROOT / source).is_dir():
-            shutil.copytree(ROOT / source, tmp_path / source, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            shutil.copy(ROOT / source, tmp_path / source)
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    for folder in FOLDERS:
+        shutil.copytree(folder, tmp_path / folder.name, ignore=shutil.ignore_patterns("__pycache__"))
     with (tmp_path / file).open("a", encoding="utf-8") as changed:
         changed.write(f"\nimport {module}\n")
-    done = lint_imports(tmp_path)
+    done = lint_imports(tmp_path, [tmp_path])
     assert done.returncode == 1
     assert f"{contract} BROKEN" in done.stdout

