@@ -40,7 +40,7 @@ class PostgresServer:
         self.folder = Path(tempfile.mkdtemp(prefix="pg", dir="/tmp"))
         self.folder.chmod(0o755)
         self.data = self.folder / "data"
-        self.port = _free_port() if tcp else 5432
+        self.port = free_port() if tcp else 5432
         self._settings = {
             **_SETTINGS,
             "listen_addresses": "127.0.0.1" if tcp else "",
@@ -147,7 +147,8 @@ def _programs() -> Path:
     return found[0].parent
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port of 127.0.0.1 that no program has."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
