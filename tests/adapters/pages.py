@@ -8,12 +8,42 @@ import sys
 from pathlib import Path
 
 _PAGES = Path(__file__).resolve().parents[2] / "docs/adapters"
+_PROGRAM = re.compile(r"^```text\n((?:import|from) .*?)^```$", re.MULTILINE | re.DOTALL)
+_OFFLINE = """
+import os, runpy, sys
+
+def refuse(event, arguments):
+    if event in ("socket.connect", "socket.getaddrinfo"):
+        os.write(2, f"the program wants a network: {event} {arguments}".encode())
+        os._exit(1)
+
+sys.addaudithook(refuse)
+runpy.run_path("program.py", run_name="__main__")
+"""
 
 
 def run_example(name: str, folder: Path) -> str:
     """Return what the Python example of a page prints, in an empty folder."""
-    page = (_PAGES / f"{name}.md").read_text(encoding="utf-8")
-    (code,) = re.findall(r"^```text\n((?:import|from) .*?)^```$", page, re.MULTILINE | re.DOTALL)
-    done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=False)
+    (code,) = _PROGRAM.findall((_PAGES / f"{name}.md").read_text(encoding="utf-8"))
+    return _printed(["-c", code], folder)
+
+
+def programs() -> dict[str, str]:
+    """Return the programs of the page of hosts without an adapter by the headings that they stand under."""
+    sections = re.split(r"^## ", (_PAGES / "programs.md").read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
+    found = {section.split("\n", 1)[0]: _PROGRAM.findall(section) for section in sections}
+    assert all(len(codes) == 1 for codes in found.values()), "each section has one program"
+    return {title: codes[0] for title, codes in found.items()}
+
+
+def run_program(title: str, folder: Path) -> str:
+    """Return what a program of that page prints; one that opens a connection fails, whatever its host makes of it."""
+    # A file, as a reader has it: smolagents reads the source of a function that becomes a tool.
+    (folder / "program.py").write_text(programs()[title], encoding="utf-8")
+    return _printed(["-c", _OFFLINE], folder)
+
+
+def _printed(arguments: list[str], folder: Path) -> str:
+    done = subprocess.run([sys.executable, *arguments], cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -41,8 +41,9 @@ def test_every_expected_failure_has_a_reason(file: Path) -> None:
 
 def test_every_host_has_tests_and_a_page() -> None:
     pages = ADAPTERS.parents[1] / "docs/adapters"
-    assert all((ADAPTERS / name / "__init__.py").is_file() for name in HOSTS)
-    assert all((pages / f"{name}.md").is_file() for name in HOSTS)
+    folders = {"programs" if host.is_program else name for name, host in HOSTS.items()}
+    assert all((ADAPTERS / folder / "__init__.py").is_file() for folder in folders)
+    assert all((pages / f"{folder}.md").is_file() for folder in folders)
 
 
 def test_a_host_that_there_is_not_is_refused() -> None:

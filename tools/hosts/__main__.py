@@ -17,16 +17,19 @@ from tools.hosts.environments import ROOT, CommandFailedError, Environment
 from tools.hosts.host_tests import Outcome, TestsDidNotRunError, run_contracts, run_host_tests
 
 _TEST_PACKAGES: Final = ("pytest>=8.3", "hypothesis>=6.112")
+_OF_A_PROGRAM: Final = "1 minute, all but seconds for the environment"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """A framework with an adapter; its name is that of the folder of our tests."""
+    """A framework with an adapter or a program; an adapter's tests are in the folder of its host's name."""
 
     duration: str
     """Measured on two cores that others used too, with pip's cache; environment included."""
     extra: str = ""
     """Extras of devmem that it needs; empty where the extra has the host's name, with `-` for `_`."""
+    is_program: bool = False
+    """Whether it has no adapter and no extra, but a program on the page `programs.md`."""
     source: str = ""
     """Folder of a host that is not a package, below the one that `--tests` names."""
     test_files: Sequence[str] = ()
@@ -115,6 +118,11 @@ HOSTS: Final[Mapping[str, Host]] = {
             "crewai/lib/crewai/tests/memory/test_qdrant_edge_storage.py",
         ),
     ),
+    "agno": Host(duration=_OF_A_PROGRAM, is_program=True, packages=("agno>=3.1",)),
+    "autogen": Host(duration=_OF_A_PROGRAM, is_program=True, packages=("autogen-agentchat>=0.7", "autogen-ext>=0.7")),
+    "semantic_kernel": Host(duration=_OF_A_PROGRAM, is_program=True, packages=("semantic-kernel>=1.45",)),
+    "smolagents": Host(duration=_OF_A_PROGRAM, is_program=True, packages=("smolagents>=1.26",)),
+    "dspy": Host(duration=_OF_A_PROGRAM, is_program=True, packages=("dspy>=3.4",)),
 }
 
 app = typer.Typer(add_completion=False)
@@ -170,7 +178,7 @@ def _environment(name: str, host: Host, envs: Path, tests: Path | None) -> Envir
     return Environment(
         folder=envs / name,
         requirements=[*_TEST_PACKAGES, *host.packages],
-        extra=host.extra or ("" if host.bare else name.replace("_", "-")),
+        extra=host.extra or ("" if host.bare or host.is_program else name.replace("_", "-")),
         bare=host.bare,
         npm=host.npm,
         source=tests / host.source if tests and host.source else None,
@@ -178,7 +186,8 @@ def _environment(name: str, host: Host, envs: Path, tests: Path | None) -> Envir
 
 
 def _outcomes(name: str, host: Host, environment: Environment, tests: Path | None) -> list[Outcome]:
-    outcomes = [run_contracts(environment, f"tests/adapters/{name}")]
+    folder = "programs/test_runs.py" if host.is_program else name
+    outcomes = [run_contracts(environment, f"tests/adapters/{folder}")]
     if tests and host.test_files:
         baseline = read_baseline(ROOT / "tests/adapters" / name / "host_failures.yaml")
         outcomes += [run_host_tests(environment, tests, file, host.plugin, baseline) for file in host.test_files]
