@@ -17,7 +17,7 @@ from tools.hosts.environments import ROOT, CommandFailedError, Environment
 from tools.hosts.host_tests import Outcome, TestsDidNotRunError, run_contracts, run_host_tests
 
 _TEST_PACKAGES: Final = ("pytest>=8.3", "hypothesis>=6.112")
-_OF_A_PROGRAM: Final = "1 minute, all but seconds for the environment"
+_OF_A_PROGRAM: Final = "1 to 4 minutes, all but seconds for the environment"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
