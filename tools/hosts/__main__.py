@@ -100,6 +100,11 @@ HOSTS: Final[Mapping[str, Host]] = {
             "metagpt/tests/metagpt/memory/test_brain_memory.py",
         ),
     ),
+    "agentuniverse": Host(
+        duration="1 minute, nearly all of it for the environment",
+        packages=("loguru>=0.7", "tomli>=2.2"),
+        bare=("agentUniverse==0.0.19.1",),
+    ),
     "google_adk": Host(duration="3 minutes, all but seconds for the environment"),
     "haystack": Host(duration="2 minutes, all but seconds for the environment"),
     "langchain": Host(

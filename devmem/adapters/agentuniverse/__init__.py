@@ -1,0 +1,11 @@
+"""agentUniverse's memory components over stores of devmem; agentUniverse must be on the import path.
+
+Components name these classes in their YAML: `metadata: {type: MEMORY_STORAGE, module:
+devmem.adapters.agentuniverse, class: DevmemMemoryStorage}`.
+"""
+
+from devmem.adapters.agentuniverse.conversation import DevmemConversationStorage
+from devmem.adapters.agentuniverse.memory import DevmemChatMemory, DevmemMemory
+from devmem.adapters.agentuniverse.storage import DevmemMemoryStorage
+
+__all__ = ["DevmemChatMemory", "DevmemConversationStorage", "DevmemMemory", "DevmemMemoryStorage"]

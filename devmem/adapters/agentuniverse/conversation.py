@@ -1,0 +1,261 @@
+"""agentUniverse's storage of conversation messages over a `conversation` store.
+
+A question and its answer have the same source (the caller) and target (the callee) in agentUniverse; here an answer has
+the answerer as its source, and the messages are given back as agentUniverse has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, ClassVar, Final
+
+from agentuniverse.agent.memory.conversation_memory.conversation_message import ConversationMessage
+from agentuniverse.agent.memory.message import Message
+
+import devmem
+from devmem import Filter
+from devmem.adapters.agentuniverse.storage import (
+    FORM,
+    HOST,
+    DevmemStorage,
+    form_of,
+    metadata_of,
+    new_id,
+    time_of,
+)
+from devmem.adapters.hosts import writing
+from devmem.recording import Interaction, InteractionKind, Participant, ParticipantType
+from devmem.storage import Condition, Order, absent, one_of
+
+_KINDS: Final[Mapping[str, InteractionKind]] = {
+    "input": InteractionKind.INPUT,
+    "output": InteractionKind.OUTPUT,
+    "summarize": InteractionKind.SUMMARY,
+    "summary": InteractionKind.SUMMARY,
+}
+"""Kinds of records by agentUniverse's types; any other type, such as `Q&A`, is what an agent said."""
+_TYPES: Final[Mapping[InteractionKind, str]] = {
+    InteractionKind.INPUT: "input",
+    InteractionKind.OUTPUT: "output",
+    InteractionKind.ERROR: "output",
+    InteractionKind.SUMMARY: "summarize",
+}
+_TYPE_KEY: Final = f"extras.{FORM}.type"
+_AGENT: Final = ParticipantType.AGENT.value
+_ANSWERS: Final = one_of(InteractionKind.OUTPUT.value, InteractionKind.ERROR.value)
+_SHARED_ID: Final = ConversationMessage.model_fields["id"].default
+"""Id that every message without one has: its default is computed once."""
+
+
+class DevmemConversationStorage(DevmemStorage):
+    """What users, agents, tools, models and knowledge bases said to each other, each message once by its id.
+
+    It belongs in the place of agentUniverse's SQLite, Chroma and Elasticsearch storages of conversations. `devmem log`,
+    `trace` and `flow` show the same records.
+    """
+
+    store_type: ClassVar[str] = "conversation"
+
+    name: str | None = "devmem_conversation_storage"
+
+    def _checked(self, memory: devmem.Memory) -> devmem.Memory:
+        if memory.store.setup.store_type != self.store_type:
+            raise TypeError(f"{type(self).__name__} needs a 'conversation' store")
+        return memory
+
+    def add(
+        self,
+        message_list: Sequence[Message],
+        session_id: str | None = None,
+        agent_id: str | None = None,  # noqa: ARG002 - agentUniverse's argument; a message names who takes part
+        **_: object,
+    ) -> None:
+        """Record messages, all of them or, after an error, none; they are left unchanged.
+
+        A plain `Message`, such as a summary, is recorded as what its source said to itself.
+
+        Raises:
+            ValueError: a message has a value without a JSON form.
+            CollectionError: they cannot be written.
+        """
+        if not message_list:
+            return
+        memory = self.memory
+        store: Any = memory.store
+        now, user = store.setup.clock(), memory.new_scope().user
+        with writing(HOST, memory):
+            store.record([_record_of(message, session_id, user, now) for message in message_list])
+
+    def get(
+        self,
+        session_id: str | None = None,
+        agent_id: str | None = None,
+        top_k: int = 20,
+        trace_id: str | None = None,
+        type: str | Sequence[str] | None = None,  # noqa: A002 - agentUniverse's name
+        memory_types: Sequence[str] | None = None,
+        **_: object,
+    ) -> list[ConversationMessage]:
+        """Return the last messages as they happened, oldest first.
+
+        Args:
+            session_id: of this session; none means of all.
+            agent_id: of what this agent was asked and answered; none means of everybody.
+            top_k: maximum number of messages.
+            trace_id: of this trace.
+            type: type of the messages, or several.
+            memory_types: with an agent, also its own calls of participants of these types, such as `tool`.
+
+        Raises:
+            CollectionError: the messages cannot be read.
+        """
+        if top_k <= 0:
+            return []
+        store: Any = self.memory.store
+        where = self._matching(session_id, agent_id, trace_id, type, memory_types)
+        found = store.recent(top_k, where, order=Order.EVENT)[::-1]
+        return [_message_of(record) for item in found if (record := _read(item)) is not None]
+
+    def delete(
+        self,
+        session_id: str | None = None,
+        agent_id: str | None = None,
+        trace_id: str | None = None,
+        **_: object,
+    ) -> None:
+        """Erase the messages that a session, an agent's view and a trace have in common; without any of them none.
+
+        Raises:
+            CollectionError: they cannot be deleted.
+        """
+        if session_id is None and agent_id is None and trace_id is None:
+            return
+        store: Any = self.memory.store
+        where = self._matching(session_id, agent_id, trace_id, None, None)
+        with writing(HOST, self.memory):
+            store.erase(where=where)
+
+    def _matching(
+        self,
+        session_id: str | None,
+        agent_id: str | None,
+        trace_id: str | None,
+        types: str | Sequence[str] | None,
+        memory_types: Sequence[str] | None,
+    ) -> Filter:
+        where = Filter(metadata={"interaction": True, **({"trace_id": trace_id} if trace_id else {})})
+        if agent_id:
+            where &= Filter(any_of=_view_of(agent_id, memory_types or ()))
+        if types:
+            where &= Filter(any_of=_of_types([types] if isinstance(types, str) else types))
+        return self.memory.matching(where, conversation=session_id or None)
+
+
+def _view_of(agent: str, memory_types: Sequence[str]) -> tuple[Filter, ...]:
+    """Return the filters of what an agent was asked and answered, and of its calls of participants of some types."""
+    asked: dict[str, str | Condition] = {"type": "input", "target": agent, "target_type": _AGENT}
+    answered: dict[str, str | Condition] = {"source": agent, "source_type": _AGENT, "type": _ANSWERS}
+    noted: dict[str, str | Condition] = {"type": "summary", "source": agent, "source_type": _AGENT}
+    parts = [Filter(metadata=part) for part in (asked, answered, noted)]
+    if memory_types:
+        others = one_of(*memory_types)
+        calls: dict[str, str | Condition] = {
+            "type": "input",
+            "source": agent,
+            "source_type": _AGENT,
+            "target_type": others,
+        }
+        results: dict[str, str | Condition] = {
+            "type": _ANSWERS,
+            "target": agent,
+            "target_type": _AGENT,
+            "source_type": others,
+        }
+        parts += [Filter(metadata=calls), Filter(metadata=results)]
+    return tuple(parts)
+
+
+def _of_types(types: Sequence[str]) -> tuple[Filter, ...]:
+    """Return the filters of agentUniverse's types; records that devmem made have none, and are of their kind's."""
+    kinds = [kind.value for kind, named in _TYPES.items() if named in types]
+    parts = [Filter(metadata={_TYPE_KEY: one_of(*types)})]
+    if kinds:
+        parts.append(Filter(metadata={_TYPE_KEY: absent(), "type": one_of(*kinds)}))
+    return tuple(parts)
+
+
+def _record_of(message: Message, session_id: str | None, user: str | None, now: float) -> Interaction:
+    """Return the record of a message."""
+    metadata = message.metadata or {}
+    kind = _KINDS.get(str(message.type), InteractionKind.OUTPUT)
+    if isinstance(message, ConversationMessage):
+        caller = _participant(message.source, message.source_type)
+        callee = _participant(message.target, message.target_type)
+        conversation, trace, further = message.conversation_id, message.trace_id, dict(message.additional_args or {})
+    else:
+        # A message without two sides is its agent's own.
+        caller = callee = _participant(message.source, _AGENT)
+        conversation, trace, further = metadata.get("session_id"), None, {}
+    answers = kind in (InteractionKind.OUTPUT, InteractionKind.ERROR)
+    content = message.content if isinstance(message.content, str) else str(message.content or "")
+    return Interaction(
+        id=new_id() if message.id in (None, "", _SHARED_ID) else str(message.id),
+        conversation=str(session_id or conversation or ""),
+        trace=str(trace or metadata.get("trace_id") or ""),
+        source=callee if answers else caller,
+        target=caller if answers else callee,
+        kind=kind,
+        content=content,
+        event_time=time_of(message, now),
+        pair_id=str(metadata.get("pair_id") or ""),
+        params={"params": str(metadata["params"])} if metadata.get("params") else {},
+        extras={**further, FORM: form_of(message)},
+        user=user,
+    )
+
+
+def _participant(name: str | None, kind: str | None) -> Participant:
+    known = {one.value for one in ParticipantType}
+    return Participant(name or "unknown", ParticipantType(kind) if kind in known else ParticipantType.UNKNOWN)
+
+
+def _read(item: devmem.MemoryItem) -> Interaction | None:
+    """Return the record that an item keeps; None for one that an import or an edit left without its fields."""
+    snapshot = item.output_snapshot or item.input_snapshot
+    text = snapshot.text if snapshot is not None else item.content_summary
+    try:
+        return Interaction.from_json({**item.metadata, "content": text})
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def _message_of(record: Interaction) -> ConversationMessage:
+    """Return the message of a record, with caller and callee as agentUniverse has them."""
+    answers = record.kind in (InteractionKind.OUTPUT, InteractionKind.ERROR)
+    caller, callee = (record.target, record.source) if answers else (record.source, record.target)
+    extras = dict(record.extras)
+    form: Any = extras.pop(FORM, None)
+    said_at = datetime.fromtimestamp(record.event_time)
+    known = (metadata_of(form) or {}) if form else {}
+    metadata = {
+        "prefix": f"{caller.type.value} {caller.name} - {callee.type.value} {callee.name}" if not form else "",
+        "timestamp": said_at,
+        "params": str(record.params.get("params", "{}")),
+        "pair_id": record.pair_id,
+        "gmt_created": said_at,
+        **known,
+    }
+    return ConversationMessage(
+        id=record.id,
+        trace_id=record.trace or None,
+        conversation_id=record.conversation,
+        source=caller.name,
+        source_type=caller.type.value,
+        target=callee.name,
+        target_type=callee.type.value,
+        type=(form["type"] if form else None) or _TYPES[record.kind],
+        content=record.content,
+        metadata=metadata,
+        additional_args=extras,
+    )

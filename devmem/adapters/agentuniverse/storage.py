@@ -1,0 +1,280 @@
+"""agentUniverse's memory storage over a memory: messages of a session and an agent, found by text and by meaning."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from importlib.util import find_spec
+from typing import Any, ClassVar, Final, Self
+from uuid import uuid4
+
+from pydantic import JsonValue, PrivateAttr
+
+import devmem
+from devmem.adapters.hosts import collection_of, kept_message, scoped_id, writing
+from devmem.errors import HostNotFoundError
+from devmem.messages import Message as Said
+from devmem.messages import Role
+from devmem.storage import Condition, Order, Unique, one_of
+
+if find_spec("agentuniverse") is None:
+    raise HostNotFoundError("agentUniverse", "install it into this environment, or add its code to PYTHONPATH")
+
+from agentuniverse.agent.memory.memory_storage.memory_storage import MemoryStorage
+from agentuniverse.agent.memory.message import Message
+
+HOST: Final = "agentuniverse"
+FORM: Final = "agentuniverse"
+"""Metadata key of a message's own fields."""
+TOP_K: Final = 10
+"""Number of messages of a call that names none."""
+_ROLES: Final[Mapping[str, Role]] = {
+    "human": Role.USER,
+    "user": Role.USER,
+    "input": Role.USER,
+    "system": Role.SYSTEM,
+    "tool": Role.TOOL,
+}
+
+
+class DevmemStorage(MemoryStorage):
+    """What the storages have in common: the memory that they open, and how a component names it."""
+
+    store_type: ClassVar[str] = "simple"
+    """Type of the store that keeps the messages."""
+
+    name: str | None = "devmem_memory_storage"
+    description: str | None = "Messages in a file that other programs use at the same time"
+    place: str | None = None
+    """Path of the file, or `postgresql://...`; None keeps the messages in this process."""
+    user: str | None = None
+    """User whom the messages belong to; None are unscoped ones."""
+    options: dict[str, JsonValue] = {}
+    """Further keys of the store's configuration, such as `embedding` and `ttl`."""
+
+    _opened: devmem.Memory | None = PrivateAttr(default=None)
+    _owned: bool = PrivateAttr(default=False)
+
+    @classmethod
+    def over(cls, memory: devmem.Memory, **fields: Any) -> Self:  # noqa: ANN401 - fields of the class
+        """Return a storage over a memory that is open already, or a scoped handle; the caller closes it.
+
+        Raises:
+            TypeError: the memory is of another store type, or keeps no collection.
+        """
+        collection_of(memory, "a memory storage")
+        made = cls(**fields)
+        made._opened = made._checked(memory)
+        return made
+
+    def _checked(self, memory: devmem.Memory) -> devmem.Memory:
+        return memory
+
+    @property
+    def memory(self) -> devmem.Memory:
+        """The memory, which is opened when it is first used.
+
+        Raises:
+            ConfigError: the options do not fit the store.
+            CollectionError: the file cannot be used.
+        """
+        if self._opened is None:
+            config = {"memory_path": self.place, **self.options}
+            whole = devmem.open({"type": self.store_type, "config": config})
+            self._opened, self._owned = whole, True
+        return self._opened if self.user is None or not self._owned else self._opened.scoped(user=self.user)
+
+    def close(self) -> None:
+        """Close the file that this object opened; it is opened again where it is used again."""
+        if self._opened is not None and self._owned:
+            self._opened.close()
+            self._opened = None
+
+    def _initialize_by_component_configer(self, memory_storage_config: Any) -> Self:  # noqa: ANN401 - agentUniverse's
+        """Take the fields of a component's YAML."""
+        super()._initialize_by_component_configer(memory_storage_config)
+        for key in ("place", "user", "options"):
+            given = getattr(memory_storage_config, key, None)
+            if given is not None:
+                setattr(self, key, given)
+        return self
+
+
+class DevmemMemoryStorage(DevmemStorage):
+    """Messages of sessions and agents, each once by its id; a message without one is a new message each time.
+
+    It belongs in the place of agentUniverse's ram, SQLAlchemy, Chroma and Qdrant storages.
+    """
+
+    def add(
+        self,
+        message_list: Sequence[Message],
+        session_id: str | None = None,
+        agent_id: str | None = None,
+        **_: object,
+    ) -> None:
+        """Append messages, all of them or, after an error, none; they are left unchanged.
+
+        Raises:
+            MessageError: one has a value without a JSON form.
+            CollectionError: they cannot be written.
+        """
+        if not message_list:
+            return
+        memory = self.memory
+        store = collection_of(memory, "a memory storage")
+        scope = replace(memory.new_scope(), session=session_id or None, agent=agent_id or None)
+        items = [_item_of(message, scope, store.setup.clock()) for message in message_list]
+        known = {item.id for item in store.get([item.id for item in items])}
+        with writing(HOST, memory):
+            store.store_items([item for item in items if item.id not in known], unique=Unique.ID)
+
+    def get(
+        self,
+        session_id: str | None = None,
+        agent_id: str | None = None,
+        top_k: int = TOP_K,
+        input: str = "",  # noqa: A002 - agentUniverse's name
+        source: str | None = None,
+        type: str | Sequence[str] | None = None,  # noqa: A002 - agentUniverse's name
+        **_: object,
+    ) -> list[Message]:
+        """Return the newest messages, or with an `input` those that answer it best; oldest first.
+
+        Args:
+            session_id: of this session; none means of all.
+            agent_id: of this agent; none means of all.
+            top_k: maximum number of messages.
+            input: text that is searched for, by words and, with an `embedding`, by meaning.
+            source: who said it.
+            type: type of the messages, or several.
+
+        Raises:
+            CollectionError: the messages cannot be read.
+        """
+        if top_k <= 0:
+            return []
+        wanted: dict[str, str | Condition] = {f"{FORM}.kept": "yes"}
+        if source:
+            wanted[f"{FORM}.source"] = source
+        if type:
+            wanted[f"{FORM}.type"] = one_of(*([type] if isinstance(type, str) else type))
+        where, memory = devmem.Filter(metadata=wanted), self.memory
+        scope: Any = {"session": session_id or None, "agent": agent_id or None}
+        if input.strip():
+            found = [hit.item for hit in memory.search(input, limit=top_k, where=where, **scope)]
+            order = {item.id: at for at, item in enumerate(found)}
+            found.sort(key=lambda item: (item.event_time or item.created_at, -order[item.id]))
+        else:
+            store = collection_of(memory, "a memory storage")
+            found = store.recent(top_k, memory.matching(where, **scope), order=Order.EVENT)[::-1]
+        return [message_of(item) for item in found]
+
+    def delete(self, session_id: str | None = None, agent_id: str | None = None, **_: object) -> None:
+        """Erase the messages of a session, of an agent, or of an agent in a session; without either none.
+
+        Raises:
+            CollectionError: they cannot be deleted.
+        """
+        if session_id is None and agent_id is None:
+            return
+        memory = self.memory
+        scope: Any = {"session": session_id, "agent": agent_id}
+        where = memory.matching(devmem.Filter(metadata={f"{FORM}.kept": "yes"}), **scope)
+        with writing(HOST, memory):
+            collection_of(memory, "a memory storage").erase(where=where)
+
+
+def _item_of(message: Message, scope: devmem.Scope, now: float) -> devmem.MemoryItem:
+    """Return the item of a message; the same id in another scope is another message."""
+    item = kept_message(_said(message), scope, now, {FORM: form_of(message)})
+    named = scoped_id([message.id], scope) if message.id else item.id
+    return replace(item, id=named, event_time=time_of(message, now))
+
+
+def _said(message: Message) -> Said:
+    """Return a message with the text that is searched, and the role by which it is trusted."""
+    content = message.content if message.content is not None else ""
+    if not isinstance(content, str):
+        content = "\n".join(text for part in content if (text := _text(part)))
+    return Said(content, role=_ROLES.get(str(message.type), Role.ASSISTANT), source=message.source or "")
+
+
+def _text(part: Any) -> str:  # noqa: ANN401 - a text, or a part of a multimodal content
+    return part if isinstance(part, str) else str(part.get("text") or "")
+
+
+def form_of(message: Message) -> dict[str, JsonValue]:
+    """Return what a message has beside its text, as JSON; times become texts, and are listed.
+
+    Raises:
+        ValueError: a value has no JSON form.
+    """
+    metadata = dict(message.metadata or {})
+    times = sorted(key for key, value in metadata.items() if isinstance(value, datetime))
+    form: dict[str, Any] = {
+        "kept": "yes",
+        "id": message.id,
+        "type": message.type,
+        "source": message.source,
+        "content": None if isinstance(message.content, str) else message.content,
+        "metadata": None if message.metadata is None else metadata,
+        "times": times,
+    }
+    try:
+        made: dict[str, JsonValue] = json.loads(json.dumps(form, default=_time_text))
+    except TypeError as error:
+        raise ValueError(f"message {message.id!r} has no JSON form: {error}") from error
+    return made
+
+
+def _time_text(value: object) -> str:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    raise TypeError(f"{type(value).__name__} is not a JSON value")
+
+
+def message_of(item: devmem.MemoryItem) -> Message:
+    """Return the message that an item keeps."""
+    form: Any = item.metadata[FORM]
+    content = form["content"]
+    if content is None:
+        snapshot = item.input_snapshot or item.output_snapshot
+        content = snapshot.text if snapshot is not None else item.content_summary
+    return Message(
+        id=form["id"] or item.id,
+        type=form["type"],
+        source=form["source"],
+        content=content,
+        metadata=metadata_of(form),
+    )
+
+
+def metadata_of(form: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return a message's metadata as they were given."""
+    if form["metadata"] is None:
+        return None
+    times = {key: datetime.fromisoformat(form["metadata"][key]) for key in form["times"]}
+    return {**form["metadata"], **times}
+
+
+def time_of(message: Message, now: float) -> float:
+    """Return when a message was said, in seconds since the epoch: what its metadata say, or else now."""
+    metadata = message.metadata or {}
+    for given in (metadata.get("timestamp"), metadata.get("gmt_created")):
+        if isinstance(given, datetime):
+            return given.timestamp()
+        if isinstance(given, str):
+            try:
+                return datetime.fromisoformat(given).timestamp()
+            except ValueError:
+                # A text in another form: it is kept as it is, and the message has the current time.
+                continue
+    return now
+
+
+def new_id() -> str:
+    """Return an id of its own."""
+    return uuid4().hex
