@@ -102,7 +102,7 @@ HOSTS: Final[Mapping[str, Host]] = {
     ),
     "agentuniverse": Host(
         duration="1 minute, nearly all of it for the environment",
-        packages=("loguru>=0.7", "tomli>=2.2"),
+        packages=("loguru>=0.7", "opentelemetry-sdk>=1.30", "tomli>=2.2"),
         bare=("agentUniverse==0.0.19.1",),
     ),
     "google_adk": Host(duration="3 minutes, all but seconds for the environment"),

@@ -49,7 +49,7 @@ _SHARED_ID: Final = ConversationMessage.model_fields["id"].default
 
 
 class DevmemConversationStorage(DevmemStorage):
-    """What users, agents, tools, models and knowledge bases said to each other, each message once by its id.
+    """Messages between users, agents, tools, models and knowledge bases, each once by its id.
 
     It belongs in the place of agentUniverse's SQLite, Chroma and Elasticsearch storages of conversations. `devmem log`,
     `trace` and `flow` show the same records.

@@ -12,18 +12,18 @@ from agentuniverse.agent.memory.memory_compressor.memory_compressor_manager impo
 from agentuniverse.agent.memory.memory_storage.memory_storage_manager import MemoryStorageManager
 from agentuniverse.agent.memory.message import Message
 from agentuniverse.base.util.memory_util import get_memory_tokens
-from pydantic import PrivateAttr
+from pydantic import Field, PrivateAttr
 
 from devmem.text import shorten
 
 _FOR_A_SUMMARY: Final = 4
-"""The part of the budget that a summary of what does not fit has: one of so many."""
+"""Divisor of the budget that gives the budget of a summary."""
 
 
 class DevmemMemory(Memory):
     """A memory component: every storage that it names exists, and what it returns fits `max_tokens`."""
 
-    memory_storages: list[str] | None = ["devmem_memory_storage"]
+    memory_storages: list[str] | None = Field(default_factory=lambda: ["devmem_memory_storage"])
 
     _summaries: dict[str, str] = PrivateAttr(default_factory=dict)
     """Summaries by the messages that they were made of: a read asks the model once."""
@@ -69,7 +69,7 @@ class DevmemMemory(Memory):
         for storage in self.storages():
             try:
                 call(storage)
-            except Exception as error:  # whatever another's storage raises
+            except Exception as error:  # noqa: BLE001 - whatever another's storage raises
                 failures.append(error)
         if failures:
             raise failures[0]

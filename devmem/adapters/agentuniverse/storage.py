@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from typing import Any, ClassVar, Final, Self
 from uuid import uuid4
 
-from pydantic import JsonValue, PrivateAttr
+from pydantic import Field, JsonValue, PrivateAttr
 
 import devmem
 from devmem.adapters.hosts import collection_of, kept_message, scoped_id, writing
@@ -40,7 +40,7 @@ _ROLES: Final[Mapping[str, Role]] = {
 
 
 class DevmemStorage(MemoryStorage):
-    """What the storages have in common: the memory that they open, and how a component names it."""
+    """Base of the storages: the memory that they open, and how a component names it."""
 
     store_type: ClassVar[str] = "simple"
     """Type of the store that keeps the messages."""
@@ -51,7 +51,7 @@ class DevmemStorage(MemoryStorage):
     """Path of the file, or `postgresql://...`; None keeps the messages in this process."""
     user: str | None = None
     """User whom the messages belong to; None are unscoped ones."""
-    options: dict[str, JsonValue] = {}
+    options: dict[str, JsonValue] = Field(default_factory=dict)
     """Further keys of the store's configuration, such as `embedding` and `ttl`."""
 
     _opened: devmem.Memory | None = PrivateAttr(default=None)

@@ -156,7 +156,8 @@ class Cook(Agent):
 
 
 def test_an_agent_of_agentuniverse_reads_what_it_added() -> None:
-    agent = Cook(agent_model=AgentModel(info={"name": "cook"}, memory={"name": "talk", "top_k": 5}, profile={}))
+    agent = Cook()
+    agent.agent_model = AgentModel(info={"name": "cook"}, memory={"name": "talk", "top_k": 5}, profile={})
     memory = agent.process_memory({"chat_history": []})
     agent.add_memory(memory, "Human: tea?, AI: yes", agent_input={"session_id": "s"})
     asked = {"session_id": "s", "input": "Was there tea?"}
