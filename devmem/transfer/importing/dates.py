@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -119,24 +118,6 @@ def numeric_date(text: str) -> NumericDate | None:
         return None
     numbers = int(found["first"]), int(found["second_"]), int(found["third"])
     return NumericDate(numbers, _clock(found), found["separator"])
-
-
-def order_of(dates: Iterable[NumericDate]) -> DateOrder | None:
-    """Return the order that all dates share; None where both are possible and differ.
-
-    Raises:
-        ValueError: some dates are possible in one order only, and others in the other.
-    """
-    possible = frozenset(DateOrder)
-    differ = False
-    for date in dates:
-        own = date.orders()
-        if own and not possible & own:
-            shown = date.separator.join(map(str, date.numbers))
-            raise ValueError(f"the dates do not agree on an order of day and month: {shown} has another one")
-        possible &= own or possible
-        differ = differ or not date.means_one_day()
-    return None if len(possible) > 1 and differ else next(iter(sorted(possible)))
 
 
 def is_clock(text: str) -> bool:

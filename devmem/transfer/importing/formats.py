@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from typing import Final, TypeGuard
 
@@ -265,14 +265,14 @@ def open_data(
     columns: Mapping[str, str] | None = None,
     encoding: str | None = None,
     name: str | None = None,
-    dates: DateOrder | None = None,
+    dates: DateOrder | str | None = None,
 ) -> DataFile:
     """Detect the format of a file and count its records, which are read and checked as they are consumed.
 
     Args:
         path: the file, plain or gzipped.
         format: its format.
-        columns: of a table, names of columns by the keys of a record: `{"text": "Body"}`.
+        columns: of a table, names of columns by the keys of a record: `{"text": "Body"}`; `none` for no column.
         encoding: of a text or a table; None takes UTF-8, or guesses and logs what it takes. JSON is always UTF-8.
         name: of the file in messages and in its records; None is its path.
         dates: order of day and month in dates such as `03/04/2025`; None finds out where the dates tell.
@@ -281,7 +281,7 @@ def open_data(
         DataFileError: it cannot be read, or is of no known format. Consuming the records raises it too.
     """
     file = Path(path)
-    origin = Origin(path=Path(name) if name else file, dates=dates)
+    origin = Origin(path=Path(name) if name else file, dates=DateOrder(dates) if dates else None)
     with _called(file, origin.path):
         found = _open(file, origin, FileFormat(format), columns or {}, encoding)
     return replace(found, records=_each(found.records, file, origin.path))
@@ -321,8 +321,7 @@ def _open(
         total, mails = read_mbox(file, origin, encoding)
         return DataFile(path=origin.path, format=wanted, total=total, records=mails)
     if wanted in _TABLES:
-        lines = read_text_lines(file, encoding, shown=origin.path)
-        table = read_table(lines, origin, delimiter=_TABLES[wanted], columns=columns)
+        table = read_table(_rereading(file, encoding, origin), origin, delimiter=_TABLES[wanted], columns=columns)
         return DataFile(path=origin.path, format=wanted, total=max(count_lines(file) - 1, 0), records=table)
     if wanted in (FileFormat.TEXT, FileFormat.MARKDOWN, FileFormat.WHATSAPP):
         lines = read_text_lines(file, encoding, shown=origin.path)
@@ -336,6 +335,12 @@ def _open(
         records = _LINES[wanted](_parsed_lines(file, origin))
         return DataFile(path=origin.path, format=wanted, total=count_lines(file), records=records)
     return _document(file, origin, wanted)
+
+
+def _rereading(file: Path, encoding: str | None, origin: Origin) -> Callable[[], Iterator[str]]:
+    """Return a function that reads the lines of a file from the first on; a guessed encoding is logged once."""
+    calls = count()
+    return lambda: read_text_lines(file, encoding, shown=origin.path, quiet=next(calls) > 0)
 
 
 def detect_format(path: str | Path) -> FileFormat:

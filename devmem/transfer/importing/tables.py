@@ -4,61 +4,126 @@ from __future__ import annotations
 
 import csv
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
-from devmem.errors import DataFileError
+from devmem.errors import DataFileError, DateOrderError
+from devmem.model.fields import is_path
+from devmem.model.items import MemoryItem
+from devmem.transfer.importing.dates import (
+    AmbiguousDateError,
+    DateOrder,
+    NumericDate,
+    is_clock,
+    is_no_time,
+    numeric_date,
+)
 from devmem.transfer.importing.records import Origin, Record, read_record
 
 KEYS: Final[Mapping[str, tuple[str, ...]]] = {
-    "text": ("text", "content", "memory", "message", "body", "note", "summary"),
-    "speaker": ("speaker", "role", "author", "sender", "from"),
-    "time": ("time", "event_time", "timestamp", "date", "created_at"),
+    "text": tuple(
+        """text content memory message body note summary notes comment description nachricht inhalt notiz notizen
+        bemerkung beschreibung kommentar mitteilung eintrag""".split()
+    ),
+    "speaker": tuple("speaker role author sender from sprecher absender von autor verfasser".split()),
+    "time": tuple(
+        """time event_time timestamp date created_at datetime sent_at zeitpunkt zeitstempel datum zeit erstellt_am
+        gesendet_am""".split()
+    ),
     "id": ("id",),
-    "user": ("user", "user_id"),
+    "user": ("user", "user_id", "benutzer", "nutzer"),
     "agent": ("agent", "agent_id"),
-    "session": ("session", "session_id"),
-    "conversation": ("conversation", "conversation_id"),
-    "expires_at": ("expires_at",),
+    "session": ("session", "session_id", "sitzung"),
+    "conversation": ("conversation", "conversation_id", "gespräch", "unterhaltung"),
+    "expires_at": ("expires_at", "gültig_bis"),
     "ttl": ("ttl",),
 }
-"""Keys of a record, and the names of columns that are taken for them; other columns are metadata."""
+"""Keys of a record, and the names of columns that are taken for them, in lower case with `_` for blanks and hyphens;
+other columns are metadata."""
+NO_COLUMN: Final = "none"
+"""Name that stands for no column in `--column time=none`."""
+_TITLES: Final = frozenset("title subject titel betreff thema überschrift heading".split())
+"""Columns that begin a text that is built from several."""
+_DATES: Final = ("date", "datum", "day", "tag")
+_CLOCKS: Final = ("time", "uhrzeit", "zeit", "clock")
+_UNTIL: Final = frozenset({"bis", "to_date", "until"})
+"""Columns beside which `Von` and `From` are the start of a time and not a sender."""
+_SECONDS: Final = re.compile(r"\d{9,13}(?:\.\d+)?")
+_MIDNIGHT: Final = re.compile(r"[ T]00:00(?::00(?:\.0+)?)?$")
+_WORD: Final = re.compile(r"[^\W\d_]{2}")
+_NO_WORDS: Final = re.compile(r"[0-9a-fA-F-]{16,}|\w+://\S*|true|false|yes|no|ja|nein|none|null|nan|n/a", re.IGNORECASE)
+_NAMED_DELIMITER: Final = re.compile(r"\W?sep=(.)\W*$", re.IGNORECASE)
 _LOG: Final = logging.getLogger(__name__)
 _LARGEST_FIELD: Final = 10_000_000
 """Characters of a field."""
 
 
 def read_table(
-    lines: Iterable[str], origin: Origin, *, delimiter: str | None, columns: Mapping[str, str]
+    lines: Callable[[], Iterable[str]], origin: Origin, *, delimiter: str | None, columns: Mapping[str, str]
 ) -> Iterator[Record]:
     """Yield an item for each row below the first, which names the columns.
 
+    Where no column holds texts, the text of a row is built from all columns with words; else these are searched too.
+
     Args:
-        lines: the lines of the file with their ends.
+        lines: returns the lines of the file with their ends, from the first on; it is called twice.
         origin: the file.
-        delimiter: None takes the one that the first line has most of: comma, semicolon or tab.
-        columns: names of columns by the keys of a record, where they are not the usual ones.
+        delimiter: None takes the one that the first line names or has most of: comma, semicolon or tab.
+        columns: names of columns by the keys of a record, where they are not the usual ones; `none` for no column.
 
     Raises:
-        DataFileError: there is no column with texts, a column is missing, or a row is longer than the first one.
+        DataFileError: no column has words, a column is missing, or a row is longer than the first one.
+        DateOrderError: day and month of the dates cannot be told apart.
     """
-    iterator = iter(lines)
-    first = next(iterator, "")
-    delimiter = delimiter or max(",;\t", key=first.count)
-    csv.field_size_limit(_LARGEST_FIELD)
-    rows = csv.reader(_with_first(first, iterator), delimiter=delimiter, strict=True)
-    try:
-        names = [name.strip() for name in next(rows, [])]
-        keys = _keys_of(names, columns, origin)
-        for row in rows:
-            if not any(cell.strip() for cell in row):
-                continue
-            if len(row) > keys["text"] and row[keys["text"]].strip():
-                yield _record(row, names, keys, Origin(path=origin.path, line=rows.line_num))
-            else:
-                _LOG.warning("%s:%d: the row has no text and is left out", origin.path, rows.line_num)
-    except csv.Error as error:
-        raise DataFileError(origin.path, f"the table cannot be read: {error}", line=rows.line_num) from error
+    surveyed = _Table(lines(), origin, delimiter)
+    layout = _layout(surveyed, columns, origin)
+    table = _Table(lines(), origin, delimiter)
+    here = replace(origin, dates=layout.order)
+    for row in table.rows():
+        if len(row) > len(table.names):
+            raise replace(origin, line=table.line).error(
+                f"the row has {len(row)} fields, and the first line names {len(table.names)} columns"
+            )
+        record = _record(row, table.names, layout, replace(here, line=table.line))
+        if record is None:
+            _LOG.warning("%s:%d: the row has no text and is left out", origin.path, table.line)
+        else:
+            yield record
+
+
+class _Table:
+    """The rows of a table, with the names of its columns."""
+
+    def __init__(self, lines: Iterable[str], origin: Origin, delimiter: str | None) -> None:
+        csv.field_size_limit(_LARGEST_FIELD)
+        iterator = iter(lines)
+        first = next(iterator, "")
+        self._skipped = 0
+        if named := _NAMED_DELIMITER.fullmatch(first.strip("\r\n")):
+            # Excel writes it above the table.
+            delimiter, first, self._skipped = named[1], next(iterator, ""), 1
+        self._origin = origin
+        delimiter = delimiter or max(",;\t", key=first.count)
+        self._rows = csv.reader(_with_first(first, iterator), delimiter=delimiter, strict=True)
+        self.names = [name.strip() for name in next(self._checked(), [])]
+
+    @property
+    def line(self) -> int:
+        """Number of the last line of the last row, 1-based."""
+        return self._rows.line_num + self._skipped
+
+    def rows(self) -> Iterator[list[str]]:
+        """Yield the rows that are not blank; raises `DataFileError` where the table is malformed."""
+        return (row for row in self._checked() if any(cell.strip() for cell in row))
+
+    def _checked(self) -> Iterator[list[str]]:
+        try:
+            for row in self._rows:
+                yield [cell.replace("\0", "") for cell in row]
+        except csv.Error as error:
+            raise DataFileError(self._origin.path, f"the table cannot be read: {error}", line=self.line) from error
 
 
 def _with_first(first: str, rest: Iterator[str]) -> Iterator[str]:
@@ -66,33 +131,143 @@ def _with_first(first: str, rest: Iterator[str]) -> Iterator[str]:
     yield from rest
 
 
-def _keys_of(names: list[str], columns: Mapping[str, str], origin: Origin) -> dict[str, int]:
-    """Return the positions of the columns by the keys that they stand for."""
-    lower = [name.lower() for name in names]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Layout:
+    """The meaning of the columns of a table."""
+
+    keys: Mapping[str, int]
+    """Positions by the keys of a record."""
+    clock: int | None
+    """Position of a time of the day, which stands beside a date."""
+    wordy: tuple[int, ...]
+    """Positions of the other columns with words: first those of titles."""
+    order: DateOrder | None
+    """Order of day and month."""
+
+
+def _layout(table: _Table, columns: Mapping[str, str], origin: Origin) -> _Layout:
+    keys, clock = _keys_of(table.names, columns, origin)
+    used = {*keys.values(), *([] if clock is None else [clock])}
+    wordy: set[int] = set()
+    dates: dict[tuple[int, int, str], tuple[int, str, NumericDate]] = {}
+    for row in table.rows():
+        wordy.update(at for at, cell in enumerate(row) if at not in wordy and _has_words(cell))
+        if (time := keys.get("time")) is not None and time < len(row) and (date := numeric_date(row[time])):
+            dates.setdefault((*date.numbers[:2], date.separator), (table.line, row[time].strip(), date))
+    others = [at for at in sorted(wordy - used) if at < len(table.names) and table.names[at]]
+    if "text" not in keys and not others:
+        raise origin.error(
+            f"no column is named {' or '.join(KEYS['text'][:7])}, and none has words; name it (--column text=NAME), "
+            f"the first line has {_shown(table.names)}"
+        )
+    titles_first = sorted(others, key=lambda at: _normal(table.names[at]) not in _TITLES)
+    return _Layout(
+        keys=keys, clock=clock, wordy=tuple(titles_first), order=origin.dates or _order(dates.values(), origin)
+    )
+
+
+def _order(dates: Iterable[tuple[int, str, NumericDate]], origin: Origin) -> DateOrder | None:
+    """Return the order of day and month of all dates (line, text, date); None where no date depends on it.
+
+    Raises:
+        DateOrderError: both orders are possible.
+        DataFileError: the dates do not agree on one.
+    """
+    possible = frozenset(DateOrder)
+    ambiguous: tuple[int, str] | None = None
+    for line, raw, date in dates:
+        own = date.orders() or possible
+        if not possible & own:
+            raise replace(origin, line=line).error(
+                f"'time': day and month of {raw!r} have another order than in the lines above; --dates names one, and "
+                "the row has to be corrected"
+            )
+        possible &= own
+        if len(own) > 1 and not date.means_one_day():
+            ambiguous = ambiguous or (line, raw)
+    if len(possible) == 1:
+        return next(iter(possible))
+    if ambiguous is not None:
+        raise DateOrderError(origin.path, f"'time': {AmbiguousDateError(ambiguous[1])}", line=ambiguous[0])
+    return None
+
+
+def _keys_of(names: list[str], columns: Mapping[str, str], origin: Origin) -> tuple[dict[str, int], int | None]:
+    """Return the positions of the columns by the keys that they stand for, and that of a clock beside a date."""
+    normal = [_normal(name) for name in names]
+    ranges = not _UNTIL.isdisjoint(normal)
     found: dict[str, int] = {}
     for key, usual in KEYS.items():
         if key in columns:
-            if columns[key] not in names:
+            if columns[key] in names:
+                found[key] = names.index(columns[key])
+            elif columns[key].lower() != NO_COLUMN:
                 raise origin.error(f"there is no column {columns[key]!r}; the first line has {_shown(names)}")
-            found[key] = names.index(columns[key])
-        else:
-            position = next((lower.index(name) for name in usual if name in lower), None)
-            if position is not None and position not in found.values():
-                found[key] = position
-    if "text" not in found:
-        raise origin.error(
-            f"no column is named {' or '.join(KEYS['text'])}; name it, the first line has {_shown(names)}"
-        )
-    return found
+            continue
+        allowed = [name for name in usual if not (ranges and name in ("von", "from"))]
+        position = next((normal.index(name) for name in allowed if name in normal), None)
+        if position is not None and position not in found.values():
+            found[key] = position
+    if "time" in columns or "time" not in found:
+        return found, None
+    date, clock = (next((normal.index(name) for name in kind if name in normal), None) for kind in (_DATES, _CLOCKS))
+    if date is None or clock is None or {date, clock} & {at for key, at in found.items() if key != "time"}:
+        return found, None
+    return {**found, "time": date}, clock
 
 
-def _record(row: list[str], names: list[str], keys: Mapping[str, int], origin: Origin) -> Record:
-    if len(row) > len(names):
-        raise origin.error(f"the row has {len(row)} fields, and the first line names {len(names)} columns")
-    raw: dict[str, object] = {key: row[at].strip() for key, at in keys.items() if at < len(row) and row[at].strip()}
-    used = set(keys.values())
+def _normal(name: str) -> str:
+    return re.sub(r"[\s_-]+", "_", name.strip(" :").lower())
+
+
+def _has_words(cell: str) -> bool:
+    return _WORD.search(cell) is not None and _NO_WORDS.fullmatch(cell.strip()) is None
+
+
+def _record(row: list[str], names: list[str], layout: _Layout, origin: Origin) -> Record | None:
+    """Return the item of a row; None where it has no text."""
+    raw: dict[str, object] = {
+        key: row[at].strip() for key, at in layout.keys.items() if at < len(row) and row[at].strip()
+    }
+    raw["time"], consumed = _time(row, layout)
+    for key in ("time", "expires_at"):
+        if is_no_time(raw.get(key)):
+            raw.pop(key, None)
+        elif _SECONDS.fullmatch(str(raw[key])):
+            raw[key] = float(str(raw[key]))
+    if "text" not in layout.keys:
+        raw["text"] = _built_text(row, names, layout.wordy)
+    if not str(raw.get("text", "")).strip():
+        return None
+    used = {*(at for key, at in layout.keys.items() if key != "time"), *consumed}
     rest = {names[at]: cell for at, cell in enumerate(row) if at not in used and cell.strip() and names[at]}
-    return read_record({**raw, "metadata": rest}, origin)
+    record = read_record({**raw, "metadata": rest}, origin)
+    searched = tuple(dict.fromkeys(names[at] for at in layout.wordy if is_path(names[at])))
+    if isinstance(record, MemoryItem) and searched and "text" in layout.keys:
+        return replace(record, indexed_fields=searched)
+    return record
+
+
+def _time(row: list[str], layout: _Layout) -> tuple[str, set[int]]:
+    """Return the time of a row, of one column or two, and the positions of the columns that it is of."""
+    positions = {key: at for key, at in (("date", layout.keys.get("time")), ("clock", layout.clock)) if at is not None}
+    cells = {key: row[at].strip() if at < len(row) else "" for key, at in positions.items()}
+    date, clock = cells.get("date", ""), cells.get("clock", "")
+    both = set(positions.values())
+    if is_no_time(clock):
+        # A time of the day alone is metadata.
+        return ("", set()) if is_clock(date) else (date, both)
+    if not is_clock(clock):
+        return clock, {positions["clock"]}
+    return ("", set()) if is_no_time(date) else (f"{_MIDNIGHT.sub('', date)} {clock}", both)
+
+
+def _built_text(row: list[str], names: list[str], wordy: Sequence[int]) -> str:
+    cells = [(at, row[at].strip()) for at in wordy if at < len(row) and row[at].strip()]
+    is_alone = len(wordy) == 1
+    return "\n".join(
+        cell if is_alone or _normal(names[at]) in _TITLES else f"{names[at]}: {cell}" for at, cell in cells
+    )
 
 
 def _shown(names: list[str]) -> str:
