@@ -1,16 +1,30 @@
-"""Plain text and Markdown: each paragraph an item, below the headings that it stands under."""
+"""Plain text and Markdown: each paragraph an item, with the headings that it stands under and the front matter."""
 
 from __future__ import annotations
 
+import logging
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from datetime import date
+from math import isfinite
 from typing import Any, Final, TypeAlias
 
+from devmem.config.compose import compose
+from devmem.errors import ConfigError
 from devmem.model.items import MemoryItem
 from devmem.transfer.importing.records import Origin, digest, text_item
 
 _HEADING: Final = re.compile(r"(#{1,6})\s+(.*?)\s*#*\s*$")
+_FRONT_MATTER_KEY: Final = re.compile(r"""["']?[^\s:#-][^:]{0,80}:(?:\s|$)""")
+_FRONT_MATTER_LINES: Final = 1_000
+_FRONT_MATTER_TIMES: Final = ("date", "created", "created_at", "datum", "erstellt")
+"""Keys that name the time of a note, in lower case, the first one before the others."""
+_TAGS: Final = frozenset({"tags", "keywords", "schlagworte"})
+_SECONDS_FROM: Final = 100_000_000
+"""A number this large (in 1973) is of seconds; a smaller one is a year or a day without hyphens."""
+_LOG: Final = logging.getLogger(__name__)
 _FENCE: Final = re.compile(r"\s{0,3}(`{3,}|~{3,})")
 
 Line = tuple[int, str]
@@ -24,9 +38,68 @@ def read_paragraphs(lines: Iterable[Line], origin: Origin, *, markdown: bool) ->
     Args:
         lines: all lines with their 1-based numbers, blank ones included.
         origin: the file.
-        markdown: whether headings and blocks of code are recognized.
+        markdown: whether headings, blocks of code and a front matter are recognized. The keys of the front matter are
+            metadata of every paragraph, and its `date` or `created` is their time.
+
+    Raises:
+        DateOrderError: day and month of the front matter's date cannot be told apart.
     """
-    yield from paragraph_items(_paragraphs(lines, markdown=markdown), origin)
+    about, time = {}, None
+    if markdown:
+        lines = list(lines)
+        front, lines = _split_front_matter(lines, origin)
+        about = {str(key): value for key, raw in front.items() if (value := _json_value(key, raw)) is not None}
+        time = _front_matter_time(front, origin)
+    yield from paragraph_items(_paragraphs(lines, markdown=markdown), origin, metadata=about, time=time)
+
+
+def _split_front_matter(lines: list[Line], origin: Origin) -> tuple[Mapping[object, object], list[Line]]:
+    """Return the mapping of a front matter and the lines below it; one that is not valid stays text, and is logged."""
+    if not lines or lines[0][1].rstrip() != "---":
+        return {}, lines
+    inside = lines[1 : _FRONT_MATTER_LINES + 1]
+    end = next((at for at, (_, line) in enumerate(inside) if line.rstrip() in ("---", "...")), None)
+    if end is None:
+        return {}, lines
+    first = next((line for _, line in inside[:end] if line.strip() and not line.startswith("#")), "")
+    if not first:
+        return {}, lines[end + 2 :]
+    if _FRONT_MATTER_KEY.match(first) is None:
+        # A text between two rules.
+        return {}, lines
+    try:
+        return compose("\n".join(line for _, line in inside[:end])).data, lines[end + 2 :]
+    except ConfigError as error:
+        found = error.findings[0]
+        reason = f"the front matter is not usable and is read as text: {found.message}"
+        _LOG.warning("%s", replace(origin, line=(found.line or 0) + 1).error(reason))
+        return {}, lines
+
+
+def _json_value(key: object, raw: object) -> object:
+    """Return a value of a front matter as JSON has it, tags as a list; None for nothing."""
+    if str(key).lower() in _TAGS and isinstance(raw, str):
+        return [tag.strip().removeprefix("#") for tag in raw.split(",") if tag.strip()]
+    if isinstance(raw, Mapping):
+        return {str(name): _json_value("", value) for name, value in raw.items()}
+    if isinstance(raw, list):
+        return [_json_value("", value) for value in raw]
+    if isinstance(raw, date):
+        return raw.isoformat()
+    return str(raw) if isinstance(raw, float) and not isfinite(raw) else raw
+
+
+def _front_matter_time(front: Mapping[object, object], origin: Origin) -> float | None:
+    """Return the time that a front matter names, in seconds since the epoch; a date that is none is logged."""
+    named = {str(key).lower(): (str(key), raw) for key, raw in front.items() if raw is not None}
+    for usual in _FRONT_MATTER_TIMES:
+        if usual in named:
+            key, raw = named[usual]
+            is_day = isinstance(raw, int) and not isinstance(raw, bool) and raw < _SECONDS_FROM
+            written = raw.isoformat() if isinstance(raw, date) else str(raw) if is_day else raw
+            if (time := origin.time_or_none(key, written)) is not None:
+                return time
+    return None
 
 
 def paragraph_items(

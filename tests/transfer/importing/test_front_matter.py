@@ -1,0 +1,133 @@
+"""The YAML above a Markdown note: metadata and time of its paragraphs."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from devmem.errors import DataFileError, DateOrderError
+from devmem.model.items import MemoryItem
+from devmem.transfer.importing import open_data, parse_time
+
+NOTE = """\
+---
+title: "Launch: plan"
+date: 2025-04-03
+tags: [event, "planning"]
+aliases: start, kick-off
+draft: true
+rating: .nan
+author: {name: Ann, since: 2020-01-02}
+empty:
+---
+# Venue
+
+The Old Mill.
+
+---
+
+Book it.
+"""
+
+
+def items(path: Path, **options: Any) -> list[MemoryItem]:
+    return [record for record in open_data(path, **options).records if isinstance(record, MemoryItem)]
+
+
+def note(folder: Path, text: str) -> Path:
+    path = folder / "note.md"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_front_matter_is_metadata_and_time_of_every_paragraph(tmp_path: Path) -> None:
+    found = items(note(tmp_path, NOTE))
+    assert [item.content_summary for item in found] == ["The Old Mill.", "---", "Book it."]
+    assert {item.event_time for item in found} == {parse_time("2025-04-03")}
+    assert found[0].metadata == {
+        "title": "Launch: plan",
+        "date": "2025-04-03",
+        "tags": ["event", "planning"],
+        "aliases": "start, kick-off",
+        "draft": True,
+        "rating": "nan",
+        "author": {"name": "Ann", "since": "2020-01-02"},
+        "line": 13,
+        "section": "Venue",
+    }
+
+
+@pytest.mark.parametrize(
+    ("front", "time"),
+    [
+        ("created: 2025-04-03T10:30:00+02:00", "2025-04-03T08:30:00Z"),
+        ("Created: 2025-04-03 10:30", "2025-04-03T10:30:00Z"),
+        ("date: none\ncreated: 3. April 2025", "2025-04-03"),
+        ("Datum: 3.4.2025", "2025-04-03"),
+        ("date: 20250403", "2025-04-03"),
+        ("date: 1743674400", "2025-04-03T10:00:00Z"),
+        ("modified: 2025-04-03", None),
+    ],
+)
+def test_the_time_is_the_one_that_the_front_matter_names(tmp_path: Path, front: str, time: str | None) -> None:
+    (item,) = items(note(tmp_path, f"---\n{front}\n---\nText.\n"))
+    assert item.event_time == (parse_time(time) if time else None)
+
+
+def test_tags_are_a_list_however_they_are_written(tmp_path: Path) -> None:
+    (item,) = items(note(tmp_path, "---\ntags: 'a, #b c'\n---\nText.\n"))
+    assert item.metadata["tags"] == ["a", "b c"]
+
+
+@pytest.mark.parametrize(
+    ("front", "told"),
+    [
+        (
+            "title: a\ncreated: {{date}}",
+            "note.md:3: the front matter is not usable and is read as text: a list or mapping",
+        ),
+        ("title: [a", "note.md:3: the front matter is not usable and is read as text: this is not valid YAML"),
+        ("a: 1\na: 2", "note.md:3: the front matter is not usable and is read as text: the key 'a' stands here"),
+        ("a: " + "[" * 500, "the front matter is not usable and is read as text"),
+    ],
+)
+def test_a_front_matter_that_is_not_valid_is_text_and_is_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, front: str, told: str
+) -> None:
+    """Nothing is lost, and one note with a template does not stop the import of a whole vault."""
+    found = items(note(tmp_path, f"---\n{front}\n---\n\nText.\n"))
+    assert [item.full_text() for item in found] == [f"---\n{front}\n---", "Text."]
+    assert told in caplog.text
+
+
+@pytest.mark.parametrize(
+    "text", ["---\nA text between rules.\n---\n", "---\ntitle: without an end\n", "text\n---\na: b\n---\n", "---\n"]
+)
+def test_rules_are_not_taken_for_a_front_matter(tmp_path: Path, caplog: pytest.LogCaptureFixture, text: str) -> None:
+    assert [item.content_summary for item in items(note(tmp_path, text))] == [text.strip()]
+    assert not caplog.records
+
+
+def test_a_date_that_is_none_is_named_and_an_ambiguous_one_asked_about(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert items(note(tmp_path, "---\ndate: someday\n---\nText.\n"))[0].event_time is None
+    assert "note.md: 'date': not a time: 'someday'" in caplog.text
+    path = note(tmp_path, "---\ndate: 03/04/2025\n---\nText.\n")
+    with pytest.raises(DateOrderError, match="--dates dmy"):
+        items(path)
+    assert items(path, dates="dmy")[0].event_time == parse_time("2025-04-03")
+
+
+@given(st.text(alphabet="ab:-#[]{}&*!|>'\"\n .0", max_size=60))
+def test_whatever_a_front_matter_holds_no_word_of_the_note_is_lost(
+    tmp_path_factory: pytest.TempPathFactory, front: str
+) -> None:
+    path = note(tmp_path_factory.getbasetemp(), f"---\n{front}\n---\nThe end.\n")
+    with suppress(DataFileError):
+        assert any(item.full_text().endswith("The end.") for item in items(path))
