@@ -303,5 +303,7 @@ class FileFormat(StrEnum):
     """A mailbox, as Gmail, Thunderbird and Apple Mail export it: a mail an item."""
     EML = "eml"
     """One mail."""
+    ICS = "ics"
+    """A calendar: an event an item."""
     TSV = "tsv"
     """A table whose columns are separated by tabs."""

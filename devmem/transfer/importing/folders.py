@@ -15,7 +15,7 @@ from devmem.transfer.importing.formats import DataFile, open_data
 
 _LOG: Final = logging.getLogger(__name__)
 _SUFFIXES: Final = frozenset(
-    """.json .jsonl .ndjson .md .markdown .txt .csv .tsv .gz .html .htm .xhtml .mbox .mbx .eml""".split()
+    """.json .jsonl .ndjson .md .markdown .txt .csv .tsv .gz .html .htm .xhtml .mbox .mbx .eml .ics .ical""".split()
 )
 """Names of files that may hold data; of a folder others are left out, as pictures."""
 _LARGEST: Final = 4_000_000_000

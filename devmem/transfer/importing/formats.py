@@ -26,6 +26,7 @@ from devmem.transfer.importing.benchmarks import (
     read_units,
 )
 from devmem.transfer.importing.benchmarks import count_longmemeval_turns as count_turns_of_questions
+from devmem.transfer.importing.calendars import is_calendar, read_calendar
 from devmem.transfer.importing.chats import (
     count_langchain,
     count_listed,
@@ -224,6 +225,8 @@ _SUFFIXES: Final = {
     ".html": FileFormat.HTML,
     ".htm": FileFormat.HTML,
     ".xhtml": FileFormat.HTML,
+    ".ics": FileFormat.ICS,
+    ".ical": FileFormat.ICS,
     ".mbox": FileFormat.MBOX,
     ".mbx": FileFormat.MBOX,
     ".eml": FileFormat.EML,
@@ -232,10 +235,12 @@ _TABLES: Final[Mapping[FileFormat, str | None]] = {FileFormat.CSV: None, FileFor
 _BYTE_FORMATS: Final[Mapping[FileFormat, Callable[[Path, Origin, str | None], list[MemoryItem]]]] = {
     FileFormat.HTML: read_html,
     FileFormat.EML: read_eml,
+    FileFormat.ICS: read_calendar,
 }
 """Formats that name their encoding themselves, by the functions that read a whole file."""
 _BEGINNINGS: Final[Mapping[FileFormat, Callable[[bytes], bool]]] = {
     FileFormat.HTML: is_html,
+    FileFormat.ICS: is_calendar,
     FileFormat.MBOX: is_mbox,
     FileFormat.EML: is_mail,
 }

@@ -56,6 +56,16 @@ SAID = {
     ),
     "table.csv": (FileFormat.CSV, ["Ann: The launch moved,\nto June 2nd.", "Ben: The venue is booked."]),
     "table.tsv": (FileFormat.TSV, ["The venue is booked."]),
+    "calendar.ics": (
+        FileFormat.ICS,
+        [
+            "Launch, at last\nWhen: 2025-06-02 10:00 to 11:30 (Europe/Berlin)\nWhere: Old Mill; 2nd floor\n"
+            "With: Ann Müller, Ben Roy, cem@example.org\nBring the flyers.\nDoors open at 9.",
+            "Stand-up (cancelled)\nWhen: 2025-11-03 09:00 to 09:30 (UTC+01:00), every 2 weeks",
+            "Trip to Bern\nWhen: 2025-08-01 to 2025-08-03 (all day)\nTrain at 7:30\nBring shoes.",
+            "Call\nWhen: 2025-07-03 18:00 (Europe/Berlin)",
+        ],
+    ),
     "mails.mbox": (
         FileFormat.MBOX,
         [

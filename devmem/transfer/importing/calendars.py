@@ -1,0 +1,393 @@
+"""Calendars, `.ics` files (RFC 5545): an event an item, at the time at which it starts."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
+from pathlib import Path
+from typing import Any, Final
+from zoneinfo import ZoneInfo
+
+from devmem.model.items import MemoryItem
+from devmem.transfer.importing.files import decode_data, read_data
+from devmem.transfer.importing.pages import read_page
+from devmem.transfer.importing.records import Origin, digest, text_item
+
+_LOG: Final = logging.getLogger(__name__)
+_BEGIN: Final = b"begin:vcalendar"
+_WIDE_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")
+_NAME: Final = re.compile(r"[A-Za-z0-9-]{1,60}(?=[;:])")
+_PARAMETER: Final = re.compile(r""";([A-Za-z0-9-]{1,60})=((?:"[^"]*"|[^";:,]*+)(?:,(?:"[^"]*"|[^";:,]*+))*)""")
+_ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
+_ESCAPED: Final = {"n": "\n", "N": "\n"}
+_STAMP: Final = re.compile(r"(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)(\d\d)?(Z?))?")
+_DURATION: Final = re.compile(
+    r"([+-]?)P(?:(\d{1,6})W)?(?:(\d{1,6})D)?(?:T(?:(\d{1,6})H)?(?:(\d{1,6})M)?(?:(\d{1,6})S)?)?"
+)
+_OFFSET: Final = re.compile(r"([+-])(\d\d)(\d\d)(\d\d)?")
+_YEARLY: Final = re.compile(r"(-?\d)([A-Z]{2})")
+_HTML: Final = re.compile(r"<(?:br|p|div|span|a|b|ul|table|html)\b[^>]{0,500}>", re.IGNORECASE)
+_WEEKDAYS: Final = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
+_FREQUENCIES: Final = {"DAILY": "day", "WEEKLY": "week", "MONTHLY": "month", "YEARLY": "year"}
+_DEEPEST: Final = 20
+_PEOPLE: Final = 50
+"""Number of attendees that are named in the text."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Property:
+    """A line of a calendar, such as `DTSTART;TZID=Europe/Berlin:20250403T100000`."""
+
+    name: str
+    parameters: Mapping[str, str]
+    value: str
+    line: int
+
+
+@dataclass(slots=True)
+class _Component:
+    """What stands between a `BEGIN` and its `END`."""
+
+    name: str
+    line: int
+    properties: list[_Property] = field(default_factory=list)
+    inner: list[_Component] = field(default_factory=list)
+
+    def first(self, name: str) -> _Property | None:
+        """Return the first property of a name; None where there is none."""
+        return next((one for one in self.properties if one.name == name), None)
+
+    def text(self, name: str) -> str:
+        """Return the first property of a name as text; empty where it is missing."""
+        found = self.first(name)
+        return _unescaped(found.value) if found else ""
+
+
+def is_calendar(head: bytes) -> bool:
+    """Whether a file begins as a calendar does."""
+    return head.lower().startswith(_BEGIN)
+
+
+def read_calendar(path: Path, origin: Origin, encoding: str | None) -> list[MemoryItem]:
+    """Return an item for each event; a recurring one is one item, and each changed occurrence another.
+
+    Args:
+        path: the file.
+        origin: the file, as it is named in messages.
+        encoding: None detects it; calendars are mostly UTF-8.
+
+    Raises:
+        DataFileError: the file cannot be read, is no calendar or was cut off, or an event has no time.
+    """
+    items: list[MemoryItem] = []
+    others = 0
+    for calendar in _calendars(_lines(path, origin, encoding), origin):
+        zones = {one.text("TZID"): one for one in calendar.inner if one.name == "VTIMEZONE"}
+        named = calendar.text("X-WR-TIMEZONE")
+        reader = _Events(calendar.text("X-WR-CALNAME") or calendar.text("NAME"), zones, named, origin)
+        items.extend(reader.item(one) for one in calendar.inner if one.name == "VEVENT")
+        others += sum(one.name in ("VTODO", "VJOURNAL", "VFREEBUSY") for one in calendar.inner)
+    if others:
+        _LOG.warning("%s: entries that are no events (tasks, journals) are left out: %d", origin.path, others)
+    return items
+
+
+def _lines(path: Path, origin: Origin, encoding: str | None) -> Iterator[tuple[int, str]]:
+    """Yield the unfolded lines that are not blank, each with the 1-based number of its first line in the file."""
+    data = read_data(path)
+    if encoding or data.startswith(_WIDE_MARKS):
+        data = decode_data(data, encoding, path=path, shown=origin.path).encode("utf-8")
+    numbers: list[int] = []
+    lines: list[bytearray] = []
+    # Bytes are unfolded, as a fold may stand within a character.
+    for number, raw in enumerate(data.split(b"\n"), start=1):
+        line = raw.rstrip(b"\r").replace(b"\r", b" ")
+        if line[:1] in (b" ", b"\t") and lines:
+            lines[-1] += line[1:]
+        elif line:
+            numbers.append(number)
+            lines.append(bytearray(line))
+    text = decode_data(b"\n".join(lines), None, path=path, shown=origin.path)
+    yield from zip(numbers, text.removeprefix("\ufeff").split("\n"), strict=False)
+
+
+def _calendars(lines: Iterator[tuple[int, str]], origin: Origin) -> Iterator[_Component]:
+    """Yield the calendars of a file; raises `DataFileError` where a part of one has no end."""
+    open_parts: list[_Component] = []
+    malformed: list[int] = []
+    for number, line in lines:
+        found = _parsed(line, number)
+        name = found.value.strip().upper() if found else ""
+        if not open_parts and (found is None or (found.name, name) != ("BEGIN", "VCALENDAR")):
+            raise replace(origin, line=number).error("expected `BEGIN:VCALENDAR`, so it is no calendar")
+        if found is None:
+            malformed.append(number)
+        elif found.name == "BEGIN":
+            if len(open_parts) >= _DEEPEST:
+                raise replace(origin, line=number).error("the parts of the calendar nest too deeply")
+            open_parts.append(_Component(name, number))
+        elif found.name == "END":
+            ended = _ended(open_parts, name, replace(origin, line=number))
+            if not open_parts:
+                yield ended
+        else:
+            open_parts[-1].properties.append(found)
+    if open_parts:
+        last = open_parts[-1]
+        raise replace(origin, line=last.line).error(f"the file is cut off: `BEGIN:{last.name}` has no end")
+    if malformed:
+        first = replace(origin, line=malformed[0]).error(f"malformed lines are left out: {len(malformed)}")
+        _LOG.warning("%s", first)
+
+
+def _ended(open_parts: list[_Component], name: str, origin: Origin) -> _Component:
+    """Close the innermost part; raises `DataFileError` where it has another name."""
+    ended = open_parts.pop()
+    if ended.name != name:
+        raise origin.error(f"`END:{name}` ends `BEGIN:{ended.name}` of line {ended.line}")
+    if open_parts:
+        open_parts[-1].inner.append(ended)
+    return ended
+
+
+def _parsed(line: str, number: int) -> _Property | None:
+    """Return the property of a line; None where it is malformed."""
+    named = _NAME.match(line)
+    if named is None:
+        return None
+    parameters: dict[str, str] = {}
+    at = named.end()
+    while (found := _PARAMETER.match(line, at)) is not None:
+        parameters[found[1].upper()] = found[2].strip('"')
+        at = found.end()
+    return _Property(named[0].upper(), parameters, line[at + 1 :], number) if line[at : at + 1] == ":" else None
+
+
+def _unescaped(value: str) -> str:
+    return _ESCAPE.sub(lambda found: _ESCAPED.get(found[1], found[1]), value).replace("\0", "").strip()
+
+
+class _Events:
+    """Makes items of the events of one calendar."""
+
+    def __init__(self, calendar: str, zones: Mapping[str, _Component], default: str, origin: Origin) -> None:
+        self._calendar, self._zones, self._default, self._origin = calendar, zones, default, origin
+        self._unknown: set[str] = set()
+
+    def item(self, event: _Component) -> MemoryItem:
+        """Return the item of an event; raises `DataFileError` where a time of it is none."""
+        origin = replace(self._origin, line=event.line, entry="event")
+        start, end = self._time(event, "DTSTART"), self._end(event)
+        recurrence = event.text("RRULE")
+        about: dict[str, Any] = {
+            "start": start.isoformat() if start else "",
+            "end": end.isoformat() if end else "",
+            "all_day": start is not None and not isinstance(start, datetime),
+            "location": event.text("LOCATION"),
+            "organizer": _person(event.first("ORGANIZER")),
+            "attendees": [_person(one) for one in event.properties if one.name == "ATTENDEE" and _person(one)],
+            "recurrence": recurrence,
+            "status": event.text("STATUS").lower(),
+            "categories": [one for one in _split(event.first("CATEGORIES")) if one],
+            "calendar": self._calendar,
+        }
+        text = "\n".join(_text(event, about, _when(start, end) + _repeats(recurrence)))
+        uid, occurrence = event.text("UID"), event.text("RECURRENCE-ID")
+        return text_item(
+            origin=origin,
+            id=digest("event", uid, occurrence) if uid else digest("event", self._calendar, text),
+            text=text,
+            event_time=_seconds(start) if start else None,
+            metadata={key: value for key, value in about.items() if value},
+        )
+
+    def _time(self, event: _Component, name: str) -> datetime | date | None:
+        found = event.first(name)
+        if found is None:
+            return None
+        try:
+            time = self._moment(found)
+            _seconds(time)
+        except (ValueError, OverflowError) as error:
+            here = replace(self._origin, line=found.line)
+            raise here.error(f"{name!r}: not a time: {found.value[:60]!r} ({error})") from error
+        return time
+
+    def _end(self, event: _Component) -> datetime | date | None:
+        """Return the end of an event; of whole days the last one, where the file has the day after."""
+        start, duration = self._time(event, "DTSTART"), event.first("DURATION")
+        end = self._time(event, "DTEND")
+        if end is None and start is not None and duration is not None:
+            try:
+                end = start + _span(duration.value)
+            except (ValueError, OverflowError) as error:
+                here = replace(self._origin, line=duration.line)
+                raise here.error(f"'DURATION': not a duration: {duration.value[:60]!r}") from error
+        if end is not None and not isinstance(end, datetime) and start is not None and end > _day(start):
+            end -= timedelta(days=1)
+        return None if end == start else end
+
+    def _moment(self, found: _Property) -> datetime | date:
+        stamp = _STAMP.fullmatch(found.value.strip())
+        if stamp is None:
+            raise ValueError("expected 20250403 or 20250403T100000Z")
+        year, month, day = (int(part) for part in stamp.groups()[:3])
+        if stamp[4] is None:
+            return date(year, month, day)
+        # A leap second is counted as the one before it.
+        local = datetime(year, month, day, int(stamp[4]), int(stamp[5]), min(int(stamp[6] or 0), 59))
+        zone = UTC if stamp[7] else self._zone(found.parameters.get("TZID") or self._default, local)
+        return local.replace(tzinfo=zone)
+
+    def _zone(self, name: str, local: datetime) -> tzinfo:
+        """Return the time zone of a name: of the system's, or else as the calendar describes it; UTC without a name."""
+        if not name:
+            return UTC
+        # Some programs write the path of a file: /mozilla.org/20050126_1/Europe/Berlin
+        known = _system_zone(name) or _system_zone("/".join(name.split("/")[-2:]))
+        if known is not None:
+            return known
+        offset = _offset(self._zones.get(name), local)
+        if offset is not None:
+            return timezone(offset)
+        if name not in self._unknown:
+            self._unknown.add(name)
+            _LOG.warning("%s: the time zone %r is not known; its times are taken for UTC", self._origin.path, name[:80])
+        return UTC
+
+
+def _system_zone(name: str) -> ZoneInfo | None:
+    try:
+        return ZoneInfo(name)
+    except (LookupError, ValueError, OSError):
+        # A name of nothing, a path that leads out of the folder of zones, or that of a folder.
+        return None
+
+
+def _seconds(time: datetime | date) -> float:
+    """Return the seconds since the epoch; a day begins at midnight, UTC."""
+    if isinstance(time, datetime):
+        return time.timestamp()
+    return datetime(time.year, time.month, time.day, tzinfo=UTC).timestamp()
+
+
+def _day(time: datetime | date) -> date:
+    return time.date() if isinstance(time, datetime) else time
+
+
+def _span(text: str) -> timedelta:
+    """Return a duration such as `PT1H30M`; raises `ValueError` when it is none."""
+    found = _DURATION.fullmatch(text.strip())
+    if found is None:
+        raise ValueError("expected a duration such as PT1H30M")
+    weeks, days, hours, minutes, seconds = (int(part or 0) for part in found.groups()[1:])
+    span = timedelta(weeks=weeks, days=days, hours=hours, minutes=minutes, seconds=seconds)
+    return -span if found[1] == "-" else span
+
+
+def _offset(zone: _Component | None, local: datetime) -> timedelta | None:
+    """Return the distance to UTC that a described time zone has at a local time; None where it is not usable."""
+    changes: list[tuple[datetime, timedelta]] = []
+    before: timedelta | None = None
+    for part in zone.inner if zone else ():
+        offset, first = _distance(part.text("TZOFFSETTO")), _STAMP.fullmatch(part.text("DTSTART"))
+        if offset is None or first is None or first[4] is None:
+            return None
+        before = before if before is not None else _distance(part.text("TZOFFSETFROM"))
+        changes.extend((onset, offset) for onset in _onsets(part.text("RRULE"), first, local) if onset <= local)
+    return max(changes)[1] if changes else before
+
+
+def _onsets(rule: str, first: re.Match[str], local: datetime) -> Iterator[datetime]:
+    """Yield the times at which an offset begins to hold: the first one, and those of the year and the year before."""
+    year, month, day, hour, minute = (int(part) for part in first.groups()[:5])
+    start = datetime(year, month, day, hour, minute)
+    yield start
+    parts = _rule_parts(rule)
+    named, nth = parts.get("BYMONTH", ""), _YEARLY.fullmatch(parts.get("BYDAY", ""))
+    if parts.get("FREQ") != "YEARLY" or not named.isdecimal() or nth is None or nth[2] not in _WEEKDAYS:
+        return
+    for each in (local.year - 1, local.year):
+        onset = datetime.combine(_nth(each, int(named), int(nth[1]), _WEEKDAYS.index(nth[2])), start.time())
+        if onset >= start:
+            yield onset
+
+
+def _rule_parts(rule: str) -> dict[str, str]:
+    return {name: value for name, _, value in (part.partition("=") for part in rule.upper().split(";"))}
+
+
+def _nth(year: int, month: int, nth: int, weekday: int) -> date:
+    """Return the nth weekday of a month, from its end where `nth` is negative."""
+    if nth > 0:
+        first = date(year, month, 1)
+        return first + timedelta(days=(weekday - first.weekday()) % 7 + 7 * (nth - 1))
+    last = date(year + month // 12, month % 12 + 1, 1) - timedelta(days=1)
+    return last - timedelta(days=(last.weekday() - weekday) % 7 + 7 * (-nth - 1))
+
+
+def _distance(text: str) -> timedelta | None:
+    found = _OFFSET.fullmatch(text)
+    if found is None or int(found[2]) >= 24:
+        return None
+    distance = timedelta(hours=int(found[2]), minutes=int(found[3]))
+    return -distance if found[1] == "-" else distance
+
+
+def _person(found: _Property | None) -> str:
+    """Return the name of an organizer or attendee, or else the address."""
+    if found is None:
+        return ""
+    return (found.parameters.get("CN") or re.sub("^mailto:", "", found.value.strip(), flags=re.IGNORECASE))[:200]
+
+
+def _split(found: _Property | None) -> list[str]:
+    return [_unescaped(part) for part in re.split(r"(?<!\\),", found.value)] if found else []
+
+
+def _text(event: _Component, about: Mapping[str, Any], when: str) -> Iterator[str]:
+    """Yield the lines of an event's text."""
+    cancelled = " (cancelled)" if about["status"] == "cancelled" else ""
+    yield (event.text("SUMMARY") or "Event") + cancelled
+    if when:
+        yield f"When: {when}"
+    if about["location"]:
+        yield f"Where: {about['location']}"
+    people = list(dict.fromkeys(filter(None, [about["organizer"], *about["attendees"]])))
+    if people:
+        yield f"With: {', '.join(people[:_PEOPLE])}"
+    description = event.text("DESCRIPTION")
+    if _HTML.search(description):
+        description = "\n".join(block.text for block in read_page(description.replace("\n", "<br>")).blocks)
+    if description:
+        yield description
+
+
+def _when(start: datetime | date | None, end: datetime | date | None) -> str:
+    if start is None:
+        return ""
+    if not isinstance(start, datetime):
+        return f"{start}{f' to {end}' if end else ''} (all day)"
+    is_same_day = isinstance(end, datetime) and end.date() == start.date()
+    until = "" if end is None else f" to {end:%H:%M}" if is_same_day else f" to {_minute(end)}"
+    return f"{_minute(start)}{until} ({_zone_name(start)})"
+
+
+def _minute(time: datetime | date) -> str:
+    return time.isoformat(sep=" ", timespec="minutes")[:16] if isinstance(time, datetime) else time.isoformat()
+
+
+def _zone_name(time: datetime) -> str:
+    return str(time.tzinfo.key if isinstance(time.tzinfo, ZoneInfo) else time.tzname() or "UTC")
+
+
+def _repeats(rule: str) -> str:
+    """Return the frequency of a recurring event in words, to be put behind its time."""
+    parts = _rule_parts(rule)
+    unit, interval = _FREQUENCIES.get(parts.get("FREQ", "")), parts.get("INTERVAL", "1")
+    if unit is None:
+        return ", repeated" if rule else ""
+    return f", every {unit}" if interval == "1" else f", every {interval[:9]} {unit}s"

@@ -1,0 +1,175 @@
+"""Calendars: an event an item, at the right time in whatever zone."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from devmem.errors import DataFileError
+from devmem.model.items import MemoryItem
+from devmem.transfer.importing import FileFormat, open_data, parse_time
+
+CALENDAR = Path(__file__).parents[2] / "data" / "imports" / "calendar.ics"
+
+
+def items(path: Path, **options: Any) -> list[MemoryItem]:
+    return [record for record in open_data(path, **options).records if isinstance(record, MemoryItem)]
+
+
+def event(folder: Path, *lines: str, around: tuple[str, ...] = ()) -> Path:
+    whole = ["BEGIN:VCALENDAR", *around, "BEGIN:VEVENT", "UID:1", *lines, "END:VEVENT", "END:VCALENDAR", ""]
+    path = folder / "a.ics"
+    path.write_bytes("\r\n".join(whole).encode())
+    return path
+
+
+def test_a_calendar_is_an_item_an_event() -> None:
+    launch, weekly, trip, call = items(CALENDAR)
+    assert launch.content_summary.splitlines() == [
+        "Launch, at last",
+        "When: 2025-06-02 10:00 to 11:30 (Europe/Berlin)",
+        "Where: Old Mill; 2nd floor",
+        "With: Ann Müller, Ben Roy, cem@example.org",
+        "Bring the flyers.",
+        "Doors open at 9.",
+    ]
+    assert launch.metadata == {
+        "start": "2025-06-02T10:00:00+02:00",
+        "end": "2025-06-02T11:30:00+02:00",
+        "location": "Old Mill; 2nd floor",
+        "organizer": "Ann Müller",
+        "attendees": ["Ben Roy", "cem@example.org"],
+        "categories": ["Work", "Event"],
+        "calendar": "Team",
+    }
+    assert weekly.content_summary == "Stand-up (cancelled)\nWhen: 2025-11-03 09:00 to 09:30 (UTC+01:00), every 2 weeks"
+    assert (weekly.metadata["recurrence"], weekly.metadata["status"]) == (
+        "FREQ=WEEKLY;INTERVAL=2;BYDAY=MO",
+        "cancelled",
+    )
+    assert trip.content_summary == (
+        "Trip to Bern\nWhen: 2025-08-01 to 2025-08-03 (all day)\nTrain at 7:30\nBring shoes."
+    )
+    assert trip.metadata["all_day"] is True
+    assert call.content_summary == "Call\nWhen: 2025-07-03 18:00 (Europe/Berlin)"
+    assert [item.event_time for item in items(CALENDAR)] == [
+        parse_time(time)
+        for time in ("2025-06-02T08:00:00Z", "2025-11-03T08:00:00Z", "2025-08-01", "2025-07-03T16:00:00Z")
+    ]
+
+
+def test_a_calendar_is_known_by_its_beginning_and_read_in_any_encoding(tmp_path: Path) -> None:
+    for name, encoding in (("export", "utf-8-sig"), ("a.ics", "utf-16")):
+        (tmp_path / name).write_bytes(CALENDAR.read_text(encoding="utf-8").encode(encoding))
+        assert open_data(tmp_path / name).format is FileFormat.ICS
+        assert [item.content_summary for item in items(tmp_path / name)] == [
+            item.content_summary for item in items(CALENDAR)
+        ]
+
+
+def test_a_fold_within_a_character_is_undone(tmp_path: Path) -> None:
+    path = event(tmp_path, "DTSTART:20250703T180000Z", "SUMMARY:Grüße")
+    path.write_bytes(path.read_bytes().replace("ü".encode(), b"\xc3\r\n \xbc"))
+    assert items(path)[0].content_summary.startswith("Grüße\n")
+
+
+@pytest.mark.parametrize(
+    ("zone", "name"),
+    [("/mozilla.org/20050126_1/Europe/Berlin", "Europe/Berlin"), ("America/New_York", "America/New_York")],
+)
+def test_a_zone_is_that_of_the_system(tmp_path: Path, zone: str, name: str) -> None:
+    (item,) = items(event(tmp_path, f"DTSTART;TZID={zone}:20250703T180000"))
+    assert item.event_time == datetime(2025, 7, 3, 18, tzinfo=ZoneInfo(name)).timestamp()
+
+
+@pytest.mark.parametrize("zone", ["../../../etc/passwd", "America", "Nowhere/Land", "x" * 5000])
+def test_a_zone_that_nobody_knows_is_named(tmp_path: Path, zone: str, caplog: pytest.LogCaptureFixture) -> None:
+    (item,) = items(event(tmp_path, f"DTSTART;TZID={zone}:20250703T180000"))
+    assert item.event_time == parse_time("2025-07-03T18:00:00Z")
+    assert "is not known; its times are taken for UTC" in caplog.text
+
+
+_ZONE = tuple(CALENDAR.read_text(encoding="utf-8").replace("W. Europe Standard Time", "Own").split("\n")[5:20])
+
+
+@given(st.datetimes(min_value=datetime(1997, 1, 1), max_value=datetime(2037, 1, 1)))
+def test_a_described_zone_has_the_offsets_of_its_rules(
+    tmp_path_factory: pytest.TempPathFactory, local: datetime
+) -> None:
+    local = local.replace(microsecond=0)
+    berlin = local.replace(tzinfo=ZoneInfo("Europe/Berlin"))
+    near = {(berlin + timedelta(hours=hours)).utcoffset() for hours in (-4, 4)}
+    (item,) = items(event(tmp_path_factory.getbasetemp(), f"DTSTART;TZID=Own:{local:%Y%m%dT%H%M%S}", around=_ZONE))
+    assert item.event_time is not None
+    offset = local.replace(tzinfo=UTC) - datetime.fromtimestamp(item.event_time, UTC)
+    assert offset in near
+
+
+def test_changed_occurrences_are_items_of_their_own(tmp_path: Path) -> None:
+    first = ["DTSTART:20250703T180000Z", "RRULE:FREQ=DAILY", "SUMMARY:Call", "END:VEVENT"]
+    path = event(
+        tmp_path, *first, "BEGIN:VEVENT", "UID:1", "RECURRENCE-ID:20250704T180000Z", "DTSTART:20250704T190000Z"
+    )
+    assert [item.event_time for item in items(path)] == [
+        parse_time("2025-07-03T18:00:00Z"),
+        parse_time("2025-07-04T19:00:00Z"),
+    ]
+    assert len({item.id for item in items(path)}) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("hello", "a.ics:1: expected `BEGIN:VCALENDAR`, so it is no calendar"),
+        ("BEGIN:VCALENDAR\nBEGIN:VEVENT\nSUMMARY:x", "a.ics:2: the file is cut off: `BEGIN:VEVENT` has no end"),
+        ("BEGIN:VCALENDAR\nBEGIN:VEVENT\nEND:VCALENDAR", "a.ics:3: `END:VCALENDAR` ends `BEGIN:VEVENT` of line 2"),
+        ("BEGIN:VCALENDAR\n" + "BEGIN:X\n" * 50, "a.ics:21: the parts of the calendar nest too deeply"),
+        ("BEGIN:VCALENDAR\nBEGIN:VEVENT\nX:a\n b\nDTSTART:soon\nEND:VEVENT\nEND:VCALENDAR",
+         "a.ics:5: 'DTSTART': not a time: 'soon'"),
+        ("BEGIN:VCALENDAR\nBEGIN:VEVENT\nDTSTART:20251345\nEND:VEVENT\nEND:VCALENDAR",
+         "a.ics:3: 'DTSTART': not a time"),
+        ("BEGIN:VCALENDAR\nBEGIN:VEVENT\nDTSTART:20250703\nDURATION:long\nEND:VEVENT\nEND:VCALENDAR",
+         "a.ics:4: 'DURATION': not a duration: 'long'"),
+    ],
+)  # fmt: skip
+def test_what_is_no_calendar_is_refused_with_its_line(tmp_path: Path, text: str, told: str) -> None:
+    path = tmp_path / "a.ics"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(DataFileError) as caught:
+        items(path)
+    assert told in str(caught.value)
+
+
+def test_malformed_lines_and_tasks_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    task = ("BEGIN:VTODO", "SUMMARY:x", "END:VTODO")
+    assert items(event(tmp_path, "SUMMARY:x", "no property", around=task))[0].content_summary == "x"
+    assert "a.ics:8: malformed lines are left out: 1" in caplog.text
+    assert "entries that are no events (tasks, journals) are left out: 1" in caplog.text
+
+
+def test_a_line_of_ten_megabytes_is_read(tmp_path: Path) -> None:
+    (item,) = items(event(tmp_path, "DTSTART:20250703", "DESCRIPTION:" + "x" * 10_000_000, "Y;" + "a=" * 100_000))
+    assert item.full_text().endswith("xxx")
+
+
+_LINES = st.sampled_from(
+    """BEGIN:VEVENT|END:VEVENT|BEGIN:VTIMEZONE|END:VTIMEZONE|TZID:x|DTSTART;TZID=x:20250101T000000|DTSTART:00010101
+    |DTEND:99991231|DURATION:-P9W|RRULE:FREQ=YEARLY;BYDAY=5SU;BYMONTH=12|TZOFFSETTO:+2359|TZOFFSETTO:-0100|SUMMARY:a
+    |BEGIN:STANDARD|END:STANDARD|ATTENDEE;CN="x|X;;:|:|CATEGORIES:,|DTSTART;TZID=x:00010101T000000""".split("|")
+)
+
+
+@given(st.lists(_LINES, max_size=20))
+def test_whatever_a_calendar_holds_it_is_read_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[str]
+) -> None:
+    path = event(tmp_path_factory.getbasetemp(), *(line.strip() for line in lines))
+    with suppress(DataFileError):
+        assert all(item.content_summary.strip() for item in items(path))
