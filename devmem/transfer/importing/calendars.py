@@ -49,7 +49,7 @@ class _Property:
 
 @dataclass(slots=True)
 class _Component:
-    """What stands between a `BEGIN` and its `END`."""
+    """Part of a calendar, from a `BEGIN` to its `END`."""
 
     name: str
     line: int
