@@ -19,7 +19,7 @@ PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 _FENCE = re.compile(r"^```(?P<info>[^\n]*)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)(?:#[^)]*)?\)")
 KNOWN_FENCES = {
-    *("yaml", "yaml fragment", "python", "console", "text", "toml", "json", "mermaid"),
+    *("yaml", "yaml fragment", "python", "console", "text", "toml", "json", "mermaid", "typescript"),
     "python host",  # needs a framework: the tests of its adapter run it
     "text output",  # what the fence before it prints; `...` stands for anything
 }
