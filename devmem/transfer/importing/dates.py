@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from typing import Final
@@ -96,7 +96,7 @@ class NumericDate:
         return self.numbers[0] > _DAYS or self.numbers[0] == self.numbers[1]
 
     def time(self, order: DateOrder) -> float:
-        """Return the seconds since the epoch, the clock being that of UTC.
+        """Return the seconds since the epoch, the clock being a local one.
 
         Raises:
             ValueError: no calendar has the day, or no day the clock.
@@ -108,7 +108,7 @@ class NumericDate:
             day, month, year = (first, second, third) if order is DateOrder.DMY else (second, first, third)
         if year < _TWO_DIGITS:
             year += 1900 if year >= _LAST_CENTURY_FROM else 2000
-        return datetime(year, month, day, *self.clock, tzinfo=UTC).timestamp()
+        return _seconds(datetime(year, month, day, *self.clock))
 
 
 def numeric_date(text: str) -> NumericDate | None:
@@ -131,7 +131,7 @@ def is_no_time(raw: object) -> bool:
 
 
 def parse_time(raw: object, order: DateOrder | None = None) -> float:
-    """Return the seconds since the epoch that a number or a text means; a time without a zone is UTC.
+    """Return the seconds since the epoch that a number or a text means; a time without a zone is of the local one.
 
     Args:
         raw: the number or the text.
@@ -148,10 +148,22 @@ def parse_time(raw: object, order: DateOrder | None = None) -> float:
     text = " ".join(_WEEKDAY.sub(" ", raw).split()) if len(raw) <= _LONGEST else ""
     found = next((time for form in (None, *_FORMS) if (time := _read(text, form))), None) or _named(text)
     if found is not None:
-        return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+        return _seconds(found)
     if (date := numeric_date(text)) is not None:
         return _time_of_numbers(date, text, order)
     raise ValueError(f"not a time: {raw[:60]!r}; write it as 2023-05-08T13:56:00Z or in seconds since 1970")
+
+
+def _seconds(time: datetime) -> float:
+    """Return the seconds since the epoch; a time without a zone is one of the local clock.
+
+    Raises:
+        ValueError: it is one of the first or last days that a calendar has.
+    """
+    try:
+        return time.timestamp()
+    except OverflowError as error:
+        raise ValueError(str(error)) from error
 
 
 def _time_of_numbers(date: NumericDate, text: str, order: DateOrder | None) -> float:
@@ -168,7 +180,7 @@ def _time_of_numbers(date: NumericDate, text: str, order: DateOrder | None) -> f
 def _read(text: str, form: str | None) -> datetime | None:
     """Read the text in one form, None being ISO 8601; None when it has another."""
     try:
-        return datetime.fromisoformat(text) if form is None else datetime.strptime(text, form).replace(tzinfo=UTC)
+        return datetime.fromisoformat(text) if form is None else datetime.strptime(text, form)
     except ValueError:
         return None
 
@@ -179,7 +191,7 @@ def _named(text: str) -> datetime | None:
         name = found["month"].lower()
         month = _MONTHS.get(name[:3]) if len(name) == 3 or name in _LONG_MONTHS else None
         try:
-            return datetime(int(found["year"]), month, int(found["day"]), *_clock(found), tzinfo=UTC) if month else None
+            return datetime(int(found["year"]), month, int(found["day"]), *_clock(found)) if month else None
         except ValueError:
             return None
     if _MAIL.fullmatch(text) is None:

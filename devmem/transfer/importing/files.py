@@ -26,6 +26,8 @@ _HEAD: Final = 8192
 """Number of bytes that show whether a file is a text."""
 LARGEST_WHOLE: Final = 200_000_000
 """Bytes of a page, a calendar or a mail, which are read at once."""
+_LONGEST_LINE: Final = 16_000_000
+"""Bytes of a line: of a JSON object with a whole conversation, or of a paragraph."""
 _SLOW: Final = frozenset({"punycode", "idna"})
 """Encodings of names of hosts, which take time quadratic in the length of a text."""
 
@@ -85,7 +87,7 @@ def read_text_lines(
     """
     if encoding is None and _is_utf8(path):
         with _opened(path) as file:
-            for number, raw in enumerate(file, start=1):
+            for number, raw in _bounded_lines(path, file):
                 yield (raw.removeprefix(_MARK) if number == 1 else raw).decode("utf-8")
         return
     with _opened(path) as file:
@@ -197,7 +199,7 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
         DataFileError: the file cannot be read, or a line is not UTF-8.
     """
     with _opened(path) as file:
-        for number, raw in enumerate(file, start=1):
+        for number, raw in _bounded_lines(path, file):
             try:
                 line = raw.removeprefix(_MARK).decode("utf-8").strip()
             except UnicodeDecodeError as error:
@@ -211,7 +213,17 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
 def count_lines(path: Path) -> int:
     """Count the lines that are not blank; raises as `read_lines` does, but for text that is not UTF-8."""
     with _opened(path) as file:
-        return sum(1 for raw in file if raw.strip())
+        return sum(1 for _, raw in _bounded_lines(path, file) if raw.strip())
+
+
+def _bounded_lines(path: Path, file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines with their numbers; raises `DataFileError` for one that no memory would be made of in time."""
+    number = 0
+    while raw := file.readline(_LONGEST_LINE + 1):
+        number += 1
+        if len(raw) > _LONGEST_LINE:
+            raise DataFileError(path, f"the line has more than {_LONGEST_LINE:,} bytes; split its text", line=number)
+        yield number, raw
 
 
 def read_document(path: Path) -> object:
@@ -223,7 +235,7 @@ def read_document(path: Path) -> object:
     with _opened(path) as file:
         raw = file.read()
     try:
-        return json.loads(raw.removeprefix(_MARK))
+        return parse_json(raw.removeprefix(_MARK).decode("utf-8"))
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         raise DataFileError(
@@ -231,17 +243,41 @@ def read_document(path: Path) -> object:
         ) from error
     except json.JSONDecodeError as error:
         raise DataFileError(path, f"the file is not JSON: {error.msg}", line=error.lineno) from error
-    except RecursionError as error:
-        raise DataFileError(path, "the file is not usable JSON: it is nested too deeply") from error
+    except ValueError as error:
+        raise DataFileError(path, f"the file is not usable JSON: {error}") from error
 
 
 def parse_line(path: Path, number: int, line: str) -> object:
     """Parse one line as JSON; raises `DataFileError` when it is none."""
     try:
-        return json.loads(line)
-    except (json.JSONDecodeError, RecursionError) as error:
-        reason = error.msg if isinstance(error, json.JSONDecodeError) else "nested too deeply"
+        return parse_json(line)
+    except ValueError as error:
+        reason = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
         raise DataFileError(path, f"the line is not JSON: {reason}", line=number) from error
+
+
+def parse_json(text: str) -> object:
+    """Return the value of a JSON text.
+
+    Raises:
+        json.JSONDecodeError: it is not JSON.
+        ValueError: it is nested too deeply, or holds a number that JSON does not have or nobody can read.
+    """
+    try:
+        return json.loads(text, parse_constant=_refuse_constant, parse_int=_whole_number)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+
+
+def _refuse_constant(name: str) -> object:
+    raise ValueError(f"it holds {name}, which JSON does not have; write null")
+
+
+def _whole_number(digits: str) -> int:
+    try:
+        return int(digits)
+    except ValueError as error:
+        raise ValueError(f"it holds a number of {len(digits):,} digits, which is too large") from error
 
 
 class FileFormat(StrEnum):

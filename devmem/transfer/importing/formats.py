@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -52,6 +51,7 @@ from devmem.transfer.importing.files import (
     count_lines,
     is_sqlite,
     is_text,
+    parse_json,
     parse_line,
     read_document,
     read_head,
@@ -417,8 +417,8 @@ def _parsed(path: Path) -> Iterator[Mapping[str, object] | None]:
     """Yield the object on each line, None for a line that is none."""
     for _, line in read_lines(path):
         try:
-            raw = json.loads(line)
-        except (json.JSONDecodeError, RecursionError):
+            raw = parse_json(line)
+        except ValueError:
             raw = None
         yield raw if isinstance(raw, Mapping) else None
 

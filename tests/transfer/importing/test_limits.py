@@ -1,0 +1,58 @@
+"""Data files that no memory can be made of are refused with their line, and times are those of the local clock."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from devmem.errors import DataFileError
+from devmem.transfer.importing import read_records
+
+
+def read(path: Path) -> None:
+    for _ in read_records(path):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ('{"text": "a", "metadata": {"n": %s}}' % ("9" * 5_000), "5,000 digits"),
+        ('{"text": "a", "metadata": {"n": NaN}}', "NaN"),
+        ('{"text": "a", "metadata": {"n": -Infinity}}', "-Infinity"),
+        ('{"text": "%s"}' % ("a" * 16_000_001), "16,000,000 bytes"),
+        ("%s" % ("[" * 100_000), "nested too deeply"),
+    ],
+)
+def test_a_line_that_cannot_be_kept_is_named(tmp_path: Path, line: str, words: str) -> None:
+    file = tmp_path / "notes.jsonl"
+    file.write_text('{"text": "first"}\n' + line + "\n", encoding="utf-8")
+    with pytest.raises(DataFileError, match=words) as raised:
+        read(file)
+    assert ":2:" in str(raised.value)
+
+
+def test_a_small_archive_of_one_endless_line_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "notes.txt.gz"
+    with gzip.open(file, "wb") as packed:
+        for _ in range(40):
+            packed.write(b"a " * 500_000)
+    with pytest.raises(DataFileError, match="split"):
+        read(file)
+
+
+def test_times_without_a_zone_are_of_the_local_clock() -> None:
+    program = (
+        "from datetime import datetime, UTC\n"
+        "from devmem.transfer.importing.dates import parse_time\n"
+        "for text in ('2026-06-02 21:05', '2.6.2026 21:05', '2 June 2026 21:05', '2026-06-02T21:05Z'):\n"
+        "    print(datetime.fromtimestamp(parse_time(text), UTC).isoformat())\n"
+    )
+    environment = {**os.environ, "TZ": "Pacific/Auckland"}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout.split() == ["2026-06-02T09:05:00+00:00"] * 3 + ["2026-06-02T21:05:00+00:00"]
