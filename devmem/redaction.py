@@ -1,8 +1,9 @@
-"""Keeping the passwords of URLs out of messages."""
+"""Keeping the passwords of URLs, and the texts of a memory, out of messages."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
 _USERINFO: Final = re.compile(
@@ -30,3 +31,37 @@ def location_without_credentials(location: str) -> str:
 
 def _masked(found: re.Match[str]) -> str:
     return f"{found['database'] or found['any']}***@"
+
+
+_ESCAPED: Final = re.compile(r"\\u([0-9a-fA-F]{4})")
+_WINDOW: Final = 16
+"""Letters and digits that a service's words and a text have in common where the words repeat the text."""
+_LEAST: Final = 6
+"""Letters and digits of the shortest text that is looked for."""
+
+
+def without_repeated(said: str, texts: Iterable[str]) -> str:
+    """Return a service's words, or a note in their place where they repeat a part of what it was sent.
+
+    Some services answer a request that they refuse with the request itself; their words go to logs, which hold no
+    contents of a memory.
+
+    Args:
+        said: the service's words.
+        texts: what it was sent.
+    """
+    plain = _letters(_ESCAPED.sub(lambda found: chr(int(found[1], 16)), said).replace("\\n", " "))
+    if any(_repeats(plain, _letters(text)) for text in texts):
+        return "(the service's words are left out, as they repeat what it was sent)"
+    return said
+
+
+def _repeats(plain: str, text: str) -> bool:
+    if len(text) <= _WINDOW:
+        return len(text) >= _LEAST and text in plain
+    # Any part of twice the window's length holds one of these windows.
+    return any(text[at : at + _WINDOW] in plain for at in range(0, len(text) - _WINDOW + 1, _WINDOW))
+
+
+def _letters(text: str) -> str:
+    return "".join(character for character in text.casefold() if character.isalnum())

@@ -25,7 +25,7 @@ from devmem.errors import ChatModelError, MissingExtraError
 from devmem.model.message import AttachmentRef, Message, MessageBlock, Role
 from devmem.models.chat import ChatReply, ChatRequest, ToolCall, Usage
 from devmem.models.http_client import AnswerRefusedError, answers_within, guarded_client, library_errors
-from devmem.redaction import without_credentials
+from devmem.redaction import without_credentials, without_repeated
 from devmem.text.retry import RETRIES_SHARE, DeadlineExceededError, within
 
 _LOG: Final = logging.getLogger(__name__)
@@ -340,7 +340,8 @@ class OpenAIChat:
             raise ChatModelError(self._worded(f"gave no answer: {error}, retries included")) from None
         except self._errors as error:
             # Without its cause: that one holds the service's own words, which may hold the key.
-            raise ChatModelError(self._worded(f"gave no answer: {error}")) from None
+            said = without_repeated(str(error), [message.content for message in request.messages])
+            raise ChatModelError(self._worded(f"gave no answer: {said}")) from None
         except (TypeError, ValueError) as error:
             # A key of `params` that is no argument, or a text that cannot be sent.
             raise ChatModelError(self._worded(f"cannot be asked this: {error}")) from None

@@ -21,7 +21,7 @@ from devmem.errors import EmbeddingError, EmbeddingUnavailableError, MissingExtr
 from devmem.model.items import Vector
 from devmem.models.embedder import ModelIdentity, unit_rows
 from devmem.models.http_client import AnswerRefusedError, answers_within, guarded_client
-from devmem.redaction import without_credentials
+from devmem.redaction import without_credentials, without_repeated
 from devmem.text.retry import RETRIES_SHARE, Backoff, DeadlineExceededError, within
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ class _Answer(BaseModel):
     data: list[_Entry]
 
 
-def read_answer(body: bytes, *, count: int, address: str) -> Vector:
-    """Return the vectors in the order of the texts, shape (count, dimension).
+def read_answer(body: bytes, *, texts: Sequence[str], address: str) -> Vector:
+    """Return the vectors in the order of the texts, shape (len(texts), dimension).
 
     Entries come in any order and name their text by `index`; those without one come in order.
 
@@ -50,9 +50,10 @@ def read_answer(body: bytes, *, count: int, address: str) -> Vector:
     """
     try:
         entries = _Answer.model_validate(json.loads(body)).data
-    except (ValidationError, ValueError, RecursionError) as error:
-        # RecursionError: arrays in arrays, deeper than Python reads.
-        raise EmbeddingError(f"{address}: not an answer to an embedding request: {_shown(body)}") from error
+    except (ValidationError, ValueError, RecursionError):
+        # RecursionError: arrays in arrays, deeper than Python reads. Without its cause, which quotes the body.
+        raise EmbeddingError(f"{address}: not an answer to an embedding request: {_shown(body, texts)}") from None
+    count = len(texts)
     rows = {place if entry.index is None else entry.index: _row(entry, address) for place, entry in enumerate(entries)}
     if len(entries) != count or rows.keys() != set(range(count)):
         raise EmbeddingError(f"{address}: asked to embed {count} texts, got vectors for {sorted(rows)}")
@@ -72,20 +73,21 @@ def _row(entry: _Entry, address: str) -> Vector:
         raise EmbeddingError(f"{address}: a vector is a text, but not float32s in base64: {error}") from error
 
 
-def _shown(body: bytes) -> str:
-    return repr(body[:200].decode("utf-8", "replace"))
+def _shown(body: bytes, texts: Sequence[str]) -> str:
+    return without_repeated(repr(body[:200].decode("utf-8", "replace")), texts)
 
 
 _SLOW, _BUSY, _SERVERS_FAULT = 408, 429, 500
 
 
 @contextmanager
-def translated_errors(*, address: str, secret: str) -> Iterator[None]:
+def translated_errors(*, address: str, secret: str, texts: Sequence[str] = ()) -> Iterator[None]:
     """Turn what the `openai` package raises inside the block into our errors.
 
     Args:
         address: Where the request went, for the message.
         secret: The key; some services repeat it in their message, ours never does.
+        texts: What the service was sent, which is not repeated either.
     """
     import openai
 
@@ -104,7 +106,7 @@ def translated_errors(*, address: str, secret: str) -> Iterator[None]:
         raise EmbeddingUnavailableError(f"{address}: no connection: {reason}") from error
     except openai.APIStatusError as error:
         kind = EmbeddingUnavailableError if _passes(error.status_code) else EmbeddingError
-        said = _message(error).replace(secret, "***")
+        said = without_repeated(_message(error).replace(secret, "***"), texts)
         # Without its cause: that one holds the service's own words, which may hold the key.
         raise kind(f"{address}: status {error.status_code}: {said}") from None
     except openai.OpenAIError as error:
@@ -186,7 +188,7 @@ class Provider:
 
     def _ask(self, client: OpenAI, texts: list[str]) -> Vector:
         size = self._params.dimensions
-        with translated_errors(address=str(client.base_url), secret=client.api_key):
+        with translated_errors(address=str(client.base_url), secret=client.api_key, texts=texts):
             # The package gives whatever JSON it got as if it were right; the raw answer can be checked.
             ask = partial(
                 client.embeddings.with_raw_response.create,
@@ -197,7 +199,7 @@ class Provider:
             )
             answer = self._patiently(ask, _SPARE + len(texts) * (size or _WIDEST) * _NUMBER)
         address = without_credentials(str(client.base_url))
-        return read_answer(answer.http_response.content, count=len(texts), address=address)
+        return read_answer(answer.http_response.content, texts=texts, address=address)
 
     def _patiently(self, ask: Callable[[], T], limit: int) -> T:
         """Ask for an answer of limited size, unless the service cost its callers a long wait a moment ago."""

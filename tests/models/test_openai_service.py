@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import socket
 import sys
 import traceback
@@ -289,3 +290,26 @@ def test_a_model_that_got_another_length_under_its_name_is_replaced_as_the_error
         assert isinstance(memory.store, CollectionMemory)
         assert memory.store.reindex(force=True) == 1
         assert memory.store.info().waiting == 0
+
+
+@pytest.mark.parametrize("status", [401, 503])
+@pytest.mark.parametrize("text", ["Ann's PIN is 4711, and nobody knows it.", "我的密码是四七一一。", "PIN 4711"])
+@pytest.mark.parametrize("ascii_only", [True, False])
+def test_a_service_that_repeats_the_request_puts_no_text_into_errors_and_logs(
+    service: FakeService, open_openai: OpenOpenAI, status: int, text: str, ascii_only: bool, caplog: Any
+) -> None:
+    def refuse(request: Request) -> Answer:
+        said = f"unauthorized: {json.dumps(request, ensure_ascii=ascii_only)}"
+        return Answer(body={"error": {"message": said}}, status=status, headers={"retry-after-ms": "1"})
+
+    service.script = [refuse]
+    embedder = open_openai(max_retries=0)
+    with pytest.raises(EmbeddingError) as raised:
+        embedder.embed([text])
+    assert str(status) in str(raised.value)
+    assert "left out" in str(raised.value)
+    with devmem.open(":memory:", embedding=embedder) as memory:
+        memory.add(text)
+        memory.search("something else")
+    said = "".join(traceback.format_exception(raised.value)) + caplog.text
+    assert not [part for part in ("4711", "四七一一", "\\u56db") if part in said]
