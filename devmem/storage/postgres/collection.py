@@ -32,7 +32,7 @@ from devmem.storage.postgres.database import (
     translate_errors,
 )
 from devmem.storage.postgres.location import Location
-from devmem.storage.postgres.migrations import prepare_database
+from devmem.storage.postgres.migrations import prepare_database, refuse_distributed
 from devmem.storage.postgres.reader import record_fields, replace_fields
 from devmem.storage.postgres.schema import PARTITIONED, drop_statements, lock, owns_tables, table_of
 from devmem.storage.postgres.searcher import open_searcher
@@ -167,6 +167,7 @@ def _opened(access: Access, model: ModelIdentity | None, store_type: str | None)
     def prepare(connection: Connection) -> StoreRecord:
         refuse_shared_sessions(connection, access)
         prepare_database(connection, access.location)
+        refuse_distributed(connection, access.location)
         return claim.claim_store(connection, access.location, model, store_type)
 
     return run_alone(access, prepare)

@@ -244,3 +244,34 @@ def _set_property(connection: Connection, name: str, value: str) -> None:
 
 def _system(connection: Connection) -> str:
     return str(connection.server.system)
+
+
+_IS_DISTRIBUTING: Final = (
+    "SELECT to_regclass('pg_dist_partition') IS NOT NULL, to_regclass('pg_dist_schema') IS NOT NULL"
+)
+_DISTRIBUTED_TABLE: Final = """
+SELECT relname FROM pg_dist_partition JOIN pg_class ON pg_class.oid = logicalrelid
+WHERE relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema()) ORDER BY relname LIMIT 1
+"""
+_DISTRIBUTED_SCHEMA: Final = """
+SELECT nspname FROM pg_dist_schema JOIN pg_namespace ON pg_namespace.oid = schemaid WHERE nspname = current_schema()
+"""
+
+
+def refuse_distributed(connection: Connection, location: Location) -> None:
+    """Refuse tables that Citus spreads over servers: transaction ids and snapshots differ between them.
+
+    A process that follows such a store, or reads it in server mode, would miss what is committed on another server.
+
+    Raises:
+        CollectionError: a table of the schema, or the schema as a whole, is distributed.
+    """
+    ((tables, schemas),) = connection.execute(_IS_DISTRIBUTING).fetchall()
+    for is_known, query in ((tables, _DISTRIBUTED_TABLE), (schemas, _DISTRIBUTED_SCHEMA)):
+        if is_known and (found := connection.execute(query).fetchone()) is not None:
+            raise CollectionError(
+                str(location),
+                f"Citus distributes {found[0]!r} over servers whose transactions have no common order, so that "
+                "items would be missed; undistribute_table(...) or a schema that is not distributed makes it usable "
+                "(docs/scaling.md names ways beyond one database).",
+            )
