@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, ClassVar, Final, Self
 from uuid import uuid4
 
@@ -47,7 +48,7 @@ class DevmemStorage(MemoryStorage):
 
     name: str | None = "devmem_memory_storage"
     description: str | None = "Messages in a file that other programs use at the same time"
-    place: str | None = None
+    place: str | Path | None = None
     """Path of the file, or `postgresql://...`; None keeps the messages in this process."""
     user: str | None = None
     """User whom the messages belong to; None are unscoped ones."""
@@ -81,10 +82,14 @@ class DevmemStorage(MemoryStorage):
             CollectionError: the file cannot be used.
         """
         if self._opened is None:
-            config = {"memory_path": self.place, **self.options}
+            config = {"memory_path": None if self.place is None else str(self.place), **self.options}
             whole = devmem.open({"type": self.store_type, "config": config})
             self._opened, self._owned = whole, True
         return self._opened if self.user is None or not self._owned else self._opened.scoped(user=self.user)
+
+    def __deepcopy__(self, _: object) -> Self:
+        """Return the storage itself, as `create_copy` does: an open file is not copied."""
+        return self
 
     def close(self) -> None:
         """Close the file that this object opened; it is opened again where it is used again."""
@@ -136,7 +141,7 @@ class DevmemMemoryStorage(DevmemStorage):
         session_id: str | None = None,
         agent_id: str | None = None,
         top_k: int = TOP_K,
-        input: str = "",  # noqa: A002 - agentUniverse's name
+        input: object = "",  # noqa: A002 - agentUniverse's name
         source: str | None = None,
         type: str | Sequence[str] | None = None,  # noqa: A002 - agentUniverse's name
         **_: object,
@@ -147,7 +152,7 @@ class DevmemMemoryStorage(DevmemStorage):
             session_id: of this session; none means of all.
             agent_id: of this agent; none means of all.
             top_k: maximum number of messages.
-            input: text that is searched for, by words and, with an `embedding`, by meaning.
+            input: text that is searched for, by words and, with an `embedding`, by meaning; what is no text is not.
             source: who said it.
             type: type of the messages, or several.
 
@@ -163,7 +168,7 @@ class DevmemMemoryStorage(DevmemStorage):
             wanted[f"{FORM}.type"] = one_of(*([type] if isinstance(type, str) else type))
         where, memory = devmem.Filter(metadata=wanted), self.memory
         scope: Any = {"session": session_id or None, "agent": agent_id or None}
-        if input.strip():
+        if isinstance(input, str) and input.strip():
             found = [hit.item for hit in memory.search(input, limit=top_k, where=where, **scope)]
             order = {item.id: at for at, item in enumerate(found)}
             found.sort(key=lambda item: (item.event_time or item.created_at, -order[item.id]))

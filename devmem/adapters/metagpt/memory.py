@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Generator, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar, Final, Protocol, Self
 
 from metagpt.memory.memory import Memory
@@ -61,6 +62,10 @@ class News(list[Any]):
         return self
 
 
+def _path(place: str | Path | None) -> str | None:
+    return None if place is None else str(place)
+
+
 class DevmemMemory(Memory):
     """A role's memory with the methods of MetaGPT's `Memory`, whose messages are in a file that programs share.
 
@@ -75,7 +80,7 @@ class DevmemMemory(Memory):
     store_type: ClassVar[str] = "role_zero"
     """Type of the store that keeps the messages."""
 
-    place: str | None = Field(default=None, exclude=True)
+    place: str | Path | None = Field(default=None, exclude=True)
     """Path of the file, or `postgresql://...`; None keeps the messages in this process."""
     role: str = Field(default="", exclude=True)
     """Name of the role that the memory belongs to."""
@@ -113,7 +118,7 @@ class DevmemMemory(Memory):
 
     def configuration(self) -> dict[str, JsonValue]:
         """Return the configuration of the store, as a workflow declares it."""
-        return {"memory_path": self.place, "recall": "never", **self.options}
+        return {"memory_path": _path(self.place), "recall": "never", **self.options}
 
     def _open_role(self, store: MemoryBase) -> Kept:
         """Return the role's memory in a store."""
@@ -334,7 +339,7 @@ class DevmemRoleZeroMemory(DevmemMemory):
 
     def configuration(self) -> dict[str, JsonValue]:
         """Return the configuration of the store, as a workflow declares it."""
-        place = self.place or (f"{self.persist_path}/role_memory.db" if self.persist_path else None)
+        place = _path(self.place) or (f"{self.persist_path}/role_memory.db" if self.persist_path else None)
         made: dict[str, JsonValue] = {
             "memory_path": place,
             "memory_k": self.memory_k,
@@ -363,7 +368,7 @@ class DevmemLongTermMemory(DevmemMemory):
 
     def configuration(self) -> dict[str, JsonValue]:
         """Return the configuration of the store, as a workflow declares it."""
-        return {"memory_path": self.place, **self.options}
+        return {"memory_path": _path(self.place), **self.options}
 
     def _open_role(self, store: MemoryBase) -> Kept:
         made: Any = store

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import deepcopy
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -110,6 +111,13 @@ class TestMessages:
         storage.add([Message(content="tea")], "s", "bob")
         storage.add([Message(content="milk")], "s")
         assert actors(memory) == {"bob", "agentuniverse"}
+
+    def test_an_input_that_is_no_text_is_not_searched_for(self, storage: DevmemMemoryStorage) -> None:
+        storage.add([Message(id="1", content="tea")], "s")
+        assert texts(storage.get("s", input=[{"type": "text", "text": "milk"}])) == ["tea"]
+
+    def test_a_copy_is_the_storage_itself(self, storage: DevmemMemoryStorage) -> None:
+        assert deepcopy(storage) is storage.create_copy() is storage
 
     def test_a_handle_is_never_left(self, memory: devmem.Memory) -> None:
         ann, eve = (DevmemMemoryStorage.over(memory.scoped(user=user)) for user in ("ann", "eve"))

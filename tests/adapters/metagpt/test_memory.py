@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from metagpt.actions import Action, UserRequirement, WritePRD
 from metagpt.actions.action_node import ActionNode
 from metagpt.memory import Memory
@@ -18,6 +22,8 @@ from pydantic import BaseModel
 import devmem
 from devmem.adapters.metagpt import DevmemLongTermMemory, DevmemMemory, DevmemRoleZeroMemory, to_devmem, to_metagpt
 from devmem.errors import MessageError
+from devmem.models import register_embedding_provider
+from devmem.stores import ModelIdentity, Vector
 from tests.adapters.actors import actors
 from tests.adapters.contract import ANSWER, QUESTION, RESULT, Talks
 from tests.adapters.pages import run_example
@@ -103,6 +109,23 @@ def test_a_message_that_is_added_again_is_kept_once_whatever_became_of_its_class
     memory.add(Message(**said.model_dump()))
     assert memory.count() == 1
     assert len(memory.storage) == 1
+
+
+@given(
+    content=st.text(),
+    role=st.text(),
+    sent_from=st.text(),
+    cause_by=st.sampled_from([UserRequirement, WritePRD, "x.RunCode", "plain"]),
+    send_to=st.sets(st.text(min_size=1), max_size=3),
+    made=st.sampled_from([Message, Verdict]),
+)
+def test_any_message_comes_back_as_it_was(
+    content: str, role: str, sent_from: str, cause_by: object, send_to: set[str], made: type[Message]
+) -> None:
+    said = made(content=content, role=role, sent_from=sent_from, cause_by=cause_by, send_to=send_to)
+    back = to_metagpt(devmem.messages.load_message(devmem.messages.dump_message(to_devmem(said))))
+    assert back == said
+    assert type(back) is made
 
 
 def test_nothing_is_imported_or_evaluated_that_a_stored_message_names(place: str) -> None:
@@ -246,6 +269,15 @@ class TestRoleZero:
         assert DevmemRoleZeroMemory(**arguments).count() == 4
 
 
+class Two:
+    """Embeds texts about snakes in one direction, and all others in another."""
+
+    identity = ModelIdentity(name="two", dimension=2)
+
+    def embed(self, texts: Sequence[str]) -> Vector:
+        return np.array([[1.0, 0.0] if "snake" in text.lower() else [0.0, 1.0] for text in texts], dtype=np.float32)
+
+
 class Watching:
     watch = frozenset({"metagpt.actions.add_requirement.UserRequirement"})
 
@@ -271,6 +303,14 @@ class TestLongTerm:
         assert again.find_news([same, aside]) == [aside]
         assert again.delete(idea)
         assert again.find_news([same]) == [same]
+
+    def test_with_a_model_a_paraphrase_is_no_news(self, place: str) -> None:
+        register_embedding_provider("metagpt-tests", lambda _config: Two())
+        options: Any = {"embedding": {"provider": "metagpt-tests", "model": "two"}}
+        memory = DevmemLongTermMemory(place=place, role="Bob", options=options)
+        memory.add(Message(content="Write a cli snake game"))
+        paraphrase, other = Message(content="Write a game of cli snake"), Message(content="Write a 2048 web game")
+        assert memory.find_news([paraphrase, other]) == [other]
 
     def test_news_and_similar_messages_may_be_awaited(self, place: str) -> None:
         async def search() -> None:
