@@ -15,6 +15,7 @@ from tools.hosts import conformance
 from tools.hosts.baselines import read_baseline
 from tools.hosts.environments import ROOT, CommandFailedError, Environment
 from tools.hosts.host_tests import Outcome, TestsDidNotRunError, run_contracts, run_host_tests
+from tools.hosts.table import PAGE, required_by, tried, with_row
 
 _TEST_PACKAGES: Final = ("pytest>=8.3", "hypothesis>=6.112")
 _OF_A_PROGRAM: Final = "1 to 4 minutes, all but seconds for the environment"
@@ -30,6 +31,8 @@ class Host:
     """Extras of devmem that it needs; empty where the extra has the host's name, with `-` for `_`."""
     is_program: bool = False
     """Whether it has no adapter and no extra, but a program on the page `programs.md`."""
+    adapter: str = ""
+    """Adapter that it runs, where that is not of its name: the folder of our tests, and the page."""
     source: str = ""
     """Folder of a host that is not a package, below the one that `--tests` names."""
     test_files: Sequence[str] = ()
@@ -44,6 +47,19 @@ class Host:
     suites: Callable[[Environment], list[Outcome]] | None = None
     """Other suites that are run."""
 
+    def page(self, name: str) -> str:
+        """Return the name of its page, which is that of the folder of our tests too."""
+        return "programs" if self.is_program else self.adapter or name
+
+    def extras(self, name: str) -> list[str]:
+        """Return the extras of devmem that it needs."""
+        named = self.extra or ("" if self.bare or self.is_program else name.replace("_", "-"))
+        return named.split(",") if named else []
+
+    def requirements(self, name: str) -> list[str]:
+        """Return the requirements of the host itself."""
+        return list(self.packages) if self.is_program else [*required_by(self.extras(name)), *self.bare]
+
 
 HOSTS: Final[Mapping[str, Host]] = {
     "mcp": Host(
@@ -55,8 +71,8 @@ HOSTS: Final[Mapping[str, Host]] = {
         duration="5 minutes, half of them for the environment",
         packages=(
             "langmem>=0.0.30",
-            "mcp>=2.3,<3",
-            "langgraph-checkpoint-sqlite>=3.1,<4",
+            "mcp>=2.3",
+            "langgraph-checkpoint-sqlite>=3.1",
             "pytest-asyncio>=1.5",
             "pytest-mock>=3.14",
         ),
@@ -72,7 +88,9 @@ HOSTS: Final[Mapping[str, Host]] = {
         plugin="tools.hosts.shims.anthropic",
         test_files=("anthropic/tests/lib/tools/memory_tools/test_filesystem.py",),
     ),
-    "pydantic_ai": Host(duration="2 minutes, 1 of them for the environment", extra="pydantic-ai-harness"),
+    "pydantic_ai": Host(duration="2 minutes, 1 of them for the environment"),
+    # The harness pins the package: with it the newest one is not tried.
+    "pydantic_ai_harness": Host(duration="2 minutes, 1 of them for the environment", adapter="pydantic_ai"),
     "openai_agents": Host(
         duration="2 minutes, 1 of them for the environment",
         packages=("pytest-asyncio>=1.5",),
@@ -138,6 +156,7 @@ def hosts(
     names: Annotated[list[str] | None, typer.Argument(help=f"Hosts: {', '.join(HOSTS)}.", show_default="all")] = None,
     tests: Annotated[Path | None, typer.Option(help="Folder with the hosts' own test files.")] = None,
     envs: Annotated[Path, typer.Option(help="Folder of the environments.")] = Path("build/hosts"),
+    write: Annotated[bool, typer.Option("--write", help="Renew the table of docs/adapters/README.md.")] = False,
 ) -> None:
     """Run the adapters' tests, the hosts' own tests and their suites, each host in an environment of its own.
 
@@ -146,11 +165,12 @@ def hosts(
     """
     if unknown := set(names or ()) - HOSTS.keys():
         raise typer.BadParameter(f"{sorted(unknown)[0]!r} is no host; there are {', '.join(HOSTS)}")
-    results = [_tried(name, envs.resolve(), tests.resolve() if tests else None) for name in names or HOSTS]
+    folder = tests.resolve() if tests else None
+    results = [_run(name, envs.resolve(), folder, write=write) for name in names or HOSTS]
     raise typer.Exit(max(results))
 
 
-def _tried(name: str, envs: Path, tests: Path | None) -> int:
+def _run(name: str, envs: Path, tests: Path | None, *, write: bool) -> int:
     """Run a host's tests and print the results; return the exit code: 2 is that they could not be run."""
     console = Console(highlight=False, markup=False, soft_wrap=True)
     host = HOSTS[name]
@@ -165,9 +185,13 @@ def _tried(name: str, envs: Path, tests: Path | None) -> int:
             console.print(f"  environment: {time.perf_counter() - start:.0f} s")
             start = time.perf_counter()
         outcomes = _outcomes(name, host, environment, tests)
+        row = tried(name, host.page(name), host.requirements(name), environment, outcomes)
     except (CommandFailedError, TestsDidNotRunError) as error:
         console.print(f"  {error}")
         return 2
+    console.print("  " + ", ".join(map(" ".join, zip(row.minimum, row.tested, strict=True))))
+    if write:
+        PAGE.write_text(with_row(PAGE.read_text(encoding="utf-8"), row), encoding="utf-8")
     for line in (line for outcome in outcomes for line in outcome.lines()):
         console.print(line)
     if host.test_files and not tests:
@@ -183,7 +207,7 @@ def _environment(name: str, host: Host, envs: Path, tests: Path | None) -> Envir
     return Environment(
         folder=envs / name,
         requirements=[*_TEST_PACKAGES, *host.packages],
-        extra=host.extra or ("" if host.bare or host.is_program else name.replace("_", "-")),
+        extra=",".join(host.extras(name)),
         bare=host.bare,
         npm=host.npm,
         source=tests / host.source if tests and host.source else None,
@@ -191,7 +215,7 @@ def _environment(name: str, host: Host, envs: Path, tests: Path | None) -> Envir
 
 
 def _outcomes(name: str, host: Host, environment: Environment, tests: Path | None) -> list[Outcome]:
-    folder = "programs/test_runs.py" if host.is_program else name
+    folder = "programs/test_runs.py" if host.is_program else host.page(name)
     outcomes = [run_contracts(environment, f"tests/adapters/{folder}")]
     if tests and host.test_files:
         baseline = read_baseline(ROOT / "tests/adapters" / name / "host_failures.yaml")

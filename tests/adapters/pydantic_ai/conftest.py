@@ -10,6 +10,8 @@ import pytest
 import devmem
 
 collect_ignore_glob = [] if find_spec("pydantic_ai") else ["test_*.py"]
+if not find_spec("pydantic_ai_harness"):
+    collect_ignore_glob.append("test_store.py")
 
 
 @pytest.fixture
