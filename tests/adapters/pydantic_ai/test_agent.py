@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,7 +30,6 @@ from devmem.adapters.pydantic_ai import memory_toolset, recalling, remember
 from tests.adapters.actors import actors
 from tests.adapters.contract import ANSWER, QUESTION, RESULT, Notes, Recalls, Talks
 
-PAGE = Path(__file__).resolve().parents[3] / "docs/adapters/pydantic_ai.md"
 LAUNCH = "Ann moved the launch to June 2nd."
 
 
@@ -162,13 +160,6 @@ def test_what_was_said_is_remembered_once_and_without_what_was_recalled(memory: 
     said = [(record.role, record.text) for record in memory]
     assert said == [(None, LAUNCH), ("user", "When is the launch?"), ("assistant", "Done.")]
     assert actors(memory) == {None, "pydantic_ai"}
-
-
-def test_the_example_of_the_page_runs(tmp_path: Path) -> None:
-    (code,) = re.findall(r"^```text\n(from dataclasses .*?)^```$", PAGE.read_text(encoding="utf-8"), re.M | re.S)
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["Noted.", "['When is the launch?', 'Noted.']"]
 
 
 class TestContract(Notes, Talks, Recalls):

@@ -23,6 +23,7 @@ import devmem
 from devmem.adapters.files import FileCommands, FileLimits
 from devmem.adapters.pydantic_ai import DevmemMemoryStore
 from devmem.errors import MemoryFileError
+from tests.adapters.pages import run_example
 
 NOTES = "notes/main.md"
 
@@ -285,3 +286,7 @@ def test_a_model_is_handed_the_tools(memory: devmem.Memory) -> None:
     agent = Agent(FunctionModel(answer), capabilities=[Memory(store=DevmemMemoryStore(memory))])
     asyncio.run(agent.run("Hello."))
     assert sorted(seen) == ["delete_memory", "read_memory", "search_memory", "write_memory"]
+
+
+def test_the_example_of_the_page_runs(tmp_path: Path) -> None:
+    assert run_example("pydantic_ai", tmp_path).splitlines() == ["Noted.", "['When is the launch?', 'Noted.']"]
