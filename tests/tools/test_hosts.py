@@ -57,8 +57,10 @@ def test_a_host_that_there_is_not_is_refused() -> None:
 
 def test_the_table_of_versions_has_the_hosts_and_the_smallest_versions_that_are_accepted() -> None:
     rows = read_rows(PAGE.read_text(encoding="utf-8"))
-    assert [(row.host, row.page) for row in rows] == [(name, host.page(name)) for name, host in HOSTS.items()]
-    assert [row.minimum for row in rows] == [minimum_versions(host.requirements(name)) for name, host in HOSTS.items()]
+    assert sorted(row.host for row in rows) == sorted(HOSTS)
+    assert {row.host: row.page for row in rows} == {name: host.page(name) for name, host in HOSTS.items()}
+    accepted = {name: minimum_versions(host.requirements(name)) for name, host in HOSTS.items()}
+    assert {row.host: row.minimum for row in rows} == accepted
 
 
 @pytest.mark.parametrize("row", read_rows(PAGE.read_text(encoding="utf-8")), ids=lambda row: row.host)
