@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from langgraph.graph import END, START, StateGraph
 from langgraph.store.base import BaseStore, InvalidNamespaceError, PutOp, SearchOp
+from langgraph.store.sqlite import SqliteStore
 
 import devmem
 from devmem.adapters.langgraph import DevmemStore
@@ -340,6 +341,22 @@ def test_the_tutorial_prints_what_it_says(tmp_path: Path) -> None:
     code, told = re.findall(r"^```(?:python host|text output)\n(.*?)^```$", page.read_text("utf-8"), re.M | re.S)
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, told), done.stderr
+
+
+def test_the_page_about_moving_here_copies_a_store_of_langgraph(tmp_path: Path) -> None:
+    page = PAGE.parents[1] / "migration" / "langgraph.md"
+    (code,) = re.findall(r"^```python host\n(.*?)^```$", page.read_text("utf-8"), re.M | re.S)
+    with SqliteStore.from_conn_string(str(tmp_path / "store.db")) as store:
+        store.setup()
+        store.put(("memories", "ann"), "tea", {"text": "She takes her tea without milk.", "sure": True})
+        store.put(("memories", "bob"), "train", {"kind": "Memory", "content": {"content": "He takes the train."}})
+    for _ in range(2):
+        done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout) == (0, "2 items\n"), done.stderr
+    with DevmemStore.open(tmp_path / "notes.db") as copy:
+        tea = copy.get(("memories", "ann"), "tea")
+    assert tea is not None
+    assert tea.value == {"text": "She takes her tea without milk.", "sure": True}
 
 
 class TestContract(Notes):
