@@ -10,7 +10,7 @@ import pytest
 
 from devmem.adapters import hosts
 from devmem.adapters.hosts import require
-from devmem.errors import MissingExtraError
+from devmem.errors import HostNotFoundError, MissingExtraError
 
 
 @pytest.mark.parametrize("module", ["no_such_framework", "no_such_framework.store.base", "json.no_such_module"])
@@ -34,3 +34,10 @@ def test_an_adapter_without_its_framework_names_an_extra_that_there_is(
         import_module(f"devmem.adapters.{extra.replace('-', '_')}")
     project = tomllib.loads((Path(__file__).resolve().parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
     assert extra in project["project"]["optional-dependencies"]
+
+
+@pytest.mark.parametrize("name", ["MetaGPT", "agentUniverse"])
+def test_an_adapter_without_an_extra_names_its_missing_host(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    with pytest.raises(HostNotFoundError, match=f"{name} is not on the import path: install it"):
+        import_module(f"devmem.adapters.{name.lower()}")

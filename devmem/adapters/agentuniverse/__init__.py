@@ -4,6 +4,15 @@ Components name these classes in their YAML: `metadata: {type: MEMORY_STORAGE, m
 devmem.adapters.agentuniverse, class: DevmemMemoryStorage}`.
 """
 
+from importlib.util import find_spec
+
+from devmem.errors import HostNotFoundError
+
+if find_spec("agentuniverse") is None:
+    raise HostNotFoundError(
+        "agentUniverse", "install it into this environment, or add the folder of its code to PYTHONPATH"
+    )
+
 from devmem.adapters.agentuniverse.conversation import DevmemConversationStorage
 from devmem.adapters.agentuniverse.memory import DevmemChatMemory, DevmemMemory
 from devmem.adapters.agentuniverse.storage import DevmemMemoryStorage

@@ -6,25 +6,19 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar, Final, Self
 from uuid import uuid4
 
+from agentuniverse.agent.memory.memory_storage.memory_storage import MemoryStorage
+from agentuniverse.agent.memory.message import Message
 from pydantic import Field, JsonValue, PrivateAttr
 
 import devmem
 from devmem.adapters.hosts import collection_of, kept_message, scoped_id, writing
-from devmem.errors import HostNotFoundError
 from devmem.messages import Message as Said
 from devmem.messages import Role
 from devmem.storage import Condition, Order, Unique, one_of
-
-if find_spec("agentuniverse") is None:
-    raise HostNotFoundError("agentUniverse", "install it into this environment, or add its code to PYTHONPATH")
-
-from agentuniverse.agent.memory.memory_storage.memory_storage import MemoryStorage
-from agentuniverse.agent.memory.message import Message
 
 HOST: Final = "agentuniverse"
 FORM: Final = "agentuniverse"

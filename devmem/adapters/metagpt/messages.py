@@ -7,19 +7,14 @@ import logging
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
-from importlib.util import find_spec
 from typing import Any, Final
 
+from metagpt import schema
 from pydantic import BaseModel, JsonValue, create_model
 from pydantic_core import PydanticSerializationError
 
-from devmem.errors import HostNotFoundError, MessageError
+from devmem.errors import MessageError
 from devmem.messages import USER_REQUIREMENT, Message, Payload, PayloadData, Role, dump_payload
-
-if find_spec("metagpt") is None:
-    raise HostNotFoundError("MetaGPT", "install it into this environment, or add the folder of its code to PYTHONPATH")
-
-from metagpt import schema
 
 FORM: Final = "metagpt"
 """Metadata key of what a MetaGPT message has beside the fields of a devmem message."""
