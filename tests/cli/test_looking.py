@@ -283,3 +283,20 @@ def test_showing_the_items_of_files_indexes_nothing(tmp_path: Path, devmem: Devm
         devmem("history", workflow, "docs", item["id"])
     assert (tmp_path / "docs.db").read_bytes() == before
     assert "Hamburg" in devmem("search", workflow, "docs", "venue").stdout
+
+
+@pytest.mark.parametrize(
+    "command", [["show"], ["count"], ["history", "{item}"], ["flow"], ["runs"]], ids=lambda words: words[0]
+)
+def test_looking_into_a_store_of_files_does_not_index_them(tmp_path: Path, devmem: Devmem, command: list[str]) -> None:
+    workflow, docs = tmp_path / "team.yaml", tmp_path / "docs"
+    docs.mkdir()
+    (docs / "a.md").write_text("The launch is on June 2nd.")
+    workflow.write_text("memory: [{name: docs, type: file, config: {file_sources: [{path: docs}], index_path: a.db}}]")
+    devmem("index", workflow, "docs")
+    (item,) = ids(devmem("show", workflow, "docs", "--json").stdout)
+    (docs / "b.md").write_text("The venue is booked.")
+    before = {file: file.read_bytes() for file in tmp_path.glob("a.db*")}
+    name, *words = command
+    assert devmem(name, workflow, "docs", *(word.format(item=item) for word in words)).stderr == ""
+    assert {file: file.read_bytes() for file in tmp_path.glob("a.db*")} == before

@@ -20,6 +20,7 @@ from devmem.cli.targets import (
     announce,
     find_store,
     load_with_progress,
+    look,
     make,
     opened_existing,
     several_stores,
@@ -63,15 +64,16 @@ def runs(
     terminal: Terminal = ctx.obj
     if commit is not None and discard is not None:
         raise CommandError("give either --commit or --discard, not both.")
+    looking = commit is None and discard is None
     if store is None and (workflow := several_stores(memory, (), after=0)) is not None:
-        with _opened_written(terminal, workflow, session) as stores:
+        with _opened_written(terminal, workflow, session, looking=looking) as stores:
             commit, discard = (run and full_run(stores.values(), run) for run in (commit, discard))
             _end(workflow, stores, session, commit, discard)
             every = [(name, info) for name, each in stores.items() for info in _found(each, commit or discard, limit)]
         _show_of_workflow(terminal, sorted(every, key=lambda each: -each[1].started_at)[:limit], as_json=as_json)
         return
     place = find_store(terminal, memory, store, session)
-    with opened_existing(terminal, place) as source:
+    with opened_existing(terminal, place, looking=looking) as source:
         commit, discard = (run and full_run([source], run) for run in (commit, discard))
         found = _runs(versions_of(source), commit, discard, limit)
     if as_json:
@@ -161,9 +163,11 @@ def _show(terminal: Terminal, undone: Mapping[str, RunInfo], *, as_json: bool) -
 
 @contextmanager
 def _opened_written(
-    terminal: Terminal, workflow: Workflow, session: str = DEFAULT_SESSION
+    terminal: Terminal, workflow: Workflow, session: str = DEFAULT_SESSION, *, looking: bool = False
 ) -> Iterator[Mapping[str, MemoryBase]]:
     """Open the stores that a workflow's agents wrote, for a `with` block, after printing the workflow's warnings.
+
+    With `looking`, nothing is indexed or embedded.
 
     Raises:
         CommandError: nothing was ever written to any of them.
@@ -178,6 +182,6 @@ def _opened_written(
     if not written:
         told = "; ".join(reason for reason in reasons.values() if reason is not None)
         raise CommandError(f"{told or 'no agent of the workflow writes a store'}.")
-    load = partial(load_with_progress, terminal)
+    load = look if looking else partial(load_with_progress, terminal)
     with open_stores(workflow, written, session=session, load=load) as stores:
         yield stores
