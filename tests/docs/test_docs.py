@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import devmem
 from devmem import load_workflow
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -84,7 +86,8 @@ def test_python_runs_and_prints_what_the_page_says(fence: Fence, tmp_path: Path)
 
 
 def assert_printed(printed: str, told: str) -> None:
-    """Compare lines, of which `...` stands for any text, over several lines too."""
+    """Compare lines, of which `...` stands for any text, over several lines too, and a time for any other."""
+    printed, told = (re.sub(r"\b\d{4}-\d\d-\d\d \d\d:\d\d\b", "(time)", text) for text in (printed, told))
     pattern = ".*?".join(re.escape(part) for part in told.strip().split("..."))
     assert re.fullmatch(pattern, printed.strip(), re.DOTALL), f"printed:\n{printed}\nthe page says:\n{told}"
 
@@ -124,8 +127,34 @@ def test_a_tutorial_works_from_top_to_bottom_in_an_empty_folder(page: Path, tmp_
         elif fence.info == "text output" and printed:
             assert_printed(printed, fence.code)
         elif fence.info == "console" and fence.code.startswith("$ devmem"):
-            for command, told in re.findall(r"^\$ devmem ([^\n]*)\n((?:(?!\$ ).*\n?)*)", fence.code, re.MULTILINE):
-                assert_printed(run(["-m", "devmem", *shlex.split(command)], tmp_path), told)
+            assert_commands_print(fence, tmp_path)
+
+
+def assert_commands_print(fence: Fence, folder: Path) -> None:
+    for command, told in re.findall(r"^\$ devmem ([^\n]*)\n((?:(?!\$ ).*\n?)*)", fence.code, re.MULTILINE):
+        assert_printed(run(["-m", "devmem", *shlex.split(command)], folder), told)
+
+
+@pytest.mark.parametrize(
+    "fence",
+    [
+        fence
+        for fence in FENCES
+        if fence.page.name == "cli.md" and re.search(r"^\$ devmem .*\n(?!\$ )\S", fence.code, re.MULTILINE)
+    ],
+    ids=str,
+)
+def test_commands_print_what_their_page_says(fence: Fence, tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "configs", tmp_path / "configs")
+    assert_commands_print(fence, tmp_path)
+
+
+def test_a_history_looks_as_on_its_page(tmp_path: Path) -> None:
+    with devmem.open(tmp_path / "notes.db", embedding=None) as memory:
+        launch = memory.add("The launch is on May 5th.", user="ann", id="5f2c1a")
+        memory.update(launch, "The launch is on June 2nd.")
+    (fence,) = (fence for fence in FENCES if fence.page.name == "versions.md" and "$ devmem history" in fence.code)
+    assert_commands_print(fence, tmp_path)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -9,6 +9,7 @@ import importlib
 import inspect
 import itertools
 import re
+import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from typing import Any, Final
@@ -48,7 +49,7 @@ def public_names(package: str) -> list[str]:
 def package_page(package: str) -> str:
     """Return the page of a package: a description of each public name, in the order of the alphabet."""
     module = importlib.import_module(package)
-    lines = [f"# {package}", "", _markdown(inspect.getdoc(module) or ""), ""]
+    lines = [f"# {package}: {PACKAGES[package]}", "", _markdown(inspect.getdoc(module) or ""), ""]
     for name in public_names(package):
         value = getattr(module, name)
         home = _described_in(package, name, value)
@@ -73,8 +74,17 @@ def _description(name: str, value: object) -> list[str]:
         return _class(name, value)
     if inspect.isfunction(value):
         return _directive("function", f"{name}{_signature(value)}", inspect.getdoc(value) or "")
-    about = "" if getattr(value, "__doc__", None) == type(value).__doc__ else inspect.getdoc(value) or ""
-    return _directive("data", name, about or f"`{_shortened(value)}`")
+    return _directive("data", name, _about_data(name.rpartition(".")[2], value) or f"`{_shortened(value)}`")
+
+
+def _about_data(name: str, value: object) -> str:
+    """Return the docstring below the assignment of a constant or an alias, wherever in devmem it stands."""
+    for module_name, module in sorted(sys.modules.items()):
+        if module_name.startswith("devmem") and vars(module).get(name) is value:
+            about = _described(ast.parse(inspect.getsource(module)).body).get(name)
+            if about:
+                return about
+    return ""
 
 
 def _class(name: str, cls: type) -> list[str]:
@@ -112,8 +122,12 @@ def _documented_assignments(cls: type) -> dict[str, str]:
         body = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]
     except OSError:
         return {}
+    return _described(body.body) if isinstance(body, ast.ClassDef) else {}
+
+
+def _described(statements: list[ast.stmt]) -> dict[str, str]:
+    """Return the names that are assigned or annotated with a docstring below."""
     found = {}
-    statements = body.body if isinstance(body, ast.ClassDef) else []
     for statement, following in itertools.pairwise(statements):
         targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
         text = following.value if isinstance(following, ast.Expr) else None
