@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -350,3 +351,53 @@ def test_a_dry_run_shows_speakers_and_times(devmem: Devmem, tmp_path: Path) -> N
     assert "whatsapp: 2 records, all usable; from 2023-12-31" in told
     assert "speakers: Ann (1), Bob (1)" in told
     assert not (tmp_path / "a.db").exists()
+
+
+SAMPLES = Path(__file__).parents[1] / "data" / "imports"
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        (
+            "mails.mbox",
+            "mbox: 4 records, all usable; from 2024-05-01 .* to 2024-05-03 .*; speakers: Ann Müller \\(2\\), ben@",
+        ),
+        ("calendar.ics", "ics: 4 records, all usable; from 2025-06-02 .* to 2025-11-03"),
+        ("page.html", "html: 5 records, all usable; from 2024-05-01 .* to 2024-05-01"),
+        (
+            "table.csv",
+            "csv: 2 records, all usable; from 2024-05-01 .* to 2024-05-02 .*; speakers: Ann \\(1\\), Ben \\(1\\)",
+        ),
+    ],
+)
+def test_a_dry_run_shows_what_was_understood(devmem: Devmem, tmp_path: Path, name: str, told: str) -> None:
+    said = " ".join(devmem("import", tmp_path / "a.db", SAMPLES / name, "--dry-run").stdout.split())
+    assert re.search(told, said)
+    (file,) = json.loads(devmem("import", tmp_path / "a.db", SAMPLES / name, "--dry-run", "--json").stdout)["files"]
+    assert file["last"] >= file["first"]
+    assert not (tmp_path / "a.db").exists()
+
+
+def test_mails_are_found_by_subject_and_attachment_and_by_the_fields_that_are_named(
+    devmem: Devmem, tmp_path: Path
+) -> None:
+    file = tmp_path / "a.db"
+    assert "4 stored" in devmem("import", file, SAMPLES / "mails.mbox", "--field", "from").stdout
+    assert "4 duplicate" in devmem("import", file, SAMPLES / "mails.mbox", "--field", "from").stdout
+    for words, found in (
+        ("flyers", "They are printed."),
+        ("plan pdf", "The launch moved"),
+        ("cem@example.org", "They"),
+    ):
+        assert found in devmem("search", file, words, "--top-k", "1").stdout
+
+
+def test_dates_that_may_be_two_days_are_asked_about_once_and_store_nothing(devmem: Devmem, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("Text;Datum\na;none\nb;03/04/2025\nc;05/06/2025\n", encoding="utf-8")
+    refused = one_paragraph(devmem("import", tmp_path / "a.db", tmp_path / "a.csv", code=2))
+    assert "a.csv:3: 'time': day and month of '03/04/2025' cannot be told apart" in refused
+    assert refused.count("--dates dmy") == 1
+    assert not (tmp_path / "a.db").exists() or not json.loads(devmem("show", tmp_path / "a.db", "--json").stdout)
+    told = devmem("import", tmp_path / "a.db", tmp_path / "a.csv", "--dates", "dmy", "--dry-run").stdout
+    assert "3 records, all usable; from 2025-04-03" in told

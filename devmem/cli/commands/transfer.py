@@ -94,11 +94,12 @@ def import_data(
 
     DATA is a file, a folder, a pattern or a zip file: JSON lines with `text` and optionally `id`, `speaker`, `time`,
     `metadata`, `user` and so on; an export of devmem, ChatGPT, Claude, Slack, WhatsApp or Telegram, a session of Claude
-    Code or Codex, chat messages, a table, text, or one of the formats below. What is there is not stored twice.
+    Code or Codex, chat messages, mails, a calendar, a page, a table, text, or one of the formats below. What is there
+    is not stored twice.
 
     Examples:
         devmem import notes.db notes.json
-        devmem import notes.db slack.zip vault/ 'chats/*.txt'
+        devmem import notes.db slack.zip vault/ 'chats/*.txt' mails.mbox calendar.ics --dry-run
         devmem import notes.db table.csv --column text=Body --column time=Sent --field Subject
         cat notes.txt | devmem import notes.db - --format text
         devmem import configs/demo/team.yaml notes configs/demo/conversation.jsonl --session demo

@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import logging
+import os
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,8 +29,45 @@ LARGEST_WHOLE: Final = 200_000_000
 """Bytes of a page, a calendar or a mail, which are read at once."""
 _LONGEST_LINE: Final = 16_000_000
 """Bytes of a line: of a JSON object with a whole conversation, or of a paragraph."""
+_LARGEST_RATIO: Final = 200
+"""How many times its packed size a large text may have; those of people and programs have 5 to 50 times."""
 _SLOW: Final = frozenset({"punycode", "idna"})
 """Encodings of names of hosts, which take time quadratic in the length of a text."""
+
+
+def is_bomb(packed: int, unpacked: int) -> bool:
+    """Whether a file of a packed and an unpacked size (bytes) is one that only fills memory or disk."""
+    return unpacked > LARGEST_WHOLE and unpacked > _LARGEST_RATIO * packed
+
+
+class _Unpacked(gzip.GzipFile):
+    """The bytes of a gzip file; reading one that unpacks to far more than texts do raises `DataFileError`."""
+
+    def __init__(self, path: Path, file: BinaryIO) -> None:
+        super().__init__(fileobj=file)
+        self._path, self._packed = path, os.fstat(file.fileno()).st_size
+
+    def read(self, size: int | None = -1) -> bytes:
+        """Return up to `size` bytes, or all the rest."""
+        if size is not None and size >= 0:
+            return self._checked(super().read(size))
+        return b"".join(iter(lambda: self.read(_PART), b""))
+
+    def readline(self, size: int | None = -1) -> bytes:
+        """Return the next line, or up to `size` bytes of it."""
+        if size is not None and size >= 0:
+            return self._checked(super().readline(size))
+        parts: list[bytes] = []
+        while not parts or (parts[-1] and not parts[-1].endswith(b"\n")):
+            parts.append(self._checked(super().readline(_PART)))
+        return b"".join(parts)
+
+    def _checked(self, part: bytes) -> bytes:
+        if is_bomb(self._packed, self.tell()):
+            raise DataFileError(
+                self._path, f"it unpacks to more than {_LARGEST_RATIO} times its size; unpack it first if that is right"
+            )
+        return part
 
 
 @contextmanager
@@ -46,7 +84,7 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
             if not packed:
                 yield file
                 return
-            with gzip.GzipFile(fileobj=file) as unpacked:
+            with _Unpacked(path, file) as unpacked:
                 yield cast("BinaryIO", unpacked)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DataFileError(path, f"the gzip file is damaged or cut off: {error}") from error

@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from devmem.errors import DataFileError, DateOrderError
+from devmem.transfer.importing.files import is_bomb
 from devmem.transfer.importing.formats import DataFile, open_data
 
 _LOG: Final = logging.getLogger(__name__)
@@ -83,16 +84,26 @@ def _known(
         raise DataFileError(path, "no data file is in it")
 
 
+def _members(path: Path, archive: zipfile.ZipFile) -> Iterator[tuple[zipfile.ZipInfo, PurePosixPath]]:
+    """Yield the members that may hold data; raises `DataFileError` for one that only fills the disk."""
+    for member in archive.infolist():
+        name = PurePosixPath(member.filename)
+        if member.is_dir() or not _may_hold_data(name.name) or name.is_absolute() or ".." in name.parts:
+            continue
+        if is_bomb(member.compress_size, member.file_size):
+            raise DataFileError(
+                path, f"{member.filename!r} in it unpacks to {member.file_size:,} bytes from {member.compress_size:,}"
+            )
+        yield member, name
+
+
 def _unpacked(path: Path, scratch: Path) -> Path:
     """Unpack the files of an archive that may hold data; no name leads out of the folder."""
     folder = scratch / f"zip-{len(list(scratch.iterdir()))}"
     left = _LARGEST
     try:
         with zipfile.ZipFile(path) as archive:
-            for member in archive.infolist():
-                name = PurePosixPath(member.filename)
-                if member.is_dir() or not _may_hold_data(name.name) or name.is_absolute() or ".." in name.parts:
-                    continue
+            for member, name in _members(path, archive):
                 target = folder / name
                 target.parent.mkdir(parents=True, exist_ok=True)
                 with archive.open(member) as packed, target.open("wb") as file:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import re
 from pathlib import Path
 from typing import Any
@@ -109,12 +108,10 @@ def test_a_page_that_is_no_text_or_too_large_is_refused(tmp_path: Path) -> None:
     path.write_bytes(b"<p>\0\1\2\0\0")
     with pytest.raises(DataFileError, match=r"a\.html: holds zero bytes"):
         items(path)
-    bomb = tmp_path / "b.html.gz"
-    with gzip.open(bomb, "wb", compresslevel=1) as file:
-        for _ in range(201):
-            file.write(b" " * 1_000_000)
-    with pytest.raises(DataFileError, match=r"b\.html\.gz: the file has more than 200,000,000 bytes"):
-        items(bomb)
+    with (tmp_path / "b.html").open("wb") as file:
+        file.truncate(200_000_001)
+    with pytest.raises(DataFileError, match=r"b\.html: the file has more than 200,000,000 bytes"):
+        items(tmp_path / "b.html")
 
 
 @given(

@@ -1,0 +1,80 @@
+"""Folders, archives and packed files: what is in them is read, and what only fills memory or disk is refused."""
+
+from __future__ import annotations
+
+import gzip
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from devmem.errors import DataFileError, DateOrderError
+from devmem.transfer.importing import open_data
+from devmem.transfer.importing.folders import data_files
+
+SAMPLES = Path(__file__).parents[2] / "data" / "imports"
+
+
+@pytest.fixture
+def scratch(tmp_path: Path) -> Path:
+    folder = tmp_path / "scratch"
+    folder.mkdir()
+    return folder
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.jsonl", "a.csv", "a.json", "a.html", "a.mbox"])
+@pytest.mark.parametrize("line", [b"x" * 999_999 + b"\n", b"x" * 1_000_000], ids=["lines", "one line"])
+def test_a_packed_file_that_only_fills_memory_is_refused(tmp_path: Path, name: str, line: bytes) -> None:
+    path = tmp_path / f"{name}.gz"
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        file.write(b"From a@x.org Wed May  1 08:00:00 2024\nFrom: a@x.org\n\n" if name == "a.mbox" else b"text\n")
+        for _ in range(250):
+            file.write(line)
+    with pytest.raises(
+        DataFileError, match=r"gz(:\d+)?: .*(unpacks to more than 200 times|200,000,000 bytes|not JSON)"
+    ):
+        for _ in open_data(path).records:
+            pass
+
+
+def test_an_archive_that_only_fills_the_disk_is_refused(tmp_path: Path, scratch: Path) -> None:
+    path = tmp_path / "a.zip"
+    with (
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
+        archive.open("a.txt", "w") as file,
+    ):
+        for _ in range(250):
+            file.write(b"x" * 1_000_000)
+    with pytest.raises(DataFileError, match=r"a\.zip: 'a\.txt' in it unpacks to 250,000,000 bytes from"):
+        list(data_files(path, scratch))
+    assert not list(scratch.rglob("*.txt"))
+
+
+def test_an_archive_of_mails_notes_pages_and_calendars_is_read(tmp_path: Path, scratch: Path) -> None:
+    path = tmp_path / "takeout.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in ("mails.mbox", "calendar.ics", "page.html", "notes.md", "table.csv"):
+            archive.write(SAMPLES / name, f"Takeout/{name}")
+        archive.write(SAMPLES / "mails.mbox", "Apple.mbox/mbox")
+        archive.writestr("Apple.mbox/table_of_contents", b"\0\1")
+    found = {Path(name).name: open_data(file).format.value for file, name in data_files(path, scratch)}
+    assert found == {
+        "mbox": "mbox",
+        "mails.mbox": "mbox",
+        "calendar.ics": "ics",
+        "page.html": "html",
+        "notes.md": "markdown",
+        "table.csv": "csv",
+    }
+
+
+def test_a_folder_whose_dates_need_an_order_asks_for_it_once(tmp_path: Path, scratch: Path) -> None:
+    """It was left out in silence."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for name in ("a.csv", "b.csv"):
+        (folder / name).write_text("text,date\nx,03/04/2025\n", encoding="utf-8")
+    with pytest.raises(DateOrderError, match=r"a\.csv:2: .*--dates dmy"):
+        list(data_files(folder, scratch))
+    found = list(data_files(folder, scratch, lambda file: open_data(file, dates="dmy")))
+    assert [Path(name).name for _, name in found] == ["a.csv", "b.csv"]
