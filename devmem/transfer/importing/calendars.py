@@ -242,10 +242,10 @@ class _Events:
         zone = UTC if stamp[7] else self._zone(found.parameters.get("TZID") or self._default, local)
         return local.replace(tzinfo=zone)
 
-    def _zone(self, name: str, local: datetime) -> tzinfo:
-        """Return the time zone of a name: of the system's, or else as the calendar describes it; UTC without a name."""
+    def _zone(self, name: str, local: datetime) -> tzinfo | None:
+        """Return the zone of a name: of the system's, or else as the calendar describes it; None is the local one."""
         if not name:
-            return UTC
+            return None
         # Some programs write the path of a file: /mozilla.org/20050126_1/Europe/Berlin
         known = _system_zone(name) or _system_zone("/".join(name.split("/")[-2:]))
         if known is not None:
@@ -255,8 +255,10 @@ class _Events:
             return timezone(offset)
         if name not in self._unknown:
             self._unknown.add(name)
-            _LOG.warning("%s: the time zone %r is not known; its times are taken for UTC", self._origin.path, name[:80])
-        return UTC
+            _LOG.warning(
+                "%s: the time zone %r is not known; its times are taken for local ones", self._origin.path, name[:80]
+            )
+        return None
 
 
 def _system_zone(name: str) -> ZoneInfo | None:
@@ -268,10 +270,8 @@ def _system_zone(name: str) -> ZoneInfo | None:
 
 
 def _seconds(time: datetime | date) -> float:
-    """Return the seconds since the epoch; a day begins at midnight, UTC."""
-    if isinstance(time, datetime):
-        return time.timestamp()
-    return datetime(time.year, time.month, time.day, tzinfo=UTC).timestamp()
+    """Return the seconds since the epoch; a day begins at midnight of the local clock."""
+    return (time if isinstance(time, datetime) else datetime(time.year, time.month, time.day)).timestamp()
 
 
 def _day(time: datetime | date) -> date:
@@ -373,15 +373,12 @@ def _when(start: datetime | date | None, end: datetime | date | None) -> str:
         return f"{start}{f' to {end}' if end else ''} (all day)"
     is_same_day = isinstance(end, datetime) and end.date() == start.date()
     until = "" if end is None else f" to {end:%H:%M}" if is_same_day else f" to {_minute(end)}"
-    return f"{_minute(start)}{until} ({_zone_name(start)})"
+    zone = start.tzinfo.key if isinstance(start.tzinfo, ZoneInfo) else start.tzname()
+    return f"{_minute(start)}{until}" + (f" ({zone})" if zone else "")
 
 
 def _minute(time: datetime | date) -> str:
     return time.isoformat(sep=" ", timespec="minutes")[:16] if isinstance(time, datetime) else time.isoformat()
-
-
-def _zone_name(time: datetime) -> str:
-    return str(time.tzinfo.key if isinstance(time.tzinfo, ZoneInfo) else time.tzname() or "UTC")
 
 
 def _repeats(rule: str) -> str:

@@ -146,11 +146,14 @@ def parse_time(raw: object, order: DateOrder | None = None) -> float:
     if not isinstance(raw, str) or not raw.strip():
         raise ValueError(f"expected a time, found {raw!r}")
     text = " ".join(_WEEKDAY.sub(" ", raw).split()) if len(raw) <= _LONGEST else ""
-    found = next((time for form in (None, *_FORMS) if (time := _read(text, form))), None) or _named(text)
-    if found is not None:
+    if (found := _read(text, None)) is not None:
         return _seconds(found)
+    # Before the other forms, which take ten times as long to try.
     if (date := numeric_date(text)) is not None:
         return _time_of_numbers(date, text, order)
+    found = _named(text) or next((time for form in _FORMS if (time := _read(text, form))), None)
+    if found is not None:
+        return _seconds(found)
     raise ValueError(f"not a time: {raw[:60]!r}; write it as 2023-05-08T13:56:00Z or in seconds since 1970")
 
 

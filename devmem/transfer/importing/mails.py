@@ -116,7 +116,7 @@ def _split(path: Path, origin: Origin) -> Iterator[_Raw]:
             else:
                 data += waiting[1]
             waiting = None
-        if is_new and _SEPARATOR.fullmatch(line):
+        if is_new and line.startswith(b"From ") and _SEPARATOR.fullmatch(line):
             waiting = line_number, line
         elif number or line.strip():
             if not number:

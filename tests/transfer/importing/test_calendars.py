@@ -92,8 +92,8 @@ def test_a_zone_is_that_of_the_system(tmp_path: Path, zone: str, name: str) -> N
 @pytest.mark.parametrize("zone", ["../../../etc/passwd", "America", "Nowhere/Land", "x" * 5000])
 def test_a_zone_that_nobody_knows_is_named(tmp_path: Path, zone: str, caplog: pytest.LogCaptureFixture) -> None:
     (item,) = items(event(tmp_path, f"DTSTART;TZID={zone}:20250703T180000"))
-    assert item.event_time == parse_time("2025-07-03T18:00:00Z")
-    assert "is not known; its times are taken for UTC" in caplog.text
+    assert item.event_time == parse_time("2025-07-03T18:00:00")
+    assert "is not known; its times are taken for local ones" in caplog.text
 
 
 _ZONE = tuple(CALENDAR.read_text(encoding="utf-8").replace("W. Europe Standard Time", "Own").split("\n")[5:20])
@@ -173,3 +173,10 @@ def test_whatever_a_calendar_holds_it_is_read_or_refused(
     path = event(tmp_path_factory.getbasetemp(), *(line.strip() for line in lines))
     with suppress(DataFileError):
         assert all(item.content_summary.strip() for item in items(path))
+
+
+def test_without_a_zone_times_are_those_of_the_local_clock(tmp_path: Path) -> None:
+    path = event(tmp_path, "DTSTART:20250703T180000", "DTEND:20250703T190000", "SUMMARY:Call")
+    assert [(item.content_summary, item.event_time) for item in items(path)] == [
+        ("Call\nWhen: 2025-07-03 18:00 to 19:00", parse_time("2025-07-03T18:00"))
+    ]
