@@ -7,7 +7,7 @@ import inspect
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping, Sequence
 from inspect import getattr_static
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
-from typing import Any, Final, ParamSpec, TypeAlias, TypeVar, cast
+from typing import Any, Final, ParamSpec, TypeAlias, TypeGuard, TypeVar, cast
 
 from devmem.model.interactions import Participant, ParticipantType
 from devmem.recording.calls import ARGUMENTS, Call
@@ -198,7 +198,8 @@ class RecordedCall(Call):
             params: arguments of the call.
             call_id: identifies the call where several see it.
             input_field: argument that is the question, where `content` does not say it.
-            output_field: key of the result that is the answer.
+            output_field: key of the result that is the answer, and of the parts of a stream those of the answer;
+                where none has the key, the whole is.
 
         Raises:
             TypeError: the callee's name is no text, or the arguments are no mapping.
@@ -231,7 +232,7 @@ class RecordedCall(Call):
 
             @functools.wraps(function)
             def streaming(*args: object, **kwargs: object) -> object:
-                return recorded(self._call(named(args, kwargs)), function(*args, **kwargs))
+                return recorded(self._call(named(args, kwargs)), function(*args, **kwargs), self._whole)
 
             return streaming
 
@@ -268,9 +269,9 @@ class RecordedCall(Call):
         # By the type alone: a proxy without its target raises as soon as it is asked for its class.
         kind = type(result)
         if issubclass(kind, GeneratorType):
-            return recorded_stream(call, cast("Generator[Any, Any, Any]", result))
+            return recorded_stream(call, cast("Generator[Any, Any, Any]", result), self._whole)
         if issubclass(kind, AsyncGeneratorType):
-            return recorded_async_stream(call, cast("AsyncGenerator[Any, Any]", result))
+            return recorded_async_stream(call, cast("AsyncGenerator[Any, Any]", result), self._whole)
         if issubclass(kind, CoroutineType):
             return self._awaited(call, cast("Coroutine[Any, Any, Any]", result))
         if not observed(call, result):
@@ -285,9 +286,16 @@ class RecordedCall(Call):
         return params.get(self._input_field, ARGUMENTS) if self._input_field else ARGUMENTS
 
     def _answer(self, result: object) -> object:
-        if self._output_field and issubclass(type(result), Mapping):
-            return cast("Mapping[str, object]", result).get(self._output_field)
-        return result
+        return result[self._output_field] if self._has_answer(result) else result
+
+    def _has_answer(self, result: object) -> TypeGuard[Mapping[str | None, object]]:
+        # By the type alone, as in `_answered`.
+        known = cast("Mapping[object, object]", result) if issubclass(type(result), Mapping) else ()
+        return self._output_field is not None and self._output_field in known
+
+    def _whole(self, parts: Sequence[object]) -> object:
+        """Return the parts of a stream as one value: of parts with the field of the answer, their answers."""
+        return joined([self._answer(part) for part in parts if self._has_answer(part)] or parts)
 
 
 NamedArguments = Callable[[tuple[object, ...], dict[str, object]], dict[str, object]]

@@ -260,6 +260,44 @@ def test_knowledge_and_the_output_field(recorder: InteractionRecorder, sink: Lis
     assert sink.told() == ["ann input wiki: tea", "wiki output ann: about tea"]
 
 
+def test_the_output_field_counts_in_streams_and_an_answer_without_it_is_kept(
+    recorder: InteractionRecorder, sink: ListSink
+) -> None:
+    parts: list[dict[str, object]] = [{"answer": "be"}, {"answer": "cause", "n": 1}, {"cost": 3}]
+
+    @record_agent("streaming", "why?", output_field="answer")
+    def streaming() -> Iterator[dict[str, object]]:
+        yield from parts
+
+    @record_agent("asynchronous", "why?", output_field="answer")
+    async def asynchronous() -> AsyncIterator[dict[str, object]]:
+        for part in parts:
+            yield part
+
+    @record_agent("returning", "why?", output_field="answer")
+    def returning(of: list[dict[str, object]]) -> Iterator[dict[str, object]]:
+        return (part for part in of)
+
+    @record_agent("other", "why?", output_field="answer")
+    def other() -> dict[str, str]:
+        return {"reply": "because"}
+
+    async def read() -> list[dict[str, object]]:
+        return [part async for part in asynchronous()]
+
+    with recorder, recorder.trace(user="ann"):
+        assert [list(streaming()), list(returning(parts)), asyncio.run(read())] == [parts] * 3
+        assert list(returning(parts[2:])) == parts[2:]
+        other()
+    assert sink.told()[1::2] == [
+        "streaming output ann: because",
+        "returning output ann: because",
+        "asynchronous output ann: because",
+        'returning output ann: [{"cost": 3}]',
+        'other output ann: {"reply": "because"}',
+    ]
+
+
 def test_a_callback_inside_of_its_wrapper_records_the_call_once_with_its_true_caller(
     recorder: InteractionRecorder, sink: ListSink
 ) -> None:
