@@ -81,13 +81,14 @@ def own_words(text: str, *, is_forwarded: bool = False) -> str:
             at = _after_signature(lines, at)
             continue
         width = _attribution(lines, at)
-        quoted = next((one for one in lines[at + width :] if one.strip()), ">") if width else ""
-        if width and not _QUOTE.match(quoted) and not is_forwarded and _DATED.search(" ".join(lines[at : at + width])):
+        if width and _is_quotation(lines, at + width):
+            at += width
+            continue
+        if width and not is_forwarded and _DATED.search(" ".join(lines[at : at + width])):
             break
-        is_introduction = bool(width) and _QUOTE.match(quoted) is not None
-        if not is_introduction and not _QUOTE.match(line):
+        if not _QUOTE.match(line):
             kept.append(line.rstrip())
-        at += width if is_introduction else 1
+        at += 1
     return _tidied(kept)
 
 
@@ -117,6 +118,12 @@ def _attribution(lines: Sequence[str], at: int) -> int:
         if joined.endswith(":"):
             return width if _ATTRIBUTION.fullmatch(joined) else 0
     return 0
+
+
+def _is_quotation(lines: Sequence[str], at: int) -> bool:
+    """Whether the next line that is not blank has a mark of quotation, or none follows."""
+    following = (lines[place] for place in range(at, len(lines)) if lines[place].strip())
+    return _QUOTE.match(next(following, ">")) is not None
 
 
 def _is_signature(lines: Sequence[str], at: int) -> bool:

@@ -152,6 +152,24 @@ def test_only_the_own_words_of_a_mail_are_kept(text: str, expected: str) -> None
     assert own_words(text) == expected
 
 
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "On 3 Apr 2025 Ann wrote:\n> x\n",
+        "-- \n",
+        "From: a\nTo: b\nDate: c\n",
+        "On ",
+        "-----Original Message-----\n",
+        "\n",
+        "_" * 20 + "\n",
+    ],
+)
+def test_hostile_texts_take_linear_time(piece: str) -> None:
+    """Each would take hours if it took time quadratic in the number of lines."""
+    own_words(piece * 100_000)
+    own_words(f"Hello.\n{piece * 100_000}", is_forwarded=True)
+
+
 def test_what_is_forwarded_by_its_subject_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "a.eml"
     path.write_bytes(
