@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final
@@ -24,6 +25,8 @@ _SNIPPET: Final = 40
 """Characters of a candidate's text."""
 _RUNS: Final = 10_000
 """Number of the newest runs that are looked through."""
+_UNDOING: Final = re.compile(r"((?:revert of )+[0-9a-f]{8})[0-9a-f]{24}")
+"""Id of a run that undoes one whose id was generated."""
 
 
 def full_ids(store: MemoryBase, given: Sequence[str] | None) -> list[str] | None:
@@ -71,6 +74,12 @@ def full_run(stores: Iterable[MemoryBase], given: str) -> str:
         return given
     runs = (info for versions in kept for info in versions.runs(_RUNS))
     return _only(given, {info.run: info.state.value for info in runs if info.run.startswith(given)}, "run")
+
+
+def short_run(run: str) -> str:
+    """Return a run's id for a table: of one that undoes another, whose id is long, the beginning that commands take."""
+    found = _UNDOING.fullmatch(run)
+    return found[1] if found else run
 
 
 def full_scope_id(store: MemoryBase, key: str, given: str) -> str:

@@ -65,3 +65,17 @@ def test_a_run_is_reverted_by_it(workflow: Path, devmem: Devmem) -> None:
     assert json.loads(devmem("diff", workflow, "notes", "--run", run["run"][:8], "--json").stdout)
     devmem("revert", workflow, "notes", run["run"][:8])
     assert not json.loads(devmem("show", workflow, "notes", "--json").stdout)
+
+
+def test_a_run_that_undoes_another_is_listed_by_the_beginning_of_its_id(workflow: Path, devmem: Devmem) -> None:
+    devmem("run", workflow, "--input", "Ann moved the launch to June 2nd.", "--node", "scribe")
+    (run,) = (each["run"] for each in json.loads(devmem("runs", workflow, "notes", "--json").stdout))
+    devmem("revert", workflow, "notes", run)
+    undoing = f"revert of {run[:8]}"
+    _, shown, whole = devmem("runs", workflow, "notes").stdout.splitlines()
+    assert shown.split()[:4] == [*undoing.split(), "committed"]
+    assert whole.startswith(f"{run}  reverted")
+    assert f"revert of {run}" in devmem("runs", workflow, "notes", "--json").stdout
+    devmem("revert", workflow, "notes", undoing)
+    (item,) = json.loads(devmem("show", workflow, "notes", "--json").stdout)
+    assert f"revert of {undoing} " in devmem("history", workflow, "notes", item["id"]).stdout

@@ -13,7 +13,7 @@ import typer
 from pydantic import JsonValue
 
 from devmem.cli.failures import CommandError, usage_errors
-from devmem.cli.ids import full_id, full_ids, full_run
+from devmem.cli.ids import full_id, full_ids, full_run, short_run
 from devmem.cli.inputs import STDIN, ListOrder, Offset, check_all_there, read_stdin, well_formed
 from devmem.cli.options import (
     NEVER,
@@ -426,7 +426,7 @@ def _rows(versions: Sequence[ItemVersion]) -> Iterator[Sequence[str]]:
 
 
 def _history_row(change: Change, text: str) -> Sequence[str]:
-    return date_text(change.at), change.operation.value, change.run or "", change.actor or "", text
+    return date_text(change.at), change.operation.value, short_run(change.run or ""), change.actor or "", text
 
 
 _DIFF_COLUMNS = ("change", "id", "before", "after")

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from devmem.cli.failures import CommandError
-from devmem.cli.ids import full_run
+from devmem.cli.ids import full_run, short_run
 from devmem.cli.targets import (
     AsJson,
     MemoryPlace,
@@ -120,7 +120,7 @@ def _runs(versions: VersionedCollection, commit: str | None, discard: str | None
 
 def _row(info: RunInfo) -> Sequence[str]:
     times = date_text(info.started_at), date_text(info.ended_at)
-    return info.run, info.state.value, *times, str(info.changes), info.actor or ""
+    return short_run(info.run), info.state.value, *times, str(info.changes), info.actor or ""
 
 
 def revert(
