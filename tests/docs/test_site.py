@@ -95,7 +95,7 @@ def _index(**pages: str) -> SearchIndex:
     [
         pytest.param("stage", ["stage", "guide"], id="a title comes before a text"),
         pytest.param("the agent stage", ["guide"], id="every word counts but stop words"),
-        pytest.param("benchmarks", ["guide", "benchmarks"], id="pages for authors come later"),
+        pytest.param("agent", ["guide", "benchmarks"], id="pages for authors come later"),
         pytest.param("memory", ["guide"], id="names of objects are found"),
         pytest.param("nowhere", [], id="nothing"),
     ],

@@ -22,7 +22,7 @@ import yaml
 _SPLIT: Final = re.compile(r"\W+")
 _TITLE, _PARTIAL_TITLE, _TERM, _PARTIAL_TERM = 15, 7, 5, 2
 _OBJECT_NAME, _PART_OF_OBJECT_NAME = 11, 6
-_LATER_BY: Final = 20
+_LATER_BY, _HEADING_BONUS = 20, 10
 _OBJECT_PRIORITY: Final = {0: 15, 1: 5, 2: -5}
 QUESTIONS: Final = Path(__file__).parent / "questions.yaml"
 """The questions that readers have."""
@@ -148,7 +148,7 @@ class SearchIndex:
         for title, places in self._data["alltitles"].items():
             if asked in title.lower().strip() and len(asked) >= len(title) / 2:
                 for page, _ in places:
-                    score = int(_TITLE * len(asked) / len(title) + 0.5)
+                    score = int(_TITLE * len(asked) / len(title) + 0.5) + _HEADING_BONUS
                     own = titles[page] == title
                     yield score + own, title if own else f"{titles[page]} > {title}", page
 
