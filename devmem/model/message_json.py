@@ -204,6 +204,8 @@ def load_messages(raw: object) -> list[Message]:
     return loaded
 
 
+TIME_KEYS: Final = ("created_at", "timestamp")
+"""Keys of a message's JSON that hold its time."""
 MESSAGE_KEY: Final = "message"
 """Metadata key of a message's JSON form without its text and blocks, which the item's snapshot holds."""
 SPEAKER_KEY: Final = "speaker"
@@ -222,6 +224,7 @@ def message_to_item(
     summary: str,
     stored_at: float,
     as_input: bool | None = None,
+    timed: bool = True,
 ) -> MemoryItem:
     """Return the item that keeps a message whole; `dataclasses.replace` sets its expiry, hash or further metadata.
 
@@ -232,11 +235,13 @@ def message_to_item(
         summary: text that an agent is shown, see `readable_text`.
         stored_at: seconds since the epoch.
         as_input: keep the content in the input's snapshot; by default that is where the user's messages are.
+        timed: whether the time of the message is when it was said; False keeps no time, which is then unknown.
 
     Raises:
         MessageError: the message has no JSON form.
     """
-    form = {key: value for key, value in dump_message(message).items() if key not in _IN_SNAPSHOT}
+    left_out = _IN_SNAPSHOT if timed else {*_IN_SNAPSHOT, *TIME_KEYS}
+    form = {key: value for key, value in dump_message(message).items() if key not in left_out}
     snapshot = MemoryContentSnapshot.from_message(message)
     kind = _KINDS.get(message.role, SourceKind.NODE)
     told = message.role is Role.USER if as_input is None else as_input
@@ -249,7 +254,7 @@ def message_to_item(
             MESSAGE_KEY: form,
         },
         created_at=stored_at,
-        event_time=message.created_at,
+        event_time=message.created_at if timed else None,
         input_snapshot=snapshot if told else None,
         output_snapshot=None if told else snapshot,
         scope=scope,
@@ -267,7 +272,7 @@ def item_to_message(item: MemoryItem) -> Message:
     """Return the message that an item keeps.
 
     An item that keeps none becomes a message of its summary: an assistant's when a workflow's node wrote it, the user's
-    otherwise.
+    otherwise. A message whose time is unknown was made when its item was stored.
 
     Raises:
         MessageError: what was stored is not a message; the error names the item.
@@ -275,8 +280,10 @@ def item_to_message(item: MemoryItem) -> Message:
     form, snapshot = _form_of(item), _snapshot_of(item)
     if form is None or snapshot is None:
         return _message_of_summary(item)
+    known = any(form.get(key) is not None for key in TIME_KEYS)
+    time = {} if known else {"created_at": item.created_at}
     try:
-        loaded = load_message({**form, "content": snapshot.text})
+        loaded = load_message({**form, **time, "content": snapshot.text})
     except MessageError as error:
         raise MessageError(f"item {item.id!r}: {error}") from error
     blocks = tuple(snapshot.to_message_blocks())

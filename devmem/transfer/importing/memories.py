@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from devmem.errors import MessageError
 from devmem.model.fields import is_path
 from devmem.model.items import TRUST, MemoryItem, Provenance, Scope, SourceKind, load_item
-from devmem.model.message_json import load_message, message_to_item, readable_text
+from devmem.model.message_json import TIME_KEYS, load_message, message_to_item, readable_text
 from devmem.text.analysis import SUMMARY_LENGTH, shorten
 from devmem.transfer.importing.records import Origin, text_item, text_of
 
@@ -135,7 +135,6 @@ _LISTS: Final = ("storage", "messages", "knowledge", "history")
 """Keys of the lists of messages, in the order in which they are read."""
 _SUMMARY: Final = "historical_summary"
 _OF_MESSAGES: Final = ("cause_by", "send_to", "sent_from", "instruct_content")
-_TIMES: Final = ("created_at", "timestamp")
 _UNIQUE_LENGTH: Final = 16
 """Length from which an id names one message everywhere; shorter ones are numbers, or MetaGPT's `0` for none."""
 
@@ -222,10 +221,10 @@ def _item_of_message(raw: Mapping[str, Any], origin: Origin, seen: Counter[str])
         scope=Scope(),
         summary=shorten(readable_text(message), SUMMARY_LENGTH),
         stored_at=message.created_at,
+        # MetaGPT keeps no time: that of reading is not when it was said, and would make another item of it each time.
+        timed=any(raw.get(key) is not None for key in TIME_KEYS),
     )
-    # MetaGPT keeps no time: that of reading is not when it was said.
-    known = any(raw.get(key) is not None for key in _TIMES)
-    return replace(item, event_time=item.event_time if known else None, trust=TRUST[SourceKind.IMPORT])
+    return replace(item, trust=TRUST[SourceKind.IMPORT])
 
 
 def _id_of(raw: Mapping[str, Any], seen: Counter[str]) -> str:

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+import devmem
 from devmem.errors import DataFileError
 from devmem.messages import AIMessage, MessageQueue, ShortTermMemory, UserMessage, item_to_message
 from devmem.model.items import MemoryItem, SourceKind
+from devmem.transfer.filling import Filler
 from devmem.transfer.importing import FileFormat, open_data
 
 Write = Callable[[object], Path]
@@ -146,3 +148,18 @@ def test_devalls_file_index_is_read_without_its_sources(write: Write) -> None:
     index["contents"] = [{**chunk, "content_summary": 5}]
     with pytest.raises(DataFileError, match=r"contents\[0\]"):
         list(open_data(write(index)).records)
+
+
+def test_a_file_that_is_imported_again_changes_nothing(write: Write, tmp_path: Path) -> None:
+    file = write({"storage": [message("Write a snake game.", id="a" * 32)]})
+    with devmem.open(tmp_path / "notes.db", embedding=None) as memory:
+        for status in ("stored", "duplicate"):
+            filler = Filler(memory.store)
+            for record in items(file):
+                filler.put(record)
+            filler.flush()
+            assert +filler.counts == {status: 1}
+        (version,) = memory.history("a" * 32)
+    message_again = item_to_message(version.record.item)
+    assert message_again.content == "Write a snake game."
+    assert message_again.created_at == version.record.item.created_at, "when it was said is unknown"
