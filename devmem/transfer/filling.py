@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from devmem.model.filters import Filter
-from devmem.model.items import MemoryItem
+from devmem.model.filters import SCOPE_PARTS, Filter
+from devmem.model.items import MemoryItem, Scope
 from devmem.model.results import MemoryWritePayload, WriteOutcome, WriteStatus
 from devmem.storage.protocol import SupportsFieldIndex
 from devmem.stores.collection_memory import CollectionMemory
@@ -44,6 +45,7 @@ def take_fields(target: MemoryBase, fields: tuple[str, ...]) -> None:
 
 
 _BATCH_SIZE: Final = 128
+_DIGEST: Final = re.compile(r"[0-9a-f]{32}")
 _REASONS_SHOWN: Final = 3
 EXPIRED: Final = "expired"
 """Key in `Filler.counts` for records that were past their time already."""
@@ -57,9 +59,15 @@ class Filler:
     The counts are exact: a batch is counted when it is stored, so that they hold after a failure too.
     """
 
-    def __init__(self, store: MemoryBase, *, fields: tuple[str, ...] | None = None) -> None:
-        """Fill a store; `fields` are searched besides those that items name, see `MemoryItem.indexed_fields`."""
-        self._store, self._fields = store, fields
+    def __init__(self, store: MemoryBase, *, fields: tuple[str, ...] | None = None, scope: Scope | None = None) -> None:
+        """Fill a store.
+
+        Args:
+            store: where the records go.
+            fields: are searched besides those that items name, see `MemoryItem.indexed_fields`.
+            scope: whose the items become, in each part that they leave open.
+        """
+        self._store, self._fields, self._scope = store, fields, scope or Scope()
         self._items: dict[str, MemoryItem] = {}
         self.counts: Counter[str] = Counter()
         """Number of records by the status of their write, `expired` for those that were not written because of it."""
@@ -86,12 +94,23 @@ class Filler:
         if self._fields is not None:
             searched = dict.fromkeys([*(record.indexed_fields or ()), *self._fields])
             record = replace(record, indexed_fields=tuple(searched))
+        record = self._scoped(record)
         if record.id in self._items:
             # A batch holds an item once; the later record takes the place of the earlier one, as in any later batch.
             self.flush()
         self._items[record.id] = record
         if len(self._items) >= _BATCH_SIZE:
             self.flush()
+
+    def _scoped(self, item: MemoryItem) -> MemoryItem:
+        given = {part: getattr(self._scope, part) for part in SCOPE_PARTS if getattr(item.scope, part) is None}
+        scope = replace(item.scope, **given)
+        if scope == item.scope:
+            return item
+        # An id that was made of the content says nothing of whose it is; the same file may be imported for two users.
+        made = _DIGEST.fullmatch(item.id) is not None
+        own = hashlib.sha256("\0".join([item.id, *map(str, given.values())]).encode()).hexdigest()[:32]
+        return replace(item, scope=scope, id=own if made else item.id)
 
     def flush(self) -> None:
         """Store what was taken so far; raises as `put` does."""
@@ -181,3 +200,4 @@ def _kept_parts(item: MemoryItem, stored: MemoryItem) -> Iterator[str]:
         yield "event_time"
     if item.expires_at != stored.expires_at:
         yield "expires_at"
+    yield from (part for part in SCOPE_PARTS if getattr(item.scope, part) != getattr(stored.scope, part))

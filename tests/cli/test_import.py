@@ -401,3 +401,26 @@ def test_dates_that_may_be_two_days_are_asked_about_once_and_store_nothing(devme
     assert not (tmp_path / "a.db").exists() or not json.loads(devmem("show", tmp_path / "a.db", "--json").stdout)
     told = devmem("import", tmp_path / "a.db", tmp_path / "a.csv", "--dates", "dmy", "--dry-run").stdout
     assert "3 records, all usable; from 2025-04-03" in told
+
+
+def test_items_become_those_of_the_user_that_is_named(devmem: Devmem, tmp_path: Path) -> None:
+    chat = tmp_path / "chat.txt"
+    chat.write_text("02/06/2026, 21:05 - Tom: Did you water the plants?\n03/06/2026, 8:15 - Ann: Yes.\n")
+    own = tmp_path / "own.jsonl"
+    own.write_text('{"id": "n1", "text": "Bob prefers tabs.", "user": "bob"}\n{"id": "n2", "text": "It rains."}\n')
+    store = tmp_path / "notes.db"
+    assert "2 stored" in devmem("import", store, chat, "--dates", "dmy", "--user", "ann", "--agent", "phone").output
+    assert "2 stored" in devmem("import", store, chat, "--dates", "dmy", "--user", "bob").output
+    again = devmem("import", store, chat, "--dates", "dmy", "--user", "ann", "--agent", "phone").output
+    assert "2 duplicate" in again, "what is stored already in a scope is not stored twice there"
+    assert "2 stored" in devmem("import", store, own, "--user", "ann").output
+
+    def users(text: str) -> list[str]:
+        found = json.loads(devmem("search", store, text, "--all-users", "--json", "-k", "9").output)
+        return sorted(str(item["scope"].get("user")) for item in found if text in item["text"])
+
+    assert users("plants") == ["ann", "bob"]
+    assert users("tabs") == ["bob"], "a record that names its user keeps it"
+    assert users("rains") == ["ann"]
+    assert "user of 1" in devmem("import", store, own, "--user", "carl").output, "an id is one item's"
+    assert "empty" in devmem("import", store, own, "--user", "", code=2).output

@@ -12,6 +12,7 @@ import pytest
 
 import devmem
 import devmem_stores
+from devmem.errors import HostNotFoundError
 
 HEAVY = {*"faiss mem0 onnxruntime openai rapidfuzz redis rich sentence_transformers torch typer mcp".split()}
 FIRST_USED_LATER = {*"numpy pydantic yaml asyncio sqlite3 devmem.storage devmem.config devmem.stores".split()}
@@ -31,7 +32,7 @@ def _is_installed(name: str) -> bool:
     """Whether a package can be imported; an adapter cannot where its framework is not installed."""
     try:
         import_module(name)
-    except devmem.MissingExtraError:
+    except (devmem.MissingExtraError, HostNotFoundError):
         return False
     return True
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
@@ -84,7 +84,7 @@ def mcp(
     With `--tokens` each request reaches the scope of its token. Only then may `--http` name an address that other
     machines reach, with TLS in a proxy before it (`--behind-tls`) or without (`--plain-http`).
 
-    Several servers, and other processes, may use one file at once. Needs the extra `mcp`.
+    Several servers and other processes may use one file at once. Needs the extra `mcp`.
 
     Examples:
         devmem mcp notes.db --user ann --read-only
@@ -94,17 +94,14 @@ def mcp(
     from devmem.adapters.mcp.server import ServerOptions
 
     scope = _scope(all_users=all_users, user=user, agent=agent, conversation=conversation)
-    names = tuple(allow_host or ())
-    address = None if http is None else _Address(*_address(http), names, behind_tls or plain_http, rate)
+    is_confirmed = behind_tls or plain_http
+    address = None if http is None else _Address(*_address(http), tuple(allow_host or ()), is_confirmed, rate)
     file = _checked_tokens(tokens, has_scope=bool(scope), has_address=address is not None)
-    place = find_store(ctx.obj, memory, store, session)
-    _check_there(ctx.obj, place, read_only=read_only)
+    place = _checked_place(ctx.obj, find_store(ctx.obj, memory, store, session), read_only=read_only)
     with opened(ctx.obj, place, save=not read_only) as kept, usage_errors():
         handle = Memory(kept).scoped(**scope) if scope else Memory(kept)
-        options = ServerOptions(
-            version=installed_version(), read_only=read_only, budget=budget, search_fetch=search_fetch
-        )
-        _serve(ctx.obj, handle, options, address, file)
+        options = ServerOptions(read_only=read_only, budget=budget, search_fetch=search_fetch)
+        _serve(ctx.obj, handle, replace(options, version=installed_version()), address, file)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,13 +160,14 @@ def _scope(*, all_users: bool, **parts: str | None) -> ScopeParts:
     return scope
 
 
-def _check_there(terminal: Terminal, place: StoreAddress, *, read_only: bool) -> None:
+def _checked_place(terminal: Terminal, place: StoreAddress, *, read_only: bool) -> StoreAddress:
     """Report a memory that is empty for a reason; raise `CommandError` where nothing could ever be read."""
     reason = why_empty(make(place))
     if reason is not None and read_only:
         raise CommandError(f"{reason}; there is nothing to serve read-only.")
     if reason is not None:
         terminal.report("note", reason)
+    return place
 
 
 def _address(http: str) -> tuple[str, int]:

@@ -18,7 +18,7 @@ import typer
 from devmem.cli.app import CONTEXT, help_of
 from devmem.cli.failures import EXIT_PARTLY, CommandError
 from devmem.cli.inputs import STDIN, Ids, ListOrder, Newest, Output, check_anything_there, check_output, deliver, pick
-from devmem.cli.options import Fields, Selection, checked_fields, selecting
+from devmem.cli.options import Fields, Selection, checked_fields, checked_name, selecting
 from devmem.cli.targets import (
     ANY_NUMBER,
     AsJson,
@@ -43,7 +43,7 @@ from devmem.config.workflow import Workflow
 from devmem.errors import DataFileError, DevmemError
 from devmem.memory.opening import declared_like
 from devmem.model.filters import Filter, Order
-from devmem.model.items import MemoryItem
+from devmem.model.items import MemoryItem, Scope
 from devmem.redaction import location_without_credentials
 from devmem.stores.abilities import record_export
 from devmem.stores.collection_memory import CollectionMemory
@@ -68,6 +68,14 @@ Column: TypeAlias = Annotated[
     typer.Option(metavar="KEY=NAME", help=f"Column of a table: text=Body. Keys: {', '.join(KEYS)}. Repeatable."),
 ]
 
+_User: TypeAlias = Annotated[
+    str | None, typer.Option(metavar="ID", help="Whose the items become where the files do not say it.")
+]
+_Agent: TypeAlias = Annotated[str | None, typer.Option(metavar="ID", help="The agent whose they become, likewise.")]
+_Conversation: TypeAlias = Annotated[
+    str | None, typer.Option(metavar="ID", help="The conversation that they belong to, likewise.")
+]
+
 _STDIN_NAME: Final = "standard input"
 _SPEAKERS_SHOWN: Final = 5
 _ONCE: Final = "items that are stored already are not stored twice."
@@ -84,6 +92,9 @@ def import_data(
         str | None, typer.Option(metavar="NAME", help="Encoding of texts and tables; without it, it is detected.")
     ] = None,
     dates: Annotated[DateOrder | None, typer.Option(help="Order of day and month in dates such as 03/04/2025.")] = None,
+    user: _User = None,
+    agent: _Agent = None,
+    conversation: _Conversation = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check the files, show what was understood, and store nothing.")
     ] = False,
@@ -98,7 +109,7 @@ def import_data(
     is not stored twice.
 
     Examples:
-        devmem import notes.db notes.json
+        devmem import notes.db notes.json --user ann
         devmem import notes.db slack.zip vault/ 'chats/*.txt' mails.mbox calendar.ics --dry-run
         devmem import notes.db table.csv --column text=Body --column time=Sent --field Subject
         cat notes.txt | devmem import notes.db - --format text
@@ -106,6 +117,7 @@ def import_data(
     """
     terminal: Terminal = ctx.obj
     place = split_words(terminal, memory, words, session, least=1, most=ANY_NUMBER, usage="MEMORY [STORE] DATA...")
+    scope = Scope(**_named(user=user, agent=agent, conversation=conversation))
     columns, fields, encoding = _columns(column or ()), checked_fields(field), _encoding(encoding)
     with tempfile.TemporaryDirectory(prefix="devmem-") as folder:
         opening = partial(open_data, format=data_format, columns=columns, encoding=encoding, dates=dates)
@@ -113,19 +125,29 @@ def import_data(
         if dry_run:
             _check(terminal, files, as_json=as_json)
         else:
-            _import(terminal, place, files, fields, as_json=as_json)
+            _import(terminal, place, files, scope, fields, as_json=as_json)
 
 
 _Files: TypeAlias = Sequence[tuple[str, Callable[[], DataFile]]]
 """Names of files, each with what opens it."""
 
 
+def _named(**parts: str | None) -> dict[str, str]:
+    return {part: checked_name(f"--{part}", value) for part, value in parts.items() if value is not None}
+
+
 def _import(
-    terminal: Terminal, place: StoreAddress, files: _Files, fields: tuple[str, ...] | None, *, as_json: bool
+    terminal: Terminal,
+    place: StoreAddress,
+    files: _Files,
+    scope: Scope,
+    fields: tuple[str, ...] | None,
+    *,
+    as_json: bool,
 ) -> None:
     check_lasting(make(place), "an import")
     with opened(terminal, place, save=True) as target:
-        filler = Filler(target, fields=fields)
+        filler = Filler(target, fields=fields, scope=scope)
         done = [(name, _fill(terminal, filler, name, open_file, shown=not as_json)) for name, open_file in files]
         total = target.count_memories()
     text = f"{place.store}: {_counted(filler.counts)}; the store has {items_text(total)} now"
