@@ -146,7 +146,7 @@ def _meaning(spec: FieldSpec, blocks: Mapping[type[ConfigModel], Sequence[str]])
 def _command_section(name: str, command: Any) -> str:  # noqa: ANN401 - Typer's class is not public
     context = command.context_class(command, info_name=name)
     usage = " ".join(command.get_usage(context).removeprefix("Usage:").split())
-    lines = [f"## {name}", "", _help(command.help or ""), "", "```text", usage, "```", ""]
+    lines = [f"## {name}", "", "```text", usage, "```", "", _help(command.help or ""), ""]
     records = [record for param in command.params if (record := param.get_help_record(context))]
     if records:
         lines += ["| parameter | meaning |", "| --- | --- |"]
