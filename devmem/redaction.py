@@ -50,7 +50,9 @@ def without_repeated(said: str, texts: Iterable[str]) -> str:
         said: the service's words.
         texts: what it was sent.
     """
-    plain = _letters(_ESCAPED.sub(lambda found: chr(int(found[1], 16)), said).replace("\\n", " "))
+    unescaped = _ESCAPED.sub(lambda found: chr(int(found[1], 16)), said).replace("\\n", " ")
+    # JSON escapes a character beyond U+FFFF as two, which are one again.
+    plain = _letters(unescaped.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace"))
     if any(_repeats(plain, _letters(text)) for text in texts):
         return "(the service's words are left out, as they repeat what it was sent)"
     return said

@@ -8,7 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from tools.mutants import __main__ as command
-from tools.mutants.changes import CHANGES, Change
+from tools.mutants.__main__ import CHANGES
+from tools.mutants.change import Change
 
 ROOT = Path(__file__).parents[2]
 

@@ -19,9 +19,12 @@ from rich.console import Console
 from rich.table import Table
 
 from tools.bench.rows import JsonFile, Row, write_json
-from tools.mutants.changes import CHANGES, Change
+from tools.mutants.access import ACCESS
+from tools.mutants.change import Change
+from tools.mutants.storage import STORAGE
 from tools.wheel import copy_project
 
+CHANGES: Final[tuple[Change, ...]] = (*STORAGE, *ACCESS)
 _TIMEOUT: Final = 900
 """Seconds that the tests of one change may take; a change that hangs them is noticed."""
 _FAILED: Final = 1
