@@ -270,3 +270,13 @@ def test_a_password_in_the_address_is_masked() -> None:
     with pytest.raises(ChatModelError, match=r"ftp://\*\*\*@host") as caught:
         OpenAIChat("m", base_url="ftp://ann:geheim@host")
     assert "geheim" not in str(caught.value)
+
+
+def test_a_service_that_repeats_the_request_puts_no_message_into_the_error(
+    service: ChatService, open_chat: Open
+) -> None:
+    text = "Ann's PIN is 4711, and nobody knows it."
+    service.script = [Reply(status=400, body={"error": {"message": f"invalid request: {text[:30]}"}})]
+    with pytest.raises(ChatModelError, match="left out") as caught:
+        open_chat().complete(request(text))
+    assert "4711" not in "".join(traceback.format_exception(caught.value))

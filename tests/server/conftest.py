@@ -49,11 +49,11 @@ class Team:
         return {"authorization": f"Bearer {self.secrets[user]}"}
 
     @asynccontextmanager
-    async def mcp(self, user: str) -> AsyncIterator[Client]:
+    async def mcp(self, user: str, **options: Any) -> AsyncIterator[Client]:
         """Connect the protocol's own client with a user's token."""
         async with (
             httpx2.AsyncClient(headers=self.header(user), timeout=60) as http,
-            Client(streamable_http_client(f"{self.url}/mcp", http_client=http)) as client,
+            Client(streamable_http_client(f"{self.url}/mcp", http_client=http), **options) as client,
         ):
             yield client
 
@@ -77,11 +77,13 @@ def serving(app: Any, port_holder: Any) -> Iterator[None]:
 
 
 @contextmanager
-def serving_team(folder: Path, options: ServerOptions | None = None, limits: Limits | None = None) -> Iterator[Team]:
+def serving_team(
+    folder: Path, options: ServerOptions | None = None, limits: Limits | None = None, embedding: Any = None
+) -> Iterator[Team]:
     """Serve a new memory to users with tokens."""
     clock = Clock()
     tokens = TokenFile(folder / "tokens.json", clock=clock)
-    with devmem.open(folder / "team.db", embedding=None) as memory, checked_address("127.0.0.1", 0) as bound:
+    with devmem.open(folder / "team.db", embedding=embedding) as memory, checked_address("127.0.0.1", 0) as bound:
         team = Team(memory, tokens, clock, f"http://127.0.0.1:{bound.getsockname()[1]}")
         team.header("ann")
         with serving(http_app(make_server(memory, options, tokens=tokens), limits=limits), bound):

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import socket
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mcp import MCPError
 
 from devmem.adapters.mcp import ServerOptions
-from devmem.server import Limits, checked_address
+from devmem.server import Guard, Limits, TokenFile, checked_address
+from devmem.testing import FailingEmbedder
 
 from .conftest import Team, serving_team
 
@@ -153,6 +155,58 @@ def test_requests_that_are_too_large_or_too_many_are_refused(tmp_path: Path) -> 
         assert refused.status_code == 429
         assert int(refused.headers["retry-after"]) > 0
         assert team.request("POST", "/mcp", json=INITIALIZE, headers=ACCEPT, user="bob").status_code == 200
+
+
+def test_a_token_has_so_many_requests_in_progress(tmp_path: Path) -> None:
+    tokens = TokenFile(tmp_path / "tokens.json")
+    secrets = {user: tokens.add(user, user=user) for user in ("ann", "bob")}
+    released = asyncio.Event()
+
+    async def app(_scope: Any, _receive: Any, send: Any) -> None:
+        await released.wait()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+
+    guard = Guard(app, tokens=tokens, limits=Limits(at_once=2))
+
+    async def asked(user: str) -> int:
+        sent: list[Any] = []
+
+        async def receive() -> Any:
+            raise AssertionError
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        headers = [(b"host", b"localhost"), (b"authorization", f"Bearer {secrets[user]}".encode())]
+        await guard({"type": "http", "method": "GET", "path": "/", "headers": headers}, receive, send)
+        return int(sent[0]["status"])
+
+    async def run() -> list[int]:
+        waiting = {asyncio.create_task(asked("ann")) for _ in range(3)}
+        refused, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        other = asyncio.create_task(asked("bob"))
+        released.set()
+        answered = await asyncio.gather(*waiting, other)
+        return [*(task.result() for task in refused), *answered, await asked("ann")]
+
+    assert asyncio.run(run()) == [429, 200, 200, 200, 200]
+
+
+def test_no_log_message_goes_to_a_holder_of_a_token(tmp_path: Path) -> None:
+    """It may be about what another user stored."""
+    got: list[object] = []
+
+    async def logged(message: object) -> None:
+        got.append(message)
+
+    async def talk(team: Team) -> None:
+        async with team.mcp("ann", logging_callback=logged) as ann:
+            assert not (await ann.call_tool("remember", {"text": "It rains."})).is_error
+
+    with serving_team(tmp_path, embedding=FailingEmbedder()) as team:
+        asyncio.run(talk(team))
+        assert team.memory.store.info().waiting == 1
+    assert got == []
 
 
 @pytest.mark.parametrize(

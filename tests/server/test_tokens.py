@@ -80,16 +80,19 @@ def test_a_token_reaches_its_scope_only(file: TokenFile) -> None:
     with devmem.open(":memory:", embedding=None) as memory:
         anns, free = memory.add("Ann's.", user="ann"), memory.add("Free.")
         memory.add("Ann's as a writer.", user="ann", agent="writer")
+        memory.add("Ann's in a talk.", user="ann", conversation="talk")
         file.add("ann", user="ann")
         file.add("free")
         file.add("writer", user="ann", agent="writer")
+        file.add("talk", user="ann", conversation="talk")
         file.add("all", all_users=True)
         reached = {token.name: token.handle(memory) for token in file.tokens()}
         assert anns in reached["ann"]
         assert free not in reached["ann"]
         assert [record.text for record in reached["free"].recent()] == ["Free."]
         assert [record.text for record in reached["writer"].recent()] == ["Ann's as a writer."]
-        assert len(reached["all"]) == 3
+        assert [record.text for record in reached["talk"].recent()] == ["Ann's in a talk."]
+        assert len(reached["all"]) == 4
 
 
 def test_the_command_makes_lists_and_revokes(devmem_command: Devmem, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from devmem.errors import CollectionDamagedError
 from devmem.model.items import MemoryItem
-from devmem.storage import Durability, EraseRequest, SqliteCollection
+from devmem.storage import Durability, EraseRequest, Outbox, SqliteCollection
 from devmem.text.files import replace_file
 
 
@@ -29,18 +29,31 @@ class _Spied(sqlite3.Connection):
         return super().execute(sql, parameters)
 
 
-@pytest.mark.parametrize(("durability", "level"), [("full", 2), ("normal", 1)])
-def test_each_commit_syncs_as_the_store_was_told(
-    durability: Durability, level: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def spied(monkeypatch: pytest.MonkeyPatch) -> type[_Spied]:
+    """Every connection shows how it syncs."""
     connect: Callable[..., sqlite3.Connection] = sqlite3.connect
     monkeypatch.setattr(_Spied, "seen", [], raising=False)
     monkeypatch.setattr(sqlite3, "connect", lambda *args, **options: connect(*args, **options, factory=_Spied))
+    return _Spied
+
+
+@pytest.mark.parametrize(("durability", "level"), [("full", 2), ("normal", 1)])
+def test_each_commit_syncs_as_the_store_was_told(
+    durability: Durability, level: int, tmp_path: Path, spied: type[_Spied]
+) -> None:
     with closing(SqliteCollection(tmp_path / "notes.db", durability=durability)) as collection:
-        _Spied.seen.clear()
+        spied.seen.clear()
         collection.add([MemoryItem(id="x", content_summary="The launch is in June.")])
         collection.delete(ids=["x"])
-    assert set(_Spied.seen) == {level}
+    assert set(spied.seen) == {level}
+
+
+def test_a_write_that_waits_in_an_outbox_is_synced(tmp_path: Path, spied: type[_Spied]) -> None:
+    outbox: Outbox[str] = Outbox(tmp_path / "box.db", dump=str, load=str)
+    outbox.put({"1": "The launch is in June."})
+    outbox.close()
+    assert spied.seen == [2]
 
 
 def test_a_replaced_file_is_synced_before_it_has_its_name_and_its_folder_after(

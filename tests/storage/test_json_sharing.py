@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import subprocess
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from devmem.errors import CollectionUnwritableError
 from devmem.model.items import MemoryItem
-from devmem.storage import JsonCollection, SearchQuery
+from devmem.storage import JsonCollection, SearchQuery, json_file
 
 Start = Callable[..., "subprocess.Popen[str]"]
 
@@ -71,3 +76,18 @@ def test_searches_run_side_by_side(tmp_path: Path) -> None:
     assert [[hit.item.id for hit in hits] for hits in found] == [["1"], ["1"]]
     armed.clear()
     collection.close()
+
+
+def test_what_could_not_be_written_is_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with closing(JsonCollection(tmp_path / "notes.json")) as collection:
+        collection.add([MemoryItem(id="before", content_summary="tea")])
+        with monkeypatch.context() as patched:
+            patched.setattr(json_file, "replace_file", full)
+            with pytest.raises(CollectionUnwritableError, match="No space"):
+                collection.add([MemoryItem(id="lost", content_summary="rain")])
+            with pytest.raises(CollectionUnwritableError, match="No space"):
+                collection.delete(ids=["before"])
+        assert [item.id for item in collection.scan()] == ["before"]

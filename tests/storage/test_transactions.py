@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from contextlib import closing
 from pathlib import Path
 
@@ -30,3 +31,14 @@ def test_a_write_takes_the_lock_before_it_reads(tmp_path: Path) -> None:
         first.add([MemoryItem(id="first", content_summary="from here")])
         assert refused
         assert [item.id for item in first.scan()] == ["first"]
+
+
+def test_a_writer_waits_for_no_reader(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    with closing(SqliteCollection(path, busy_timeout=0.0)) as writer, closing(sqlite3.connect(path)) as reader:
+        writer.add([MemoryItem(id="first", content_summary="from here")])
+        reader.execute("BEGIN")
+        assert reader.execute("SELECT id FROM items").fetchall() == [("first",)]
+        writer.add([MemoryItem(id="second", content_summary="from here")])
+        assert reader.execute("SELECT id FROM items").fetchall() == [("first",)]
+        assert writer.count() == 2

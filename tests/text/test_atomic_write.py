@@ -61,6 +61,15 @@ def test_a_replaced_file_keeps_its_mode(notes: Path) -> None:
     assert (notes.read_bytes(), mode(notes)) == (b"new", 0o640)
 
 
+def test_a_reader_finds_the_old_content_whole(notes: Path) -> None:
+    notes.write_bytes(b"old content")
+    with notes.open("rb") as reading:
+        assert reading.read(3) == b"old"
+        replace_file(notes, [b"new"])
+        assert reading.read() == b" content"
+    assert notes.read_bytes() == b"new"
+
+
 def test_a_link_stays_a_link(notes: Path, tmp_path: Path) -> None:
     (tmp_path / "synced").mkdir()
     target = tmp_path / "synced" / "notes.json"

@@ -373,7 +373,7 @@ ACCESS: Final[tuple[Change, ...]] = (
         file="devmem/adapters/mcp/server.py",
         old="return self._levels.of(ctx) if self._door.tokens is None else frozenset()",
         new="return self._levels.of(ctx)",
-        tests=("tests/server/test_guard.py",),
+        tests=("tests/server/test_guard.py::test_no_log_message_goes_to_a_holder_of_a_token",),
     ),
     Change(
         name="name-that-was-rebound",
@@ -405,7 +405,7 @@ ACCESS: Final[tuple[Change, ...]] = (
         file="devmem/server/guard.py",
         old="            if kept.in_progress >= limits.at_once:\n",
         new="            if kept.in_progress < 0:\n",
-        tests=("tests/server/test_guard.py",),
+        tests=("tests/server/test_guard.py::test_a_token_has_so_many_requests_in_progress",),
     ),
     Change(
         name="body-in-parts-without-limit",
@@ -449,7 +449,9 @@ ACCESS: Final[tuple[Change, ...]] = (
         file="devmem/models/openai_chat.py",
         old="said = without_repeated(str(error), [message.content for message in request.messages])",
         new="said = str(error)",
-        tests=("tests/models/test_openai_chat.py",),
+        tests=(
+            "tests/models/test_openai_chat.py::test_a_service_that_repeats_the_request_puts_no_message_into_the_error",
+        ),
     ),
     Change(
         name="part-of-a-text-in-errors",

@@ -21,7 +21,7 @@ STORAGE: Final[tuple[Change, ...]] = (
         file="devmem/storage/sqlite/database.py",
         old='connection.execute("PRAGMA journal_mode = WAL")',
         new='connection.execute("PRAGMA journal_mode = MEMORY")',
-        tests=("tests/storage/test_processes.py::test_two_writers_and_a_reader", "tests/storage/test_lost_files.py"),
+        tests=("tests/storage/test_transactions.py", "tests/storage/test_lost_files.py"),
     ),
     Change(
         name="newer-format",
@@ -259,7 +259,7 @@ STORAGE: Final[tuple[Change, ...]] = (
         file="devmem/storage/json_file.py",
         old="            self._stamp = _UNKNOWN\n            result = operation(self._memory)",
         new="            result = operation(self._memory)",
-        tests=("tests/storage/test_full_disk.py",),
+        tests=("tests/storage/test_json_sharing.py::test_what_could_not_be_written_is_not_shown",),
     ),
     Change(
         name="outbox-without-sync",
