@@ -13,6 +13,8 @@ import pytest
 
 import devmem
 from devmem.model.items import MemoryItem, Provenance, Scope, SourceKind
+from devmem.recording import InteractionRecorder, InteractionStore, record_tool
+from devmem.workflow.stores import load_workflow, open_stores
 from tests.web.conftest import Serve, ask, remember
 
 _PAYLOADS = [
@@ -196,6 +198,24 @@ def test_a_page_of_one_user_reaches_nobody_elses(team: Path, serve: Serve) -> No
     assert [view.status_code for view in views[-2:]] == [404, 400]
     with devmem.open(f"{team}#notes") as memory:
         assert memory.scoped(user="bob").get(bobs) is not None
+
+
+def test_a_page_of_one_user_shows_no_calls(team: Path, serve: Serve) -> None:
+    """A record of a call names no user."""
+    team.write_text("memory: [{name: calls, type: conversation, config: {memory_path: calls.db}}]", encoding="utf-8")
+    with open_stores(load_workflow(team)) as stores:
+        memory = stores["calls"]
+        assert isinstance(memory, InteractionStore)
+        with (
+            InteractionRecorder(memory, team.parent / "journal") as recorder,
+            recorder.trace(conversation="c1", trace="t1"),
+            record_tool("vault", "Bob's code is 4711."),
+        ):
+            pass
+    asked = {"store": "calls", "conversation": "c1"}
+    for user, is_shown in ((None, True), ("ann", False)):
+        with serve(user=user).browser() as browser:
+            assert ("4711" in browser.get("/talk", params=asked).text) == is_shown
 
 
 @pytest.mark.parametrize("path", ["../app.py", "%2e%2e/app.py", "..%2fapp.py", "/etc/passwd", "%00"])

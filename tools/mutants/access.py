@@ -269,7 +269,7 @@ ACCESS: Final[tuple[Change, ...]] = (
         file="devmem/web/desk.py",
         old="if not isinstance(memory.store, InteractionLog) or self.user is not None:",
         new="if not isinstance(memory.store, InteractionLog):",
-        tests=("tests/web/test_security.py",),
+        tests=("tests/web/test_security.py::test_a_page_of_one_user_shows_no_calls",),
     ),
     Change(
         name="read-only-page",

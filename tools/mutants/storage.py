@@ -382,7 +382,7 @@ STORAGE: Final[tuple[Change, ...]] = (
         file="devmem/workflow/erasing.py",
         old="selection.waiting += [found] if found.checksums else []",
         new="selection.waiting += []",
-        tests=("tests/workflow/test_workflow.py",),
+        tests=("tests/workflow/test_workflow.py::test_nothing_is_left_of_a_user_in_any_file",),
     ),
     Change(
         name="erasure-keeps-recalls",
