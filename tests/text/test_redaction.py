@@ -1,4 +1,4 @@
-"""What messages leave out: the contents of a memory that a service repeats, and passwords of stores."""
+"""Messages leave out the contents of a memory that a service repeats, and passwords of stores."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ STORAGE: Final[tuple[Change, ...]] = (
         new="",
         tests=(
             "tests/storage/test_erasures.py::test_a_storm_of_erasures",
-            "tests/storage/test_suite_sqlite_file.py::TestSqliteFile::test_erasing_leaves_no_version",
+            "tests/storage/test_versions_sqlite.py::TestVersionsInMemory::test_erasing_leaves_no_version",
         ),
     ),
     Change(
@@ -164,7 +164,7 @@ STORAGE: Final[tuple[Change, ...]] = (
         old="    committer.stamp(run, clock())\n",
         new="",
         tests=(
-            "tests/storage/test_suite_sqlite_file.py::TestSqliteFile::test_a_run_ends_as_of_the_end_of_its_transaction",
+            "tests/storage/test_versions_sqlite.py::TestVersionsInMemory::test_a_run_ends_as_of_the_end_of_its_transaction",
         ),
     ),
     Change(
@@ -174,7 +174,7 @@ STORAGE: Final[tuple[Change, ...]] = (
         old="    if found := runs.conflicts(run):",
         new="    if (found := runs.conflicts(run)) and not run:",
         tests=(
-            "tests/storage/test_suite_sqlite_file.py::TestSqliteFile::test_what_others_changed_since_is_a_conflict",
+            "tests/storage/test_versions_sqlite.py::TestVersionsInMemory::test_what_others_changed_since_is_a_conflict",
         ),
     ),
     Change(
@@ -183,7 +183,7 @@ STORAGE: Final[tuple[Change, ...]] = (
         file="devmem/storage/versions.py",
         old="        runs.remove_pending(run)\n        runs.end(run, RunState.DISCARDED",
         new="        runs.end(run, RunState.DISCARDED",
-        tests=("tests/storage/test_suite_sqlite_file.py::TestSqliteFile::test_discarding_leaves_what_was_there",),
+        tests=("tests/storage/test_versions_sqlite.py::TestVersionsInMemory::test_discarding_leaves_what_was_there",),
     ),
     Change(
         name="late-embedding-of-another-text",
@@ -422,7 +422,7 @@ STORAGE: Final[tuple[Change, ...]] = (
         file="devmem/storage/postgres/erasing.py",
         old="            runs.forget(named)\n",
         new="",
-        tests=("tests/storage/postgres/test_suite_postgres.py::TestPostgres::test_a_run_goes_with_its_last_change",),
+        tests=("tests/storage/postgres/test_versions_postgres.py::TestVersions::test_a_run_goes_with_its_last_change",),
     ),
     Change(
         name="server-indexes-not-cleaned",
@@ -439,8 +439,8 @@ STORAGE: Final[tuple[Change, ...]] = (
         old="recorded_until > {at}",
         new="recorded_until >= {at}",
         tests=(
-            "tests/storage/test_suite_sqlite_file.py::TestSqliteFile::test_every_state_equals_a_replay",
-            "tests/storage/test_suite_sqlite_file.py::TestSqliteFile::test_a_state_is_searched_as_it_was",
+            "tests/storage/test_versions_sqlite.py::TestVersionsInMemory::test_every_state_equals_a_replay",
+            "tests/storage/test_versions_sqlite.py::TestVersionsInMemory::test_a_state_is_searched_as_it_was",
         ),
     ),
     Change(
@@ -450,7 +450,7 @@ STORAGE: Final[tuple[Change, ...]] = (
         old="WHERE {own} AND operation <> '{Operation.FORGET.value}'\"",
         new='WHERE {own}"',
         tests=(
-            "tests/storage/test_suite_sqlite_file.py::TestSqliteFile::test_a_run_sees_what_it_wrote_and_others_do_not",
+            "tests/storage/test_versions_sqlite.py::TestVersionsInMemory::test_a_run_sees_what_it_wrote_and_others_do_not",
         ),
     ),
     Change(
@@ -460,7 +460,7 @@ STORAGE: Final[tuple[Change, ...]] = (
         old="    if conflicts:\n        raise RunConflictError",
         new="    if conflicts and not info.run:\n        raise RunConflictError",
         tests=(
-            "tests/storage/test_suite_sqlite_file.py::TestSqliteFile::test_what_later_versions_build_on_is_not_reverted",
+            "tests/storage/test_versions_sqlite.py::TestVersionsInMemory::test_what_later_versions_build_on_is_not_reverted",
         ),
     ),
     Change(
