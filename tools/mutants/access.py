@@ -21,7 +21,7 @@ ACCESS: Final[tuple[Change, ...]] = (
         file="devmem/model/filters.py",
         old="return not item.expired(now) and self._matches(item)",
         new="return self._matches(item)",
-        tests=("tests/storage/test_filters_against_admits.py",),
+        tests=("tests/storage/test_filter_edges.py",),
     ),
     Change(
         name="before-is-inclusive",
@@ -29,7 +29,7 @@ ACCESS: Final[tuple[Change, ...]] = (
         file="devmem/model/filters.py",
         old="(self.before is None or time < self.before)",
         new="(self.before is None or time <= self.before)",
-        tests=("tests/storage/test_filters_against_admits.py",),
+        tests=("tests/storage/test_filter_edges.py",),
     ),
     Change(
         name="least-trust",
@@ -37,7 +37,7 @@ ACCESS: Final[tuple[Change, ...]] = (
         file="devmem/model/filters.py",
         old="(not self.min_trust or item.trust >= self.min_trust)",
         new="True",
-        tests=("tests/storage/test_filters_against_admits.py",),
+        tests=("tests/storage/test_filter_edges.py",),
     ),
     Change(
         name="handle-of-another-user",
@@ -101,7 +101,7 @@ ACCESS: Final[tuple[Change, ...]] = (
         file="devmem/storage/sql.py",
         old="            if part in where.unbound:\n",
         new="            if part in where.unbound and part == column:\n",
-        tests=("tests/storage/test_filters_against_admits.py",),
+        tests=("tests/storage/test_filter_edges.py",),
     ),
     Change(
         name="unbound-in-search",
@@ -109,10 +109,7 @@ ACCESS: Final[tuple[Change, ...]] = (
         file="devmem/search/candidates.py",
         old="        if part in where.unbound:\n",
         new="        if False:\n",
-        tests=(
-            "tests/storage/test_suite_sqlite_file.py::TestSqliteFile::test_unbound",
-            "tests/storage/test_filters_against_admits.py",
-        ),
+        tests=("tests/storage/test_filter_edges.py",),
     ),
     Change(
         name="none-of-absent-values",
@@ -120,7 +117,7 @@ ACCESS: Final[tuple[Change, ...]] = (
         file="devmem/storage/sql.py",
         old='yield f"{condition} IS NOT TRUE", values',
         new='yield f"NOT {condition}", values',
-        tests=("tests/storage/test_filters_against_admits.py",),
+        tests=("tests/storage/test_filter_edges.py",),
     ),
     Change(
         name="none-of-in-search",
@@ -128,7 +125,7 @@ ACCESS: Final[tuple[Change, ...]] = (
         file="devmem/search/candidates.py",
         old="        admitted = admitted & ~matching(part, admitted)\n",
         new="        admitted = admitted & (admitted | matching(part, admitted))\n",
-        tests=("tests/storage/test_filters_against_admits.py",),
+        tests=("tests/storage/test_filter_edges.py",),
     ),
     Change(
         name="history-of-another-user",

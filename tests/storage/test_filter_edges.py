@@ -1,0 +1,65 @@
+"""The edges of filters, each with the items that it admits: in Python, in SQL and in the indexes of a search."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Final
+
+import pytest
+
+from devmem.model.filters import Filter
+from devmem.model.items import MemoryItem, Provenance, Scope, SourceKind
+from devmem.storage import SqliteCollection
+from devmem.testing.collection_suite.agreement import NOW, check_agreement
+
+ANN: Final = Scope(user="ann")
+ROOM: Final = Filter(metadata={"room": "hall"})
+MAIL: Final = Filter(source_name="mail")
+ITEMS: Final = [
+    MemoryItem(id="ann", content_summary="note of ann", scope=ANN, event_time=100.0, trust=0.4),
+    MemoryItem(
+        id="bob", content_summary="note of bob", scope=Scope(user="bob"), event_time=200.0, metadata={"room": "hall"}
+    ),
+    MemoryItem(
+        id="free",
+        content_summary="note of free",
+        event_time=300.0,
+        provenance=Provenance(kind=SourceKind.TOOL, name="mail"),
+    ),
+    MemoryItem(id="old", content_summary="note of old", scope=ANN, event_time=100.0, expires_at=NOW),
+]
+
+
+@pytest.fixture
+def collection() -> Iterator[SqliteCollection]:
+    with closing(SqliteCollection(clock=lambda: NOW - 1)) as opened:
+        opened.add(ITEMS)
+        # What expires now is still there to be left out.
+        opened._clock = lambda: NOW
+        yield opened
+
+
+@pytest.mark.parametrize(
+    ("where", "admitted"),
+    [
+        (Filter(), ["ann", "bob", "free"]),
+        (Filter(after=200.0), ["bob", "free"]),
+        (Filter(before=200.0), ["ann"]),
+        (Filter(min_trust=0.5), ["bob", "free"]),
+        (Filter(scope=ANN), ["ann"]),
+        (Filter(scope=ANN, include_unscoped=True), ["ann", "free"]),
+        (Filter(unbound=("user",)), ["free"]),
+        (ROOM, ["bob"]),
+        (~ROOM, ["ann", "free"]),
+        (MAIL, ["free"]),
+        (~MAIL, ["ann", "bob"]),
+        (~Filter(scope=ANN), ["bob", "free"]),
+        (ROOM | MAIL, ["bob", "free"]),
+        (Filter(scope=ANN) & ~ROOM, ["ann"]),
+    ],
+    ids=str,
+)
+def test_a_filter_admits(collection: SqliteCollection, where: Filter, admitted: list[str]) -> None:
+    assert [item.id for item in ITEMS if where.admits(item, NOW)] == admitted
+    check_agreement(collection, ITEMS, where)
