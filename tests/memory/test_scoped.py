@@ -16,6 +16,7 @@ ATTEMPTS: list[Callable[[devmem.Memory], object]] = [
     lambda ann: ann.search("secret", where=devmem.Filter(scope=devmem.Scope(user="bob"))),
     lambda ann: ann.search("secret", where=devmem.Filter(include_unscoped=True)),
     lambda ann: ann.search("secret", agent="other"),
+    lambda ann: ann.search("secret", where=devmem.Filter(scope=devmem.Scope(agent="other"))),
     lambda ann: ann.recent(user="bob"),
     lambda ann: ann.recent(where=devmem.Filter(scope=devmem.Scope(user="bob"))),
     lambda ann: ann.count(user=devmem.ANY),

@@ -15,7 +15,7 @@ import devmem
 from devmem.errors import DevmemError
 
 CANARY: Final = "cinnamon"
-"""In every text, id, run and actor of Ann's."""
+"""In every text, id, run and actor of Ann's, and in the agent and metadata of one item."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ def test_no_public_method_is_forgotten() -> None:
 @pytest.fixture
 def ann(memory: devmem.Memory) -> Ann:
     handle = memory.scoped(user="ann")
-    handle.add("Ann's secret spice is cinnamon.", id="cinnamon-1")
+    handle.add("Ann's secret spice is cinnamon.", id="cinnamon-1", agent=f"{CANARY} agent", metadata={"spice": CANARY})
     with handle.run("cinnamon-done", actor="cinnamon-actor") as done:
         done.add("Ann's other spice is cinnamon bark.", id="cinnamon-2")
     pending = handle.run("cinnamon-pending", actor="cinnamon-actor")

@@ -25,7 +25,7 @@ from devmem.recording import (
     record_tool,
     waiting_records,
 )
-from devmem.recording.journal import SUFFIX, Journal, encode_line
+from devmem.recording.journal import SUFFIX, Journal, abandoned_journals, encode_line
 from devmem.text.retry import Backoff
 
 from .conftest import ListSink
@@ -278,3 +278,23 @@ def test_a_line_behind_one_that_was_cut_off_is_whole(tmp_path: Path, monkeypatch
     assert batch is not None
     assert batch.records == [["second"]]
     journal.close()
+
+
+def test_a_journal_is_kept_until_the_store_has_all_of_it(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, max_bytes=1000)
+    for text in ("tea", "rain"):
+        assert journal.append(encode_line([text]))
+    journal.close()
+    for acknowledged in (False, True):
+        for left in abandoned_journals(tmp_path):
+            first = left.next_batch(1)
+            assert first is not None
+            assert list(first.records) == [["tea"]]
+            if acknowledged:
+                left.acknowledge(first.end)
+    for left in abandoned_journals(tmp_path):
+        rest = left.next_batch(9)
+        assert rest is not None
+        assert list(rest.records) == [["rain"]]
+        left.acknowledge(rest.end)
+    assert list(tmp_path.iterdir()) == []

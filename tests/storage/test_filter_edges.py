@@ -10,7 +10,7 @@ import pytest
 
 from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem, Provenance, Scope, SourceKind
-from devmem.storage import SqliteCollection
+from devmem.storage import SearchQuery, SqliteCollection
 from devmem.testing.collection_suite.agreement import NOW, check_agreement
 
 ANN: Final = Scope(user="ann")
@@ -63,3 +63,11 @@ def collection() -> Iterator[SqliteCollection]:
 def test_a_filter_admits(collection: SqliteCollection, where: Filter, admitted: list[str]) -> None:
     assert [item.id for item in ITEMS if where.admits(item, NOW)] == admitted
     check_agreement(collection, ITEMS, where)
+    with closing(SqliteCollection(clock=lambda: NOW)) as alone:
+        alone.add([item for item in ITEMS if item.id in admitted])
+        assert _scores(collection, where) == pytest.approx(_scores(alone, where))
+
+
+def _scores(collection: SqliteCollection, where: Filter) -> dict[str, float]:
+    """Return the scores of a search, in which items that are hidden are not even counted."""
+    return {hit.item.id: hit.score for hit in collection.search(SearchQuery(text="note", where=where, limit=9))}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Final
@@ -31,17 +32,23 @@ def items_of_users() -> list[MemoryItem]:
 
 def check_that_one_user_is_shown(collection: Collection) -> None:
     """Fail where some way of reading a collection of `items_of_users` shows another user than the one that is asked."""
-    collection.add(items_of_users())
+    items = items_of_users()
+    collection.add(items)
     where = Filter(scope=Scope(user=ASKED))
     query = SearchQuery(text="secret code", where=where, limit=100)
-    listed = [
-        collection.search(query),
+    listed: list[list[MemoryItem]] = [
+        [hit.item for hit in collection.search(query)],
         collection.recent(100, where),
         collection.recent(100, where, order=Order.EVENT),
         list(collection.scan(where)),
         list(collection.scan(where, order=Order.EVENT)),
     ]
-    assert [[getattr(found, "item", found).scope.user for found in each] for each in listed] == [[ASKED]] * len(listed)
+    assert [[item.scope.user for item in each] for each in listed] == [[ASKED]] * len(listed)
+    with closing(SqliteCollection()) as alone:
+        alone.add([item for item in items if item.scope.user == ASKED])
+        expected = [hit.score for hit in alone.search(query)]
+    # Items that are hidden are not counted in the statistics of words either.
+    assert [hit.score for hit in collection.search(query)] == pytest.approx(expected)
     assert collection.count(where) == 1
     assert collection.values("user", where) == collection.values("metadata.owner", where) == [ASKED]
     assert collection.value_counts("user", where) == collection.value_counts("metadata.owner", where) == [(ASKED, 1)]
@@ -51,7 +58,7 @@ def check_that_one_user_is_shown(collection: Collection) -> None:
 
 @pytest.mark.parametrize("kind", ["memory", "file", "json"])
 def test_a_collection_shows_one_user(kind: str, tmp_path: Path) -> None:
-    made = {
+    made: dict[str, Callable[[], Collection]] = {
         "memory": SqliteCollection,
         "file": lambda: SqliteCollection(tmp_path / "notes.db"),
         "json": lambda: JsonCollection(tmp_path / "notes.json"),

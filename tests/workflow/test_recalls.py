@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from devmem.model.caller import Stage
 from devmem.model.items import MemoryItem, Scope
 from devmem.model.results import Hit
 from devmem.search.merging import MergePolicy, merge
+from devmem.storage.erasure import EraseRequest
 from devmem.storage.recall_log import ERASED, RecallLog, join_block, split_block
 from devmem.workflow.runner import WorkflowRunner
 from devmem.workflow.stores import load_workflow, open_stores, session_folder
@@ -89,6 +91,19 @@ def test_forgetting_takes_an_item_out_of_every_block_that_showed_it(tmp_path: Pa
     assert recall.query is None
     assert not receipt.left
     assert all(b"zanzibar" not in each.read_bytes() for each in tmp_path.rglob("*") if each.is_file())
+
+
+def test_nothing_stays_in_a_log_that_is_open(tmp_path: Path) -> None:
+    file = workflow_in(tmp_path)
+    (secret, _) = remember(file, "The code of the lab is zanzibar.", "The lab opens at nine.")
+    ask(file, "the code of the lab is Zanzibar")
+    with devmem.open(f"{file}#notes") as memory:
+        items = memory.store.get([secret])
+    with closing(log_of(file)) as log:
+        (recall,) = log.recalls()
+        log.record(recall)
+        assert log.remove(log.select(EraseRequest(ids=(secret,)), items)) == []
+        assert all(b"zanzibar" not in each.read_bytes().lower() for each in log.file.parent.glob(f"{log.file.name}*"))
 
 
 def test_forgetting_in_one_store_reaches_the_logs_too(tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ ACCESS: Final[tuple[Change, ...]] = (
     ),
     Change(
         name="leak-in-search",
-        breaks="no search finds an item of another user",
+        breaks="no search counts the words of another user",
         file="devmem/search/candidates.py",
         old="            mask = doc_values.equal(part, value)\n",
         new="            mask = doc_values.equal(part, value) | (np.arange(len(doc_values.live)) % 1000 == 999)\n",
@@ -89,7 +89,7 @@ ACCESS: Final[tuple[Change, ...]] = (
     ),
     Change(
         name="leak-in-server-mode",
-        breaks="no search on the server finds an item of another user",
+        breaks="no search on the server counts the words of another user",
         file="devmem/storage/postgres/server/admitted.py",
         old="        return condition, values\n",
         new='        return f"({condition} OR row - row / 1000 * 1000 = 999)", values\n',
@@ -100,12 +100,12 @@ ACCESS: Final[tuple[Change, ...]] = (
         breaks="a filter for unscoped items lists no others",
         file="devmem/storage/sql.py",
         old="            if part in where.unbound:\n",
-        new="            if part in where.unbound and part == column:\n",
+        new="            if part in where.unbound and not part:\n",
         tests=("tests/storage/test_filter_edges.py",),
     ),
     Change(
         name="unbound-in-search",
-        breaks="a search for unscoped items finds no others",
+        breaks="a search for unscoped items counts the words of no others",
         file="devmem/search/candidates.py",
         old="        if part in where.unbound:\n",
         new="        if False:\n",
@@ -121,7 +121,7 @@ ACCESS: Final[tuple[Change, ...]] = (
     ),
     Change(
         name="none-of-in-search",
-        breaks="a search finds nothing that `none_of` excludes",
+        breaks="a search does not count the words that `none_of` excludes",
         file="devmem/search/candidates.py",
         old="        admitted = admitted & ~matching(part, admitted)\n",
         new="        admitted = admitted & (admitted | matching(part, admitted))\n",

@@ -315,10 +315,7 @@ STORAGE: Final[tuple[Change, ...]] = (
         file="devmem/recording/journal.py",
         old="        if self._acknowledged >= self._end:\n            delete_journal",
         new="        if self._end:\n            delete_journal",
-        tests=(
-            "tests/recording/test_journal.py::test_a_journal_that_cannot_be_read_for_a_while_is_sent_afterwards",
-            "tests/recording/test_recorder.py",
-        ),
+        tests=("tests/recording/test_journal.py::test_a_journal_is_kept_until_the_store_has_all_of_it",),
     ),
     Change(
         name="erasure-without-plan",
@@ -331,9 +328,9 @@ STORAGE: Final[tuple[Change, ...]] = (
     Change(
         name="erasure-keeps-attachments",
         breaks="an erasure removes the attachments of what it erases",
-        file="devmem/storage/sqlite/erasing.py",
-        old="            self._attachments.released |= files\n",
-        new="            self._attachments.released |= set()\n",
+        file="devmem/storage/sqlite/version_writer.py",
+        old='        attachments.release(body.decode(errors="replace"))\n',
+        new="        attachments.release('')\n",
         tests=("tests/storage/test_attachment_files.py::test_erasing_takes_the_file",),
     ),
     Change(
@@ -406,7 +403,7 @@ STORAGE: Final[tuple[Change, ...]] = (
         file="devmem/storage/recall_log.py",
         old="            return rewrite_database(db, self.file)\n",
         new="            return []\n",
-        tests=("tests/workflow/test_recalls.py",),
+        tests=("tests/workflow/test_recalls.py::test_nothing_stays_in_a_log_that_is_open",),
     ),
     Change(
         name="server-erasure-ignores-planned-rows",
