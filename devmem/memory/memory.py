@@ -199,6 +199,7 @@ class Memory(MemoryReader):
         expires_at: When | timedelta | EllipsisType | None = ...,
         fields: Sequence[str] | EllipsisType | None = ...,
         embedding: Numbers | EllipsisType | None = ...,
+        trust: float | None = None,
         expected: str | None = None,
     ) -> MemoryRecord:
         """Change a record and return it; what is not given stays unchanged, also where others change it meanwhile.
@@ -211,6 +212,7 @@ class Memory(MemoryReader):
             expires_at: from when on it is forgotten, or how long from now; None is never.
             fields: paths of the metadata that are searched too; None takes those of the store.
             embedding: the text's vector, as for `add`; None leaves it to the model.
+            trust: from 0 to 1; with 0 no search returns the record.
             expected: `version` of the record that was read; a record that was changed since is not changed.
 
         Raises:
@@ -220,8 +222,9 @@ class Memory(MemoryReader):
             NotStoredError: the store keeps the item as it was.
         """
         changes = Changes(
-            text=text, metadata=metadata, time=time, expires_at=expires_at, fields=fields, embedding=embedding
-        )
+            text=text, metadata=metadata, time=time, expires_at=expires_at, fields=fields, embedding=embedding,
+            trust=trust,
+        )  # fmt: skip
         with observed(self.store, "update_memory", record=id) as operation, acting_as(self._guard.parts.agent):
             item = update_item(self.store, lambda: self._item(id), id, changes, expected)
             operation.records(1, lambda: records_of([item]))

@@ -350,6 +350,24 @@ TRUST: Final[Mapping[SourceKind, float]] = MappingProxyType(
 """From 0 to 1: a user's own words first, then what agents conclude, then documents, then what tools return, which
 anybody on the network may have written. An attachment's `min_trust` is compared with it."""
 
+LEAST_TRUST: Final = 1e-6
+"""Trust below which an item is in quarantine: no search returns it, so that no agent is shown it, while it can still be
+read by its id, listed, changed and forgotten."""
+
+PINNED: Final = "pinned"
+"""Metadata key of an item that retention keeps where its value is `true`: neither a store's `max_items` and `retention`
+nor `trim` deletes it."""
+
+
+def is_quarantined(item: MemoryItem) -> bool:
+    """Whether no search returns an item, as nobody trusts it."""
+    return item.trust < LEAST_TRUST
+
+
+def is_pinned(item: MemoryItem) -> bool:
+    """Whether retention keeps an item, however old it is and however many came after it."""
+    return item.metadata.get(PINNED) is True
+
 
 def version_hash(item: MemoryItem) -> str:
     """Return the SHA-256 of all of an item that an update can change, as 64 hex digits.

@@ -25,7 +25,7 @@ from devmem.errors import CollectionBusyError, CollectionClosedError, Collection
 from devmem.model.conditions import Scalar
 from devmem.model.fields import embedded_hash
 from devmem.model.filters import Filter, Order
-from devmem.model.items import MemoryItem, Vector
+from devmem.model.items import MemoryItem, Vector, is_pinned
 from devmem.model.results import Hit, HitGroup, SearchReport, WriteOutcome
 from devmem.models.embedder import ModelIdentity, PassageEmbeddings
 from devmem.search.indexes.columns import locked
@@ -149,7 +149,7 @@ def _fits(items: Collection, keep: int | None, stored_before: float | None) -> b
     """Whether there are at most `keep` items, and none that was stored before a time."""
     if keep is not None and items.count() > keep:
         return False
-    return stored_before is None or all(item.created_at >= stored_before for item in items.scan())
+    return stored_before is None or all(item.created_at >= stored_before or is_pinned(item) for item in items.scan())
 
 
 class JsonCollection:

@@ -175,6 +175,8 @@ class Collection(Protocol):
     def trim(self, *, keep: int | None = None, stored_before: float | None = None) -> int:
         """Delete all but the `keep` items stored last, and those stored before a time (seconds since the epoch).
 
+        Items that `is_pinned` names stay beside them.
+
         Return the number of deleted items.
         """
         ...

@@ -174,7 +174,7 @@ class ItemChanges(Protocol):
     def trim(self, keep: int | None, stored_before: float | None) -> int:
         """Delete all but the newest items, and those stored before a time, permanently.
 
-        What has expired and is still there takes no item's place.
+        What has expired and is still there takes no item's place; pinned items stay beside the newest.
         """
         ...
 

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from devmem.model.fields import FieldText, is_path, texts_at
     from devmem.model.items import (
         AGENT_KEY,
+        LEAST_TRUST,
+        PINNED,
         TRUST,
         Provenance,
         SnapshotBlock,
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
         agent_of,
         content_hash,
         dump_item,
+        is_pinned,
+        is_quarantined,
         load_item,
         with_key,
     )
@@ -50,6 +54,8 @@ else:
 
 __all__ = [
     "AGENT_KEY",
+    "LEAST_TRUST",
+    "PINNED",
     "TRUST",
     "ChatConfig",
     "ChatModel",
@@ -100,6 +106,8 @@ __all__ = [
     "dump_item",
     "embed_items",
     "is_path",
+    "is_pinned",
+    "is_quarantined",
     "item_from",
     "load_item",
     "open_chat",

@@ -11,7 +11,7 @@ from typing import Final
 
 from devmem.errors import NotStoredError
 from devmem.model.caller import Turn
-from devmem.model.items import AGENT_KEY, MemoryItem, Provenance, SourceKind
+from devmem.model.items import AGENT_KEY, MemoryItem, Provenance, SourceKind, is_pinned
 from devmem.model.results import MemoryWritePayload, WriteOutcome, WriteStatus
 from devmem.storage.protocol import Collection, SupportsFieldIndex
 from devmem.stores.memory import MemoryBase
@@ -208,20 +208,23 @@ class Expiry:
         if older is not None and older.content_hash == item.content_hash:
             expires_at = older.expires_at if item.expires_at is None else item.expires_at
             return self.limited(replace(item, expires_at=expires_at), stored_at=older.created_at)
-        if item.expires_at is None and self._ttl is not None:
+        if item.expires_at is None and self._ttl is not None and not is_pinned(item):
             item = replace(item, expires_at=now + self._ttl)
         return self.limited(item)
 
     def limited(self, item: MemoryItem, *, stored_at: float | None = None) -> MemoryItem:
-        """Return an item that expires with the retention at the latest, counted from `stored_at` or its storing."""
-        if self.retention is None:
+        """Return an item that expires with the retention at the latest, counted from `stored_at` or its storing.
+
+        A pinned item outlives it.
+        """
+        if self.retention is None or is_pinned(item):
             return item
         latest = (item.created_at if stored_at is None else stored_at) + self.retention
         return item if item.expires_at is not None and item.expires_at <= latest else replace(item, expires_at=latest)
 
     def has_passed(self, item: MemoryItem, now: float) -> bool:
         """Whether an item, as one of an import, was stored longer ago than the retention allows."""
-        return self.retention is not None and item.created_at + self.retention <= now
+        return self.retention is not None and not is_pinned(item) and item.created_at + self.retention <= now
 
     def oldest(self, now: float) -> float | None:
         """Return the time before which no item may have been stored, where it is time to look; None otherwise."""

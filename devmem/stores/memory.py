@@ -18,7 +18,14 @@ from devmem.config.store import EmbeddingConfig
 from devmem.errors import EmbeddingError
 from devmem.model.caller import Caller
 from devmem.model.filters import Filter, Order, event_key
-from devmem.model.items import MemoryContentSnapshot, MemoryItem, Vector
+from devmem.model.items import (
+    LEAST_TRUST,
+    MemoryContentSnapshot,
+    MemoryItem,
+    Vector,
+    is_pinned,
+    is_quarantined,
+)
 from devmem.model.results import (
     FileReport,
     Hit,
@@ -239,6 +246,14 @@ Progress = Callable[[int], None]
 """Called with the number of items done so far."""
 
 
+def _trusting(query: MemoryQuery) -> MemoryQuery:
+    """Return a query that leaves out what is in quarantine.
+
+    It is asked only after another one that met such an item: every other search keeps the faster way without a filter.
+    """
+    return replace(query, where=replace(query.where, min_trust=max(query.where.min_trust, LEAST_TRUST)))
+
+
 class MemoryBase(ABC):
     """A memory with a policy: what it writes, what it keeps and how it answers.
 
@@ -417,11 +432,14 @@ class MemoryBase(ABC):
         return self._remove(item.id for item in list(self.contents))
 
     def trim(self, *, keep: int | None = None, stored_before: float | None = None) -> int:
-        """Delete all but the `keep` newest items, and those stored before a time (seconds since the epoch)."""
+        """Delete all but the `keep` newest items, and those stored before a time (seconds since the epoch).
+
+        Pinned items stay.
+        """
         items = list(self.contents)
         surplus = items[: max(len(items) - keep, 0)] if keep is not None else []
         old = [item for item in items if stored_before is not None and item.created_at < stored_before]
-        return self._remove(item.id for item in (*surplus, *old))
+        return self._remove(item.id for item in (*surplus, *old) if not is_pinned(item))
 
     def count_memories(self, where: Filter | None = None) -> int:
         """Return the number of items that a search could find."""
@@ -466,7 +484,7 @@ class MemoryBase(ABC):
         return best_conversations(self.find(deepened(query)), limit=query.top_k, hits_each=hits_each)
 
     def search(self, query: MemoryQuery) -> list[Hit]:
-        """Return the hits for a query, best first, with every signal that ranked them."""
+        """Return the hits for a query, best first, with every signal that ranked them; none is in quarantine."""
         return list(self._report(query).hits)
 
     def explain(self, query: MemoryQuery) -> SearchReport:
@@ -478,6 +496,8 @@ class MemoryBase(ABC):
             return SearchReport()
         with observed(self, "search_memory", query=query.text) as operation:
             report = self.find(query)
+            if any(is_quarantined(hit.item) for hit in report.hits):
+                report = self.find(_trusting(query))
             operation.records(len(report.hits), lambda: records_of(hit.item for hit in report.hits))
         return replace(report, hits=tuple(from_store(hit, self.name) for hit in report.hits))
 
@@ -490,6 +510,8 @@ class MemoryBase(ABC):
             return []
         with observed(self, "search_memory", query=query.text) as operation:
             found = self.find_conversations(query, hits_each)
+            if any(is_quarantined(hit.item) for group in found for hit in group.hits):
+                found = self.find_conversations(_trusting(query), hits_each)
             hits = [hit for group in found for hit in group.hits]
             operation.records(len(hits), lambda: records_of(hit.item for hit in hits))
         return [replace(group, hits=tuple(from_store(hit, self.name) for hit in group.hits)) for group in found]

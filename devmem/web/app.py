@@ -43,6 +43,7 @@ def make_app(desk: Desk, *, host: str, port: int) -> Guard:
             Route("/item/{store}/{item}", pages.item),
             Route("/item/{store}/{item}/text", pages.text),
             Route("/item/{store}/{item}/edit", pages.edit, methods=["POST"]),
+            Route("/item/{store}/{item}/mark", pages.mark, methods=["POST"]),
             Route("/item/{store}/{item}/forget", pages.forget, methods=["POST"]),
             Route("/shown", pages.shown),
             Route("/step/{number:int}", pages.step),

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 import devmem
 from devmem.config.workflow import NodeConfig, Workflow
-from devmem.errors import DevmemError, NoVersionsError
+from devmem.errors import DevmemError, ItemNotFoundError, NoVersionsError
 from devmem.memory.memory import Memory
 from devmem.memory.reading import MemoryReader
 from devmem.memory.records import History, MemoryRecord
 from devmem.memory.scope import ScopeParts, make_filter
 from devmem.model.caller import Caller, Stage
 from devmem.model.filters import Filter, Order
-from devmem.model.items import ANY, AnyUser
+from devmem.model.items import ANY, LEAST_TRUST, PINNED, TRUST, AnyUser, is_pinned, is_quarantined
 from devmem.model.results import FileReport, MemoryRetrievalResult, SearchReport
 from devmem.model.versions import RunInfo
 from devmem.recording.log import InteractionLog
@@ -40,6 +40,8 @@ _AROUND: Final = 86_400.0
 """Seconds before and after an item in which its neighbours in a conversation are looked for."""
 _LATEST: Final = 300
 """Number of the latest items in which conversations are looked for."""
+_MOST_QUARANTINED: Final = 50
+"""Number of quarantined items of a store that are listed."""
 _MOST_MESSAGES: Final = 60
 """Number of the last messages that one diagram shows."""
 
@@ -252,6 +254,44 @@ class Desk:
         with devmem.acting_as("devmem web"):
             return self._memory(store).update(item, text, expected=expected)
 
+    def mark(self, store: str, item: str, how: str, expected: str) -> MemoryRecord:
+        """Pin or unpin a record, put it in quarantine or release it; return it.
+
+        A pin takes the record's expiry away, and the end of the pin puts it back where the store keeps versions. What
+        is released has the trust that it had before, or else that of its origin.
+
+        Raises:
+            ReadOnlyPageError: nothing may be changed.
+            DevmemError: it is gone, was changed meanwhile, or cannot be stored.
+            ValueError: `how` is none of the four.
+        """
+        self.check_writable()
+        memory = self._memory(store)
+        if how not in ("pin", "unpin", "quarantine", "release"):
+            raise ValueError(f"{how!r} is not pin, unpin, quarantine or release")
+        record = memory.get(item)
+        if record is None:
+            raise ItemNotFoundError(item)
+        with devmem.acting_as("devmem web"):
+            if how == "pin":
+                return memory.update(item, metadata={PINNED: True}, expires_at=None, expected=expected)
+            if how == "unpin":
+                before = _last(memory, record, lambda one: not is_pinned(one.item))
+                until = before.expires_at if before is not None else record.expires_at
+                return memory.update(item, metadata={PINNED: None}, expires_at=until, expected=expected)
+            if how == "quarantine":
+                return memory.update(item, trust=0.0, expected=expected)
+            before = _last(memory, record, lambda one: not is_quarantined(one.item))
+            trust = before.item.trust if before is not None else TRUST[record.item.provenance.kind]
+            return memory.update(item, trust=trust, expected=expected)
+
+    def quarantined(self) -> list[tuple[str, MemoryRecord]]:
+        """Return the latest records in quarantine, each with its store."""
+        where = Filter(none_of=(Filter(min_trust=LEAST_TRUST),))
+        scope: ScopeParts = {} if self.user is not None else {"user": ANY}
+        return [(name, record) for name, memory in self.memories.items()
+                for record in memory.recent(_MOST_QUARANTINED, where=where, **scope)]  # fmt: skip
+
     def forget(self, store: str, item: str, *, dry_run: bool) -> list[ForgetReceipt | WorkflowReceipt]:
         """Forget a record, in a workflow in every store and log of it; return the receipts.
 
@@ -339,6 +379,12 @@ def _history(memory: Memory, item: str) -> History | None:
         return memory.history(item)
     except NoVersionsError:
         return None
+
+
+def _last(memory: Memory, record: MemoryRecord, wanted: Callable[[MemoryRecord], bool]) -> MemoryRecord | None:
+    """Return the last version of a record that is wanted; None where none is kept."""
+    versions = _history(memory, record.id) or ()
+    return next((version.record for version in reversed(list(versions)) if wanted(version.record)), None)
 
 
 def _records(memory: Memory, ids: Sequence[str]) -> list[MemoryRecord]:

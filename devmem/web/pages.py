@@ -16,6 +16,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 
 from devmem.errors import DevmemError, VersionConflictError
 from devmem.model.caller import Stage
+from devmem.model.items import is_pinned, is_quarantined
 from devmem.model.results import SearchReport
 from devmem.storage.recall_log import Recall, RecallEntry
 from devmem.text.moments import local
@@ -41,6 +42,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )  # fmt: skip
     made.filters.update(when=when, shown=shown, number=lambda value: f"{value:.3f}")
+    made.globals.update(is_pinned=is_pinned, is_quarantined=is_quarantined)
     made.globals.update(compared=compared, marked=marked, views=_VIEWS)
     return made
 
@@ -118,11 +120,17 @@ class Pages:
 
     def _edit(self, request: Request, form: FormData) -> Response:
         store, item = request.path_params["store"], request.path_params["item"]
-        try:
-            self._desk.edit(store, item, str(form.get("text", "")), str(form.get("version", "")))
-        except VersionConflictError:
-            return self._missing(request, "Somebody else changed this item meanwhile. Nothing was changed.", 409)
+        self._desk.edit(store, item, str(form.get("text", "")), str(form.get("version", "")))
         return RedirectResponse(request.url.path.removesuffix("/edit"), 303)
+
+    async def mark(self, request: Request) -> Response:
+        """Pin an item or put it in quarantine, or undo that, and show it."""
+        return await self._change(request, self._mark)
+
+    def _mark(self, request: Request, form: FormData) -> Response:
+        store, item = request.path_params["store"], request.path_params["item"]
+        self._desk.mark(store, item, str(form.get("how", "")), str(form.get("version", "")))
+        return RedirectResponse(request.url.path.removesuffix("/mark"), 303)
 
     async def forget(self, request: Request) -> Response:
         """Show what forgetting an item would reach, or forget it and show the receipt."""
@@ -159,6 +167,8 @@ class Pages:
             return await run_in_threadpool(change, request, form)
         except ReadOnlyPageError as error:
             return self._missing(request, str(error), 403)
+        except VersionConflictError:
+            return self._missing(request, "Somebody else changed this item meanwhile. Nothing was changed.", 409)
         except (DevmemError, ValueError) as error:
             return self._missing(request, str(error), 400)
 
@@ -219,7 +229,7 @@ class Pages:
         reports = self._desk.examine(examined) if examined in self._desk.memories else []
         infos = [(name, memory.store.info()) for name, memory in self._desk.memories.items()]
         return self._page(request, "health.html", infos=infos, runs=list(self._desk.runs()), examined=examined,
-                          reports=reports)  # fmt: skip
+                          reports=reports, quarantined=self._desk.quarantined())  # fmt: skip
 
     def _missing(self, request: Request, message: str, status: int = 404) -> HTMLResponse:
         return self._page(request, "message.html", status, message=message)

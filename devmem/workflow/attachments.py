@@ -15,7 +15,7 @@ from devmem.config.agent import Attachment
 from devmem.errors import AccessError, ScopeError
 from devmem.model.caller import Caller, Stage, acting_as
 from devmem.model.filters import Filter
-from devmem.model.items import AnyUser, MemoryContentSnapshot, MemoryItem, Scope
+from devmem.model.items import LEAST_TRUST, AnyUser, MemoryContentSnapshot, MemoryItem, Scope
 from devmem.model.results import Hit, MemoryWritePayload
 from devmem.model.twins import as_async
 from devmem.search.merging import with_related
@@ -195,7 +195,8 @@ class AttachmentHandle:
             scope=Scope(user=scope.user, agent=scope.agent, run=run), unbound=() if scope.user else ("user",)
         )
         self._run = run
-        within = Filter(scope=Scope(agent=scope.agent, run=run), include_unscoped=True, min_trust=attachment.min_trust)
+        least = max(attachment.min_trust, LEAST_TRUST)
+        within = Filter(scope=Scope(agent=scope.agent, run=run), include_unscoped=True, min_trust=least)
         self._reach = visible_to(scope.user, within) & (attachment.where or Filter())
 
     def search(self, query: str, limit: int | None = None) -> list[Hit]:

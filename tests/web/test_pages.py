@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import html
 import re
+import time
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -79,6 +81,57 @@ def test_an_edit_is_a_version_that_can_be_restored(team: Path, serve: Serve) -> 
         assert record is not None
         assert record.text == "The launch is on June 2nd."
         assert [one.actor for one in memory.history(item)][1:] == ["devmem web", "devmem web"]
+
+
+def test_a_pin_outlives_the_limits_and_its_end_puts_the_expiry_back(team: Path, serve: Serve) -> None:
+    with devmem.open(f"{team}#notes") as memory:
+        item = memory.add("Invoices are paid within 14 days.", expires_at=timedelta(days=30))
+        before = memory.get(item)
+        memory.add(["one", "two"])
+    assert before is not None
+    page = serve()
+    with page.browser() as browser:
+        version = _version(browser.get(f"/item/notes/{item}").text)
+        pinned = page.post(browser, f"/item/notes/{item}/mark", how="pin", version=version)
+        assert ">pinned<" in pinned.text
+        with devmem.open(f"{team}#notes") as memory:
+            memory.add("three")
+            assert memory.store.trim(keep=1) == 2
+            assert [record.text for record in memory.recent()] == ["three", "Invoices are paid within 14 days."]
+            assert memory.store.trim(keep=0, stored_before=time.time() + 9) == 1
+        again = page.post(browser, f"/item/notes/{item}/mark", how="pin", version=version)
+        assert again.status_code == 409
+        page.post(browser, f"/item/notes/{item}/mark", how="unpin", version=_version(pinned.text))
+    with devmem.open(f"{team}#notes") as memory:
+        assert memory.get(item) == before
+        assert [one.actor for one in memory.history(item)][1:] == ["devmem web", "devmem web"]
+        assert memory.store.trim(keep=0) == 1
+
+
+def test_a_quarantined_item_is_shown_to_no_agent_until_it_is_released(team: Path, serve: Serve) -> None:
+    with devmem.open(f"{team}#notes") as memory:
+        item = memory.add("The launch was cancelled.", trust=0.7)
+        good = memory.add("The launch is on June 2nd.")
+    page = serve()
+    as_agent = {"q": "Was the launch cancelled?", "node": "helper"}
+    with page.browser() as browser:
+        version = _version(browser.get(f"/item/notes/{item}").text)
+        held = page.post(browser, f"/item/notes/{item}/mark", how="quarantine", version=version)
+        assert "in quarantine" in held.text
+        block = browser.get("/", params=as_agent).text
+        assert "June 2nd" in block
+        assert "The launch was cancelled." not in block
+        assert f"/item/notes/{item}" in browser.get("/health").text
+        with devmem.open(f"{team}#notes") as memory:
+            assert [hit.id for hit in memory.search("Was the launch cancelled?")] == [good]
+        page.post(browser, f"/item/notes/{item}/mark", how="release", version=_version(held.text))
+        assert "The launch was cancelled." in browser.get("/", params=as_agent).text
+        assert "In quarantine" not in browser.get("/health").text
+        assert page.post(browser, f"/item/notes/{item}/mark", how="hide", version="").status_code == 400
+    with devmem.open(f"{team}#notes") as memory:
+        record = memory.get(item)
+        assert record is not None
+        assert record.item.trust == 0.7
 
 
 def test_forgetting_is_shown_before_it_is_done_and_has_a_receipt(team: Path, serve: Serve) -> None:

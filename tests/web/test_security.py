@@ -177,6 +177,7 @@ def test_a_page_that_is_read_only_changes_nothing(team: Path, serve: Serve) -> N
     with page.browser() as browser:
         assert "<textarea" not in browser.get(f"/item/notes/{item}").text
         for path, form in ((f"/item/notes/{item}/edit", {"text": "x"}), (f"/item/notes/{item}/forget", {"sure": "yes"}),
+                           (f"/item/notes/{item}/mark", {"how": "pin"}),
                            ("/runs/end", {"store": "notes", "run": "r", "how": "commit"})):  # fmt: skip
             assert page.post(browser, path, **form).status_code == 403
         assert "Keep me." in browser.get(f"/item/notes/{item}").text
@@ -192,12 +193,16 @@ def test_a_page_of_one_user_reaches_nobody_elses(team: Path, serve: Serve) -> No
         views = [browser.get("/", params={"q": "code", "user": user}) for user in ("bob", "*", "")]
         views += [browser.get("/", params={"q": "code", "user": "bob", "node": "helper"})]
         views += [browser.get(path) for path in (f"/item/notes/{bobs}", f"/item/notes/{bobs}/text", "/talk", "/shown")]
+        marked = [page.post(browser, f"/item/notes/{bobs}/mark", how=how, version="") for how in ("pin", "quarantine")]
         views += [page.post(browser, f"/item/notes/{bobs}/forget", sure="yes")]
         views += [page.post(browser, f"/item/notes/{bobs}/edit", text="x", version="")]
-    assert not any("4711" in view.text for view in views)
+    assert [view.status_code for view in marked] == [400, 400]
+    assert not any("4711" in view.text for view in [*views, *marked])
     assert [view.status_code for view in views[-2:]] == [404, 400]
     with devmem.open(f"{team}#notes") as memory:
-        assert memory.scoped(user="bob").get(bobs) is not None
+        record = memory.scoped(user="bob").get(bobs)
+        assert record is not None
+        assert (record.item.trust, record.metadata) == (1.0, {})
 
 
 def test_a_page_of_one_user_shows_no_calls(team: Path, serve: Serve) -> None:

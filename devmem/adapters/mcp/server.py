@@ -23,7 +23,7 @@ from starlette.types import ASGIApp, Receive, Send
 from starlette.types import Message as ASGIMessage
 from starlette.types import Scope as ASGIScope
 
-from devmem import acting_as
+from devmem import Filter, acting_as
 from devmem.adapters.mcp.reports import ChangeWatch, LogLevels, run_reported, subscribe, unsubscribe
 from devmem.adapters.mcp.search_fetch import SEARCH_FETCH
 from devmem.adapters.mcp.tools import TOOLS, URI_PREFIX, Call, failed, item_id_of, passage_of, passages_answer, uri_of
@@ -31,6 +31,7 @@ from devmem.errors import DevmemError
 from devmem.memory import Memory
 from devmem.server import LOOPBACK, Access, Door, Guard, Limits, TokenFile, checked_address, token_of
 from devmem.server.api import OPENAPI_PATH, api_routes
+from devmem.stores import LEAST_TRUST
 from devmem.text import one_line, shorten
 
 _RECALLED: Final = 10
@@ -106,7 +107,7 @@ def list_resources(memory: Memory, cursor: str | None) -> types.ListResourcesRes
         MCPError: the cursor is none that this server handed out.
     """
     start = _offset(cursor)
-    records = memory.recent(_PAGE + 1, offset=start)
+    records = memory.recent(_PAGE + 1, where=Filter(min_trust=LEAST_TRUST), offset=start)
     resources = []
     for record in records[:_PAGE]:
         passage = passage_of(record)

@@ -17,6 +17,7 @@ from devmem.config import FilterForm
 from devmem.errors import DevmemError, ItemNotFoundError
 from devmem.memory import Memory, MemoryRecord, SearchHit
 from devmem.search import quote_labels
+from devmem.stores import LEAST_TRUST
 from devmem.text import estimate_tokens, indented, one_line, shorten
 
 Value: TypeAlias = str | int | float | bool
@@ -407,7 +408,7 @@ def _filter_of(asked: RecallArguments | ListArguments) -> Filter:
 
 
 def _list(call: Call, asked: ListArguments) -> Answer:
-    where = _filter_of(asked)
+    where = _filter_of(asked) & Filter(min_trust=LEAST_TRUST)
     total = call.memory.count(where=where)
     # No database takes a number of any size.
     records = call.memory.recent(asked.limit, where=where, offset=asked.offset) if asked.offset < total else []

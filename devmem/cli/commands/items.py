@@ -130,7 +130,7 @@ def _remember(memory: Memory, texts: Sequence[str], item_id: str | None, options
     return [memory.add(texts[0], id=item_id, **options)]
 
 
-_OPTIONS: Final = "--metadata, --remove, --time, --expires-at, --ttl or --field"
+_OPTIONS: Final = "--metadata, --remove, --time, --expires-at, --ttl, --trust or --field"
 W = TypeVar("W", bound=str | timedelta)
 
 
@@ -150,6 +150,10 @@ def edit(
     expires: Expires = None,
     ttl: Ttl = None,
     field: Fields = None,
+    trust: Annotated[
+        float | None,
+        typer.Option(metavar="NUMBER", min=0, max=1, help="From 0 to 1; no search returns an item with 0."),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Of items that match, only count them.")] = False,
     session: Session = DEFAULT_SESSION,
     as_json: AsJson = False,
@@ -164,6 +168,7 @@ def edit(
         devmem edit notes.db 5f2c "Ann moved the launch to June 3rd."
         devmem edit team.yaml notes 5f2c --metadata room=6 --remove mood --expires-at none
         devmem edit notes.db 5f2c --metadata title="The launch" --field title
+        devmem edit notes.db 5f2c --trust 0
         devmem edit notes.db --where metadata.state=draft --metadata state=done --dry-run
     """
     terminal: Terminal = ctx.obj
@@ -172,12 +177,12 @@ def edit(
         if dry_run:
             raise CommandError("--dry-run counts the items that a condition such as --where selects.")
         place = split_words(terminal, memory, words or [], session, least=1, most=2, usage="MEMORY [STORE] ID [TEXT]")
-        _edit_one(terminal, place, changes, time, until, checked_fields(field), as_json)
+        _edit_one(terminal, place, changes, time, until, checked_fields(field), trust, as_json)
         return
     if field is not None:
         raise CommandError("--field is of one item: name it by its id.")
     place = split_words(terminal, memory, words or [], session, least=0, most=0, usage="MEMORY [STORE]")
-    _edit_matching(terminal, place, selection, changes, time, until, dry_run, as_json)
+    _edit_matching(terminal, place, selection, changes, time, until, trust, dry_run, as_json)
 
 
 def _edit_one(
@@ -187,18 +192,20 @@ def _edit_one(
     time: str | None,
     expiry: str | timedelta | None,
     fields: Sequence[str] | None,
+    trust: float | None,
     as_json: bool,
 ) -> None:
     item_id, text = place.words[0], place.words[1] if len(place.words) == 2 else None
     if text is not None:
         text = read_stdin() if text == STDIN else well_formed(text)
-    if not changes and all(one is None for one in (text, time, expiry, fields)):
+    if not changes and all(one is None for one in (text, time, expiry, fields, trust)):
         raise CommandError(f"nothing to change: give a TEXT, {_OPTIONS}.")
     with opened_existing(terminal, place, save=True) as store, usage_errors():
         when, until, searched = _when(time), _when(expiry), ... if fields is None else fields
         record = Memory(store).update(
-            full_id(store, item_id), text, metadata=changes or None, time=when, expires_at=until, fields=searched
-        )
+            full_id(store, item_id), text, metadata=changes or None, time=when, expires_at=until, fields=searched,
+            trust=trust,
+        )  # fmt: skip
     terminal.answer(item_json(record.item), f"{place.store}: changed {record.id}", as_json=as_json)
 
 
@@ -209,11 +216,12 @@ def _edit_matching(
     changes: Mapping[str, JsonValue],
     time: str | None,
     expiry: str | timedelta | None,
+    trust: float | None,
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    if not changes and time is None and expiry is None:
-        raise CommandError("nothing to change: give --metadata, --remove, --time, --expires-at or --ttl.")
+    if not changes and time is None and expiry is None and trust is None:
+        raise CommandError("nothing to change: give --metadata, --remove, --time, --expires-at, --ttl or --trust.")
     with opened_existing(terminal, place, save=True) as store, usage_errors():
         report_hidden(terminal, store, selection.visible)
         count = Memory(store).update_matching(
@@ -221,6 +229,7 @@ def _edit_matching(
             metadata=changes or None,
             time=_when(time),
             expires_at=_when(expiry),
+            trust=trust,
             dry_run=dry_run,
             user=ANY if selection.all_users else None,
         )

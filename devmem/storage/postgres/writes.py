@@ -11,7 +11,7 @@ from psycopg import Cursor
 from devmem.errors import VersionConflictError
 from devmem.model.fields import embedded_hash
 from devmem.model.filters import Filter
-from devmem.model.items import MemoryItem, version_hash
+from devmem.model.items import PINNED, MemoryItem, version_hash
 from devmem.model.results import WriteOutcome
 from devmem.model.versions import Operation
 from devmem.models.embedder import PassageEmbeddings
@@ -21,7 +21,7 @@ from devmem.storage.postgres.attachments import externalized, inlined, insert_at
 from devmem.storage.postgres.claim import StoreModel, check_embeddings
 from devmem.storage.postgres.database import Connection, composed, pipelined, read_text, stored_text
 from devmem.storage.postgres.inserting import NewEmbeddings, NewItem, insert_embeddings
-from devmem.storage.postgres.predicates import where_sql
+from devmem.storage.postgres.predicates import metadata_sql, where_sql
 from devmem.storage.postgres.rows import ITEM_TABLES, Tables
 from devmem.storage.postgres.runs import PostgresTables
 from devmem.storage.postgres.schema import PASSAGE_BITS, lock, lock_each, lock_shared, require_store
@@ -341,16 +341,19 @@ class PostgresItemChanges:
         return deleted
 
     def trim(self, keep: int | None, stored_before: float | None) -> int:
-        """Delete all but the newest items, and those stored before a time, permanently."""
+        """Delete all but the newest items, and those stored before a time, permanently; pinned ones stay."""
         deleted = 0
+        pinned, values = metadata_sql({PINNED: True})
+        unpinned = f"({pinned}) IS NOT TRUE"
         if stored_before is not None:
-            deleted += self._version_writer.remove("created_at < %s", [stored_before])
+            deleted += self._version_writer.remove(f"created_at < %s AND {unpinned}", [stored_before, *values])
         if keep is not None:
             current = "(expires_at IS NULL OR expires_at > %s)"
             query = f"SELECT row FROM items WHERE store = %s AND {current} ORDER BY row DESC OFFSET %s LIMIT 1"
             newest_surplus = self._connection.execute(composed(query), (self._store, self._now, max(keep, 0)))
             if (found := newest_surplus.fetchone()) is not None:
-                deleted += self._version_writer.remove(f"row <= %s AND {current}", [found[0], self._now])
+                surplus = f"row <= %s AND {current} AND {unpinned}"
+                deleted += self._version_writer.remove(surplus, [found[0], self._now, *values])
         return deleted
 
     def _selection(self, ids: Sequence[str] | None, where: Filter | None) -> Sql:

@@ -10,7 +10,7 @@ from typing import Final
 from devmem.errors import VersionConflictError
 from devmem.model.fields import embedded_hash
 from devmem.model.filters import Filter
-from devmem.model.items import MemoryItem, version_hash
+from devmem.model.items import PINNED, MemoryItem, version_hash
 from devmem.model.results import WriteOutcome
 from devmem.model.versions import Operation
 from devmem.models.embedder import PassageEmbeddings
@@ -264,14 +264,17 @@ class SqliteItemChanges:
         runs.forget(named)
 
     def trim(self, keep: int | None, stored_before: float | None) -> int:
-        """Delete all but the newest items, and those stored before a time, permanently."""
+        """Delete all but the newest items, and those stored before a time, permanently; pinned ones stay."""
         version_writer, deleted = self._version_writer, 0
+        pinned, values = predicates.metadata_sql({PINNED: True})
         if stored_before is not None:
-            deleted += version_writer.remove("created_at < ?", [stored_before])
+            before = f"created_at < ? AND ({pinned}) IS NOT TRUE"
+            deleted += version_writer.remove(before, [stored_before, *values])
         if keep is not None:
             surplus = surplus_of(version_writer.connection, version_writer.count(), keep, self._now)
             oldest = "row IN (SELECT row FROM items WHERE expires_at IS NULL OR expires_at > ? ORDER BY row LIMIT ?)"
-            deleted += version_writer.remove(oldest, [self._now, surplus]) if surplus else 0
+            unpinned = f"{oldest} AND ({pinned}) IS NOT TRUE"
+            deleted += version_writer.remove(unpinned, [self._now, surplus, *values]) if surplus else 0
         return deleted
 
     def _condition(self, where: Filter | None) -> Sql:

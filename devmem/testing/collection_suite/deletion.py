@@ -82,6 +82,20 @@ class Forgetting(Opening):
         assert collection.trim(stored_before=3.0) == 3
         assert ids(list(collection.scan())) == ["3", "4"]
 
+    def test_trim_passes_over_pinned_items(self, collection: Collection) -> None:
+        """Pinned items stay beside the newest, however old; nothing but `true` pins."""
+        collection.add([item(str(n), id=str(n), created_at=float(n)) for n in range(6)])
+        collection.add([item("pinned", id="pinned", created_at=0.0, metadata={"pinned": True})])
+        collection.add([item("not", id="not", created_at=0.0, metadata={"pinned": 1})])
+        collection.add([item("newest", id="newest", created_at=9.0)])
+        assert collection.trim(stored_before=5.0) == 6
+        assert ids(list(collection.scan())) == ["5", "pinned", "newest"]
+        assert collection.trim(keep=1) == 1
+        assert ids(list(collection.scan())) == ["pinned", "newest"]
+        collection.add([item("later", id="later")])
+        assert collection.trim(keep=1) == 1
+        assert ids(list(collection.scan())) == ["pinned", "later"]
+
     def test_trim_without_limits_does_nothing(self, collection: Collection) -> None:
         """Only `keep=0` empties the collection."""
         collection.add([item("a"), item("b")])
