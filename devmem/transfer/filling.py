@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from devmem.model.filters import SCOPE_PARTS, Filter
 from devmem.model.items import MemoryItem, Scope
@@ -51,6 +51,33 @@ EXPIRED: Final = "expired"
 """Key in `Filler.counts` for records that were past their time already."""
 _MARK: Final = "payload_id"
 """Metadata key that identifies a rescued write when it is imported again."""
+
+
+class RecordSummary:
+    """Speakers and times of records, by which a person sees whether a file was understood."""
+
+    def __init__(self) -> None:
+        self.records = 0
+        """Number of records."""
+        self.times: list[float] = []
+        """First and last time of an event, in seconds since the epoch; empty without any."""
+        self.speakers: Counter[str] = Counter()
+        """Number of records by speaker."""
+
+    def note(self, record: Record) -> None:
+        """Take a record."""
+        self.records += 1
+        if not isinstance(record, MemoryItem):
+            return
+        if record.event_time is not None:
+            self.times = [min([*self.times, record.event_time]), max([*self.times, record.event_time])]
+        if isinstance(speaker := record.metadata.get("speaker"), str) and speaker:
+            self.speakers[speaker] += 1
+
+    def facts(self) -> dict[str, Any]:
+        """Return what is known, for programs: `first` and `last` in seconds since the epoch, `speakers` by number."""
+        times = {"first": self.times[0], "last": self.times[1]} if self.times else {}
+        return {**times, **({"speakers": dict(self.speakers)} if self.speakers else {})}
 
 
 class Filler:

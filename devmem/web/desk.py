@@ -22,7 +22,7 @@ from devmem.model.results import FileReport, MemoryRetrievalResult, SearchReport
 from devmem.model.versions import RunInfo
 from devmem.recording.log import InteractionLog
 from devmem.search.merging import with_related
-from devmem.storage.recall_log import FILE_NAME, RecallLog
+from devmem.storage.recall_log import FILE_NAME, RecallLog, SlowRecall
 from devmem.stores.abilities import keeps_versions
 from devmem.stores.erasing import ForgetReceipt
 from devmem.stores.memory import MemoryBase, MemoryQuery, QueryEmbedding
@@ -30,6 +30,7 @@ from devmem.text.moments import parse_moment
 from devmem.views.diagrams import CallNode, Transfer, call_tree, transfers_of
 from devmem.workflow.erasing import WorkflowReceipt
 from devmem.workflow.manager import MemoryManager
+from devmem.workflow.rescue import examine_rescued
 from devmem.workflow.stores import session_folder
 
 EVERYBODY: Final = "*"
@@ -42,6 +43,8 @@ _LATEST: Final = 300
 """Number of the latest items in which conversations are looked for."""
 _MOST_QUARANTINED: Final = 50
 """Number of quarantined items of a store that are listed."""
+_MOST_SLOW: Final = 10
+"""Number of slow searches that are listed."""
 _MOST_MESSAGES: Final = 60
 """Number of the last messages that one diagram shows."""
 
@@ -157,9 +160,14 @@ class Desk:
         if asked.as_of:
             parse_moment(asked.as_of)
         chosen = [asked.store] if asked.store else list(self.memories)
-        return [self._ask(self._memory(name), name, asked) for name in chosen]
+        return [self._ask(self.memory(name), name, asked) for name in chosen]
 
-    def _memory(self, name: str) -> Memory:
+    def memory(self, name: str) -> Memory:
+        """Return the memory of a store.
+
+        Raises:
+            ValueError: there is no such store.
+        """
         if name not in self.memories:
             raise ValueError(f"there is no store {name!r}")
         return self.memories[name]
@@ -207,11 +215,11 @@ class Desk:
         Raises:
             ValueError: there is no such store.
         """
-        return self._memory(store).get(item)
+        return self.memory(store).get(item)
 
     def around(self, store: str, record: MemoryRecord) -> Surroundings:
         """Return what belongs to a record."""
-        memory = self._memory(store)
+        memory = self.memory(store)
         return Surroundings(
             record=record,
             history=_history(memory, record.id),
@@ -252,7 +260,7 @@ class Desk:
         """
         self.check_writable()
         with devmem.acting_as("devmem web"):
-            return self._memory(store).update(item, text, expected=expected)
+            return self.memory(store).update(item, text, expected=expected)
 
     def mark(self, store: str, item: str, how: str, expected: str) -> MemoryRecord:
         """Pin or unpin a record, put it in quarantine or release it; return it.
@@ -266,7 +274,7 @@ class Desk:
             ValueError: `how` is none of the four.
         """
         self.check_writable()
-        memory = self._memory(store)
+        memory = self.memory(store)
         if how not in ("pin", "unpin", "quarantine", "release"):
             raise ValueError(f"{how!r} is not pin, unpin, quarantine or release")
         record = memory.get(item)
@@ -277,7 +285,7 @@ class Desk:
                 return memory.update(item, metadata={PINNED: True}, expires_at=None, expected=expected)
             if how == "unpin":
                 before = _last(memory, record, lambda one: not is_pinned(one.item))
-                until = before.expires_at if before is not None else record.expires_at
+                until = (before or record).item.expires_at
                 return memory.update(item, metadata={PINNED: None}, expires_at=until, expected=expected)
             if how == "quarantine":
                 return memory.update(item, trust=0.0, expected=expected)
@@ -301,7 +309,7 @@ class Desk:
         """
         if not dry_run:
             self.check_writable()
-        memory, record = self._memory(store), self.record(store, item)
+        memory, record = self.memory(store), self.record(store, item)
         if record is None:
             return []
         with devmem.acting_as("devmem web"):
@@ -332,7 +340,7 @@ class Desk:
             DevmemError: it cannot be ended so.
         """
         self.check_writable()
-        memory = self._memory(store)
+        memory = self.memory(store)
         ends = {"commit": memory.commit, "discard": memory.discard, "revert": memory.revert}
         if how not in ends:
             raise ValueError(f"{how!r} is not commit, discard or revert")
@@ -351,7 +359,7 @@ class Desk:
 
     def messages(self, store: str, conversation: str) -> list[Transfer]:
         """Return the last messages of a conversation, in the order of time."""
-        memory = self._memory(store)
+        memory = self.memory(store)
         scope: ScopeParts = {} if self.user is not None else {"user": ANY}
         records = memory.recent(_LATEST, order=Order.EVENT, **scope)
         own = [record.item for record in records
@@ -360,14 +368,29 @@ class Desk:
 
     def calls(self, store: str, conversation: str) -> list[CallNode]:
         """Return the calls of a conversation as trees; none where the store records none, or some are out of reach."""
-        memory = self._memory(store)
+        memory = self.memory(store)
         if not isinstance(memory.store, InteractionLog) or self.user is not None:
             return []
         return call_tree(memory.store.trace(conversation) or memory.store.log(conversation))
 
+    def slowest(self) -> list[SlowRecall]:
+        """Return the slowest recorded searches within reach, slowest first."""
+        found = self.recalls.statistics(_MOST_SLOW if self.user is None else _LATEST).slowest
+        return [one for one in found if self.user is None or self._is_own(one.id)][:_MOST_SLOW]
+
+    def _is_own(self, number: int) -> bool:
+        step = self.recalls.recall(number)
+        return step is not None and step.user == self.user
+
+    def outbox(self) -> list[FileReport]:
+        """Return a report of each file of writes that no store has taken yet; none where only a user's are reached."""
+        if self.user is not None or self.workflow.file is None:
+            return []
+        return list(examine_rescued(session_folder(self.workflow, self.session)))
+
     def examine(self, store: str) -> list[FileReport]:
         """Return the reports of a store's files, which takes as long as reading them."""
-        return list(self._memory(store).store.examine())
+        return list(self.memory(store).store.examine())
 
 
 class ReadOnlyPageError(DevmemError):

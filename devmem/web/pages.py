@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import FormData
+from starlette.datastructures import FormData, UploadFile
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response, StreamingResponse
 
 from devmem.errors import DevmemError, VersionConflictError
 from devmem.model.caller import Stage
@@ -23,15 +23,16 @@ from devmem.text.moments import local
 from devmem.views.documents import receipt_lines, workflow_receipt_lines
 from devmem.web import charts
 from devmem.web.desk import MOST_HITS, Answer, Desk, Question, ReadOnlyPageError
-from devmem.web.guard import CSRF_FIELD, Guard
+from devmem.web.guard import CSRF_FIELD, MAX_BODY, Guard
 from devmem.web.languages import language_of, translated
 from devmem.web.texts import compared, marked, shown
+from devmem.web.transfers import Transfers
 from devmem.workflow.erasing import WorkflowReceipt
 from devmem.workflow.plan import accesses_of
 
 _FOLDER: Final = Path(__file__).parent
 _VIEWS: Final = (("/", "Search"), ("/shown", "What was shown"), ("/who", "Who sees what"),
-                 ("/talk", "Conversations"), ("/health", "Health"))  # fmt: skip
+                 ("/talk", "Conversations"), ("/health", "Health"), ("/transfer", "Import and export"))  # fmt: skip
 _MOST_STEPS: Final = 500
 
 
@@ -63,7 +64,7 @@ class Pages:
 
     def __init__(self, desk: Desk, guard: Callable[[], Guard]) -> None:
         """Take the desk, and what returns the guard in front of the application."""
-        self._desk, self._guard = desk, guard
+        self._desk, self._guard, self._transfers = desk, guard, Transfers(desk)
         self._templates = environment()
 
     def _page(self, request: Request, template: str, status: int = 200, **context: object) -> HTMLResponse:
@@ -160,17 +161,17 @@ class Pages:
 
     async def _change(self, request: Request, change: Callable[[Request, FormData], Response]) -> Response:
         """Make a change that a form of this page asks for, or say why not."""
-        form = await request.form()
-        if not self._guard().is_csrf(form.get(CSRF_FIELD)):
-            return PlainTextResponse("This form is of another page; load it again.\n", 403)
-        try:
-            return await run_in_threadpool(change, request, form)
-        except ReadOnlyPageError as error:
-            return self._missing(request, str(error), 403)
-        except VersionConflictError:
-            return self._missing(request, "Somebody else changed this item meanwhile. Nothing was changed.", 409)
-        except (DevmemError, ValueError) as error:
-            return self._missing(request, str(error), 400)
+        async with request.form() as form:
+            if not self._guard().is_csrf(form.get(CSRF_FIELD)):
+                return PlainTextResponse("This form is of another page; load it again.\n", 403)
+            try:
+                return await run_in_threadpool(change, request, form)
+            except ReadOnlyPageError as error:
+                return self._missing(request, str(error), 403)
+            except VersionConflictError:
+                return self._missing(request, "Somebody else changed this item meanwhile. Nothing was changed.", 409)
+            except (DevmemError, ValueError) as error:
+                return self._missing(request, str(error), 400)
 
     def shown(self, request: Request) -> Response:
         """Show the runs in which agents were shown something, or the steps of one."""
@@ -229,7 +230,48 @@ class Pages:
         reports = self._desk.examine(examined) if examined in self._desk.memories else []
         infos = [(name, memory.store.info()) for name, memory in self._desk.memories.items()]
         return self._page(request, "health.html", infos=infos, runs=list(self._desk.runs()), examined=examined,
-                          reports=reports, quarantined=self._desk.quarantined())  # fmt: skip
+                          reports=reports, quarantined=self._desk.quarantined(), slowest=self._desk.slowest(),
+                          outbox=self._desk.outbox())  # fmt: skip
+
+    def transfer(self, request: Request) -> Response:
+        """Show the forms for import and export."""
+        return self._transfer(request)
+
+    def _transfer(self, request: Request, **found: object) -> HTMLResponse:
+        context: dict[str, Any] = {"store": "", "upload": None, "checked": [], "imported": None, "most": MAX_BODY}
+        return self._page(request, "transfer.html", **{**context, **found})
+
+    async def check_import(self, request: Request) -> Response:
+        """Check a file that was sent, and store nothing."""
+        return await self._change(request, self._check_import)
+
+    def _check_import(self, request: Request, form: FormData) -> Response:
+        self._transfers.check_may_import()
+        sent = form.get("file")
+        if not isinstance(sent, UploadFile) or not sent.filename:
+            raise ValueError("no file was chosen")
+        upload = self._transfers.keep(sent.file, sent.filename)
+        return self._transfer(request, upload=upload, checked=self._transfers.check(upload), store=form.get("store"))
+
+    async def fill(self, request: Request) -> Response:
+        """Import a file that was checked."""
+        return await self._change(request, self._fill)
+
+    def _fill(self, request: Request, form: FormData) -> Response:
+        store = str(form.get("store", ""))
+        upload = self._transfers.find(str(form.get("upload", "")))
+        return self._transfer(request, store=store, imported=self._transfers.fill(store, upload))
+
+    async def export(self, request: Request) -> Response:
+        """Send the items of a store as a file."""
+        return await self._change(request, self._export)
+
+    def _export(self, _request: Request, form: FormData) -> Response:
+        parts = self._transfers.export(str(form.get("store", "")), form_ := str(form.get("format", "")))
+        name = f"export.{'md' if form_ == 'markdown' else 'json'}"
+        encoded = (part.encode("utf-8", "backslashreplace") for part in parts)
+        headers = {"content-disposition": f'attachment; filename="{name}"'}
+        return StreamingResponse(encoded, headers=headers, media_type="application/octet-stream")
 
     def _missing(self, request: Request, message: str, status: int = 404) -> HTMLResponse:
         return self._page(request, "message.html", status, message=message)

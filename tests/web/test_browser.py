@@ -59,6 +59,7 @@ _VIEWS = {
     "who": "/who",
     "talk": "/talk?store=notes&conversation=c-7",
     "health": "/health?examine=notes",
+    "transfer": "/transfer",
 }
 
 
@@ -125,6 +126,10 @@ def test_edit_undo_and_forget_by_mouse_and_keyboard(chromium: Browser, team: Pat
         assert tab.inner_text(".whole") == "The launch is on June 9th."
         tab.click("button:has-text('Undo')")
         tab.locator(".whole", has_text="2nd").wait_for()
+        tab.click("button:has-text('Quarantine')")
+        tab.locator("h1", has_text="in quarantine").wait_for()
+        tab.click("button:has-text('Release')")
+        tab.locator("button", has_text="Quarantine").wait_for()
         tab.click("button:has-text('See what forgetting reaches')")
         tab.click("button.danger")
         tab.wait_for_selector("h1:has-text('Receipt')")

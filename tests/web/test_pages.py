@@ -8,10 +8,13 @@ import time
 from datetime import timedelta
 from pathlib import Path
 
+import httpx
 import pytest
 
 import devmem
-from tests.web.conftest import Serve, ask, remember
+from devmem.storage.outbox import Outbox
+from devmem.workflow.stores import DEFAULT_SESSION, load_workflow, session_folder
+from tests.web.conftest import Page, Serve, ask, remember
 
 
 def test_a_search_shows_the_hits_marked_and_what_made_their_scores(team: Path, serve: Serve) -> None:
@@ -184,6 +187,55 @@ def test_health_names_sizes_and_examines(team: Path, serve: Serve) -> None:
     assert "notes.db" in page.text
 
 
+def test_health_lists_the_slowest_searches_and_what_waits_in_the_outbox(team: Path, serve: Serve) -> None:
+    remember(team, "The launch is on June 2nd.")
+    ask(team, "When is the launch?")
+    session = session_folder(load_workflow(team), DEFAULT_SESSION)
+    with serve().browser() as browser:
+        page = browser.get("/health").text
+        assert "Slowest searches" in page
+        assert 'href="/step/1"' in page
+        assert "No write waits." in page
+        outbox = Outbox(session / "unsaved-notes.db", dump=str, load=str)
+        outbox.put({"w1": "{}"})
+        outbox.close()
+        assert "1 writes wait to be delivered" in browser.get("/health").text
+
+
+def test_a_file_is_checked_then_imported_and_exported_again(team: Path, serve: Serve) -> None:
+    remember(team, "First.")
+    page = serve()
+    lines = b'{"text": "The harbour is closed.", "speaker": "Ann", "time": "2026-05-01"}\n{"text": "It rains."}\n'
+    with page.browser() as browser:
+        checked = _send(page, browser, "../../notes.jsonl", lines)
+        assert "nothing is stored yet" in checked.text
+        assert "Ann" in checked.text
+        assert "notes.jsonl" in checked.text
+        with devmem.open(f"{team}#notes") as memory:
+            assert memory.count() == 1
+        token = re.search(r'name="upload" value="([^"]+)"', checked.text)
+        assert token is not None
+        done = page.post(browser, "/transfer/import", store="notes", upload=token[1])
+        assert "2 stored" in done.text
+        assert page.post(browser, "/transfer/import", store="notes", upload=token[1]).status_code == 400
+        export = page.post(browser, "/transfer/export", store="notes", format="json")
+        assert export.headers["content-disposition"] == 'attachment; filename="export.json"'
+        again = _send(page, browser, "export.json", export.content)
+        assert '<td class="n">3</td>' in again.text
+        assert "# " in page.post(browser, "/transfer/export", store="notes", format="markdown").text
+        assert page.post(browser, "/transfer/export", store="notes", format="pdf").status_code == 400
+
+
+def test_a_file_that_cannot_be_read_is_named_with_its_line(team: Path, serve: Serve) -> None:
+    page = serve()
+    with page.browser() as browser:
+        answer = _send(page, browser, "notes.jsonl", b'{"text": "good"}\n{"text": "x", "time": "someday"}\n')
+        assert answer.status_code == 400
+        assert "notes.jsonl:2" in answer.text
+        assert "devmem-" not in answer.text
+        assert _send(page, browser, "", b"").status_code == 400
+
+
 def test_the_page_speaks_chinese(team: Path, serve: Serve) -> None:
     remember(team, "李娜对花生过敏。")
     with serve().browser() as browser:
@@ -202,6 +254,12 @@ def test_the_first_page_is_small(team: Path, serve: Serve) -> None:
         answers = [first, *(browser.get(part) for part in parts)]
     assert len(parts) == 4
     assert sum(answer.num_bytes_downloaded for answer in answers) < 60_000
+
+
+def _send(page: Page, browser: httpx.Client, name: str, content: bytes) -> httpx.Response:
+    form = {"csrf": page.guard.csrf, "store": "notes"}
+    own = {"origin": page.address}
+    return browser.post("/transfer/check", data=form, files={"file": (name, content)}, headers=own)
 
 
 def _version(page: str) -> str:

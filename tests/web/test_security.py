@@ -77,7 +77,7 @@ def test_no_stored_text_becomes_markup(team: Path, serve: Serve) -> None:
     with page.browser() as browser:
         views = [browser.get("/", params={"q": f"launch {payload}", "limit": "50"}) for payload in _PAYLOADS[::20]]
         views += [browser.get(f"/item/notes/{_quoted(item.id)}") for item in items[::4]]
-        views += [browser.get(path) for path in ("/shown", "/step/1", "/talk", "/health", "/who")]
+        views += [browser.get(path) for path in ("/shown", "/step/1", "/talk", "/health", "/who", "/transfer")]
         views += [browser.get("/talk", params={"store": "notes", "conversation": name}) for name in names[::20]]
     for view in views:
         found = _Markup()
@@ -177,7 +177,8 @@ def test_a_page_that_is_read_only_changes_nothing(team: Path, serve: Serve) -> N
     with page.browser() as browser:
         assert "<textarea" not in browser.get(f"/item/notes/{item}").text
         for path, form in ((f"/item/notes/{item}/edit", {"text": "x"}), (f"/item/notes/{item}/forget", {"sure": "yes"}),
-                           (f"/item/notes/{item}/mark", {"how": "pin"}),
+                           (f"/item/notes/{item}/mark", {"how": "pin"}), ("/transfer/check", {}),
+                           ("/transfer/export", {"store": "notes", "format": "json"}),
                            ("/runs/end", {"store": "notes", "run": "r", "how": "commit"})):  # fmt: skip
             assert page.post(browser, path, **form).status_code == 403
         assert "Keep me." in browser.get(f"/item/notes/{item}").text
@@ -194,9 +195,14 @@ def test_a_page_of_one_user_reaches_nobody_elses(team: Path, serve: Serve) -> No
         views += [browser.get("/", params={"q": "code", "user": "bob", "node": "helper"})]
         views += [browser.get(path) for path in (f"/item/notes/{bobs}", f"/item/notes/{bobs}/text", "/talk", "/shown")]
         marked = [page.post(browser, f"/item/notes/{bobs}/mark", how=how, version="") for how in ("pin", "quarantine")]
+        views += [browser.get("/health")]
+        export = page.post(browser, "/transfer/export", store="notes", format="json").text
+        assert "1234" in export
+        marked += [page.post(browser, "/transfer/check", store="notes")]
         views += [page.post(browser, f"/item/notes/{bobs}/forget", sure="yes")]
         views += [page.post(browser, f"/item/notes/{bobs}/edit", text="x", version="")]
-    assert [view.status_code for view in marked] == [400, 400]
+    assert "4711" not in export
+    assert [view.status_code for view in marked] == [400, 400, 400]
     assert not any("4711" in view.text for view in [*views, *marked])
     assert [view.status_code for view in views[-2:]] == [404, 400]
     with devmem.open(f"{team}#notes") as memory:

@@ -50,7 +50,7 @@ from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.memory import MemoryBase
 from devmem.transfer.copy import CopyReport, copy_items
 from devmem.transfer.exporting import json_parts, markdown_parts, snapshot_of
-from devmem.transfer.filling import Filler
+from devmem.transfer.filling import Filler, RecordSummary
 from devmem.transfer.importing.dates import DateOrder
 from devmem.transfer.importing.files import FileFormat
 from devmem.transfer.importing.folders import data_files
@@ -162,43 +162,22 @@ def _check(terminal: Terminal, files: _Files, *, as_json: bool) -> None:
     read: list[dict[str, Any]] = []
     for name, open_file in files:
         found = open_file()
-        summary = _Summary()
+        summary = RecordSummary()
         usable = _take(terminal, found, summary.note)
         read.append({"file": name, "format": found.format.value, "records": usable, **summary.facts()})
         if not as_json:
-            terminal.print(f"{name}: {found.format.value}: {usable:,} records, all usable{summary.text()}")
+            terminal.print(f"{name}: {found.format.value}: {usable:,} records, all usable{_summary_text(summary)}")
     if as_json:
         terminal.json({"files": read})
 
 
-class _Summary:
-    """Speakers and times of records, by which a person sees whether a file was understood."""
-
-    def __init__(self) -> None:
-        self._times: list[float] = []
-        self._speakers: Counter[str] = Counter()
-
-    def note(self, record: Record) -> None:
-        """Take a record."""
-        if not isinstance(record, MemoryItem):
-            return
-        if record.event_time is not None:
-            self._times = [min([*self._times, record.event_time]), max([*self._times, record.event_time])]
-        if isinstance(speaker := record.metadata.get("speaker"), str) and speaker:
-            self._speakers[speaker] += 1
-
-    def text(self) -> str:
-        """Return what is known, to be put behind a count."""
-        dates = [date_text(time) for time in self._times]
-        named = ", ".join(f"{name} ({count:,})" for name, count in self._speakers.most_common(_SPEAKERS_SHOWN))
-        more = len(self._speakers) - _SPEAKERS_SHOWN
-        spoken = f"; speakers: {named}{f' and {more:,} more' if more > 0 else ''}" if named else ""
-        return (f"; from {dates[0]} to {dates[1]}" if dates else "") + spoken
-
-    def facts(self) -> dict[str, Any]:
-        """Return what is known, for programs: `first` and `last` in seconds since the epoch, `speakers` by number."""
-        times = {"first": self._times[0], "last": self._times[1]} if self._times else {}
-        return {**times, **({"speakers": dict(self._speakers)} if self._speakers else {})}
+def _summary_text(summary: RecordSummary) -> str:
+    """Return what is known of records, to be put behind their count."""
+    dates = [date_text(time) for time in summary.times]
+    named = ", ".join(f"{name} ({count:,})" for name, count in summary.speakers.most_common(_SPEAKERS_SHOWN))
+    more = len(summary.speakers) - _SPEAKERS_SHOWN
+    spoken = f"; speakers: {named}{f' and {more:,} more' if more > 0 else ''}" if named else ""
+    return (f"; from {dates[0]} to {dates[1]}" if dates else "") + spoken
 
 
 def _columns(options: Sequence[str]) -> dict[str, str]:

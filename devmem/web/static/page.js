@@ -23,3 +23,8 @@ document.addEventListener("htmx:beforeSwap", (event) => {
     event.detail.isError = false;
   }
 });
+// A file that the server would refuse is refused before it is sent.
+document.addEventListener("change", (event) => {
+  const { files, dataset } = event.target;
+  if (files) event.target.setCustomValidity(files[0]?.size > dataset.most - 4096 ? dataset.problem : "");
+});

@@ -1,0 +1,209 @@
+"""Files that a browser sends to be imported, checked before anything is stored, and exports that it downloads."""
+
+from __future__ import annotations
+
+import logging
+import re
+import secrets
+import shutil
+import tempfile
+import threading
+import weakref
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import devmem
+from devmem.errors import DataFileError
+from devmem.model.items import ANY
+from devmem.stores.abilities import every_item, record_export
+from devmem.transfer.exporting import json_parts, markdown_parts, snapshot_of
+from devmem.transfer.filling import Filler, RecordSummary
+from devmem.transfer.importing.folders import data_files
+from devmem.transfer.importing.formats import DataFile, open_data
+from devmem.web.desk import Desk
+
+_LOG = logging.getLogger(__name__)
+_LONGEST_NAME: Final = 100
+_MOST_SPEAKERS: Final = 5
+EXPORTS: Final = {"json": json_parts, "markdown": markdown_parts}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upload:
+    """A file that was sent and checked, and may be imported."""
+
+    token: str
+    name: str
+    """Its own name, for messages."""
+    path: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedFile:
+    """A file all of whose records are usable."""
+
+    name: str
+    format: str
+    records: int
+    times: tuple[float, ...]
+    """First and last, in seconds since the epoch; empty without any."""
+    speakers: tuple[tuple[str, int], ...]
+    """The most frequent ones, with their numbers of records."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    """Outcome of an import."""
+
+    counts: Counter[str]
+    notes: list[str]
+    items: int
+    """Number of items that the store has now."""
+
+
+class Transfers:
+    """Imports and exports of a page. Thread-safe; of several uploads the last one can be imported."""
+
+    def __init__(self, desk: Desk) -> None:
+        """Take the desk that says what may be reached."""
+        self._desk = desk
+        self._lock = threading.Lock()
+        self._upload: Upload | None = None
+        self._folder = Path(tempfile.mkdtemp(prefix="devmem-"))
+        # Also at the end of a process that is interrupted.
+        weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+
+    def check_may_import(self) -> None:
+        """Refuse an import where nothing may be changed, or only within a user's scope, which a file need not keep.
+
+        Raises:
+            ReadOnlyPageError: nothing may be changed.
+            ValueError: the page is bound to a user.
+        """
+        self._desk.check_writable()
+        if self._desk.user is not None:
+            raise ValueError("a page of one user imports nothing: a file may hold items of others")
+
+    def keep(self, file: BinaryIO, name: str) -> Upload:
+        """Copy a file that was sent, in pieces, into a folder that only this user reads; the upload before it goes."""
+        token = secrets.token_urlsafe(16)
+        own = re.sub(r"[^\w.\- ]", "_", name.replace("\\", "/").rsplit("/", 1)[-1]).strip(". ")[-_LONGEST_NAME:]
+        path = self._folder / token / (own or "upload")
+        path.parent.mkdir()
+        with path.open("wb") as copy:
+            shutil.copyfileobj(file, copy)
+        upload = Upload(token=token, name=path.name, path=path)
+        with self._lock:
+            former, self._upload = self._upload, upload
+        if former is not None:
+            shutil.rmtree(former.path.parent)
+        return upload
+
+    def find(self, token: str) -> Upload:
+        """Return the upload with a token.
+
+        Raises:
+            ValueError: it was imported, or another one came after it.
+        """
+        with self._lock:
+            if self._upload is None or self._upload.token != token:
+                raise ValueError("this file is no longer here; choose it again")
+            return self._upload
+
+    def check(self, upload: Upload) -> list[CheckedFile]:
+        """Read every record of an upload and store none.
+
+        Raises:
+            ValueError: a record cannot be used; the message names the file and the line.
+        """
+        checked: list[CheckedFile] = []
+        with _opened(upload) as files:
+            for name, found in files:
+                summary = RecordSummary()
+                for record in found.records:
+                    summary.note(record)
+                checked.append(
+                    CheckedFile(
+                        name=name,
+                        format=found.format.value,
+                        records=summary.records,
+                        times=tuple(summary.times),
+                        speakers=tuple(summary.speakers.most_common(_MOST_SPEAKERS)),
+                    )
+                )
+        return checked
+
+    def fill(self, store: str, upload: Upload) -> Imported:
+        """Store the records of an upload, each once; of a file that cannot be read to its end, those before.
+
+        Raises:
+            ReadOnlyPageError: nothing may be changed.
+            DevmemError: a record cannot be stored.
+            ValueError: there is no such store, or a record cannot be used; the message says what is stored.
+        """
+        self.check_may_import()
+        target = self._desk.memory(store).store
+        filler = Filler(target)
+        try:
+            with devmem.acting_as("devmem web"), _opened(upload) as files:
+                for _, found in files:
+                    filler.take_fields(found.fields)
+                    for record in found.records:
+                        filler.put(record)
+        except ValueError as error:
+            filler.flush()
+            done = ", ".join(f"{count:,} {name}" for name, count in filler.counts.items()) or "nothing"
+            raise ValueError(f"{error} (before it: {done}; what is stored is not stored twice)") from error
+        filler.flush()
+        target.save()
+        self._drop(upload)
+        return Imported(counts=filler.counts, notes=list(filler.notes()), items=target.count_memories())
+
+    def _drop(self, upload: Upload) -> None:
+        with self._lock:
+            if self._upload != upload:
+                return
+            self._upload = None
+        shutil.rmtree(upload.path.parent)
+
+    def export(self, store: str, form: str) -> Iterator[str]:
+        """Return the parts of an export of the items within reach; the store records it, as `devmem export` does.
+
+        Raises:
+            ReadOnlyPageError: it cannot be recorded.
+            ValueError: there is no such store or format.
+        """
+        self._desk.check_writable()
+        if form not in EXPORTS:
+            raise ValueError(f"{form!r} is not {' or '.join(EXPORTS)}")
+        memory = self._desk.memory(store)
+        where = memory.matching() if self._desk.user is not None else memory.matching(user=ANY)
+        if reason := record_export(memory.store, "", items=memory.store.count_memories(where), where=where):
+            _LOG.warning("%s", reason)
+        return EXPORTS[form](snapshot_of(memory.store, every_item(memory.store, where), _LOG.warning))
+
+
+@contextmanager
+def _opened(upload: Upload) -> Iterator[Iterator[tuple[str, DataFile]]]:
+    """Yield the data files of an upload, of an archive those in it, opened one after another under their own names.
+
+    Raises:
+        ValueError: a file cannot be read; the message names it, and the line.
+    """
+
+    def named(path: Path | str) -> str:
+        return str(path).replace(str(upload.path), upload.name, 1)
+
+    def each(scratch: Path) -> Iterator[tuple[str, DataFile]]:
+        for path, name in data_files(upload.path, scratch):
+            yield named(name), open_data(path, name=named(name))
+
+    with tempfile.TemporaryDirectory(prefix="devmem-") as scratch:
+        try:
+            yield each(Path(scratch))
+        except DataFileError as error:
+            raise ValueError(named(str(error))) from error
