@@ -486,11 +486,11 @@ STORAGE: Final[tuple[Change, ...]] = (
     ),
     Change(
         name="commit-over-a-change",
-        breaks="of runs that commit at once in PostgreSQL one wins",
+        breaks="what a run changed in PostgreSQL is held while it is committed",
         file="devmem/storage/postgres/versions.py",
         old="        self.writer.connection.execute(locked, (self.writer.store, keys))\n",
         new="",
-        tests=("tests/storage/postgres/test_versions_postgres.py::test_of_runs_that_commit_at_once_one_wins",),
+        tests=("tests/storage/postgres/test_versions_postgres.py::test_a_commit_holds_what_its_run_changed",),
     ),
     Change(
         name="commits-out-of-order",

@@ -12,12 +12,13 @@ import pytest
 
 import devmem
 from devmem import WorkflowRunner, open_stores
-from devmem.errors import ChatModelError, RunConflictError
+from devmem.errors import ChatModelError, CollectionBusyError, RunConflictError
 from devmem.model.items import MemoryContentSnapshot, MemoryItem, Scope, SnapshotBlock
 from devmem.model.message import AttachmentRef, MessageBlock
 from devmem.storage import Filter, SearchQuery
 from devmem.storage.erasure import EraseRequest
 from devmem.storage.postgres.collection import PostgresCollection
+from devmem.storage.runs import Runs
 from devmem.stores.abilities import versions_of
 from devmem.testing import ManualClock, OpenCollection, VersionSuite
 from devmem.workflow import revert_run
@@ -98,6 +99,30 @@ def test_of_runs_that_commit_at_once_one_wins(store_url: str) -> None:
         with ThreadPoolExecutor(4) as pool:
             assert sum(pool.map(commit, map(str, range(4)))) == 1
         assert len({item.content_summary.split()[-1] for item in store.scan()}) == 1
+
+
+def test_a_commit_holds_what_its_run_changed(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From before it looks for conflicts: what was written after that would be lost, or the run's deletion would."""
+    conflicts, refused = Runs.conflicts, []
+
+    def looked(runs: Runs, run: str) -> list[str]:
+        found = conflicts(runs, run)
+        with pytest.raises(CollectionBusyError):
+            other.add([MemoryItem(id="a", content_summary="meanwhile")])
+        refused.append(run)
+        return found
+
+    with (
+        closing(PostgresCollection(store_url)) as collection,
+        closing(PostgresCollection(store_url, busy_timeout=0.2)) as other,
+    ):
+        collection.add([MemoryItem(id="a", content_summary="before")])
+        with closing(collection.run("plan")) as run:
+            run.delete(ids=["a"])
+        monkeypatch.setattr(Runs, "conflicts", looked)
+        collection.commit("plan")
+        assert refused == ["plan"]
+        assert collection.count() == 0
 
 
 def test_a_store_that_is_searched_on_the_server_has_versions(store_url: str) -> None:
