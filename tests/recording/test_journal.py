@@ -285,16 +285,13 @@ def test_a_journal_is_kept_until_the_store_has_all_of_it(tmp_path: Path) -> None
     for text in ("tea", "rain"):
         assert journal.append(encode_line([text]))
     journal.close()
-    for acknowledged in (False, True):
+    seen: list[object] = []
+    for acknowledged in (False, True, True):
         for left in abandoned_journals(tmp_path):
-            first = left.next_batch(1)
-            assert first is not None
-            assert list(first.records) == [["tea"]]
+            batch = left.next_batch(1)
+            assert batch is not None
+            seen += batch.records
             if acknowledged:
-                left.acknowledge(first.end)
-    for left in abandoned_journals(tmp_path):
-        rest = left.next_batch(9)
-        assert rest is not None
-        assert list(rest.records) == [["rain"]]
-        left.acknowledge(rest.end)
+                left.acknowledge(batch.end)
+    assert seen == [["tea"], ["tea"], ["rain"]]
     assert list(tmp_path.iterdir()) == []

@@ -86,8 +86,8 @@ STORAGE: Final[tuple[Change, ...]] = (
         old='            remove_versions(connection, self._attachments, "id = ?", [one])\n',
         new="",
         tests=(
-            "tests/storage/test_erasures.py::test_a_storm_of_erasures",
-            "tests/storage/test_versions_sqlite.py::TestVersionsInMemory::test_erasing_leaves_no_version",
+            "tests/storage/test_erasures.py::test_a_word_is_kept_by_other_versions_only",
+            "tests/memory/test_forgetting.py",
         ),
     ),
     Change(
