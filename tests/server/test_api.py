@@ -141,4 +141,4 @@ def test_a_revoked_token_ends_what_listens(team: Team) -> None:
                 team.tokens.revoke("ann")
         return heard
 
-    assert asyncio.run(run()) == ["ResourcesListChanged"]
+    assert asyncio.run(asyncio.wait_for(run(), 30)) == ["ResourcesListChanged"]
