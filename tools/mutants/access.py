@@ -81,7 +81,7 @@ ACCESS: Final[tuple[Change, ...]] = (
     ),
     Change(
         name="leak-in-search",
-        breaks="no search counts the words of another user",
+        breaks="no candidate of a search is another user's",
         file="devmem/search/candidates.py",
         old="            mask = doc_values.equal(part, value)\n",
         new="            mask = doc_values.equal(part, value) | (np.arange(len(doc_values.live)) % 1000 == 999)\n",
@@ -89,7 +89,7 @@ ACCESS: Final[tuple[Change, ...]] = (
     ),
     Change(
         name="leak-in-server-mode",
-        breaks="no search on the server counts the words of another user",
+        breaks="no candidate of a search on the server is another user's",
         file="devmem/storage/postgres/server/admitted.py",
         old="        return condition, values\n",
         new='        return f"({condition} OR row - row / 1000 * 1000 = 999)", values\n',
@@ -105,7 +105,7 @@ ACCESS: Final[tuple[Change, ...]] = (
     ),
     Change(
         name="unbound-in-search",
-        breaks="a search for unscoped items counts the words of no others",
+        breaks="a search for unscoped items has no other candidates",
         file="devmem/search/candidates.py",
         old="        if part in where.unbound:\n",
         new="        if False:\n",
@@ -121,7 +121,7 @@ ACCESS: Final[tuple[Change, ...]] = (
     ),
     Change(
         name="none-of-in-search",
-        breaks="a search does not count the words that `none_of` excludes",
+        breaks="no candidate of a search is one that `none_of` excludes",
         file="devmem/search/candidates.py",
         old="        admitted = admitted & ~matching(part, admitted)\n",
         new="        admitted = admitted & (admitted | matching(part, admitted))\n",
