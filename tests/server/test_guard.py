@@ -148,8 +148,9 @@ def test_requests_that_are_too_large_or_too_many_are_refused(tmp_path: Path) -> 
     with serving_team(tmp_path, ServerOptions(), Limits(body=1_000, per_minute=3)) as team:
         large = b"x" * 1_001
         assert team.request("POST", "/mcp", content=large, headers=ACCEPT, user="ann").status_code == 413
-        parts = (large[at : at + 100] for at in range(0, 1_001, 100))
-        assert team.request("POST", "/mcp", content=parts, headers=ACCEPT, user="ann").status_code == 413
+        for path, user in (("/mcp", "ann"), ("/v1/search", "carl")):
+            parts = (large[at : at + 100] for at in range(0, 1_001, 100))
+            assert team.request("POST", path, content=parts, headers=ACCEPT, user=user).status_code == 413
         assert team.request("POST", "/mcp", json=INITIALIZE, headers=ACCEPT, user="ann").status_code == 200
         refused = team.request("POST", "/mcp", json=INITIALIZE, headers=ACCEPT, user="ann")
         assert refused.status_code == 429
