@@ -103,7 +103,8 @@ def test_of_runs_that_commit_at_once_one_wins(store_url: str) -> None:
 
 def test_a_commit_holds_what_its_run_changed(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """From before it looks for conflicts: what was written after that would be lost, or the run's deletion would."""
-    conflicts, refused = Runs.conflicts, []
+    conflicts = Runs.conflicts
+    refused: list[str] = []
 
     def looked(runs: Runs, run: str) -> list[str]:
         found = conflicts(runs, run)
