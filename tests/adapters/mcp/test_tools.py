@@ -100,6 +100,15 @@ def test_one_of_several_labels_is_asked_for(tools: Tools) -> None:
     assert tools("list", metadata=labels)["total"] == 2
 
 
+def test_what_is_in_quarantine_is_neither_found_nor_listed(tools: Tools, memory: devmem.Memory) -> None:
+    good, bad = memory.add(["The harbour is open.", "The harbour is closed."])
+    memory.update(bad, trust=0)
+    for found in (tools("recall", query="Is the harbour closed?"), tools("list")):
+        assert [each["id"] for each in found["memories"]] == [good]
+    memory.update(bad, trust=0.5)
+    assert tools("list")["total"] == 2
+
+
 def test_the_caller_undoes_its_own_change_and_no_other(tools: Tools, memory: devmem.Memory) -> None:
     new = tools("remember", text="The launch is in May.", time="2026-05-01", metadata={"topic": "launch"})["id"]
     tools("update", id=new, text="The launch is in June.", metadata={"topic": None, "draft": True})
