@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, nullcontext
+from contextlib import ExitStack, closing, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -196,18 +196,26 @@ class Desk:
 
         Raises:
             ValueError: there is no such agent, or a field cannot be used.
+            DevmemError: a store cannot be read as of the time.
         """
         node = next((node for node in self.agents if node.id == asked.node), None)
         if node is None or node.config is None:
             raise ValueError(f"there is no agent {asked.node!r}")
-        manager = MemoryManager(
-            node.config.memories,
-            {name: memory.store for name, memory in self.memories.items()},
-            options=self.workflow.options(node),
-            caller=Caller(node=node.id, agent=node.config.agent or node.id),
-        )
         user = self.user if self.user is not None else asked.whose
-        return manager.retrieve(query=asked.text, current_stage=asked.stage, user=user, where=asked.where())
+        with ExitStack() as shown:
+            stores = {name: memory.store for name, memory in self.memories.items()}
+            if asked.as_of:
+                stores |= {
+                    entry.name: shown.enter_context(closing(self.memory(entry.name).as_of(asked.as_of))).store
+                    for entry in node.config.memories
+                }
+            manager = MemoryManager(
+                node.config.memories,
+                stores,
+                options=self.workflow.options(node),
+                caller=Caller(node=node.id, agent=node.config.agent or node.id),
+            )
+            return manager.retrieve(query=asked.text, current_stage=asked.stage, user=user, where=asked.where())
 
     def record(self, store: str, item: str) -> MemoryRecord | None:
         """Return a record; None where there is none within reach.

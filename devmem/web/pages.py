@@ -89,10 +89,12 @@ class Pages:
                 context["block"] = self._desk.ask_as(asked) or False
             elif asked.text:
                 context["answers"] = [card_of(one, asked) for one in self._desk.ask(asked)]
-            if beside and asked.text and not asked.node:
+            if beside and asked.node:
+                context["error"] = "what stands beside is a direct search: choose no agent, or nothing beside"
+            elif beside and asked.text:
                 other = replace(asked, words_alone=True) if beside == "words" else replace(asked, as_of=beside)
                 context["beside"] = [card_of(one, other) for one in self._desk.ask(other)]
-        except ValueError as error:
+        except (DevmemError, ValueError) as error:
             context["error"] = str(error)
         status = 400 if context["error"] else 200
         return self._page(request, "search.html", status, beside_field=beside, stages=list(Stage), **context)

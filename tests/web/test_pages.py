@@ -43,8 +43,29 @@ def test_a_search_as_an_agent_shows_the_block_that_it_would_receive(team: Path, 
     assert "===== Related Memories =====\n(quoted from memory" in page.text
 
 
+def test_a_search_as_an_agent_shows_what_it_would_have_received_earlier(team: Path, serve: Serve) -> None:
+    item = remember(team, "The launch is on May 1st.")
+    with devmem.open(f"{team}#notes") as memory:
+        memory.update(item, "The launch is on June 2nd.")
+        earlier = memory.history(item)[0].since
+    asked = {"q": "When is the launch?", "node": "helper"}
+    with serve().browser() as browser:
+        assert "June 2nd" in browser.get("/", params=asked).text
+        then = browser.get("/", params={**asked, "as_of": str(earlier.timestamp())}).text
+    assert "May 1st" in then
+    assert "June 2nd" not in then
+
+
 @pytest.mark.parametrize(
-    "fields", [{"after": "someday"}, {"limit": "many"}, {"node": "nobody"}, {"store": "none"}, {"stage": "later"}]
+    "fields",
+    [
+        {"node": "helper", "beside": "words"},
+        {"after": "someday"},
+        {"limit": "many"},
+        {"node": "nobody"},
+        {"store": "none"},
+        {"stage": "later"},
+    ],
 )
 def test_a_field_that_cannot_be_used_is_named(team: Path, serve: Serve, fields: dict[str, str]) -> None:
     with serve().browser() as browser:
