@@ -59,6 +59,22 @@ def test_a_change_is_noticed_survives_or_is_invalid(
     assert (done.exit_code, expected in done.output) == (code, True), done.output
 
 
+@pytest.mark.sources
+def test_tests_that_do_not_pass_anyway_say_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    change = Change(
+        name="mode",
+        breaks="files are private",
+        file="devmem/text/files.py",
+        old="OWNER_ONLY: Final = 0o600",
+        new="OWNER_ONLY: Final = 0o644",
+        tests=("tests/text/test_atomic_write.py", "-k", "no_test_has_this_name"),
+    )
+    monkeypatch.setattr(command, "CHANGES", (change,))
+    done = CliRunner().invoke(command.app, [])
+    assert done.exit_code == 2
+    assert "do not pass without a change" in done.output
+
+
 def test_an_unknown_name_is_refused() -> None:
     done = CliRunner().invoke(command.app, ["nothing"])
     assert done.exit_code == 2

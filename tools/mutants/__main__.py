@@ -79,6 +79,17 @@ def _run_tests(folder: Path, tests: Sequence[str]) -> tuple[int, str]:
     return done.returncode, "\n".join(done.stdout.splitlines()[-3:])
 
 
+def _check_unchanged(folder: Path, changes: Sequence[Change]) -> None:
+    """Make sure that the tests pass before anything is changed: each change would seem to be noticed otherwise.
+
+    Raises:
+        typer.BadParameter: some of them do not, or there are none.
+    """
+    code, last = _run_tests(folder, [*dict.fromkeys(test for change in changes for test in change.tests)])
+    if code:
+        raise typer.BadParameter(f"the tests do not pass without a change:\n{last}")
+
+
 def _outcome_of(folder: Path, change: Change) -> Outcome:
     started = time.monotonic()
     try:
@@ -120,7 +131,8 @@ def main(
     outcomes = []
     with tempfile.TemporaryDirectory() as folder:
         copy_project(Path(folder))
-        with console.status("") as status:
+        with console.status("without a change") as status:
+            _check_unchanged(Path(folder), changes)
             for number, change in enumerate(changes, 1):
                 status.update(f"{number} of {len(changes)}: {change.name}")
                 outcomes.append(_outcome_of(Path(folder), change))
