@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
@@ -12,6 +13,8 @@ from devmem.errors import MissingExtraError
 from devmem.model.items import Vector
 from devmem.models.bert import WIDTH, Rows, layers_of, places_of
 
+# Its official builds record and send telemetry from 1.32 on, unless this is set before they are loaded.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 try:
     import onnxruntime
 except ImportError as error:

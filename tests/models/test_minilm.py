@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from math import erfc, sqrt
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -122,3 +125,21 @@ def test_gelu_is_exact_to_a_millionth() -> None:
     x = np.linspace(-10, 10, 4001, dtype=np.float32)
     expected = [float(value) * erfc(-float(value) / sqrt(2)) / 2 for value in x]
     np.testing.assert_allclose(gelu(x), expected, atol=1e-6)
+
+
+def test_onnxruntime_records_no_telemetry(tmp_path: Path) -> None:
+    """Its builds from 1.32 on leave a device's id and a database of events in the cache, and send them."""
+    environment = {name: value for name, value in os.environ.items() if name != "ORT_DISABLE_TELEMETRY"}
+    home = {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    program = (
+        "from devmem.config import EmbeddingConfig\n"
+        "from devmem.models import open_embedder\n"
+        "config = EmbeddingConfig.model_validate({'provider': 'minilm', 'params': {'backend': 'onnx'}})\n"
+        "print(open_embedder(config).embed(['rain']).shape)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], env={**environment, **home}, capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "(1, 384)\n", done.stderr
+    left = [str(file.relative_to(tmp_path)) for file in tmp_path.rglob("*") if file.is_file()]
+    assert [name for name in left if "devmem" not in name] == []
