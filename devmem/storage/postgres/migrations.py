@@ -268,7 +268,7 @@ def refuse_distributed(connection: Connection, location: Location) -> None:
     """
     ((tables, schemas),) = connection.execute(_IS_DISTRIBUTING).fetchall()
     for is_known, query in ((tables, _DISTRIBUTED_TABLE), (schemas, _DISTRIBUTED_SCHEMA)):
-        if is_known and (found := connection.execute(query).fetchone()) is not None:
+        if is_known and (found := connection.execute(composed(query)).fetchone()) is not None:
             raise CollectionError(
                 str(location),
                 f"Citus distributes {found[0]!r} over servers whose transactions have no common order, so that "
