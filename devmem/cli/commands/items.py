@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from datetime import timedelta
 from types import EllipsisType
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, Final, TypeAlias, TypeVar
 
 import typer
 from pydantic import JsonValue
@@ -134,6 +134,11 @@ _OPTIONS: Final = "--metadata, --remove, --time, --expires-at, --ttl, --trust or
 W = TypeVar("W", bound=str | timedelta)
 
 
+_Trust: TypeAlias = Annotated[
+    float | None, typer.Option(metavar="NUMBER", min=0, max=1, help="From 0 to 1; no search returns an item with 0.")
+]
+
+
 @selecting(by_user=True)
 def edit(
     ctx: typer.Context,
@@ -150,10 +155,7 @@ def edit(
     expires: Expires = None,
     ttl: Ttl = None,
     field: Fields = None,
-    trust: Annotated[
-        float | None,
-        typer.Option(metavar="NUMBER", min=0, max=1, help="From 0 to 1; no search returns an item with 0."),
-    ] = None,
+    trust: _Trust = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Of items that match, only count them.")] = False,
     session: Session = DEFAULT_SESSION,
     as_json: AsJson = False,
@@ -168,7 +170,6 @@ def edit(
         devmem edit notes.db 5f2c "Ann moved the launch to June 3rd."
         devmem edit team.yaml notes 5f2c --metadata room=6 --remove mood --expires-at none
         devmem edit notes.db 5f2c --metadata title="The launch" --field title
-        devmem edit notes.db 5f2c --trust 0
         devmem edit notes.db --where metadata.state=draft --metadata state=done --dry-run
     """
     terminal: Terminal = ctx.obj
