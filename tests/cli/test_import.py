@@ -336,7 +336,8 @@ def test_a_zip_file_and_a_folder_and_a_pattern_are_imported(devmem: Devmem, tmp_
     (vault / "picture.png").write_bytes(b"\x89PNG")
     (tmp_path / "b1.txt").write_text("The code is 4711.\n", encoding="utf-8")
     file = tmp_path / "notes.db"
-    devmem("import", file, tmp_path / "slack.zip", vault, tmp_path / "b*.txt")
+    done = devmem("import", file, tmp_path / "slack.zip", vault, tmp_path / "b*.txt")
+    assert "users.json" not in done.output, "it names the users, and lacks nothing"
     texts = [item["content_summary"] for item in json.loads(devmem("show", file, "--json").stdout)]
     assert sorted(texts)[:2] == ["Ann: The launch is in June.", "The code is 4711."]
     assert not (tmp_path.parent / "outside.txt").exists()

@@ -19,6 +19,10 @@ _SUFFIXES: Final = frozenset(
     """.json .jsonl .ndjson .md .markdown .txt .csv .tsv .gz .html .htm .xhtml .mbox .mbx .eml .ics .ical""".split()
 )
 """Names of files that may hold data; of a folder others are left out, as pictures."""
+_SLACK_LISTS: Final = frozenset(
+    f"{name}.json" for name in "users channels groups dms mpims integration_logs canvases lists".split()
+)
+"""Files of Slack's export that name users and channels, beside the folders that have the messages."""
 _LARGEST: Final = 4_000_000_000
 """Bytes that an archive may take when it is unpacked."""
 
@@ -57,7 +61,8 @@ def data_files(
 def _inside(folder: Path) -> list[Path]:
     """Return the files of a folder, at any depth, that may hold data; hidden ones are left out."""
     found = (one for one in folder.rglob("*") if _may_hold_data(one.name) and one.is_file())
-    return sorted(one for one in found if not any(part.startswith(".") for part in one.relative_to(folder).parts))
+    shown = (one for one in found if not any(part.startswith(".") for part in one.relative_to(folder).parts))
+    return sorted(one for one in shown if one.name not in _SLACK_LISTS or not (one.parent / "users.json").is_file())
 
 
 def _may_hold_data(name: str) -> bool:
