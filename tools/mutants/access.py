@@ -131,8 +131,8 @@ ACCESS: Final[tuple[Change, ...]] = (
         name="history-of-another-user",
         breaks="a scoped handle shows no versions of another user's item",
         file="devmem/memory/memory.py",
-        old="return History(RecordVersion(version) for version in found if in_scope(version.item, reach))",
-        new="return History(RecordVersion(version) for version in found if reach)",
+        old="for version, replaced in pairs if in_scope(version.item, reach))",
+        new="for version, replaced in pairs if reach)",
         tests=(
             "tests/memory/test_scoped_every_method.py::test_a_method_neither_shows_nor_changes_what_is_anothers[sync-history]",
         ),
@@ -368,8 +368,8 @@ ACCESS: Final[tuple[Change, ...]] = (
         name="log-for-every-token",
         breaks="a server with tokens sends no log messages",
         file="devmem/adapters/mcp/server.py",
-        old="return self._levels.of(ctx) if self._door.tokens is None else frozenset()",
-        new="return self._levels.of(ctx)",
+        old="return levels_of(ctx) if self._door.tokens is None else frozenset()",
+        new="return levels_of(ctx)",
         tests=("tests/server/test_guard.py::test_no_log_message_goes_to_a_holder_of_a_token",),
     ),
     Change(
@@ -483,5 +483,13 @@ ACCESS: Final[tuple[Change, ...]] = (
         old="self.location = location_without_credentials(str(location))",
         new="self.location = str(location)",
         tests=("tests/text/test_redaction.py",),
+    ),
+    Change(
+        name="mem0-echo-in-errors",
+        breaks="errors of a mem0 server repeat no text",
+        file="stores/devmem_stores/mem0/errors.py",
+        old='without_repeated(" ".join(text.split()), _sent_texts(response.request.content))',
+        new='" ".join(text.split())',
+        tests=("tests/stores/mem0_store/test_failures.py::test_what_repeats_the_request_is_left_out",),
     ),
 )

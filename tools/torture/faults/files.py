@@ -7,7 +7,8 @@ import os
 import resource
 import time
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from itertools import islice
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -16,6 +17,7 @@ from devmem import DevmemError, load_workflow
 from devmem.stores import MemoryQuery
 from devmem.workflow import make_store
 from tools.torture.children import Child
+from tools.torture.faults.bombs import BOMBS
 from tools.torture.results import Plan, Result
 from tools.torture.stores import EMBEDDER
 
@@ -39,13 +41,20 @@ Make = Callable[[Path, Random], None]
 
 
 def run(plan: Plan) -> list[Result]:
-    """Index each kind of hostile file beside a good one, in a process of its own."""
-    result = Result(fault="hostile file")
-    kinds = dict(list(_KINDS.items())[:4]) if plan.short else _KINDS
-    for repeat in range(plan.extent(short=1, full=200 // len(_KINDS) + 1)):
-        for name, make in kinds.items():
+    """Index each kind of hostile file, and each bomb, beside a good one, in a process of its own."""
+    bombs = {made.__name__: made for made in BOMBS}
+    return [
+        _index_each(plan, "hostile file", _KINDS, plan.extent(short=1, full=200 // len(_KINDS) + 1)),
+        _index_each(plan, "file that becomes large when it is read", bombs, plan.extent(short=1, full=4)),
+    ]
+
+
+def _index_each(plan: Plan, fault: str, kinds: Mapping[str, Make], times: int) -> Result:
+    result = Result(fault=fault)
+    for repeat in range(times):
+        for name, make in islice(kinds.items(), plan.extent(short=4, full=len(kinds))):
             _index(plan, f"{name}-{repeat}", make, result)
-    return [result]
+    return result
 
 
 def _index(plan: Plan, name: str, make: Make, result: Result) -> None:

@@ -40,7 +40,7 @@ class InjectedError(Exception):
     """Raised by the tracer."""
 
 
-class _Tracer:
+class Tracer:
     """Counts the lines of devmem's code and raises at one of them."""
 
     def __init__(self, at: int | None, error: type[BaseException]) -> None:
@@ -51,6 +51,7 @@ class _Tracer:
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
+        """Trace the lines of the block."""
         sys.settrace(self._enter)
         try:
             yield
@@ -154,7 +155,7 @@ def _interrupt_all(
 
 def _number_of_lines(template: Path, operation: str) -> int:
     def count(send: Callable[[str], None]) -> None:
-        tracer = _Tracer(None, InjectedError)
+        tracer = Tracer(None, InjectedError)
         # The first time loads what is loaded once; the second is what every other time is.
         for _ in range(2):
             folder = _copy(template)
@@ -174,7 +175,7 @@ def _copy(template: Path) -> Path:
     return folder
 
 
-def _perform(folder: Path, operation: str, tracer: _Tracer) -> CollectionMemory | None:
+def _perform(folder: Path, operation: str, tracer: Tracer) -> CollectionMemory | None:
     """Run the operation under the tracer; return the store that it was run on."""
     if operation == "open":
         with tracer():
@@ -204,7 +205,7 @@ def _interrupt_each(
 ) -> None:
     for at in lines:
         folder = _copy(template)
-        tracer = _Tracer(at, error)
+        tracer = Tracer(at, error)
         store: CollectionMemory | None = None
         try:
             store = _perform(folder, operation, tracer)
@@ -213,14 +214,14 @@ def _interrupt_each(
         finally:
             sys.settrace(None)
         send(f"tried {at}")
-        with _deadline():
+        with deadline():
             problems = list(_problems(folder, store, operation, acknowledged))
         for problem in problems:
             send(f"{problem} (line {at} of {operation}, {tracer.place})")
 
 
 @contextmanager
-def _deadline() -> Iterator[None]:
+def deadline() -> Iterator[None]:
     """Raise an error in the block when it takes too long, as where a lock was never released."""
 
     def hang(*_: object) -> None:
