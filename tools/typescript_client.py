@@ -95,7 +95,7 @@ def client() -> str:
     # The query of a list is the type of the method's argument.
     interfaces = [_interface(name, schema) for name, schema in schemas.items() if "properties" in schema]
     methods = [
-        _method(path, method, operation)
+        _method(path, method, operation, schemas)
         for path, operations in document["paths"].items()
         for method, operation in operations.items()
     ]
@@ -135,11 +135,11 @@ def _type(schema: Mapping[str, Any]) -> str:
     raise ValueError(f"no TypeScript type is known for {schema}")
 
 
-def _method(path: str, method: str, operation: Mapping[str, Any]) -> str:
+def _method(path: str, method: str, operation: Mapping[str, Any], schemas: Mapping[str, Any]) -> str:
     parameters = operation.get("parameters", ())
     arguments, sent = [f"{each['name']}: string" for each in parameters if each["in"] == "path"], []
     if any(each["in"] == "query" for each in parameters):
-        arguments.append(f"query: {_query_type(operation)} = {{}}")
+        arguments.append(f"query: {_query_type(operation, schemas)} = {{}}")
         # An interface has no index signature, so it is spread into an object that has one.
         sent.append("query: { ...query }")
     if "requestBody" in operation:
@@ -158,10 +158,9 @@ def _method(path: str, method: str, operation: Mapping[str, Any]) -> str:
     )
 
 
-def _query_type(operation: Mapping[str, Any]) -> str:
+def _query_type(operation: Mapping[str, Any], schemas: Mapping[str, Any]) -> str:
     """Return the name of the schema whose properties are the query."""
     names = {each["name"] for each in operation["parameters"] if each["in"] == "query"}
-    schemas = openapi()["components"]["schemas"]
     return next(str(name) for name, schema in schemas.items() if set(schema.get("properties", ())) == names)
 
 

@@ -113,6 +113,8 @@ def main(
             code = _run_suite(folder.resolve(), arguments or [])
         else:
             with tempfile.TemporaryDirectory(prefix="devmem-wheel-") as new:
+                # PostgreSQL's programs are run as another user where the tests are root's.
+                Path(new).chmod(0o755)
                 code = _run_suite(Path(new).resolve(), arguments or [])
     except CommandFailedError as error:
         typer.echo(str(error), err=True)

@@ -29,6 +29,8 @@ export interface MemoryChange {
   /** Values to set; null takes a key out. */
   metadata?: Record<string, JsonValue>;
   /** `version` of the memory that was read. */
+  if_version?: string | null;
+  /** Former name of `if_version`. */
   expected?: string | null;
 }
 
@@ -48,6 +50,8 @@ export interface NewMemory {
   text: string;
   /** Name of the fact, whose text before it replaces. */
   key?: string | null;
+  /** `version` of the memory that the key may replace; `none`: it must be new. */
+  if_version?: string | null;
   /** When it happened; ISO 8601. */
   time?: string | null;
   /** From when on it is forgotten; ISO 8601. */

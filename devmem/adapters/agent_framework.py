@@ -68,7 +68,13 @@ class DevmemContextProvider(ContextProvider):  # type: ignore[misc] # not in the
         # Whatever other providers added, a history among it; the inputs come last.
         shown = [_text(message) for message in context.get_messages(include_input=True)]
         block = await asyncio.to_thread(
-            recalled, self._memory, query, shown=shown, limit=self._limit, token_budget=self._budget
+            recalled,
+            getattr(agent, "name", None) or _HOST,
+            self._memory,
+            query,
+            shown=shown,
+            limit=self._limit,
+            token_budget=self._budget,
         )
         if block:
             context.extend_messages(self, [Message("user", [block])])

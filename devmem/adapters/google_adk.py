@@ -16,9 +16,9 @@ from uuid import uuid4
 import devmem
 from devmem import Filter, Memory, MemoryItem
 from devmem.adapters.hosts import require as _require
-from devmem.adapters.hosts import writing
+from devmem.adapters.hosts import shown, writing
 from devmem.errors import NotStoredError
-from devmem.memory import MemoryRecord
+from devmem.memory import MemoryRecord, ScopeParts, SearchHit
 from devmem.messages import Message, Role
 from devmem.stores import Provenance, SourceKind
 
@@ -140,8 +140,14 @@ class DevmemMemoryService(BaseMemoryService):  # type: ignore[misc] # not in the
         """Return what answers a query of what the application knows of the user, best first."""
         if not query.strip():
             return SearchMemoryResponse()
-        found = await self._memory.asearch(query, limit=self._limit, user=user_id, agent=app_name)
+        found = await asyncio.to_thread(self._shown, app_name, user_id, query)
         return SearchMemoryResponse(memories=[_entry_of(record) for record in found])
+
+    def _shown(self, app_name: str, user_id: str, query: str) -> Sequence[SearchHit]:
+        scope: ScopeParts = {"user": user_id, "agent": app_name}
+        return shown(
+            app_name, self._memory, query, lambda: self._memory.search(query, limit=self._limit, **scope), **scope
+        )
 
     async def delete_memory(self, *, app_name: str, user_id: str, memory_id: str | None = None) -> None:
         """Delete an entry by the id that a search returned, with what was derived from it; no id deletes nothing.

@@ -7,17 +7,19 @@ import functools
 import hashlib
 import json
 import logging
+import time
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
 from importlib.util import find_spec
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar, Unpack
 from uuid import uuid4
 
 from pydantic import JsonValue
 
-from devmem import Memory, MemoryContentSnapshot, MemoryItem, Scope, acting_as
+from devmem import Hit, Memory, MemoryContentSnapshot, MemoryItem, Scope, SearchHit, acting_as
 from devmem.errors import DevmemError, MissingExtraError
+from devmem.memory import ScopeParts
 from devmem.messages import Message, Role, message_to_item
 from devmem.stores import TRUST, CollectionMemory, Provenance, SourceKind
 from devmem.text import shorten
@@ -37,6 +39,7 @@ _ROLES: Final[Mapping[str, Role]] = {
 _LOG: Final = logging.getLogger(__name__)
 
 H = TypeVar("H")
+S = TypeVar("S", bound="Sequence[SearchHit | Hit]")
 P = ParamSpec("P")
 
 
@@ -102,7 +105,26 @@ def role_of(role: object) -> Role:
     return _ROLES.get(str(getattr(role, "value", role)), Role.TOOL)
 
 
+def shown(host: str, memory: Memory, query: str, search: Callable[[], S], **scope: Unpack[ScopeParts]) -> S:
+    """Carry out a search for an agent of the host and return its hits, which are recorded as shown.
+
+    Recorded where the memory was opened from a workflow with `record_recalls`; see `Memory.record_recall`.
+
+    Args:
+        host: name of the adapter.
+        memory: the handle that is searched.
+        query: the text that is searched for; empty where it is a vector.
+        search: returns the hits that the agent is given, in their order.
+        scope: whose items are searched, beside what the handle reaches.
+    """
+    began = time.perf_counter()
+    hits = search()
+    memory.record_recall(query, hits, host=host, began=began, **scope)
+    return hits
+
+
 def recalled(
+    host: str,
     memory: Memory,
     query: str,
     *,
@@ -118,7 +140,8 @@ def recalled(
     if not query.strip():
         return ""
     try:
-        return memory.context(query, limit=limit, token_budget=token_budget, exclude=exclude, shown=shown)
+        with acting_as(host, by_default=True):
+            return memory.context(query, limit=limit, token_budget=token_budget, exclude=exclude, shown=shown)
     except DevmemError as error:
         _LOG.warning("nothing is recalled: %s", error)
         return ""

@@ -58,7 +58,7 @@ class DevmemMemoryBlock(BaseMemoryBlock[str]):  # type: ignore[misc] # not in th
             return ""
         shown = [_text(message) for message in messages or []]
         return await asyncio.to_thread(
-            recalled, self._memory, query, shown=shown, limit=self.limit, token_budget=self.token_budget
+            recalled, "llama_index", self._memory, query, shown=shown, limit=self.limit, token_budget=self.token_budget
         )
 
     async def _aput(self, messages: list[ChatMessage]) -> None:

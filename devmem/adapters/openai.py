@@ -117,7 +117,8 @@ class _Memories:
             return request
         messages: list[Any] = [message] if isinstance(given, str) else list(given or ())
         shown = [_text(one) for one in messages if isinstance(one, Mapping)]
-        block = recalled(self._memory, _text(message), shown=shown, limit=self._limit, token_budget=self._budget)
+        asked = _text(message)
+        block = recalled("openai", self._memory, asked, shown=shown, limit=self._limit, token_budget=self._budget)
         if not block:
             return request
         return {**request, way.messages: [*messages[:at], {"role": "user", "content": block}, *messages[at:]]}

@@ -95,7 +95,7 @@ class Recall:
     def _block(self, items: Sequence[InputItem], at: int) -> str:
         # By their texts: the SDK takes ids and other fields off before the model sees an item.
         shown = [text_of(item) for item in items]
-        return recalled(self._memory, shown[at], shown=shown, limit=self._limit, token_budget=self._budget)
+        return recalled(_HOST, self._memory, shown[at], shown=shown, limit=self._limit, token_budget=self._budget)
 
 
 def _last_said(items: Sequence[InputItem]) -> int | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from devmem import Memory
-from devmem.adapters.hosts import agents_word, writing
+from devmem.adapters.hosts import agents_word, shown, writing
 from devmem.adapters.hosts import require as _require
 from devmem.memory import SearchHit
 from devmem.messages import Message, Role
@@ -78,7 +78,9 @@ class DevmemMemoryStore(MemoryStore):  # type: ignore[misc] # not in the environ
         limit = (options or {}).get("max_search_results") or self.max_search_results or _RESULTS
         if not query.strip():
             return []
-        found = await self._memory.asearch(query, limit=limit)
+        found = await asyncio.to_thread(
+            shown, _HOST, self._memory, query, lambda: self._memory.search(query, limit=limit)
+        )
         return [MemoryEntry(content=hit.snippet, metadata=_metadata(hit)) for hit in found]
 
     async def add(self, content: str, metadata: Mapping[str, Any] | None = None) -> str:

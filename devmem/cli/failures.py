@@ -39,6 +39,11 @@ def unknown(kind: str, name: str, known: Sequence[str], *, file: str) -> Command
     return CommandError(f"{file}: there is no {kind} {name!r} in this workflow.{hint} {there}")
 
 
+def well_formed(text: str) -> str:
+    """Replace bytes of the command line that are not UTF-8, which no store could keep."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
 @contextmanager
 def usage_errors() -> Iterator[None]:
     """Turn a `ValueError` about an argument, such as an unreadable date, into a `CommandError`."""
@@ -85,7 +90,7 @@ def _failed(terminal: Terminal, error: Exception, text: str, code: int) -> typer
 
 
 def _forget_stdout() -> None:
-    """Discard what is still buffered: the reader has left, and Python would report it at exit."""
+    """Discard buffered output: the reader has left, and Python would report it at exit."""
     try:
         stdout = sys.stdout.fileno()
     except (OSError, ValueError):  # not a stream of the system

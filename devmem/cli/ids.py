@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from devmem.cli.failures import CommandError
 from devmem.cli.targets import StoreAddress, make, opened, why_empty
 from devmem.cli.terminal import Terminal
-from devmem.config.workflow import Workflow
-from devmem.stores.abilities import every_item, keeps_versions, versions_of
-from devmem.stores.collection_memory import CollectionMemory
-from devmem.stores.memory import MemoryBase
 from devmem.text.analysis import shorten
 from devmem.text.display import one_line
+
+if TYPE_CHECKING:
+    from devmem.config.workflow import Workflow
+    from devmem.stores.memory import MemoryBase
 
 _LEAST: Final = 4
 """Characters of the shortest beginning that is looked for."""
@@ -69,6 +69,8 @@ def full_ids_in_workflow(
 
 def full_run(stores: Iterable[MemoryBase], given: str) -> str:
     """Return the id of a run for an id or its beginning, in stores that keep versions; see `full_ids`."""
+    from devmem.stores.abilities import keeps_versions, versions_of
+
     kept = [versions_of(store) for store in stores if keeps_versions(store)]
     if len(given) < _LEAST or any(versions.find_run(given) is not None for versions in kept):
         return given
@@ -84,6 +86,8 @@ def short_run(run: str) -> str:
 
 def full_scope_id(store: MemoryBase, key: str, given: str) -> str:
     """Return the id of a conversation or trace for an id or its beginning; see `full_ids`."""
+    from devmem.stores.collection_memory import CollectionMemory
+
     if len(given) < _LEAST or not isinstance(store, CollectionMemory):
         return given
     found = {str(value): "" for value in store.values(key, prefix=given, limit=_SHOWN + 1)}
@@ -95,6 +99,8 @@ def _beginning_so(store: MemoryBase, short: Sequence[str]) -> dict[str, dict[str
     found: dict[str, dict[str, str]] = {each: {} for each in short}
     if not short:
         return found
+    from devmem.stores.abilities import every_item
+
     for item in every_item(store):
         for each in short:
             if item.id.startswith(each):
@@ -103,7 +109,7 @@ def _beginning_so(store: MemoryBase, short: Sequence[str]) -> dict[str, dict[str
 
 
 def _only(given: str, found: Mapping[str, str], kind: str) -> str:
-    """Return the only candidate, or what was given where there is none or it is one itself."""
+    """Return the only candidate, or the given id where there is none or it is itself a candidate."""
     if given in found or not found:
         return given
     if len(found) == 1:

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 import typer
 
@@ -14,21 +14,18 @@ from devmem.cli.failures import CommandError
 from devmem.cli.ids import full_ids
 from devmem.cli.targets import StoreAddress, make, why_empty
 from devmem.cli.terminal import Terminal
-from devmem.model.filters import Filter, Order
-from devmem.model.items import MemoryItem
-from devmem.stores.abilities import every_item
-from devmem.stores.memory import MemoryBase
+from devmem.model.conditions import Order
 from devmem.text.files import replace_file
+
+if TYPE_CHECKING:
+    from devmem.model.filters import Filter
+    from devmem.model.items import MemoryItem
+    from devmem.stores.memory import MemoryBase
 
 STDIN: Final = "-"
 """Argument that stands for standard input."""
 UTF8_MARK: Final = b"\xef\xbb\xbf"
 """First bytes of a text that some editors save as UTF-8."""
-
-
-def well_formed(text: str) -> str:
-    """Replace bytes of the command line that are not UTF-8, which no store could keep."""
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def read_stdin() -> str:
@@ -40,22 +37,22 @@ Ids: TypeAlias = Annotated[
     list[str] | None, typer.Option("--id", metavar="ID", help="Only this item; may be repeated.")
 ]
 Newest: TypeAlias = Annotated[
-    int | None, typer.Option("--limit", "-n", metavar="N", min=1, help="Number of the newest items; without it, all.")
+    int | None, typer.Option("--limit", "-n", metavar="N", min=1, help="Number of the newest items; all by default.")
 ]
 ListOrder: TypeAlias = Annotated[
     Order,
-    typer.Option("--order", help="`stored`: in which they were stored; `event`: by when it happened, then `sequence`."),
+    typer.Option("--order", help="`stored`: in the order of storing; `event`: by event time, then `sequence`."),
 ]
 Offset: TypeAlias = Annotated[
-    int, typer.Option("--offset", metavar="N", min=0, help="Number of the newest items to pass over.")
+    int, typer.Option("--offset", metavar="N", min=0, help="Number of the newest items to skip.")
 ]
 Output: TypeAlias = Annotated[
-    Path | None, typer.Option("--output", "-o", metavar="FILE", help="File to write; without it, stdout.")
+    Path | None, typer.Option("--output", "-o", metavar="FILE", help="File to write; stdout by default.")
 ]
 
 
 def check_anything_there(address: StoreAddress) -> None:
-    """Raise `CommandError` when nothing was ever written to the store: an empty file would help nobody."""
+    """Raise `CommandError` when nothing was ever written to the store: an empty file would be of no use."""
     if (reason := why_empty(make(address))) is not None:
         raise CommandError(f"{reason}; nothing was written.")
 
@@ -92,6 +89,8 @@ def pick(
     elif newest is not None:
         yield from reversed(memory.recent(newest, where, order=order))
     else:
+        from devmem.stores.abilities import every_item
+
         yield from every_item(memory, where, order)
 
 

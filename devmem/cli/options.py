@@ -1,4 +1,4 @@
-"""Options that several commands share: items by scope, metadata and time, and what is said of an item."""
+"""Options that several commands share: items by scope, metadata and time, and the properties of an item."""
 
 from __future__ import annotations
 
@@ -9,22 +9,18 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Annotated, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import typer
 
-from devmem.cli.failures import CommandError
-from devmem.cli.inputs import well_formed
+from devmem.cli.failures import CommandError, well_formed
 from devmem.cli.terminal import Terminal, items_text
-from devmem.config.filter_forms import METADATA, load_filter
 from devmem.errors import FilterError
 from devmem.model.conditions import Operator, Scalar
-from devmem.model.fields import is_path
-from devmem.model.filters import Filter
-from devmem.model.items import Scope
-from devmem.stores.memory import MemoryBase
-from devmem.text.durations import parse_duration
-from devmem.text.moments import parse_moment
+
+if TYPE_CHECKING:
+    from devmem.model.filters import Filter
+    from devmem.stores.memory import MemoryBase
 
 _CONDITION: Final = re.compile(r"(?P<key>.+?)(?P<operator>[><!^*~]=|[=><])(?P<value>.*)", re.DOTALL)
 
@@ -38,8 +34,10 @@ def filter_of(option: str, condition: str) -> Filter:
             `!` before it for none; or a whole filter as JSON.
 
     Raises:
-        CommandError: it is none.
+        CommandError: it is not a condition.
     """
+    from devmem.config.filter_forms import load_filter
+
     try:
         return load_filter(_form_of(option, condition))
     except FilterError as error:
@@ -58,6 +56,8 @@ def _form_of(option: str, condition: str) -> object:
     if found is None:
         key = condition.removeprefix("!")
         return {key: {Operator.EXISTS.value: key == condition}}
+    from devmem.config.filter_forms import METADATA
+
     key, text = found["key"], found["value"]
     listed = _json(text) if text.startswith("[") else None
     is_text = not key.startswith(METADATA)
@@ -73,7 +73,9 @@ def _form_of(option: str, condition: str) -> object:
 def checked_name(option: str, value: str) -> str:
     """Return a part of a scope; raises `CommandError` when it is empty, as an unset variable makes it."""
     if not value.strip():
-        raise CommandError(f"{option} is empty. Is a variable not set? Leave the option out to name nobody.")
+        raise CommandError(
+            f"{option} is empty. Is a variable not set? Omit the option to name no user, agent or conversation."
+        )
     return well_formed(value)
 
 
@@ -104,12 +106,12 @@ _Where = Annotated[
 ]
 _AnyWhere = Annotated[
     list[str] | None,
-    typer.Option(metavar="KEY=VALUE", help="Of all conditions given so, at least one holds; may be repeated."),
+    typer.Option(metavar="KEY=VALUE", help="At least one of these conditions must hold; may be repeated."),
 ]
-_After = Annotated[str | None, typer.Option(metavar="DATE", help="Only items from this date on.")]
+_After = Annotated[str | None, typer.Option(metavar="DATE", help="Only items from this date onwards.")]
 _Before = Annotated[str | None, typer.Option(metavar="DATE", help="Only items from before this date.")]
 AllUsers: TypeAlias = Annotated[
-    bool, typer.Option("--all-users", help="Items of every user; otherwise items of nobody, or of --user.")
+    bool, typer.Option("--all-users", help="Items of every user; by default unscoped ones, or those of --user.")
 ]
 _OPTIONS: Final = {
     "user": _User,
@@ -173,6 +175,11 @@ def selecting(
     return decorate
 
 
+def named_scope(**parts: str | None) -> dict[str, str]:
+    """Return the parts of a scope that options name; raises `CommandError` for an empty or unusable name."""
+    return {part: checked_name(f"--{part}", value) for part, value in parts.items() if value is not None}
+
+
 def make_filter(
     *,
     where: list[str] | None,
@@ -182,8 +189,10 @@ def make_filter(
     **scope: str | None,
 ) -> Filter:
     """Return the filter; raises `CommandError` for an unknown key or an unreadable date."""
-    parts = {name: checked_name(f"--{name}", value) for name, value in scope.items() if value is not None}
-    found = Filter(scope=Scope(**parts), after=_time("--after", after), before=_time("--before", before))
+    from devmem.model.filters import Filter
+    from devmem.model.items import Scope
+
+    found = Filter(scope=Scope(**named_scope(**scope)), after=_time("--after", after), before=_time("--before", before))
     for condition in where or []:
         found &= filter_of("--where", condition)
     return found & Filter(any_of=tuple(filter_of("--any-where", condition) for condition in any_where or []))
@@ -207,6 +216,8 @@ def report_left_out(terminal: Terminal, count: int, *, store: str = "") -> None:
 
 
 def _time(option: str, raw: str | None) -> float | None:
+    from devmem.text.moments import parse_moment
+
     try:
         return None if raw is None else parse_moment(raw)
     except ValueError as error:
@@ -221,12 +232,12 @@ Fields: TypeAlias = Annotated[
     typer.Option(
         "--field",
         metavar="PATH",
-        help="Field of the metadata that is searched too: title, chapters[*].content; `none` is no field. Repeatable.",
+        help="Metadata field that is also searched: title, chapters[*].content; `none` for none. Repeatable.",
     ),
 ]
 Time: TypeAlias = Annotated[str | None, typer.Option(metavar="DATE", help="When it happened.")]
 Expires: TypeAlias = Annotated[
-    str | None, typer.Option("--expires-at", "--expires", metavar="DATE", help="When it is to be forgotten.")
+    str | None, typer.Option("--expires-at", "--expires", metavar="DATE", help="When it expires.")
 ]
 Ttl: TypeAlias = Annotated[
     str | None, typer.Option("--ttl", metavar="DURATION", help="How long it is kept from now on: 30d, 12h, `1h 30m`.")
@@ -239,12 +250,14 @@ def expiry_of(expires: str | None, ttl: str | None) -> str | timedelta | None:
     """Return when an item expires: the date or `none` as given, or how long from now; None where neither is given.
 
     Raises:
-        CommandError: both are given, or the duration is none.
+        CommandError: both are given, or the duration is invalid.
     """
     if ttl is None:
         return expires
     if expires is not None:
         raise CommandError("--expires-at and --ttl both say when it is to be forgotten; give one of them.")
+    from devmem.text.durations import parse_duration
+
     try:
         return timedelta(seconds=parse_duration(ttl))
     except ValueError as error:
@@ -263,7 +276,9 @@ def metadata_of(pairs: Sequence[str] | None) -> dict[str, str | int | float | bo
 
 
 def checked_fields(paths: Sequence[str] | None) -> tuple[str, ...] | None:
-    """Return the paths of `--field` arguments, None where there are none; raises `CommandError` for what is no path."""
+    """Return the paths of `--field` arguments, None where there are none; raises `CommandError` for an invalid path."""
+    from devmem.model.fields import is_path
+
     if paths is not None and [path.lower() for path in paths] == [NEVER]:
         return ()
     if NEVER in [path.lower() for path in paths or ()]:

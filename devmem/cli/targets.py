@@ -8,31 +8,21 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 from urllib.parse import urlencode
 
 import typer
-from pydantic import BaseModel, SecretStr
 
 from devmem.cli.failures import CommandError, unknown
 from devmem.cli.terminal import Terminal
-from devmem.config.workflow import Workflow
 from devmem.errors import DevmemError
-from devmem.memory.opening import declared_store, declared_to_read, is_workflow
+from devmem.model.caller import DEFAULT_SESSION
 from devmem.redaction import location_without_credentials
-from devmem.storage.opening import file_of, inspect_location
-from devmem.stores.abilities import as_of as store_as_of
-from devmem.stores.config import PlaceConfig
-from devmem.stores.indexing import Indexing, IndexPlan, IndexReport, IndexStep
-from devmem.stores.memory import MemoryBase
-from devmem.text.moments import parse_moment
-from devmem.workflow.stores import (
-    DEFAULT_SESSION,
-    load_workflow,
-    make_store,
-    session_folder,
-    session_names,
-)
+
+if TYPE_CHECKING:
+    from devmem.config.workflow import Workflow
+    from devmem.stores.indexing import Indexing, IndexPlan, IndexReport, IndexStep
+    from devmem.stores.memory import MemoryBase
 
 
 def index_with_progress(terminal: Terminal, name: str, store: Indexing, *, rebuild: bool = False) -> IndexReport:
@@ -48,6 +38,8 @@ def index_with_progress(terminal: Terminal, name: str, store: Indexing, *, rebui
 
 def load_with_progress(terminal: Terminal, store: MemoryBase) -> None:
     """Load a store; of one that is made from files, show the progress and print the changes."""
+    from devmem.stores.indexing import Indexing
+
     if isinstance(store, Indexing):
         report = index_with_progress(terminal, store.name, store)
         if not report.is_empty():
@@ -65,9 +57,10 @@ def plan_text(plan: IndexPlan) -> str:
 
 def report_text(report: IndexReport) -> str:
     """Return what an indexing did, and the size of the index."""
+    kept_out = f", {report.kept_out:,} chunks kept out by tombstones" if report.kept_out else ""
     return (
-        f"{plan_text(report)}; {report.files:,} files in {report.chunks:,} chunks, {report.embedded:,} embedded now, "
-        f"{report.seconds:.1f} s"
+        f"{plan_text(report)}; {report.files:,} files in {report.chunks:,} chunks, {report.embedded:,} embedded now"
+        f"{kept_out}, {report.seconds:.1f} s"
     )
 
 
@@ -89,7 +82,7 @@ EmbeddingName: TypeAlias = Annotated[
     typer.Option(
         "--embedding",
         metavar="PROVIDER",
-        help="Provider of the embedding model of a file, such as minilm or e5; none searches by words alone.",
+        help="Provider of the embedding model of a file, such as minilm or e5; none searches by words only.",
     ),
 ]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
@@ -97,6 +90,8 @@ AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON for 
 
 def load(terminal: Terminal, file: Path) -> Workflow:
     """Read a workflow and print its warnings; raises `ConfigError` when it cannot be used."""
+    from devmem.workflow.stores import load_workflow
+
     workflow = load_workflow(file)
     announce(terminal, workflow)
     return workflow
@@ -111,6 +106,8 @@ def announce(terminal: Terminal, workflow: Workflow) -> None:
 
 
 def _secrets(part: object) -> Iterator[str]:
+    from pydantic import BaseModel, SecretStr
+
     if isinstance(part, SecretStr):
         yield part.get_secret_value()
     elif isinstance(part, BaseModel):
@@ -123,6 +120,8 @@ def _secrets(part: object) -> Iterator[str]:
 
 def check_session(workflow: Workflow, session: str) -> None:
     """Raise `CommandError` when a session's name cannot be used."""
+    from devmem.workflow.stores import session_folder
+
     try:
         session_folder(workflow, session)
     except ValueError as error:
@@ -143,6 +142,8 @@ class StoreAddress:
 
 def make(address: StoreAddress) -> MemoryBase:
     """Return a store without opening its files; raises `DevmemError` when it is unknown or cannot be used."""
+    from devmem.workflow.stores import make_store
+
     workflow, name = address.workflow, address.store
     check_session(workflow, address.session)
     names = [store.name for store in workflow.memory]
@@ -222,6 +223,8 @@ def _at_time(store: MemoryBase, as_of: str | None) -> Iterator[MemoryBase]:
     if as_of is None:
         yield store
         return
+    from devmem.stores.abilities import as_of as store_as_of
+
     earlier = store_as_of(store, seconds_of_option("--as-of", as_of))
     try:
         yield earlier
@@ -231,6 +234,8 @@ def _at_time(store: MemoryBase, as_of: str | None) -> Iterator[MemoryBase]:
 
 def seconds_of_option(option: str, time: str) -> float:
     """Return the time that an option names, in seconds since the epoch; raise `CommandError` for any other text."""
+    from devmem.text.moments import parse_moment
+
     try:
         return parse_moment(time)
     except ValueError as error:
@@ -250,6 +255,8 @@ def opened_existing(
 
 def check_lasting(store: MemoryBase, lost: str) -> None:
     """Raise `CommandError` when a store keeps its items for this process only, so that `lost` would be lost."""
+    from devmem.stores.config import PlaceConfig
+
     if isinstance(store.setup.config, PlaceConfig) and location_of(store) is None:
         raise CommandError(
             f"memory store {store.name!r} keeps its items for one process only, so {lost} would be lost; "
@@ -259,6 +266,8 @@ def check_lasting(store: MemoryBase, lost: str) -> None:
 
 def location_of(store: MemoryBase) -> str | None:
     """Return the location of a store's items; None when they live in memory, or only the store knows it."""
+    from devmem.stores.config import PlaceConfig
+
     config = store.setup.config
     return store.setup.location(config.memory_path) if isinstance(config, PlaceConfig) else None
 
@@ -284,6 +293,9 @@ def why_empty(store: MemoryBase) -> str | None:
     Raises:
         CollectionError: a database cannot be reached.
     """
+    from devmem.storage.opening import file_of, inspect_location
+    from devmem.stores.config import PlaceConfig
+
     if not isinstance(store.setup.config, PlaceConfig):
         return None
     location = location_of(store)
@@ -306,6 +318,8 @@ def _sessions_there(store: MemoryBase, file: str) -> str:
     folder = store.setup.session_dir
     if folder is None or Path(file).parent != folder or folder.exists():
         return ""
+    from devmem.workflow.stores import session_names
+
     names = session_names(folder.parent)
     if not names:
         return ""
@@ -330,7 +344,7 @@ MemoryPlace: TypeAlias = Annotated[
     ),
 ]
 OptionalStore: TypeAlias = Annotated[
-    str | None, typer.Argument(metavar="STORE", help="Store of the workflow; not needed where there is only one.")
+    str | None, typer.Argument(metavar="STORE", help="Store of the workflow; not needed if there is only one.")
 ]
 
 ANY_NUMBER: Final = 1_000_000
@@ -372,6 +386,9 @@ def several_stores(place: str, words: Sequence[str], *, after: int) -> Workflow 
     Raises:
         ConfigError: the workflow cannot be used.
     """
+    from devmem.memory.opening import is_workflow
+    from devmem.workflow.stores import load_workflow
+
     if not is_workflow(place) or len(words) != after:
         return None
     workflow = load_workflow(Path(place))
@@ -410,6 +427,8 @@ def split_words(
         CommandError: there is no such store, or the number of words is wrong.
         ConfigError: the workflow cannot be used.
     """
+    from devmem.memory.opening import is_workflow
+
     if is_workflow(memory):
         if embedding is not None:
             raise CommandError(f"--embedding is for a file; put `embedding: {embedding}` into {memory}.")
@@ -426,6 +445,8 @@ def split_words(
 
 def _declared(terminal: Terminal, place: str, embedding: str | None, *, reading: bool) -> tuple[Workflow, str]:
     """Declare the store of a file, with the model of --embedding."""
+    from devmem.memory.opening import declared_store, declared_to_read
+
     block = {None: "auto", "none": None}.get(embedding, embedding)
     workflow, store = declared_to_read(place, block) if reading else declared_store(place, block)
     announce(terminal, workflow)

@@ -15,15 +15,14 @@ from unicodedata import category
 from rich.console import Console
 from rich.text import Text
 
-from devmem.model.items import MemoryItem
-from devmem.model.results import WriteOutcome, WriteStatus
 from devmem.redaction import without_credentials
 from devmem.text.display import is_control, one_line, visible
-from devmem.text.moments import local, zone_name
-from devmem.text.times import EARLIEST, LATEST
 
 if TYPE_CHECKING:
     from rich.progress import Progress
+
+    from devmem.model.items import MemoryItem
+    from devmem.model.results import WriteOutcome
 
 
 _STYLES: Final = {"error": "bold red", "warning": "yellow", "note": "dim"}
@@ -180,6 +179,8 @@ def date_text(seconds: float | None) -> str:
     """Return a time (seconds since the epoch) as local date and time; empty for None."""
     if seconds is None:
         return ""
+    from devmem.text.moments import local
+
     try:
         return local(seconds).strftime("%Y-%m-%d %H:%M")
     except (OverflowError, OSError, ValueError):  # outside of the years that a date can have
@@ -188,6 +189,9 @@ def date_text(seconds: float | None) -> str:
 
 def period_text(start: float, end: float) -> str:
     """Return a period (seconds since the epoch), which may be open at one end, in words."""
+    from devmem.text.moments import zone_name
+    from devmem.text.times import EARLIEST, LATEST
+
     zone = zone_name()
     if start <= EARLIEST.timestamp():
         return f"times before {date_text(end)} {zone}"
@@ -202,6 +206,8 @@ _TIMES: Final = ("date", "recorded", "started")
 
 def zoned(columns: Sequence[str]) -> Sequence[str]:
     """Return the columns of a table of times with the name of the local zone."""
+    from devmem.text.moments import zone_name
+
     return [f"{name} ({zone_name()})" if name in _TIMES else name for name in columns]
 
 
@@ -223,6 +229,8 @@ def contributions(parts: Mapping[str, float]) -> str:
 
 def outcome_text(outcome: WriteOutcome) -> str:
     """Return what became of one write, with the item's id and the reason where there is one."""
+    from devmem.model.results import WriteStatus
+
     reason = f" ({outcome.reason})" if outcome.reason else ""
     named = f" {outcome.item_id}" if outcome.item_id and outcome.status is not WriteStatus.SKIPPED else ""
     return f"{outcome.status.value}{named}{reason}"

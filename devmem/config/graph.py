@@ -12,6 +12,7 @@ from devmem.config.base import ConfigModel, all_keys, mentions
 from devmem.config.compose import compose
 from devmem.config.document import DocumentPath, Report, path_text, read_text
 from devmem.config.findings import Rule, choices, closest, did_you_mean, found, quoted
+from devmem.config.guard import GuardConfig
 from devmem.config.placeholders import Environment, Placeholders, Unresolved, has_placeholder
 from devmem.config.rules import (
     AGENT_KEYS,
@@ -220,6 +221,15 @@ class StoreReader:
                 known = self._store_types.embedding_providers()
                 self._check_name("embedding provider", settings, (key, "tokens", "provider"), known, path)
                 self._check_name("reranker", settings, (key, "reranker", "type"), self._store_types.rerankers(), path)
+            elif mentions(info.annotation, GuardConfig):
+                self._check_guard(settings.get(key), (*path, key))
+
+    def _check_guard(self, guard: object, path: DocumentPath) -> None:
+        checks = guard.get("checks") if isinstance(guard, Mapping) else None
+        for at, check in enumerate(checks if isinstance(checks, list) else ()):
+            if isinstance(check, Mapping):
+                known = self._store_types.guard_checks()
+                self._check_name("check of a guard", check, ("type",), known, (*path, "checks", at))
 
     def _check_name(
         self, kind: str, settings: Mapping[Any, Any], keys: Sequence[str], known: Sequence[str], path: DocumentPath

@@ -261,7 +261,7 @@ def _store_in_an_agent(agent: Written) -> Found:
     if agent.what == "agent" and "memory" in agent.value:
         yield (
             ("memory",),
-            "an agent has no `memory` of its own any more: declare the store under the document's `memory` and name it "
+            "an agent no longer has its own `memory`: declare the store under the document's `memory` and name it "
             "in the agent's `memories`",
         )
 

@@ -297,6 +297,10 @@ class StoreTypes(Protocol):
         """Return what an `embedding:` block may give as its `provider`; nothing is imported for it."""
         ...
 
+    def guard_checks(self) -> Sequence[str]:
+        """Return what an entry of `guard: {checks: ...}` may give as its `type`; nothing is imported for it."""
+        ...
+
     def check_location(self, location: str, *, states: bool) -> None:
         """Check that a store's items, and its states beside them, can be kept at a URL; nothing is opened.
 

@@ -15,7 +15,7 @@ from devmem.memory.records import (
     record_of,
 )
 from devmem.memory.runs import MemoryRun
-from devmem.memory.scope import User
+from devmem.memory.scope import ScopeParts, User
 
 __all__ = [
     "History",
@@ -27,6 +27,7 @@ __all__ = [
     "RecordDifference",
     "RecordVersion",
     "Records",
+    "ScopeParts",
     "SearchHit",
     "User",
     "forget",

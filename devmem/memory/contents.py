@@ -32,6 +32,7 @@ _LOG: Final = logging.getLogger(__name__)
 _ROLES: Final[Mapping[object, str]] = {"developer": "system", "function": "tool"}
 """Roles of chat APIs that have another name here."""
 _TEXT_PARTS: Final = frozenset({"text", "input_text", "output_text"})
+_NOTHING: Final[Mapping[str, object]] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +49,8 @@ class Envelope:
     """None takes that of the source, see `TRUST`."""
     source: Provenance | None
     """Origin of texts; None is the agent of the scope, else its user. The role of a message names its own."""
+    parents: tuple[str, ...]
+    """Ids of the records that the texts were derived from."""
     fields: tuple[str, ...] | None
     """See `MemoryItem.indexed_fields`."""
 
@@ -61,12 +64,13 @@ def envelope_of(
     expires_at: When | timedelta | None = None,
     trust: float | None = None,
     source: Provenance | None = None,
+    derived_from: Sequence[str] | None = None,
     fields: Sequence[str] | None = None,
 ) -> Envelope:
     """Return what the arguments of a call mean at the time `now`, in seconds since the epoch.
 
     Raises:
-        TypeError: the metadata are not a mapping.
+        TypeError: the metadata are not a mapping, or the ids no list of texts.
         ValueError: a time is not one, trust is not from 0 to 1, a field is not a path, or JSON cannot hold a value.
     """
     check_trust(trust)
@@ -78,8 +82,16 @@ def envelope_of(
         expires_at=None if expires_at is None else expiry_of(expires_at, now),
         trust=trust,
         source=source,
+        parents=_checked_parents(derived_from),
         fields=field_paths(fields),
     )
+
+
+def _checked_parents(ids: Sequence[str] | None) -> tuple[str, ...]:
+    """Return ids, each once; raise `TypeError` for what is no list of texts."""
+    if isinstance(ids, str) or not all(isinstance(each, str) for each in ids or ()):
+        raise TypeError(f"`derived_from` is a list of ids, not {ids!r}")
+    return tuple(dict.fromkeys(ids or ()))
 
 
 def check_trust(trust: object) -> None:
@@ -122,7 +134,7 @@ def field_paths(fields: Sequence[str] | None) -> tuple[str, ...] | None:
     return None if fields is None else tuple(fields)
 
 
-_OF_TEXTS: Final = ("metadata", "time", "expires_at", "trust", "id", "key", "embedding")
+_OF_TEXTS: Final = ("metadata", "time", "expires_at", "trust", "id", "key", "embedding", "if_version")
 """Keys that a dict with a text may have beside it."""
 _FORMS: Final = (
     "a text, a devmem.messages.Message, a dict with `role` and `content`, a dict with `text` (and "
@@ -132,18 +144,21 @@ _MESSAGE_FORM: Final = frozenset({"role", "content", "blocks", "instruct_content
 """Keys of which a dict with none is not a message."""
 
 
-def listed(content: Content | Iterable[Content], *, may_be_blank: bool = False) -> list[Content]:
+def listed(
+    content: Content | Iterable[Content], named: Mapping[str, object] = _NOTHING, *, may_be_blank: bool = False
+) -> list[Content]:
     """Return the texts and messages as a list.
 
     Args:
         content: one of them, or several.
+        named: what is said of a text beside it: `id`, `key`, `embedding`, `if_version`.
         may_be_blank: whether something else stands for texts that are blank.
 
     Raises:
         TypeError: one has none of the forms that are accepted.
         ValueError: a text is blank, and has neither metadata nor a vector.
     """
-    given = _as_list(content)
+    given: list[Any] = [{"text": content, **named}] if isinstance(content, str) and named else _as_list(content)
     for at, one in enumerate(given):
         form = one if isinstance(one, Mapping) and _is_text_form(one) else {"text": one}
         text = form["text"]
@@ -172,11 +187,15 @@ def _is_text_form(raw: Mapping[str, Any]) -> bool:
     return "text" in raw and raw.keys() <= {"text", *_OF_TEXTS}
 
 
-def check_one_text(content: object, **named: object) -> None:
+def check_one_text(content: object, named: Mapping[str, object]) -> None:
     """Refuse what is said of one text where there is something else; raises `ValueError`."""
     given = [name for name, value in named.items() if value is not None]
     if given and not isinstance(content, str):
         raise ValueError(f"`{given[0]}` is of one text; of several each is a dict with `text` and `{given[0]}`")
+
+
+NO_VERSION: Final = "none"
+"""Value of `if_version` for a text whose id or key must be new."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,6 +209,8 @@ class Draft:
     """Whether the message's id, its time, or for instructions its content tell it from every other message."""
     replaces: bool = False
     """Whether it takes the place of the item of its id, which the caller chose; its text is compared with none."""
+    if_version: str | None = None
+    """`version_hash` of the only item that it may replace, `NO_VERSION` where none may be stored; None for any."""
 
 
 def drafts_of(contents: Sequence[Content], envelope: Envelope) -> list[Draft]:
@@ -233,8 +254,13 @@ def _draft_of_text(form: Mapping[str, Any], envelope: Envelope) -> Draft:
         item = with_key(item, checked_name("key", key), item.scope)
     elif item_id is not None:
         item = replace(item, id=checked_name("id", item_id))
+    is_named = item_id is not None or key is not None
+    if (if_version := form.get("if_version")) is not None:
+        checked_name("if_version", if_version)
+        if not is_named:
+            raise ValueError("`if_version` is of the text that an `id` or a `key` names; give one of them")
     # Texts that are blank say nothing that could be repeated.
-    return Draft(item=item, is_text=True, replaces=item_id is not None or key is not None or not form["text"].strip())
+    return Draft(item=item, is_text=True, replaces=is_named or not form["text"].strip(), if_version=if_version)
 
 
 def _name_of(message: Message, envelope: Envelope, *, has_time: bool, seen: Counter[str]) -> str | None:
@@ -358,6 +384,8 @@ def _item_of_text(text: str, envelope: Envelope) -> MemoryItem:
         if scope.agent
         else Provenance(kind=SourceKind.USER, name=scope.user or "")
     )
+    if envelope.parents:
+        source = replace(source, parents=envelope.parents)
     return MemoryItem(
         content_summary=summary,
         input_snapshot=MemoryContentSnapshot(text=whole) if whole else None,

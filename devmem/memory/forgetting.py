@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Unpack, cast
 
 from devmem.config.workflow import Workflow
 from devmem.memory.records import When
-from devmem.memory.scope import PARTS, ScopeGuard, ScopeParts, Values, Where, make_filter
+from devmem.memory.repeats import copies_of
+from devmem.memory.scope import PARTS, ScopeGuard, ScopeParts, Values, Where, in_scope, make_filter
 from devmem.model.filters import Filter
 from devmem.storage.erasure import EraseRequest
-from devmem.stores.memory import MemoryBase
+from devmem.stores import erasing
+from devmem.stores.erasing import ForgetReceipt
+from devmem.stores.memory import MemoryBase, observed
 
 if TYPE_CHECKING:
     from devmem.workflow.erasing import WorkflowReceipt
@@ -28,6 +31,17 @@ class Selected(ScopeParts, total=False):
     matching: str | None
     source: str | None
     run: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForgetOptions:
+    """How a memory forgets."""
+
+    dry_run: bool = False
+    search: bool = False
+    """Whether files are searched for what was forgotten."""
+    vacuum: bool = False
+    tombstone: bool = False
 
 
 def erase_request(guard: ScopeGuard, ids: Iterable[object], selected: Selected) -> EraseRequest:
@@ -54,6 +68,44 @@ def erase_request(guard: ScopeGuard, ids: Iterable[object], selected: Selected) 
     exact = bool(named) and not scope
     reach = guard.filter(filtered) if exact else guard.matching(scope, filtered)
     return EraseRequest(ids=tuple(named) if named else None, where=reach, text=text, run=run)
+
+
+def forgotten(
+    store: MemoryBase,
+    guard: ScopeGuard,
+    clock: Callable[[], float],
+    ids: Iterable[object],
+    options: ForgetOptions,
+    selected: Selected,
+) -> ForgetReceipt:
+    """Forget what is selected within a guard, with the copies of what is named by id, and return the receipt.
+
+    Raises:
+        ValueError, TypeError, ScopeError: as for `erase_request`.
+        NoTombstonesError: the store keeps no tombstones, and is asked for one; nothing was forgotten.
+    """
+    request = replace(erase_request(guard, ids, selected), tombstone=options.tombstone)
+    copies = _copies(store, request, clock())
+    selection = erasing.select_erasure(
+        store,
+        replace(request, ids=(*request.ids, *copies)) if request.ids else request,
+        lambda item: not guard.is_bound or in_scope(item, guard.filter()),
+    )
+    if options.dry_run:
+        return replace(erasing.preview(store, selection), copies=copies)
+    named = request.ids[0] if request.ids and len(request.ids) == 1 else None
+    with observed(store, "delete_memory", record=named) as operation:
+        receipt = erasing.execute(store, selection, search=options.search, vacuum=options.vacuum)
+        operation.records(receipt.items, tuple)
+    return replace(receipt, copies=copies)
+
+
+def _copies(store: MemoryBase, request: EraseRequest, now: float) -> tuple[str, ...]:
+    """Return the ids of the copies of what is named by id, which would be found in its place."""
+    named = set(request.ids or ())
+    items = [item for item in store.get(list(named)) if request.where.admits(item, now)] if named else []
+    found = [copy for item in items for copy in copies_of(store, item) if request.where.admits(copy, now)]
+    return tuple(dict.fromkeys(copy.id for copy in found if copy.id not in named))
 
 
 def _checked(name: str, value: object) -> str | None:
@@ -89,6 +141,7 @@ def forget(
     *ids: str,
     dry_run: bool = False,
     vacuum: bool = False,
+    tombstone: bool = False,
     in_session: str | None = None,
     stores: Mapping[str, MemoryBase] = _NONE,
     **selected: Unpack[Selected],
@@ -100,15 +153,15 @@ def forget(
     print(receipt.items, receipt.left, receipt.exports)
     ```
 
-    With what is selected go its earlier versions, its copies in other stores, what was derived from it, such as
-    summaries, and writes and records that wait for a store. What is forgotten is decided durably before the first
-    change: a process that dies leaves all of it or nothing, once the workflow is opened again.
+    With what is selected go its earlier versions, its copies, what was derived from it, and what waits for a store. All
+    of it is decided durably before the first change: a process that dies leaves all or nothing, once opened again.
 
     Args:
         workflow: the workflow, or its file.
         ids: of the items to forget; all copies of an item have its id.
         dry_run: return the receipt of what would be forgotten; change nothing.
         vacuum: rewrite databases even if nothing is found in them.
+        tombstone: as for `Memory.forget`; the receipt names a store that keeps none.
         in_session: the only session whose `auto` files are meant; None means all sessions.
         stores: stores that are open already, by name, such as those of a runner.
         selected: as for `Memory.forget`; without `user`, only unscoped memories are meant.
@@ -119,12 +172,12 @@ def forget(
         UnknownSessionError: there are no files of the session `in_session`.
         OSError: the decision cannot be written; nothing is forgotten.
     """
-    # What forgets in a whole workflow takes as long to import as a search; a memory does not need it.
+    # Takes as long to import as a search; a memory does not need it.
     from devmem.workflow.forgetting import WorkflowForgetting
     from devmem.workflow.stores import load_workflow
 
     declared = workflow if isinstance(workflow, Workflow) else load_workflow(Path(os.fsdecode(workflow)))
-    request = erase_request(ScopeGuard(), ids, selected)
+    request = replace(erase_request(ScopeGuard(), ids, selected), tombstone=tombstone)
     with WorkflowForgetting(declared, session=in_session, stores=stores) as forgetting:
         selection = forgetting.select(request, settle=not dry_run)
         return forgetting.preview(selection) if dry_run else forgetting.execute(selection, vacuum=vacuum)

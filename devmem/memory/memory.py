@@ -15,6 +15,7 @@ from pydantic import JsonValue
 
 from devmem import telemetry
 from devmem.errors import DevmemError
+from devmem.memory import quarantine
 from devmem.memory.contents import (
     Content,
     check_one_text,
@@ -22,7 +23,7 @@ from devmem.memory.contents import (
     envelope_of,
     listed,
 )
-from devmem.memory.forgetting import Selected, erase_request
+from devmem.memory.forgetting import ForgetOptions, Selected, forgotten
 from devmem.memory.reading import MemoryReader, MemorySnapshot
 from devmem.memory.records import (
     History,
@@ -31,16 +32,18 @@ from devmem.memory.records import (
     RecordDifference,
     Records,
     RecordVersion,
+    StaleRecord,
     When,
     record_of,
     seconds_of,
 )
-from devmem.memory.repeats import copies_of, store_drafts
+from devmem.memory.repeats import store_drafts
 from devmem.memory.runs import MemoryRun, RunsWithin
 from devmem.memory.scope import (
     ScopeGuard,
     ScopeParts,
     Where,
+    check_sources,
     checked_name,
     checked_number,
     in_scope,
@@ -52,14 +55,15 @@ from devmem.model.caller import acting_as
 from devmem.model.items import Provenance, Scope
 from devmem.model.message import Message
 from devmem.model.twins import as_async
-from devmem.model.versions import RunInfo
-from devmem.storage.erasure import EraseRequest
-from devmem.stores import erasing
-from devmem.stores.abilities import as_of, versions_of
+from devmem.model.versions import RunInfo, replaced_versions
+from devmem.storage.tombstones import Tombstone
+from devmem.stores.abilities import as_of, tombstones_of, versions_of
 from devmem.stores.erasing import ForgetReceipt
 from devmem.stores.memory import MemoryBase, observed, records_of
+from devmem.stores.staleness import renew, stale_items
 
 _LOG: Final = logging.getLogger(__name__)
+_FORMER_NAME: Final = "Memory.update(expected=) is now if_version=; the old name goes with the next release"
 _SHOWN: Final = 10
 """Number of records that a notebook shows of a memory."""
 
@@ -77,6 +81,8 @@ class AddOptions(ScopeParts, total=False):
     """From 0 (hearsay) to 1 (the user's own words); None takes its source's: user 1, agent 0.8, tool 0.4."""
     source: Provenance | None
     """Origin of a text (`devmem.stores.Provenance`); None is the scope's agent, else its user."""
+    derived_from: Sequence[str] | None
+    """Ids of the records that it was concluded from; once these change, it is stale (`Memory.stale`)."""
     fields: Sequence[str] | None
     """Paths of the metadata that are searched too, such as `title`; None takes those of the store."""
 
@@ -106,7 +112,7 @@ class Memory(MemoryReader):
             ScopeError: this handle does not reach so far.
         """
         if all(value is None for value in scope.values()):
-            raise ValueError("name the scope: user, agent, session or conversation (user=devmem.ANY is everybody)")
+            raise ValueError("name the scope: user, agent, session or conversation (user=devmem.ANY means everyone)")
         return Memory(self.store, guard=self._guard.bound(scope))
 
     def unscoped(self) -> Memory:
@@ -135,6 +141,7 @@ class Memory(MemoryReader):
         id: str | None = None,
         key: str | None = None,
         embedding: Numbers | None = None,
+        if_version: str | None = None,
         **options: Unpack[AddOptions],
     ) -> str: ...
 
@@ -150,39 +157,39 @@ class Memory(MemoryReader):
         id: str | None = None,  # noqa: A002 - what databases call it
         key: str | None = None,
         embedding: Numbers | None = None,
+        if_version: str | None = None,
         **options: Unpack[AddOptions],
     ) -> str | list[str]:
-        """Remember a text, a message, or several of them, all or none.
+        """Remember a text, a message, or several of them, all or none; return the id, for several those of all items.
 
         Args:
-            content: a text, a message (`devmem.messages.Message`, or a dict with `role` and `content`), or several.
-                For a text that its scope has already, time and metadata are added to its item. Of a history that is
-                given again, as chat clients do, each message is kept once. One without any content is left out.
-                Texts of which something is said alone are dicts with `text`, and `id`, `key`, `metadata`, `time`,
-                `expires_at`, `trust` or `embedding`. A text may be blank where metadata or a vector stand for it.
+            content: a text, a message (`devmem.messages.Message`, or a dict with `role` and `content`), a dict with
+                `text` and its own `id`, `key`, `if_version`, `metadata`, `time`, `expires_at`, `trust` or `embedding`,
+                or several of these. For a text that its scope has already, time and metadata are added to its item. Of
+                a history that is given again, as chat clients do, each message is kept once. What has no content is
+                left out; a text may be blank where metadata or a vector stand for it.
             id: id of a text's item, which replaces the item of this id in the same scope; None makes one.
             key: name of the fact that a text states, such as `diet`, instead of an id: within the same scope the text
                 takes the place of the one before, which `history` keeps. It is kept as the metadata `key`.
             embedding: the text's vector, of the model that the memory was opened with, shape (dimension,).
+            if_version: with `id` or `key`, `version` of the only record that the text may replace; `none` where there
+                must be none yet. Without it, whoever writes last replaces what is there.
             options: what holds for all of it, and whom it belongs to; see `AddOptions`.
-
-        Returns:
-            The id of the text's item; for messages and lists the ids of all items made.
 
         Raises:
             ValueError: a text is blank, or another argument is not what it should be.
-            ScopeError: the scope, or what has the id, is out of reach.
+            ScopeError, ItemNotFoundError: the scope, what has the id, or what it is `derived_from` is out of reach.
             EmbeddingError: the memory has no model, and a vector is given.
             NotStoredError: the store does not take it.
+            VersionConflictError: another version than `if_version` is stored; nothing was written.
         """
-        check_one_text(content, id=id, key=key, embedding=embedding)
+        named = {"id": id, "key": key, "embedding": embedding, "if_version": if_version}
+        check_one_text(content, named)
         scope, said = split_scope(options, AddOptions)
         within = replace(self._guard.restricted(scope).scope(), trace=telemetry.trace_id())
         facts = envelope_of(within, self._clock(), **said)
-        contents = listed(content, may_be_blank=bool(facts.metadata) or embedding is not None)
-        if isinstance(content, str):
-            contents = [{"text": content, "id": id, "key": key, "embedding": embedding}]
-        drafts = drafts_of(contents, facts)
+        drafts = drafts_of(listed(content, named, may_be_blank=bool(facts.metadata)), facts)
+        check_sources(self._guard, [draft.item for draft in drafts], self.store.get)
         name: telemetry.MemoryOperationName = "create_memory" if id is None and key is None else "upsert_memory"
         with observed(self.store, name, record=id) as operation:
             ids = store_drafts(self.store, drafts)
@@ -200,6 +207,7 @@ class Memory(MemoryReader):
         fields: Sequence[str] | EllipsisType | None = ...,
         embedding: Numbers | EllipsisType | None = ...,
         trust: float | None = None,
+        if_version: str | None = None,
         expected: str | None = None,
     ) -> MemoryRecord:
         """Change a record and return it; what is not given stays unchanged, also where others change it meanwhile.
@@ -213,20 +221,24 @@ class Memory(MemoryReader):
             fields: paths of the metadata that are searched too; None takes those of the store.
             embedding: the text's vector, as for `add`; None leaves it to the model.
             trust: from 0 to 1; with 0 no search returns the record.
-            expected: `version` of the record that was read; a record that was changed since is not changed.
+            if_version: `version` of the record that was read; a record that was changed since is not changed.
+            expected: the former name of `if_version`.
 
         Raises:
             ItemNotFoundError: no item with this id is visible here.
             ValueError: the text is blank, or another argument is not what it should be.
-            VersionConflictError: the record is another version than the expected one.
+            VersionConflictError: the record is another version than `if_version`.
             NotStoredError: the store keeps the item as it was.
         """
+        if expected is not None:
+            warnings.warn(_FORMER_NAME, DeprecationWarning, stacklevel=2)
+            if_version = if_version or expected
         changes = Changes(
             text=text, metadata=metadata, time=time, expires_at=expires_at, fields=fields, embedding=embedding,
             trust=trust,
         )  # fmt: skip
         with observed(self.store, "update_memory", record=id) as operation, acting_as(self._guard.parts.agent):
-            item = update_item(self.store, lambda: self._item(id), id, changes, expected)
+            item = update_item(self.store, lambda: self._item(id), id, changes, if_version)
             operation.records(1, lambda: records_of([item]))
             return record_of(item)
 
@@ -263,7 +275,9 @@ class Memory(MemoryReader):
         """
         matching = self._guard.matching(scope, make_filter(where))
         if make_filter(where).everything() and not any(scope.values()):
-            raise ValueError("say what to change: `where` admits everything (user=devmem.ANY alone is everybody's)")
+            raise ValueError(
+                "say what to change: `where` admits everything (user=devmem.ANY alone means everyone's items)"
+            )
         changes = Changes(metadata=metadata, time=time, expires_at=expires_at, trust=trust)
         if dry_run:
             return self.store.count_memories(matching)
@@ -272,7 +286,7 @@ class Memory(MemoryReader):
             operation.records(changed, tuple)
             return changed
 
-    def forget(self, *ids: str, dry_run: bool = False, **selected: Unpack[Selected]) -> int:
+    def forget(self, *ids: str, dry_run: bool = False, tombstone: bool = False, **selected: Unpack[Selected]) -> int:
         """Forget what is named by id, by scope or by a filter; what is named in several ways must be all of them.
 
         What was derived from it, such as summaries, is forgotten too, and the earlier versions of all of it: `history`
@@ -282,10 +296,12 @@ class Memory(MemoryReader):
         Args:
             ids: of the records to forget.
             dry_run: count them only.
+            tombstone: keep hashes of the texts, by which the memory takes none of them again from the same user, also
+                within a longer text; `tombstones` lists them.
             selected: `where`, a filter for what the other arguments cannot say; `metadata`, values that the records
-                have; `before`, when they happened; `matching`, a part of their text in any case; `source`, the document
-                or other source that they came from; `run`, in which they were written; and whose they are: a `user`,
-                an `agent`, a `session` or a `conversation` alone means all of it.
+                have; `before`, when they happened; `matching`, a part of their text or metadata in any case; `source`,
+                the document or other source that they came from; `run`, in which they were written; and whose they are:
+                a `user`, an `agent`, a `session` or a `conversation` alone means all of it.
 
         Returns:
             Number of records that are forgotten, or with `dry_run` would be.
@@ -293,11 +309,18 @@ class Memory(MemoryReader):
         Raises:
             ValueError: nothing says what to forget; is a variable not set?
             ScopeError: the scope is out of reach.
+            NoTombstonesError: the store keeps no tombstones; nothing was forgotten.
         """
-        return self._forget(ids, dry_run=dry_run, search=False, vacuum=False, selected=selected).items
+        options = ForgetOptions(dry_run=dry_run, tombstone=tombstone)
+        return forgotten(self.store, self._guard, self._clock, ids, options, selected).items
 
     def erase(
-        self, *ids: str, dry_run: bool = False, vacuum: bool = False, **selected: Unpack[Selected]
+        self,
+        *ids: str,
+        dry_run: bool = False,
+        vacuum: bool = False,
+        tombstone: bool = False,
+        **selected: Unpack[Selected],
     ) -> ForgetReceipt:
         """Forget as `forget` does, search the files for what was forgotten, and return a receipt.
 
@@ -305,38 +328,61 @@ class Memory(MemoryReader):
             ids: of the records to forget.
             dry_run: return the receipt of what would be forgotten; change nothing.
             vacuum: rewrite the database even if nothing is found in it.
-            selected: as for `forget`.
+            tombstone: as for `forget`.
+            selected: as for `forget`, which raises the same errors.
+        """
+        options = ForgetOptions(dry_run=dry_run, search=True, vacuum=vacuum, tombstone=tombstone)
+        return forgotten(self.store, self._guard, self._clock, ids, options, selected)
+
+    def tombstones(self) -> list[Tombstone]:
+        """Return what erasures with `tombstone=True` left, oldest first: ids, times and numbers, nothing of the texts.
+
+        A scoped handle lists those of its user.
 
         Raises:
-            ValueError: nothing says what to forget; is a variable not set?
-            ScopeError: the scope is out of reach.
+            NoTombstonesError: the store keeps none.
+            ScopeError: the handle reaches less than all of a user.
         """
-        return self._forget(ids, dry_run=dry_run, search=True, vacuum=vacuum, selected=selected)
+        user, everybody = self._guard.whole_user("tombstones are kept by user")
+        return tombstones_of(self.store).tombstones(user, everybody=everybody)
 
-    def _forget(
-        self, ids: Iterable[object], *, dry_run: bool, search: bool, vacuum: bool, selected: Selected
-    ) -> ForgetReceipt:
-        request = erase_request(self._guard, ids, selected)
-        copies = self._copies(request)
-        selection = erasing.select_erasure(
-            self.store,
-            replace(request, ids=(*request.ids, *copies)) if request.ids else request,
-            lambda item: not self._guard.is_bound or in_scope(item, self._guard.filter()),
-        )
-        if dry_run:
-            return replace(erasing.preview(self.store, selection), copies=copies)
-        named = request.ids[0] if request.ids and len(request.ids) == 1 else None
-        with observed(self.store, "delete_memory", record=named) as operation:
-            receipt = erasing.execute(self.store, selection, search=search, vacuum=vacuum)
-            operation.records(receipt.items, tuple)
-        return replace(receipt, copies=copies)
+    def remove_tombstones(self, *ids: str, everything: bool = False) -> int:
+        """Remove the tombstones of some erasures; return the number of texts that may be stored again.
 
-    def _copies(self, request: EraseRequest) -> tuple[str, ...]:
-        """Return the ids of the copies of what is named by id, which would be found in its place."""
-        now, named = self._clock(), set(request.ids or ())
-        items = [item for item in self.store.get(list(named)) if request.where.admits(item, now)] if named else []
-        found = [copy for item in items for copy in copies_of(self.store, item) if request.where.admits(copy, now)]
-        return tuple(dict.fromkeys(copy.id for copy in found if copy.id not in named))
+        Args:
+            ids: of the erasures, as `tombstones` lists them.
+            everything: remove all that `tombstones` lists.
+
+        Raises:
+            ValueError: nothing says which; is a variable not set?
+            NoTombstonesError: the store keeps none.
+            ScopeError: the handle reaches less than all of a user.
+        """
+        if bool(ids) == everything:
+            raise ValueError("give the ids of tombstones, or everything=True")
+        user, everybody = self._guard.whole_user("tombstones are kept by user")
+        return tombstones_of(self.store).remove_tombstones(ids or None, user, everybody=everybody)
+
+    def stale(self) -> list[StaleRecord]:
+        """Return the records within reach that were derived from others which changed or are gone since.
+
+        A record names these when it is added (`derived_from`). Every record is read.
+        """
+        reach = self._guard.filter()
+        found = (each for each in stale_items(self.store) if in_scope(each.item, reach))
+        return [StaleRecord(MemoryRecord(each.item), each.reason.value, each.parent) for each in found]
+
+    def renew(self, *ids: str) -> list[str]:
+        """Summarize what is left of the sources of stale records once more; return the ids of the renewed ones.
+
+        Args:
+            ids: of stale records; without any, all that are within reach. One without a source that is left stays so.
+
+        Raises:
+            ChatModelError: the language model gave no answer; the records before it are renewed.
+        """
+        within = {each.record.id for each in self.stale()}
+        return renew(self.store, within.intersection(ids) if ids else within)
 
     def history(self, id: str) -> History:  # noqa: A002 - what databases call it
         """Return the versions of a record that are within reach, oldest first; the current one has no `until`.
@@ -348,7 +394,8 @@ class Memory(MemoryReader):
         """
         reach = self._guard.filter()
         found = versions_of(self.store).history(checked_name("id", id))
-        return History(RecordVersion(version) for version in found if in_scope(version.item, reach))
+        pairs = zip(found, replaced_versions(found), strict=True)
+        return History(RecordVersion(version, replaced) for version, replaced in pairs if in_scope(version.item, reach))
 
     def as_of(self, when: When) -> MemorySnapshot:
         """Return the memory as it was at a time, to be searched and read; nothing can be written to it.
@@ -431,6 +478,21 @@ class Memory(MemoryReader):
         found = versions_of(self.store).diff(seconds_of(before or 0.0), later)
         return [RecordDifference(change) for change in self._runs.within(found)]
 
+    def approve(self, id: str, *, reason: str = "") -> MemoryRecord:  # noqa: A002 - what databases call it
+        """Take a record out of quarantine and return it, under the id and with the trust that it was to have.
+
+        Raises:
+            ItemNotFoundError: no item with this id is visible here.
+            ValueError: it is not in quarantine.
+        """
+        with acting_as(self._guard.parts.agent):
+            return record_of(quarantine.approve(self.store, self._item(id), id, reason))
+
+    def reject(self, id: str, *, reason: str = "") -> None:  # noqa: A002 - what databases call it
+        """Delete a record in quarantine, with the reason in its history; raises what `approve` raises."""
+        with acting_as(self._guard.parts.agent):
+            quarantine.reject(self.store, self._item(id), id, reason)
+
     def close(self) -> None:
         """Finish what waits and release the files; a scoped handle leaves the memory open.
 
@@ -442,6 +504,8 @@ class Memory(MemoryReader):
                 self.store.save()
             finally:
                 self.store.close()
+                if self.store.setup.recalls is not None:
+                    self.store.setup.recalls.close()
 
     def __enter__(self) -> Self:
         return self
@@ -480,6 +544,7 @@ class Memory(MemoryReader):
         id: str | None = None,
         key: str | None = None,
         embedding: Numbers | None = None,
+        if_version: str | None = None,
         **options: Unpack[AddOptions],
     ) -> str: ...
 
@@ -496,6 +561,10 @@ class Memory(MemoryReader):
     aupdate_matching = as_async(update_matching)
     aforget = as_async(forget)
     aerase = as_async(erase)
+    atombstones = as_async(tombstones)
+    astale = as_async(stale)
+    arenew = as_async(renew)
+    aremove_tombstones = as_async(remove_tombstones)
     ahistory = as_async(history)
     aruns = as_async(runs)
     acommit = as_async(commit)

@@ -19,6 +19,7 @@ from devmem.config.workflow import Workflow
 from devmem.errors import CollectionError, ConfigError, Finding, ModelNotFoundError
 from devmem.memory.contents import field_paths
 from devmem.memory.memory import Memory
+from devmem.model.caller import DEFAULT_SESSION
 from devmem.models.embedder import Embedder
 from devmem.models.embedding_providers import open_embedder
 from devmem.models.given_vectors import PREFIX
@@ -29,7 +30,7 @@ from devmem.storage.opening import StoreMetadata, inspect_location
 from devmem.storage.protocol import SupportsWordsOnly
 from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.memory import MemoryBase
-from devmem.workflow.stores import DEFAULT_SESSION, load_workflow, make_store
+from devmem.workflow.stores import load_workflow, make_store
 
 Embedding: TypeAlias = str | EmbeddingConfig | Mapping[str, Any] | None
 """The model of a memory that is opened by its path: `auto`, a provider's name, an `embedding:` block, or None to search

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -27,11 +28,11 @@ from devmem.memory.scope import (
     split_scope,
 )
 from devmem.memory.statistics import StoreStatistics, statistics_of
-from devmem.model.caller import Caller
-from devmem.model.conditions import Scalar
-from devmem.model.filters import Filter, Order, counted, kind_of, values_at
-from devmem.model.items import MemoryItem
-from devmem.model.results import Hit
+from devmem.model.caller import Caller, Stage, current_actor
+from devmem.model.conditions import Order, Scalar
+from devmem.model.filters import Filter, counted, kind_of, values_at
+from devmem.model.items import ANY, LEAST_TRUST, MemoryItem
+from devmem.model.results import Hit, MemoryRetrievalResult
 from devmem.model.twins import as_async
 from devmem.models.given_vectors import checked_vector
 from devmem.search.merging import MergePolicy, merge, with_related
@@ -68,6 +69,9 @@ class SearchOptions(ScopeParts, total=False):
     None is as the store's configuration says."""
     asked_at: When | None
     """Time from which "last week" in the query counts; None is now."""
+
+
+_QUARANTINED: Final = Filter(none_of=(Filter(min_trust=LEAST_TRUST),))
 
 
 class MemoryReader:
@@ -206,12 +210,61 @@ class MemoryReader:
             ScopeError: the scope is out of reach.
             CollectionError: the memory cannot be read.
         """
-        limit = checked_number("limit", limit)
+        limit, began = checked_number("limit", limit), time.perf_counter()
         found = self._not_shown(query, limit, exclude, shown, where, scope)
         # A memory in a file is named by its path, which no model needs to know.
         name = PurePath(self.store.name).stem if "/" in self.store.name or "\\" in self.store.name else self.store.name
         hits = [replace(one.hit, store=name) for one in found]
-        return merge([hits], MergePolicy(token_budget=token_budget, language=language)).formatted_text
+        result = merge([hits], MergePolicy(token_budget=token_budget, language=language))
+        self._record(query, result, current_actor().name or "devmem", began, scope, budget=token_budget)
+        return result.formatted_text
+
+    def record_recall(
+        self,
+        query: str,
+        shown: Sequence[SearchHit | Hit] | MemoryRetrievalResult,
+        *,
+        host: str,
+        began: float,
+        stage: Stage = Stage.GEN,
+        **scope: Unpack[ScopeParts],
+    ) -> None:
+        """Record what the agent of a host was shown, where the workflow of the memory has `record_recalls`.
+
+        `context` records what it returns by itself. A log that cannot be written costs the caller nothing.
+
+        Args:
+            query: the text that was searched for; empty where it was a vector.
+            shown: the hits that the agent was given, in their order, or a block of a `MemoryManager`.
+            host: the program, such as `langgraph`; it is named where the handle has no agent.
+            began: `time.perf_counter()` at the beginning of the search.
+            stage: the step of the agent's execution.
+            scope: whose items were searched.
+        """
+        if isinstance(shown, MemoryRetrievalResult):
+            self._record(query, shown, host, began, scope, stage=stage)
+            return
+        hits = [one.hit if isinstance(one, SearchHit) else one for one in shown]
+        self._record(query, hits, host, began, scope, stage=stage)
+
+    def _record(
+        self,
+        query: str,
+        shown: Sequence[Hit] | MemoryRetrievalResult,
+        host: str,
+        began: float,
+        scope: ScopeParts,
+        *,
+        stage: Stage = Stage.GEN,
+        budget: int | None = None,
+    ) -> None:
+        if (recalls := self.store.setup.recalls) is None:
+            return
+        seconds = time.perf_counter() - began
+        asked = self._guard.matching(scope).scope
+        recalls.record_for_host(
+            self.store.name, query, shown, host=host, scope=asked, stage=stage, seconds=seconds, budget=budget
+        )
 
     def _not_shown(
         self,
@@ -265,6 +318,15 @@ class MemoryReader:
         limit, offset = checked_number("limit", limit), checked_number("offset", offset)
         found = self.store.recent(limit, matching, order=order, offset=offset)
         return Records(MemoryRecord(item) for item in found if in_scope(item, matching))
+
+    def quarantined(self, limit: int = 100, **scope: Unpack[ScopeParts]) -> Records:
+        """Return the records in quarantine within reach, the last one first; `quarantine_reason` says why it is there.
+
+        Without a `user`, a handle that is not scoped lists everybody's: whoever decides about them has to see them.
+        """
+        if not self._guard.is_bound and not any(scope.values()):
+            scope = {"user": ANY}
+        return self.recent(limit, where=_QUARANTINED, **scope)
 
     def matching(self, where: Where | None = None, **scope: Unpack[ScopeParts]) -> Filter:
         """Return the filter of a call with these arguments, for code that reads `store` itself.

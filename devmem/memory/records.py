@@ -11,7 +11,7 @@ from typing import ClassVar, Final, TypeAlias, TypeVar
 import numpy as np
 from pydantic import JsonValue
 
-from devmem.model.items import MemoryItem, Scope, Vector, version_hash
+from devmem.model.items import QUARANTINE, MemoryItem, Scope, Vector, version_hash
 from devmem.model.message import Message
 from devmem.model.message_json import CAUSE_KEY, MESSAGE_KEY, holds_message, item_to_message
 from devmem.model.results import Hit, html_table
@@ -118,6 +118,12 @@ class MemoryRecord:
         return scaled
 
     @property
+    def quarantine_reason(self) -> str | None:
+        """Why the store's guard put it into quarantine; None where it did not."""
+        mark = self.item.metadata.get(QUARANTINE)
+        return str(mark.get("reason", "")) if isinstance(mark, Mapping) else None
+
+    @property
     def stated_before(self) -> tuple[Mapping[str, JsonValue], ...]:
         """Earlier statements of the text, in order: `time`, in ISO 8601; `metadata` and `source` where they differ."""
         statements = self.item.metadata.get(REPEATS)
@@ -174,6 +180,11 @@ class SearchHit(MemoryRecord):
         return self.hit.same_as
 
     @property
+    def stale(self) -> str:
+        """Why it may no longer hold, such as "based on something that changed"; empty where nothing says so."""
+        return self.hit.stale
+
+    @property
     def snippet(self) -> str:
         """Text that an agent is shown: the text, or of a long one its start and the passage that was found."""
         return self.hit.text()
@@ -187,11 +198,25 @@ class SearchHit(MemoryRecord):
 
 
 @dataclass(frozen=True, slots=True)
+class StaleRecord:
+    """A remembered thing that may no longer hold."""
+
+    record: MemoryRecord
+    """The thing."""
+    reason: str
+    """Why, such as "based on something that changed"."""
+    parent: str
+    """Id of the record that changed, is gone, or is stale itself."""
+
+
+@dataclass(frozen=True, slots=True)
 class RecordVersion:
     """A remembered thing as it was for a time."""
 
     version: ItemVersion = field(repr=False)
     """The version as the store keeps it."""
+    replaced: str | None = field(default=None, repr=False)
+    """`version` of the record whose place it took; None where it took none."""
 
     @property
     def record(self) -> MemoryRecord:

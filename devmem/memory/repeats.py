@@ -12,8 +12,8 @@ from uuid import uuid4
 
 from pydantic import JsonValue
 
-from devmem.errors import EmbeddingError, ScopeError, VersionConflictError
-from devmem.memory.contents import Draft
+from devmem.errors import EmbeddingError, NotStoredError, ScopeError, VersionConflictError
+from devmem.memory.contents import NO_VERSION, Draft
 from devmem.memory.records import REPEATS, VECTOR, datetime_of
 from devmem.model.filters import Filter
 from devmem.model.items import KEY, MemoryItem, Scope, version_hash
@@ -57,9 +57,9 @@ def store_drafts(store: MemoryBase, drafts: Sequence[Draft]) -> list[str]:
         try:
             written = found.place()
             return found.ids_after(dict(zip((item.id for item in written), _store(found, written), strict=True)))
-        except VersionConflictError:
+        except VersionConflictError as conflict:
             # Somebody else stored the same text meanwhile: what is said of it now is added to that.
-            if not left:
+            if not left or conflict.item_id in found.conditional:
                 raise
 
 
@@ -92,6 +92,8 @@ class _Known:
     """Items that are written, by their ids."""
     expected: dict[str, str | None] = field(default_factory=dict)
     """Versions that are replaced, None for a new item."""
+    conditional: set[str] = field(default_factory=set)
+    """Ids of the items whose replaced version the caller names."""
 
     def place(self) -> list[MemoryItem]:
         """Find what is known; return the items that are to be written."""
@@ -117,7 +119,21 @@ class _Known:
             if stored.id in named and stored.scope != self.drafts[named[stored.id]].item.scope:
                 raise ScopeError(f"the id {stored.id!r} is taken in another scope")
         for item_id, at in named.items():
-            self.ids[at], self.items[item_id] = item_id, self.drafts[at].item
+            self.ids[at], self.items[item_id] = item_id, self._conditional(self.drafts[at])
+
+    def _conditional(self, draft: Draft) -> MemoryItem:
+        """Return the item of a draft, and note the version that it may replace."""
+        item, store = draft.item, self.store
+        if draft.if_version is None:
+            return item
+        if not isinstance(store, CollectionMemory):
+            kind = store.setup.store_type
+            raise NotStoredError([f"a store of type {kind!r} cannot compare versions; leave `if_version` out"])
+        self.conditional.add(item.id)
+        self.expected[item.id] = None if draft.if_version == NO_VERSION else draft.if_version
+        # What replaces a known version gets the lifetime of a new item.
+        (fresh,) = store.stamped([replace(item, id=uuid4().hex)])
+        return replace(item, expires_at=fresh.expires_at)
 
     def _place_texts(self, places: Sequence[int], attempt: int) -> None:
         """Find texts under the ids that they have in their scope; an id that is taken otherwise leads to the next."""

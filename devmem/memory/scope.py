@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, TypeAlias, TypedDict, cast
 
 from devmem.config.filter_forms import load_filter
-from devmem.errors import ScopeError
+from devmem.errors import ItemNotFoundError, ScopeError
 from devmem.memory.records import When, seconds_of
 from devmem.model.conditions import Condition
 from devmem.model.filters import Filter
@@ -124,9 +124,21 @@ class ScopeGuard:
             if own.get(name, value) != value or (name == "user" and self.user is None):
                 raise self._outside(name, value)
         if self.user is None and "user" in where.scope_in and not where.scope_in["user"].admits(None):
-            raise ScopeError("a filter that names users finds none of theirs without `user=`; devmem.ANY is everybody")
+            raise ScopeError(
+                "a filter that names users finds none of theirs without `user=`; devmem.ANY means everyone"
+            )
         unbound = {*where.unbound, *(["user"] if self.user is None else [])}
         return replace(where, scope=Scope(**{**asked, **own}), unbound=tuple(sorted(unbound)))
+
+    def whole_user(self, why: str) -> tuple[str | None, bool]:
+        """Return the user of whom everything is within reach, None for unscoped items, and whether everybody's is.
+
+        Raises:
+            ScopeError: only a part of a user's is; `why` says why that is not enough.
+        """
+        if self.parts != Scope():
+            raise ScopeError(f"{why}; this handle reaches {self.describe()}")
+        return (self.user, False) if self.user is None or isinstance(self.user, str) else (None, True)
 
     def scope(self) -> Scope:
         """Return the scope of a new item."""
@@ -143,6 +155,27 @@ def in_scope(item: MemoryItem, where: Filter) -> bool:
     """Whether an item belongs to the scope that a filter names; stores of other authors may not have looked."""
     is_free = all(getattr(item.scope, part) is None for part in where.unbound)
     return is_free and where.scope.admits(item.scope, include_unscoped=where.include_unscoped)
+
+
+def check_sources(
+    guard: ScopeGuard, items: Sequence[MemoryItem], read: Callable[[Sequence[str]], list[MemoryItem]]
+) -> None:
+    """Refuse items of a scoped handle that were derived from what is out of its reach, as they keep a hash of it.
+
+    Args:
+        guard: of the handle.
+        items: that are to be stored.
+        read: returns stored items.
+
+    Raises:
+        ItemNotFoundError: no such source is visible.
+    """
+    named = {parent for item in items for parent in item.provenance.parents} - {item.id for item in items}
+    if not guard.is_bound or not named:
+        return
+    reach = guard.filter()
+    if missing := named - {item.id for item in read(sorted(named)) if in_scope(item, reach)}:
+        raise ItemNotFoundError(min(missing))
 
 
 def checked_name(part: str, value: object) -> str:

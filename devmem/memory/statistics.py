@@ -39,16 +39,15 @@ class StoreStatistics:
 
 def statistics_of(store: MemoryBase, where: Filter, *, days: int) -> StoreStatistics:
     """Return the numbers of the items that a filter admits; a store without a collection is read item by item."""
-    first = _midnight(local(store.setup.clock()).date() - timedelta(days=max(days, 1) - 1))
     if isinstance(store, CollectionMemory):
         counts = [tuple((_text(value), count) for value, count in store.value_counts(key, where)) for key in _KEYS]
-        by_day = _counted_days(store, where, first, days)
+        by_day = counts_by_day(store, where, days=days)
         items = store.count_memories(where)
     else:
         kept = list(every_item(store, where))
         counts = [_ranked(_value(item, key) for item in kept) for key in _KEYS]
         found = Counter(local(event_key(item)[0]).date() for item in kept)
-        by_day = tuple((day, found[day]) for day in _days_from(first, days))
+        by_day = tuple((day, found[day]) for day in _days_from(_first_day(store, days), days))
         items = len(kept)
     agents, users, kinds, sources = counts
     return StoreStatistics(
@@ -63,7 +62,9 @@ def statistics_of(store: MemoryBase, where: Filter, *, days: int) -> StoreStatis
     )
 
 
-def _counted_days(store: MemoryBase, where: Filter, first: datetime, days: int) -> tuple[tuple[date, int], ...]:
+def counts_by_day(store: MemoryBase, where: Filter, *, days: int) -> tuple[tuple[date, int], ...]:
+    """Return the numbers of items by the local day on which they happened, or else were stored; today comes last."""
+    first = _first_day(store, days)
     found = []
     for day in _days_from(first, days):
         start, end = (_midnight(day + timedelta(days=more)).timestamp() for more in (0, 1))
@@ -71,6 +72,10 @@ def _counted_days(store: MemoryBase, where: Filter, first: datetime, days: int) 
         before = end if where.before is None else min(where.before, end)
         found.append((day, store.count_memories(replace(where, after=after, before=before))))
     return tuple(found)
+
+
+def _first_day(store: MemoryBase, days: int) -> datetime:
+    return _midnight(local(store.setup.clock()).date() - timedelta(days=max(days, 1) - 1))
 
 
 def _days_from(first: datetime, days: int) -> list[date]:

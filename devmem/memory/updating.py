@@ -21,6 +21,7 @@ from devmem.model.results import WriteStatus
 from devmem.models.embedder import PassageEmbeddings
 from devmem.stores.abilities import every_item
 from devmem.stores.collection_memory import CollectionMemory
+from devmem.stores.guarding import admitting
 from devmem.stores.memory import MemoryBase
 
 
@@ -43,7 +44,9 @@ class Changes:
             ValueError: the text is blank, or another value is not what it should be.
         """
         new = replace(item, embedding=None)
-        new = new if self.text is None else with_text(new, self.text)
+        if self.text is not None:
+            # Whoever words it now knows what its sources say now.
+            new = replace(with_text(new, self.text), provenance=replace(new.provenance, parent_hashes=()))
         new = new if self.metadata is None else with_metadata(new, self.metadata)
         changed: dict[str, Any] = {}
         if self.time is not ...:
@@ -92,14 +95,14 @@ def _update_part(store: MemoryBase, ids: Sequence[str], where: Filter, changes: 
         return 0
     found = {item.id: version_hash(item) for item, _ in pairs}
     try:
-        _replace_items(store, items, found)
+        _replace_items(store, items, found, changes)
     except VersionConflictError:
         return None
     return len(items)
 
 
 def update_item(
-    store: MemoryBase, read: Callable[[], MemoryItem | None], item_id: str, changes: Changes, expected: str | None
+    store: MemoryBase, read: Callable[[], MemoryItem | None], item_id: str, changes: Changes, if_version: str | None
 ) -> MemoryItem:
     """Change an item and return it; the change is repeated where somebody else changes the item meanwhile.
 
@@ -108,11 +111,11 @@ def update_item(
         read: returns the current item; None where none is visible.
         item_id: its id.
         changes: what is changed.
-        expected: `version_hash` of the only version that may be changed; None for any.
+        if_version: `version_hash` of the only version that may be changed; None for any.
 
     Raises:
         ItemNotFoundError: there is no such item.
-        VersionConflictError: another version than the expected one is stored.
+        VersionConflictError: another version than `if_version` is stored.
         NotStoredError: the store keeps the item as it was.
         CollectionError: it cannot be written.
     """
@@ -121,14 +124,14 @@ def update_item(
         if (item := read()) is None:
             raise ItemNotFoundError(item_id)
         found = version_hash(item)
-        if expected not in (None, found):
-            raise VersionConflictError(item.id, expected=expected, found=found)
+        if if_version not in (None, found):
+            raise VersionConflictError(item.id, expected=if_version, found=found)
         new = _as_stored(store, changes.of(item, store.setup.clock()))
         left -= 1
         try:
-            _replace_items(store, [new], {item.id: found})
+            _replace_items(store, [new], {item.id: found}, changes)
         except VersionConflictError:
-            if expected is not None or not left:
+            if if_version is not None or not left:
                 raise
         else:
             return new
@@ -139,12 +142,15 @@ def _as_stored(store: MemoryBase, item: MemoryItem) -> MemoryItem:
     return store.with_fields([item])[0] if isinstance(store, CollectionMemory) else item
 
 
-def _replace_items(store: MemoryBase, items: Sequence[MemoryItem], found: Mapping[str, str]) -> None:
+def _replace_items(store: MemoryBase, items: Sequence[MemoryItem], found: Mapping[str, str], changes: Changes) -> None:
     """Store items in the place of versions that are known by their hashes; the vectors that still fit are kept."""
     if isinstance(store, CollectionMemory):
         check_vectors(store, items)
         given = {item.id: PassageEmbeddings.of(item.embedding) for item in items if item.embedding is not None}
-        outcomes = store.add(items, expected={item.id: found[item.id] for item in items}, embeddings=given)
+        # Whoever says how far a text is trusted, and leaves it unchanged, has decided about it.
+        decided = items if changes.trust is not None and changes.text is None else ()
+        with admitting(*(item.id for item in decided)):
+            outcomes = store.add(items, expected={item.id: found[item.id] for item in items}, embeddings=given)
     else:
         # Other stores cannot compare what they replace.
         outcomes = store.add(items)

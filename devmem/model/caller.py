@@ -7,9 +7,13 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
-from devmem.model.items import Scope
+if TYPE_CHECKING:
+    from devmem.model.items import Scope
+
+DEFAULT_SESSION: Final = "default"
+"""Session of a workflow where none is named."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,17 +8,28 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Final, TypeAlias, cast
-
-from pydantic import JsonValue
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 from devmem.errors import FilterError
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
 
 Scalar: TypeAlias = str | int | float | bool
 """A value that a filter compares with; `True` and `1` are different values."""
 
 MAX_VALUES: Final = 10_000
 """Maximum number of values of one condition."""
+
+
+class Order(StrEnum):
+    """Order in which items are listed."""
+
+    STORED = "stored"
+    """In which they were stored; a new version of an item counts as stored last."""
+    EVENT = "event"
+    """By event time, or creation time where there is none; then by the number in the metadata `sequence`, those
+    without one first; then as stored."""
 
 
 class Operator(StrEnum):

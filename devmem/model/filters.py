@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
-from enum import StrEnum
 from functools import wraps
 from typing import Any, Final, TypeAlias
 
@@ -29,16 +28,6 @@ MAX_PARTS: Final = 1000
 """Number of filters and conditions on metadata in one filter."""
 Wanted: TypeAlias = Scalar | Condition | Sequence[Condition]
 """The value that a key has to have, a condition on it, or several, all of which hold."""
-
-
-class Order(StrEnum):
-    """Order in which items are listed."""
-
-    STORED = "stored"
-    """In which they were stored; a new version of an item counts as stored last."""
-    EVENT = "event"
-    """By event time, or creation time where there is none; then by the number in the metadata `sequence`, those
-    without one first; then as stored."""
 
 
 def event_key(item: MemoryItem) -> tuple[float, float]:

@@ -114,6 +114,9 @@ class Provenance:
     """The node, tool, file or data set."""
     parents: tuple[str, ...] = ()
     """Ids of the items that it was derived from."""
+    parent_hashes: tuple[str, ...] = ()
+    """Hashes of what these said then (`parent_hash`), in their order, empty for one that was not in the same store; the
+    store adds them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,6 +260,15 @@ def _dated(seconds: float) -> str:
         return ""
 
 
+PARENT_HASH: Final = 16
+"""Number of hex digits of a parent's hash: those that its `content_hash` begins with."""
+
+
+def parent_hash(item: MemoryItem) -> str:
+    """Return the hash by which an item that was derived from this one knows what it said."""
+    return item.content_hash[:PARENT_HASH]
+
+
 _ITEM_KEYS = frozenset(f.name for f in fields(MemoryItem)) | {"timestamp"}
 
 
@@ -318,6 +330,10 @@ def _with_exact_keys(raw: dict[str, Any], item: MemoryItem) -> dict[str, Any]:
     return {**raw, "metadata": deepcopy(dict(item.metadata))} if "metadata" in raw else raw
 
 
+REPLACEMENT: Final = "\ufffd".encode()
+"""Character that pydantic writes for each byte of a lone surrogate in a key; a text may hold it too."""
+
+
 def dump_item_json(item: MemoryItem) -> bytes:
     """Return the item's JSON form as UTF-8 text, without its embedding and without defaults.
 
@@ -327,14 +343,17 @@ def dump_item_json(item: MemoryItem) -> bytes:
     options: dict[str, Any] = {"by_alias": True, "exclude": {"embedding"}, "exclude_defaults": True}
     options["warnings"] = "error"
     try:
-        return _adapter().dump_json(item, **options)
+        body = _adapter().dump_json(item, **options)
     except PydanticSerializationError:
-        try:
-            raw = _adapter().dump_python(item, mode="json", **options)
-        except ValueError as error:
-            raise ValueError(f"item {item.id!r} cannot be stored: {error}") from error
+        body = b""
+    if body and REPLACEMENT not in body:
+        return body
+    try:
+        raw = _adapter().dump_python(item, mode="json", **options)
         # A lone surrogate has no UTF-8 form; as a backslash escape it is JSON.
         return json.dumps(_with_exact_keys(raw, item), ensure_ascii=False).encode("utf-8", "backslashreplace")
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"item {item.id!r} cannot be stored: {error}") from error
 
 
 TRUST: Final[Mapping[SourceKind, float]] = MappingProxyType(
@@ -354,13 +373,16 @@ LEAST_TRUST: Final = 1e-6
 """Trust below which an item is in quarantine: no search returns it, so that no agent is shown it, while it can still be
 read by its id, listed, changed and forgotten."""
 
+QUARANTINE: Final = "quarantine"
+"""Metadata key of what a store's guard notes of an item in quarantine: `reason`, `at`, and what approving restores."""
+
 PINNED: Final = "pinned"
 """Metadata key of an item that retention keeps where its value is `true`: neither a store's `max_items` and `retention`
 nor `trim` deletes it."""
 
 
 def is_quarantined(item: MemoryItem) -> bool:
-    """Whether no search returns an item, as nobody trusts it."""
+    """Whether no search returns an item, because its trust is 0."""
     return item.trust < LEAST_TRUST
 
 
@@ -375,6 +397,9 @@ def version_hash(item: MemoryItem) -> str:
     That is its content, metadata, indexed fields, scope, provenance, times of event and expiry, and trust.
     The id, the time of storing and the embedding do not count: an item that is stored again as it was is the same
     version.
+
+    Raises:
+        ValueError: the metadata are nested more deeply than an item that can be stored.
     """
     times = (None if time is None else float(time) for time in (item.event_time, item.expires_at))
     parts = [
@@ -387,7 +412,10 @@ def version_hash(item: MemoryItem) -> str:
     ]
     if item.indexed_fields is not None:
         parts.append({"indexed_fields": list(item.indexed_fields)})
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+    try:
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+    except RecursionError as error:
+        raise ValueError(f"item {item.id!r} cannot be stored: its metadata are nested too deeply") from error
 
 
 KEY: Final = "key"

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from html import escape
+from typing import Final
 
 from pydantic import JsonValue
 
@@ -24,9 +25,15 @@ class WriteStatus(StrEnum):
     """Stored, replacing an older item."""
     SKIPPED = "skipped"
     """Not stored, on purpose."""
+    QUARANTINED = "quarantined"
+    """Kept where no search finds it, because the store's guard caught it; the reason says why."""
     QUEUED = "queued"
     """Kept durably in the store's outbox and delivered later, because the place behind it failed; not found until
     then."""
+
+
+ERASED_BEFORE: Final = "it was erased, and a tombstone keeps it out; `devmem tombstones` lists and removes them"
+"""Reason of an item that is skipped because of a tombstone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +53,16 @@ class WriteOutcome:
     """The failure that the store handled itself; the caller must not write the payload again."""
 
     def __bool__(self) -> bool:
-        """Return whether this write brought the item into the store, or into its outbox: not a duplicate or skipped."""
-        return self.status not in (WriteStatus.DUPLICATE, WriteStatus.SKIPPED)
+        """Return whether this write brought the item into the store, or into its outbox.
+
+        A duplicate, what was skipped, and what is in quarantine are not.
+        """
+        return self.status not in (WriteStatus.DUPLICATE, WriteStatus.SKIPPED, WriteStatus.QUARANTINED)
+
+    @property
+    def erased_before(self) -> bool:
+        """Whether the item was not stored because of a tombstone."""
+        return self.status is WriteStatus.SKIPPED and self.reason == ERASED_BEFORE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +92,8 @@ class Hit:
     `devmem.text.statements`."""
     same_as: tuple[str, ...] = ()
     """Ids of the other items that were found and left out because they say the same on the same day."""
+    stale: str = ""
+    """Why the item may no longer hold: what it was derived from changed or is gone; empty where nothing says so."""
     store: str = ""
     """Name of the store that found it."""
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from devmem.model.items import MemoryItem
+from devmem.model.items import MemoryItem, version_hash
 
 
 class Operation(StrEnum):
@@ -41,6 +41,18 @@ class ItemVersion:
     began: Change
     ended: Change | None = None
     """The change that ended it; None for the current version."""
+
+
+def replaced_versions(history: Sequence[ItemVersion]) -> list[str | None]:
+    """Return the `version_hash` that each version of a history, oldest first, took the place of.
+
+    It is None for the first one, and for one that was added after the item was forgotten.
+    """
+    earlier = [None, *history[:-1]]
+    return [
+        None if one is None or one.ended is None or one.ended.operation is Operation.FORGET else version_hash(one.item)
+        for one in earlier[: len(history)]
+    ]
 
 
 class RunState(StrEnum):
@@ -104,5 +116,5 @@ def derived(item: MemoryItem, parents: Sequence[MemoryItem]) -> MemoryItem:
         item,
         trust=min([item.trust, *(parent.trust for parent in parents)]),
         expires_at=min(times, default=None),
-        provenance=replace(item.provenance, parents=tuple(names)),
+        provenance=replace(item.provenance, parents=tuple(names), parent_hashes=()),
     )

@@ -45,6 +45,13 @@ if TYPE_CHECKING:
         SummaryMethod,
         prompt_language,
     )
+    from devmem.models.write_checks import (
+        WriteCheck,
+        WriteCheckFactory,
+        open_write_check,
+        register_write_check,
+        write_check_names,
+    )
     from devmem.text.summarizing import split_texts
 else:
     __getattr__, __dir__ = _lazy_names(__name__)
@@ -77,17 +84,22 @@ __all__ = [
     "TokenEmbedding",
     "ToolCall",
     "Usage",
+    "WriteCheck",
+    "WriteCheckFactory",
     "checked_vector",
     "embedding_provider_names",
     "open_chat",
     "open_chat_model",
     "open_embedder",
     "open_reranker",
+    "open_write_check",
     "prompt_language",
     "query_embedder",
     "register_embedding_provider",
     "register_reranker",
+    "register_write_check",
     "reranker_names",
     "split_texts",
     "token_codes",
+    "write_check_names",
 ]

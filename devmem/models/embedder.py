@@ -276,6 +276,11 @@ class CombinedEmbedder:
         self._token_model: Embedder = tokens
 
     @property
+    def token_model(self) -> Embedder:
+        """The model of the tokens."""
+        return self._token_model
+
+    @property
     def identity(self) -> ModelIdentity:
         """Identity of both models: what either of them made is not compared with what another one made."""
         inner = self._vectors.identity

@@ -25,10 +25,9 @@ from devmem.recording.journal import (
     abandoned_journals,
     decode_line,
     journal_paths,
-    lock_file,
     read_position,
 )
-from devmem.text.files import OWNER_ONLY, create_private
+from devmem.text.files import OWNER_ONLY, create_private, lock_file
 from devmem.text.retry import Backoff
 
 REFUSED: Final = "refused.jsonl"

@@ -25,12 +25,7 @@ from uuid import uuid4
 from pydantic_core import from_json, to_json
 
 from devmem.errors import JournalError
-from devmem.text.files import create_private
-
-if sys.platform == "win32":
-    import msvcrt
-else:
-    import fcntl
+from devmem.text.files import create_private, lock_file
 
 SUFFIX: Final = ".journal"
 _LOG: Final = logging.getLogger(__name__)
@@ -79,19 +74,6 @@ def create_journal(folder: Path) -> tuple[Path, FileIO]:
 
 def _create_for_appending(path: str, flags: int) -> int:
     return create_private(path, flags | os.O_APPEND)
-
-
-def lock_file(file: BinaryIO | FileIO) -> bool:
-    """Lock a file until it is closed; return whether no one else has it locked."""
-    try:
-        if sys.platform == "win32":
-            file.seek(1 << 62)
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-        else:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (BlockingIOError, PermissionError):
-        return False
-    return True
 
 
 def _position_path(path: Path) -> Path:

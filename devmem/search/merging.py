@@ -24,6 +24,11 @@ _EARLIER: Final[dict[Language, tuple[str, str]]] = {
     "zh": ("(较早)", "(较早,{day})"),
 }
 """Mark of a text that begins with its day already, and of one that does not."""
+_STALE: Final[dict[Language, str]] = {
+    "en": "(may be outdated: {reason}) ",
+    "zh": "(可能已过时:其依据已更改或删除)",
+}
+"""Mark of an item that was derived from something that is no longer so."""
 _SHARED: Final = 0.3
 """Share of the words of the shorter text that two statements of one subject have in common at least."""
 _SHARED_LONG: Final = 0.5
@@ -151,7 +156,8 @@ def _texts(hits: Sequence[Hit], policy: MergePolicy) -> list[str]:
     earlier, language = earlier_marks(hits, policy.language), policy.language
     origins = [origin_mark(hit.item, policy.reader, language) if policy.origins else "" for hit in hits]
     return [
-        mark + origin + _dated_text(hit, language) for mark, origin, hit in zip(earlier, origins, hits, strict=True)
+        stale_mark(hit, language) + mark + origin + _dated_text(hit, language)
+        for mark, origin, hit in zip(earlier, origins, hits, strict=True)
     ]
 
 
@@ -234,6 +240,11 @@ def _words(text: str) -> frozenset[str]:
         return frozenset(terms(text))
     # Stems would take ten times as long, and only have to tell which texts are worth a closer look.
     return frozenset(word[:_BEGINNING] for word in _WORD.findall(text.lower()) if word not in STOP_WORDS)
+
+
+def stale_mark(hit: Hit, language: Language) -> str:
+    """Return the mark of a hit that may no longer hold; empty for any other."""
+    return _STALE[language].format(reason=hit.stale) if hit.stale else ""
 
 
 def earlier_marks(hits: Sequence[Hit], language: Language) -> list[str]:

@@ -95,7 +95,8 @@ def strip_recalled(text: str) -> str:
 
 
 _LABEL: Final = lazy_pattern(
-    r"(?:earlier|id|from|file|tool|imported?|agent|user|source|较早|来自|文件|工具|导入|智能体|用户)|\d{2,4}\s*[-/.年]\s*\d"
+    r"(?:earlier|may be outdated|id|from|file|tool|imported?|agent|user|source"
+    r"|可能已过时|较早|来自|文件|工具|导入|智能体|用户)|\d{2,4}\s*[-/.年]\s*\d"
 )
 """Beginning of a label of an entry, after its bracket."""
 

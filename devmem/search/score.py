@@ -54,8 +54,12 @@ _PREFERENCE: Final = 0.75
 """Share that a preference counts of what an instruction does."""
 _DATED: Final = 0.22
 """Share that an expression of time counts where no time is asked for: dated texts tell more."""
-_WITH_CONTEXT: Final = 50
-"""Number of turns before and after each of the 50 best candidates that add to its score."""
+_PAIR: Final = 2
+"""Number of speakers of a conversation up to which what others say loses where a query is about one of them."""
+_AMONG_MANY: Final = 0.43
+"""Share that a named speaker counts in a conversation of more."""
+_WITH_CONTEXT: Final = 100
+"""Number of the best candidates to whose scores the turns before and after add."""
 OFFSET: Final = 0.25
 """Late-interaction score of any two texts."""
 
@@ -78,8 +82,6 @@ class Features:
     """1 when the query asks for a time and the text names one; a share of it when it asks for something else."""
     names: Column
     """1 when the query asks for a name and the text has one."""
-    numbers: Column
-    """1 when the query asks for a number and the text has one."""
     second_person: Column
     """1 for a turn of a conversation that speaks of whom it is said to, not of its speaker."""
     is_question: Column
@@ -103,7 +105,7 @@ class ContextFeatures:
     nearby_words: Column
     """Sum of the `coverage` of the turns around, of those that are candidates."""
     answered: Column
-    """Similarity of the long text that follows: a long answer scores for its question."""
+    """Similarity of the long text that follows a user's turn: a long answer scores for its question."""
     restated: Column
     """Similarity of the assistant's answer to a user's turn; it counts for short turns."""
     opening: Column
@@ -112,7 +114,7 @@ class ContextFeatures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Weights:
-    lexical: float = 0.085
+    lexical: float = 0.12
     window: float = 0.60
     nearby_words: float = 0.035
     answered: float = 0.22
@@ -121,7 +123,6 @@ class _Weights:
     speaker: float = 0.07
     has_time: float = 0.10
     names: float = 0.06
-    numbers: float = 0.05
     second_person: float = -0.06
     is_question: float = -0.030
     is_reply: float = -0.015
@@ -132,6 +133,8 @@ class _Weights:
 
 
 WEIGHTS: Final = _Weights()
+_LEXICAL_ALONE: Final = 0.085
+"""Weight of the words where no candidate has late interaction, so that `match` holds them already."""
 _BEST_OF_CONVERSATION: Final = 3
 
 
@@ -148,7 +151,6 @@ class ScoreBreakdown:
     speaker: Column
     has_time: Column
     names: Column
-    numbers: Column
     second_person: Column
     is_question: Column
     is_reply: Column
@@ -243,10 +245,9 @@ def _features(
         coverage=coverage,
         brevity=brevity,
         thread=np.where(threads == 0, -1, thread),
-        speaker=_said_by(context.text, doc_values.speakers(positions)),
+        speaker=_said_by(context.text, doc_values.speakers(positions), doc_values.conversations(positions)),
         has_time=_having(cues, Cue.HAS_TIME, 1.0 if asks_when(context.text) else _DATED),
         names=_having(cues, Cue.NAMES, float(asks_for_name(context.text))),
-        numbers=_having(cues, Cue.NUMBERS, float(asks_for_number(context.text))),
         second_person=np.where(threads == 0, 0.0, _having(cues, Cue.SECOND_PERSON, 1.0)),
         is_question=np.where((cues & Cue.IS_QUESTION) > 0, brevity, 0.0),
         is_reply=np.where((cues & Cue.IS_REPLY) > 0, brevity, 0.0),
@@ -262,11 +263,25 @@ def _having(cues: NDArray[np.uint8], cue: Cue, value: float) -> Column:
     return np.where((cues & cue) > 0, value, 0.0)
 
 
-def _said_by(query: str, speakers: list[str | None]) -> Column:
+def _said_by(query: str, speakers: list[str | None], conversations: list[str | None]) -> Column:
     """Return 1 for what was said by whom the query is about, 0 by others whom it names, and -1 by anybody else.
 
-    A query without names may be about a side of the conversation.
+    A query without names may be about a side of the conversation. Among more than two speakers, who speaks says less
+    about what is said: what is asked of one is told by others too.
     """
+    said_by = _speaker_values(query, speakers)
+    heard: dict[str, set[str]] = {}
+    for speaker, conversation in zip(speakers, conversations, strict=True):
+        if speaker and conversation:
+            heard.setdefault(conversation, set()).add(speaker)
+    crowded = {conversation for conversation, names in heard.items() if len(names) > _PAIR}
+    if not crowded:
+        return said_by
+    is_crowded = np.array([conversation in crowded for conversation in conversations])
+    return np.where(is_crowded, _AMONG_MANY * np.maximum(said_by, 0), said_by)
+
+
+def _speaker_values(query: str, speakers: list[str | None]) -> Column:
     known = {speaker for speaker in speakers if speaker}
     names = mentioned(query, known) if known else None
     if names:
@@ -322,8 +337,8 @@ def context_features(
         following = around[_REACH]
         similarity = _similarities(context, following)
         long = 1 - brevity_of(doc_values.column("length")[following])
-        answered[best] = np.where(following >= 0, long * np.maximum(similarity - _ANSWER_OFFSET, 0), 0.0)
-        users = [side is Side.USER for side in sides]
+        users = np.array([side is Side.USER for side in sides])
+        answered[best] = np.where(users & (following >= 0), long * np.maximum(similarity - _ANSWER_OFFSET, 0), 0.0)
         restated[best] = np.where(users, np.maximum(similarity - _RESTATED_OFFSET, 0), 0.0)
     if Side.ASSISTANT in sides and not (asks_for_number(context.text) or asks_when(context.text)):
         # A number or a time is stated anywhere in an answer.
@@ -377,7 +392,7 @@ def score_features(of: Features, ranking: Ranking, late_interaction: Column) -> 
     conversation += WEIGHTS.conversation_words * best_of_thread(of.coverage, of.thread)
     return ScoreBreakdown(
         match=of.match,
-        lexical=WEIGHTS.lexical * of.coverage,
+        lexical=(_LEXICAL_ALONE if np.isnan(late_interaction).all() else WEIGHTS.lexical) * of.coverage,
         window=np.zeros_like(of.match),
         nearby_words=np.zeros_like(of.match),
         answered=np.zeros_like(of.match),
@@ -385,7 +400,6 @@ def score_features(of: Features, ranking: Ranking, late_interaction: Column) -> 
         speaker=lent * WEIGHTS.speaker * of.speaker,
         has_time=WEIGHTS.has_time * of.has_time,
         names=WEIGHTS.names * of.names,
-        numbers=WEIGHTS.numbers * of.numbers,
         second_person=lent * WEIGHTS.second_person * of.second_person,
         is_question=WEIGHTS.is_question * of.is_question,
         is_reply=WEIGHTS.is_reply * of.is_reply,
@@ -428,7 +442,6 @@ def overview_scores(breakdown: ScoreBreakdown, similarity: Column) -> ScoreBreak
         speaker=nothing,
         has_time=nothing,
         names=nothing,
-        numbers=nothing,
         second_person=nothing,
         is_question=nothing,
         is_reply=nothing,

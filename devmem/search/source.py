@@ -42,6 +42,10 @@ class DocValuesReader(Protocol):
         """Return the speaker of each item at some positions."""
         ...
 
+    def conversations(self, positions: Positions, /) -> list[str | None]:
+        """Return the conversation of each item at some positions."""
+        ...
+
     def around(self, positions: Positions, reach: int, visible: Mask | None = None, /) -> list[Positions]:
         """Return the positions of the `reach` items before each in its conversation, then those after."""
         ...

@@ -59,6 +59,9 @@ class NewMemory(_Body):
 
     text: _Text
     key: str | None = Field(default=None, description="Name of the fact, whose text before it replaces.")
+    if_version: str | None = Field(
+        default=None, description="`version` of the memory that the key may replace; `none`: it must be new."
+    )
     time: _Time | None = Field(default=None, description="When it happened; ISO 8601.")
     expires_at: _Time | None = Field(default=None, description="From when on it is forgotten; ISO 8601.")
     metadata: dict[str, JsonValue] = Field(default_factory=dict)
@@ -77,7 +80,8 @@ class MemoryChange(_Body):
     time: _Time | None = None
     expires_at: _Time | None = None
     metadata: dict[str, JsonValue] = Field(default_factory=dict, description="Values to set; null takes a key out.")
-    expected: str | None = Field(default=None, description="`version` of the memory that was read.")
+    if_version: str | None = Field(default=None, description="`version` of the memory that was read.")
+    expected: str | None = Field(default=None, description="Former name of `if_version`.")
 
 
 class SearchRequest(_Body):
@@ -201,7 +205,8 @@ def _get(access: Access, item_id: str, _asked: None) -> StoredMemory:
 
 def _change(access: Access, item_id: str, asked: MemoryChange) -> StoredMemory:
     given = {name: getattr(asked, name) for name in ("time", "expires_at") if name in asked.model_fields_set}
-    return _stored(access.memory.update(item_id, asked.text, metadata=asked.metadata, expected=asked.expected, **given))
+    if_version = asked.if_version or asked.expected
+    return _stored(access.memory.update(item_id, asked.text, metadata=asked.metadata, if_version=if_version, **given))
 
 
 def _forget(access: Access, item_id: str, _asked: None) -> ForgottenCount:

@@ -216,7 +216,7 @@ def _check_scope(*, all_users: bool, **parts: str | None) -> None:
         if value is not None:
             checked_name(part, value)
     if all_users and parts["user"] is not None:
-        raise ValueError("a token reaches one user's memories or everybody's, not both")
+        raise ValueError("a token reaches one user's memories or everyone's, not both")
 
 
 def _with_token(path: Path, new: Token, tokens: Sequence[Token]) -> list[Token]:

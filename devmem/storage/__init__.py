@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from devmem.model.conditions import (
         Condition,
         Operator,
+        Order,
         Scalar,
         above,
         absent,
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
         present,
         starts_with,
     )
-    from devmem.model.filters import Filter, Order, event_key
+    from devmem.model.filters import Filter, event_key
     from devmem.model.items import version_hash
     from devmem.search.indexes.passages import passages_of
     from devmem.search.query import Ranking, SearchQuery, Weights

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import json
 import logging
-import mmap
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol, runtime_checkable
+from unicodedata import normalize
 from uuid import uuid4
 
+from pydantic import JsonValue
+
+from devmem.errors import CollectionBusyError, CollectionUnwritableError
 from devmem.model.filters import Filter
-from devmem.model.items import MemoryItem
+from devmem.model.interactions import InteractionKind, ParticipantType
+from devmem.model.items import MemoryItem, SourceKind, dump_item_json
+from devmem.model.message import Role
 from devmem.storage.protocol import Collection
 from devmem.text.files import remove_leftovers
 from devmem.text.patterns import lazy_pattern
@@ -25,6 +31,9 @@ _WORD_LENGTH: Final = 16
 _WORDS_OF_ITEM: Final = 8
 _WORDS: Final = 128
 """Maximum number of words that are looked for."""
+_KINDS: Final = frozenset(map(str, (*Role, *SourceKind, *ParticipantType, *InteractionKind)))
+_CLASS_KEYS: Final = frozenset({"cause_by"})
+"""Keys of metadata whose values name a class of a program."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,9 +44,11 @@ class EraseRequest:
     where: Filter = field(default_factory=Filter)
     """Expired items match it too."""
     text: str | None = None
-    """A part of the items' text, whatever its case."""
+    """A part of the items' text, or of a text among their metadata, whatever its case and its Unicode form."""
     run: str | None = None
     """Run in which they were written."""
+    tombstone: bool = field(default=False, compare=False)
+    """Whether hashes are kept, by which what is erased is recognized when it comes back."""
 
     @property
     def is_everything(self) -> bool:
@@ -46,8 +57,10 @@ class EraseRequest:
 
     def contains_text(self, item: MemoryItem) -> bool:
         """Whether an item has the text that is asked for."""
-        wanted = None if self.text is None else self.text.casefold()
-        return wanted is None or any(wanted in text.casefold() for text in texts_of(item))
+        if self.text is None:
+            return True
+        wanted = _folded(self.text)
+        return any(wanted in _folded(text) for text in (*texts_of(item), *metadata_texts(item)))
 
     def admits(self, item: MemoryItem) -> bool:
         """Whether an item is selected, as far as the item itself shows."""
@@ -75,11 +88,13 @@ class EraseResult:
     reached: tuple[str, ...] = ()
     """Files in which nothing is left of them; empty where they were in memory, or were not looked for."""
     residues: tuple[Residue, ...] = ()
+    tombstones: int = 0
+    """Number of texts that tombstones keep out from now on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErasePlan:
-    """One erasure that has begun: what is still to be erased."""
+    """One erasure that has begun: the items and versions that remain to be erased."""
 
     id: str = field(default_factory=lambda: uuid4().hex)
     ids: tuple[str, ...] = ()
@@ -126,7 +141,7 @@ class ErasableCollection(Collection, Protocol):
         ...
 
     def finish_erasure(self, plan: ErasePlan, words: Sequence[str] = (), *, vacuum: bool = False) -> EraseResult:
-        """Remove what is planned, with every version, from the database, its log and its index snapshot.
+        """Remove the planned items, with every version, from the database, its log and its index snapshot.
 
         Another process may have done so already: the number of items is that of the plan all the same.
 
@@ -154,6 +169,27 @@ def texts_of(item: MemoryItem) -> Iterator[str]:
     yield from (snapshot.text for snapshot in (item.input_snapshot, item.output_snapshot) if snapshot)
 
 
+def metadata_texts(item: MemoryItem) -> Iterator[str]:
+    """Yield the texts among the metadata of an item, at any depth; words by which devmem names a role or kind are none.
+
+    The name of its source is one of them.
+    """
+    waiting: list[JsonValue] = [item.provenance.name, dict(item.metadata)]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += [value[key] for key in value if key not in _CLASS_KEYS]
+        elif isinstance(value, list):
+            waiting += value
+        elif isinstance(value, str) and value not in _KINDS:
+            yield value
+
+
+def _folded(text: str) -> str:
+    """Return the form of a text that is the same for each of its spellings in Unicode and in either case."""
+    return normalize("NFD", normalize("NFD", text).casefold())
+
+
 def descendants(items: Sequence[MemoryItem], ids: Sequence[str]) -> list[MemoryItem]:
     """Return those of some items that were derived from the ids, or from such items; each id once."""
     reached, found = set(ids), dict[str, MemoryItem]()
@@ -176,11 +212,17 @@ def words_of(items: Sequence[MemoryItem]) -> list[str]:
     found: dict[str, None] = {}
     step = max(1, len(items) // _WORDS)
     for item in items[::step]:
-        words = {word[:_WORD_LENGTH] for text in texts_of(item) for word in _WORD.findall(text)}
-        found.update(dict.fromkeys(sorted(words, key=lambda word: (-len(word), word))[:most]))
+        # The metadata may be full of ids and hashes, which are longer than any word.
+        for texts, number in ((texts_of(item), most), (metadata_texts(item), (most + 1) // 2)):
+            words = {word[:_WORD_LENGTH] for text in texts for word in _WORD.findall(text)}
+            found.update(dict.fromkeys(sorted(words, key=lambda word: (-len(word), word))[:number]))
         if _WORD.match(item.id):
             found[item.id] = None
     return list(found)
+
+
+_PART: Final = 1 << 24
+"""Number of bytes of a file that are searched at a time."""
 
 
 def words_in(file: Path, words: Iterable[str]) -> set[str]:
@@ -191,10 +233,19 @@ def words_in(file: Path, words: Iterable[str]) -> set[str]:
     Raises:
         OSError: the file cannot be read.
     """
-    if not file.is_file() or not file.stat().st_size:
-        return set()
-    with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        return {word for word in words if any(content.find(form) >= 0 for form in _spelled(word))}
+    forms = {word: _spelled(word) for word in words}
+    overlap = max((len(form) for each in forms.values() for form in each), default=0)
+    found: set[str] = set()
+    if not file.is_file():
+        return found
+    # Not mapped into memory: another process may cut the file off meanwhile, as SQLite does with its log.
+    with suppress(FileNotFoundError), file.open("rb") as opened:
+        end = b""
+        while part := opened.read(_PART):
+            content = end + part
+            found |= {word for word, each in forms.items() if any(form in content for form in each)}
+            end = content[-overlap:]
+    return found
 
 
 def _spelled(word: str) -> set[bytes]:
@@ -227,6 +278,30 @@ def search_files(
         else:
             clean.append(str(file))
     return clean, left
+
+
+def withdraw_plan(collection: ErasableCollection, plan: ErasePlan) -> None:
+    """Take back a plan of which nothing was carried out.
+
+    Raises:
+        CollectionUnwritableError: it stays, since on a disk without one free page not even that can be written.
+    """
+    try:
+        collection.withdraw_erasure(plan)
+    except (CollectionUnwritableError, CollectionBusyError) as error:
+        reason = "nothing was deleted yet; it stays decided, and is done when the store is next opened and can be"
+        raise CollectionUnwritableError(collection.info().location, f"{reason} written ({error})") from error
+
+
+def search_deleted(collection: Collection, items: int, words: Sequence[str]) -> EraseResult:
+    """Return the result of an erasure from a collection that only deletes: its file is searched, if it has one."""
+    place = collection.info().location
+    if "://" in place:
+        reason = "what the service keeps in logs, replicas and backups is out of reach"
+        return EraseResult(items=items, residues=(Residue(place=place, reason=reason),))
+    kept = [dump_item_json(item).decode(errors="replace") for item in collection.scan()] if words else []
+    reached, left = search_files([Path(place)], words, lambda word: any(word in text for text in kept))
+    return EraseResult(items=items, reached=tuple(reached) if words else (), residues=tuple(left))
 
 
 _LOG: Final = logging.getLogger(__name__)

@@ -22,9 +22,9 @@ from filelock import FileLock, Timeout
 
 from devmem.config.store import IndexConfig
 from devmem.errors import CollectionBusyError, CollectionClosedError, CollectionUnwritableError
-from devmem.model.conditions import Scalar
+from devmem.model.conditions import Order, Scalar
 from devmem.model.fields import embedded_hash
-from devmem.model.filters import Filter, Order
+from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem, Vector, is_pinned
 from devmem.model.results import Hit, HitGroup, SearchReport, WriteOutcome
 from devmem.models.embedder import ModelIdentity, PassageEmbeddings

@@ -1,4 +1,4 @@
-"""Examining the place of a collection: a SQLite file, or a file in DevAll's JSON."""
+"""Examining the place of a collection: a SQLite file, a file in DevAll's JSON, or a store in a database."""
 
 from __future__ import annotations
 
@@ -9,21 +9,26 @@ from devmem.errors import CollectionError, Finding, Level
 from devmem.model.results import FileReport, damage
 from devmem.redaction import location_without_credentials
 from devmem.storage.json_format import read_entries
-from devmem.storage.opening import file_of
+from devmem.storage.opening import ExaminingOpener, file_of, find_opener
 from devmem.storage.sqlite.examination import examine, report_of
 
 
-def examine_location(location: str | None) -> Iterator[FileReport]:
+def examine_location(location: str | None, name: str | None = None) -> Iterator[FileReport]:
     """Yield the report of a collection's place; nothing where it is in memory or was never written to.
 
-    A server's database is not examined, and the report says so.
+    Args:
+        location: a path or a URL; None is memory.
+        name: name of the store in a database, where the URL names none.
+
+    Raises:
+        CollectionError: a database cannot be reached.
+        MissingExtraError: a package is missing; the error names the extra.
     """
     if location is None:
         return
     file = file_of(location)
     if file is None:
-        note = Finding(message="a server's database is not examined; its own tools do that", level=Level.NOTE)
-        yield FileReport(path=location_without_credentials(location), kind="server", findings=[note])
+        yield _examine_database(location, name)
         return
     path = Path(file)
     if path.suffix == ".json" and path.exists():
@@ -33,6 +38,14 @@ def examine_location(location: str | None) -> Iterator[FileReport]:
     elif lost := [each.name for each in (Path(f"{path}.faiss"), Path(f"{path}-wal")) if each.is_file()]:
         missing = damage(f"the file is missing, although {lost[0]} beside it shows that it held items")
         yield FileReport(path=str(path), kind="collection", findings=[missing])
+
+
+def _examine_database(location: str, name: str | None) -> FileReport:
+    opener = find_opener(location)
+    if isinstance(opener, ExaminingOpener):
+        return opener.examine(location, name)
+    note = Finding(message="databases of this kind are not examined; their own tools do that", level=Level.NOTE)
+    return FileReport(path=location_without_credentials(location), kind="server", findings=[note])
 
 
 def examine_sqlite(path: Path) -> FileReport:

@@ -17,6 +17,7 @@ from typing import Final, Protocol, cast, runtime_checkable
 from devmem import telemetry
 from devmem.config.store import IndexConfig
 from devmem.errors import CollectionError, PluginError, UnknownPluginError
+from devmem.model.results import FileReport
 from devmem.models.embedder import ModelIdentity
 from devmem.plugin_registry import PluginRegistry
 from devmem.redaction import location_without_credentials
@@ -140,7 +141,7 @@ class DatabaseOpener(Protocol):
         """Check a location without connecting.
 
         Raises:
-            CollectionError: it cannot be used as it is written.
+            CollectionError: its address cannot be used.
             MissingExtraError: a package is missing; the error names the extra.
         """
         ...
@@ -162,6 +163,21 @@ class DatabaseOpener(Protocol):
 
         Raises:
             CollectionError: it cannot be dropped.
+        """
+        ...
+
+
+@runtime_checkable
+class ExaminingOpener(Protocol):
+    """Ability of an opener of databases to examine a store without changing it; asked for with `isinstance`."""
+
+    def examine(self, location: str, name: str | None, /) -> FileReport:
+        """Report on the store at a location: damage, and work that waits.
+
+        `name` is the store's where the location names none.
+
+        Raises:
+            CollectionError: the database cannot be reached.
         """
         ...
 

@@ -16,8 +16,8 @@ from filelock import FileLock, Timeout
 from devmem.errors import CollectionClosedError, Finding, OutboxError, OutboxFullError
 from devmem.model.results import Fact, FileReport, damage, unfinished
 from devmem.storage.erasure import Residue
-from devmem.storage.sidecar_db import examine_database, rewrite_database, write_transaction
-from devmem.text.files import OWNER_ONLY, create_empty
+from devmem.storage.sidecar_db import PoolClosedError, SidecarDb, examine_database, write_transaction
+from devmem.text.files import OWNER_ONLY
 
 _KIND: Final = "outbox"
 TABLE: Final = "writes"
@@ -25,7 +25,7 @@ TABLE: Final = "writes"
 
 
 def examine_outbox(file: Path, load: Callable[[str], object] = json.loads) -> FileReport:
-    """Examine the file of an outbox; `load` raises `ValueError` for a text that is no write of its."""
+    """Examine the file of an outbox; `load` raises `ValueError` for a text that is not one of its writes."""
 
     def look(connection: sqlite3.Connection) -> tuple[Mapping[str, Fact], list[Finding]]:
         rows = connection.execute("SELECT number, key, body, rejected FROM writes ORDER BY number").fetchall()
@@ -75,7 +75,6 @@ CREATE TABLE IF NOT EXISTS writes (
     rejected TEXT
 )
 """
-_BUSY_SECONDS: Final = 30.0
 _PAGE: Final = 256
 _LIMIT: Final = 100_000
 _LAST: Final = 2**63 - 1
@@ -110,11 +109,9 @@ class Outbox(Generic[T]):
         """
         self.file: Final = file
         self._dump, self._load, self._limit = dump, load, limit
-        self._lock = threading.Lock()
+        self._db = SidecarDb(file, _prepare)
         self._turn = threading.Lock()
         self._process_turn = FileLock(f"{file}.lock", mode=OWNER_ONLY, thread_local=False) if file else None
-        self._opened: sqlite3.Connection | None = None
-        self._closed = False
 
     @property
     def place(self) -> str:
@@ -146,10 +143,7 @@ class Outbox(Generic[T]):
         return self._count("SELECT count(*) FROM writes WHERE rejected IS NOT NULL")
 
     def _count(self, query: str) -> int:
-        return 0 if self._is_absent() else int(self._run(lambda db: db.execute(query).fetchone())[0])
-
-    def _is_absent(self) -> bool:
-        return self._opened is None and (self.file is None or not self.file.exists())
+        return 0 if self._db.is_absent else int(self._run(lambda db: db.execute(query).fetchone())[0])
 
     def oldest(self, limit: int) -> list[Entry[T]]:
         """Return the writes that are to be sent next, in order; one that cannot be read is rejected."""
@@ -168,7 +162,7 @@ class Outbox(Generic[T]):
     def _rows(
         self, limit: int, *, after: int, newest_first: bool = False, rejected: bool = False
     ) -> list[tuple[int, str, str, int]]:
-        if self._is_absent():
+        if self._db.is_absent:
             return []
         query = "SELECT number, key, body, maybe_sent FROM writes WHERE (? OR rejected IS NULL) AND "
         query += "number < ? ORDER BY number DESC LIMIT ?" if newest_first else "number > ? ORDER BY number LIMIT ?"
@@ -183,7 +177,7 @@ class Outbox(Generic[T]):
 
     def get(self, keys: Iterable[str]) -> list[Entry[T]]:
         """Return the writes of the keys that wait here, in the order of `keys`."""
-        if self._is_absent():
+        if self._db.is_absent:
             return []
         query = "SELECT number, key, body, maybe_sent FROM writes WHERE key = ? AND rejected IS NULL"
         rows = self._run(lambda db: [row for key in keys if (row := db.execute(query, (key,)).fetchone())])
@@ -205,12 +199,12 @@ class Outbox(Generic[T]):
 
     def readmit(self) -> None:
         """Have the rejected writes sent again, each in its old place."""
-        if not self._is_absent():
+        if not self._db.is_absent:
             self._run(lambda db: db.execute("UPDATE writes SET rejected = NULL"))
 
     def remove(self, keys: Iterable[str]) -> int:
         """Forget writes; return the number of those that were here."""
-        return 0 if self._is_absent() else self._change("DELETE FROM writes WHERE key = ?", [(key,) for key in keys])
+        return 0 if self._db.is_absent else self._change("DELETE FROM writes WHERE key = ?", [(key,) for key in keys])
 
     def _change(self, statement: str, rows: Sequence[tuple[str | int, ...]]) -> int:
         def change(db: sqlite3.Connection) -> int:
@@ -220,10 +214,8 @@ class Outbox(Generic[T]):
 
     def rewrite(self) -> list[Residue]:
         """Rewrite the file, so that nothing of what was removed is left in it; return what could not be."""
-        if self.file is None or self._is_absent():
-            return []
-        file = self.file
-        return self._run(lambda db: rewrite_database(db, file))
+        with self._translated():
+            return self._db.rewrite()
 
     @contextmanager
     def turn(self, patience: float) -> Iterator[bool]:
@@ -266,11 +258,7 @@ class Outbox(Generic[T]):
 
     def close(self) -> None:
         """Release the file; the outbox cannot be used afterwards. Closing twice is allowed."""
-        with self._lock:
-            self._closed = True
-            if self._opened is not None:
-                self._opened.close()
-                self._opened = None
+        self._db.close()
 
     def remove_file(self) -> None:
         """Close the outbox and delete its file, which no other process may be using."""
@@ -280,31 +268,22 @@ class Outbox(Generic[T]):
                 file.unlink(missing_ok=True)
 
     def _run(self, action: Callable[[sqlite3.Connection], R]) -> R:
-        with self._lock:
-            if self._closed:
-                raise CollectionClosedError(self.place, "the outbox was closed.")
-            try:
-                if self._opened is None:
-                    self._opened = self._open()
-                return action(self._opened)
-            except (sqlite3.Error, OSError) as error:
-                raise OutboxError(self.place, str(error)) from error
+        with self._translated():
+            return self._db.run(action)
 
-    def _open(self) -> sqlite3.Connection:
-        if self.file is not None:
-            self.file.parent.mkdir(parents=True, exist_ok=True)
-            create_empty(self.file)
-        opened = sqlite3.connect(
-            self.file or ":memory:", timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
-        )
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
         try:
-            opened.execute("PRAGMA synchronous = FULL")
-            opened.execute("PRAGMA secure_delete = ON")
-            opened.execute(_SCHEMA)
-        except BaseException:
-            opened.close()
-            raise
-        return opened
+            yield
+        except PoolClosedError as error:
+            raise CollectionClosedError(self.place, "the outbox was closed.") from error
+        except (sqlite3.Error, OSError) as error:
+            raise OutboxError(self.place, str(error)) from error
+
+
+def _prepare(db: sqlite3.Connection) -> None:
+    db.execute("PRAGMA synchronous = FULL")
+    db.execute(_SCHEMA)
 
 
 def outbox_bodies(file: Path) -> list[str]:

@@ -11,8 +11,8 @@ from typing import Any, Final, Literal, Protocol, Self, TypeAlias, runtime_check
 from uuid import uuid4
 
 from devmem.errors import CollectionError
-from devmem.model.conditions import Scalar
-from devmem.model.filters import Filter, Order
+from devmem.model.conditions import Order, Scalar
+from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem, Scope
 from devmem.model.results import Hit, HitGroup, SearchReport, WriteOutcome
 from devmem.model.versions import ItemDifference, ItemVersion, RunInfo

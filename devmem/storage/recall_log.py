@@ -9,7 +9,6 @@ import hashlib
 import json
 import re
 import sqlite3
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -23,9 +22,8 @@ from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem, Scope, version_hash
 from devmem.model.results import Hit, MemoryRetrievalResult
 from devmem.storage.erasure import EraseRequest, Residue
-from devmem.storage.sidecar_db import rewrite_database, rolled_back, write_transaction
+from devmem.storage.sidecar_db import PoolClosedError, SidecarDb, rolled_back, write_transaction
 from devmem.text.analysis import estimate_tokens
-from devmem.text.files import create_empty
 
 FILE_NAME: Final = "recalls.db"
 """Name of a log in the folder of a session."""
@@ -221,8 +219,7 @@ class RecallLog:
         """
         self.file = file
         self._contents, self._retention, self._clock = contents, retention, clock
-        self._lock = threading.Lock()
-        self._opened: sqlite3.Connection | None = None
+        self._db = SidecarDb(file, _prepare, busy_seconds=_BUSY_SECONDS)
         self._recorded = 0
 
     def record(self, recall: Recall) -> int:
@@ -377,18 +374,14 @@ class RecallLog:
                 kind, *key = name.split(":")
                 db.execute(statements[kind], key)
 
-        def run(db: sqlite3.Connection) -> list[Residue]:
-            write_transaction(db, erase, db)
-            return rewrite_database(db, self.file)
-
-        return self._use(run) if self.file.exists() else []
+        if self._db.is_absent:
+            return []
+        self._use(lambda db: write_transaction(db, erase, db))
+        return self._translated(self._db.rewrite)
 
     def close(self) -> None:
         """Close the file; closing twice is allowed."""
-        with self._lock:
-            if self._opened is not None:
-                self._opened.close()
-                self._opened = None
+        self._db.close()
 
     def _read(self, read: Callable[[sqlite3.Connection], T], empty: T) -> T:
         """Read the file as of one commit, without making it; `empty` where it does not exist."""
@@ -404,29 +397,22 @@ class RecallLog:
             raise RecallLogError(self.file, f"it cannot be read: {error}") from error
 
     def _use(self, action: Callable[[sqlite3.Connection], T]) -> T:
-        with self._lock:
-            try:
-                if self._opened is None:
-                    self._opened = self._open()
-                return action(self._opened)
-            except (sqlite3.Error, OSError) as error:
-                raise RecallLogError(self.file, str(error)) from error
+        return self._translated(lambda: self._db.run(action))
 
-    def _open(self) -> sqlite3.Connection:
-        self.file.parent.mkdir(parents=True, exist_ok=True)
-        create_empty(self.file)
-        opened = sqlite3.connect(self.file, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    def _translated(self, action: Callable[[], T]) -> T:
         try:
-            # A recall may be lost with the machine, never with the process.
-            for pragma in ("journal_mode = WAL", "synchronous = NORMAL", "secure_delete = ON", "foreign_keys = ON"):
-                opened.execute(f"PRAGMA {pragma}")
-            opened.executescript(_SCHEMA)
-            if not _has_seconds(opened):
-                write_transaction(opened, _add_seconds, opened)
-        except BaseException:
-            opened.close()
-            raise
-        return opened
+            return action()
+        except (sqlite3.Error, OSError, PoolClosedError) as error:
+            raise RecallLogError(self.file, str(error)) from error
+
+
+def _prepare(db: sqlite3.Connection) -> None:
+    # A recall may be lost with the machine, never with the process.
+    for pragma in ("journal_mode = WAL", "synchronous = NORMAL", "foreign_keys = ON"):
+        db.execute(f"PRAGMA {pragma}")
+    db.executescript(_SCHEMA)
+    if not _has_seconds(db):
+        write_transaction(db, _add_seconds, db)
 
 
 def _has_seconds(db: sqlite3.Connection) -> bool:
@@ -537,7 +523,7 @@ _COLUMNS: Final = (
     "at, run, conversation, user, node, agent, stage, query, frame, sha256, tokens, budget, failures, seconds"
 )
 _APART: Final = ("store", "item", "version", "text", "cut")
-"""Fields of an entry that have columns of their own."""
+"""Fields of an entry that have their own columns."""
 
 
 def _marks(count: int) -> str:

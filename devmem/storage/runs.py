@@ -53,7 +53,7 @@ class VersionEnd:
 
 
 def author_of(item: MemoryItem) -> str | None:
-    """Return who wrote an item, as far as it says so itself; the name of a file or an import is nobody's."""
+    """Return who wrote an item, as far as it says so itself; the name of a file or an import is not a writer."""
     is_place = item.provenance.kind in (SourceKind.FILE, SourceKind.IMPORT)
     return (None if is_place else item.provenance.name) or item.scope.agent
 

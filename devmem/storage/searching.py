@@ -10,8 +10,8 @@ from typing import Final, Generic, TypeVar
 
 from devmem.config.store import IndexConfig
 from devmem.errors import CollectionInUseError, EmbeddingMismatchError
-from devmem.model.conditions import Scalar
-from devmem.model.filters import NO_FILTER, Filter, Order, counted, metadata_key, values_at
+from devmem.model.conditions import Order, Scalar
+from devmem.model.filters import NO_FILTER, Filter, counted, metadata_key, values_at
 from devmem.model.items import MemoryItem
 from devmem.model.results import Hit, HitGroup, SearchReport
 from devmem.models.embedder import ModelIdentity

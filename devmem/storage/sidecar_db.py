@@ -14,6 +14,7 @@ from typing import Final, Generic, ParamSpec, Protocol, TypeVar
 from devmem.errors import Finding
 from devmem.model.results import Fact, FileReport, damage
 from devmem.storage.erasure import Residue
+from devmem.text.files import create_empty
 
 _MESSAGES: Final = 5
 """Maximum number of SQLite's own messages that are reported."""
@@ -46,8 +47,35 @@ def examine_database(path: Path, kind: str, look: Look) -> FileReport:
     return FileReport(path=str(path), kind=kind, facts=facts, findings=findings)
 
 
+def open_sidecar(
+    file: Path | None, prepare: Callable[[sqlite3.Connection], object], *, busy_seconds: float = 30.0
+) -> sqlite3.Connection:
+    """Open a small SQLite file in autocommit mode, for any thread; deleted content is overwritten.
+
+    Args:
+        file: its path, created for its owner alone where it is missing; None is a database in memory.
+        prepare: sets what the file needs, and creates its tables.
+        busy_seconds: how long a statement waits for another process.
+
+    Raises:
+        OSError: it cannot be created.
+        sqlite3.Error: it cannot be used.
+    """
+    if file is not None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        create_empty(file)
+    opened = sqlite3.connect(file or ":memory:", timeout=busy_seconds, isolation_level=None, check_same_thread=False)
+    try:
+        opened.execute("PRAGMA secure_delete = ON")
+        prepare(opened)
+    except BaseException:
+        opened.close()
+        raise
+    return opened
+
+
 def rewrite_database(connection: sqlite3.Connection, path: Path) -> list[Residue]:
-    """Rewrite a database and empty its log, so that nothing of what was deleted is left; return what is left.
+    """Rewrite a database and empty its log, so that no deleted content is left; return where some remains.
 
     Pages that were freed before the database was one with secure deletion are gone too.
     """
@@ -90,7 +118,7 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 _KEPT: Final = 4
-"""Maximum number of idle connections; each has caches of its own."""
+"""Maximum number of idle connections; each has its own caches."""
 
 
 class Closable(Protocol):
@@ -105,7 +133,10 @@ C = TypeVar("C", bound=Closable)
 
 
 class PoolClosedError(Exception):
-    """The pool was closed."""
+    """The connections were closed."""
+
+    def __init__(self) -> None:
+        super().__init__("it was closed")
 
 
 class ConnectionPool(Generic[C]):
@@ -120,7 +151,7 @@ class ConnectionPool(Generic[C]):
         self._process = os.getpid()
 
     def run(self, operation: Callable[[C], T]) -> T:
-        """Run an operation with a connection that nobody else uses meanwhile.
+        """Run an operation with a connection that no other thread uses meanwhile.
 
         Raises:
             PoolClosedError: the pool is closed.
@@ -168,6 +199,52 @@ class ConnectionPool(Generic[C]):
         self.close_idle()
 
 
+class SidecarDb:
+    """A small SQLite file that the first operation opens; safe to use from several threads, one operation at a time."""
+
+    def __init__(
+        self, file: Path | None, prepare: Callable[[sqlite3.Connection], object], *, busy_seconds: float = 30.0
+    ) -> None:
+        """Name the file; `open_sidecar` describes the arguments."""
+        self._file, self._prepare, self._busy_seconds = file, prepare, busy_seconds
+        self._lock = threading.Lock()
+        self._opened: sqlite3.Connection | None = None
+        self._closed = False
+
+    @property
+    def is_absent(self) -> bool:
+        """Whether nothing was written yet, here or by another process."""
+        return self._opened is None and (self._file is None or not self._file.exists())
+
+    def run(self, operation: Callable[[sqlite3.Connection], T]) -> T:
+        """Run an operation with the connection, which no other thread uses meanwhile.
+
+        Raises:
+            PoolClosedError: it was closed.
+            OSError: the file cannot be created.
+            sqlite3.Error: it cannot be used.
+        """
+        with self._lock:
+            if self._closed:
+                raise PoolClosedError
+            if self._opened is None:
+                self._opened = open_sidecar(self._file, self._prepare, busy_seconds=self._busy_seconds)
+            return operation(self._opened)
+
+    def rewrite(self) -> list[Residue]:
+        """Rewrite the file, so that nothing of what was deleted is left in it; return what could not be reached."""
+        file = self._file
+        return [] if file is None or self.is_absent else self.run(lambda db: rewrite_database(db, file))
+
+    def close(self) -> None:
+        """Release the file; it cannot be used afterwards. Closing twice is allowed."""
+        with self._lock:
+            self._closed = True
+            if self._opened is not None:
+                self._opened.close()
+                self._opened = None
+
+
 class SharedLock:
     """A lock that any number of readers, or one writer, hold. Not reentrant; a waiting writer goes first."""
 
@@ -189,7 +266,7 @@ class SharedLock:
             self._release(holder)
 
     def write(self, operation: Callable[[], T]) -> T:
-        """Run an operation while nobody else runs one."""
+        """Run an operation while no other thread runs one."""
         holder = object()
         try:
             with self._changed:
@@ -253,6 +330,6 @@ def _run(
 
 
 def abandon(connection: sqlite3.Connection) -> None:
-    """Roll back what is not committed; at the start, what an exception in a rollback left open."""
+    """Roll back an open transaction, such as one that an exception in an earlier rollback left behind."""
     if connection.in_transaction:
         connection.execute("ROLLBACK")

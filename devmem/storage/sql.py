@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from typing import ClassVar, Final, NoReturn, TypeAlias
 
 from devmem.errors import CollectionReadOnlyError
-from devmem.model.conditions import Condition, Operator
+from devmem.model.conditions import Condition, Operator, Order
 from devmem.model.filters import SCOPE_PARTS, Filter, Wanted, conditions_of
 from devmem.model.items import MemoryItem
 from devmem.model.results import WriteOutcome
 from devmem.model.versions import Operation
 from devmem.models.embedder import PassageEmbeddings
+from devmem.search.indexes.doc_values import DocEntry
 from devmem.storage.writing import PreparedItem, Unique
 
 Sql: TypeAlias = tuple[str, list[object]]
@@ -25,15 +26,21 @@ Sql: TypeAlias = tuple[str, list[object]]
 SQL_OPERATORS: Final = {Operator.ABOVE: ">", Operator.AT_LEAST: ">=", Operator.BELOW: "<", Operator.AT_MOST: "<="}
 
 
+EVENT_TIME: Final = "COALESCE(event_time, created_at)"
+"""Time of the event, or of storing where there is none."""
+DOC_COLUMNS: Final = ", ".join({"time": EVENT_TIME, "user": '"user"'}.get(name, name) for name in DocEntry._fields)
+"""Columns of the table `items` that a `DocEntry` holds, in its order."""
+
+
 class FilterDialect(ABC):
     """The parts of a condition that differ between databases: marks, names, texts, and how values are compared."""
 
     mark: ClassVar[str]
     """A parameter's place in a statement."""
-    true: ClassVar[str]
-    """A condition that always holds."""
-    event_time: ClassVar[str]
-    """Expression of the time of the event, or of storing where there is none."""
+    position: ClassVar[str]
+    """Function that finds a text in another."""
+    sequence: ClassVar[str]
+    """Expression of an item's place among those of one time; NULL where it has none."""
 
     @abstractmethod
     def column(self, name: str) -> str:
@@ -44,12 +51,24 @@ class FilterDialect(ABC):
         """Return a text as its column holds it."""
 
     @abstractmethod
-    def column_condition(self, column: str, wanted: Condition) -> Sql:
-        """Return the condition on a text column; a value that is not a condition is compared without this."""
+    def among(self, column: str, values: Sequence[object]) -> Sql:
+        """Return the condition that a column has one of some values."""
+
+    @abstractmethod
+    def starts_with(self, column: str, prefix: str) -> Sql:
+        """Return the condition that a text column begins with a text."""
 
     @abstractmethod
     def metadata_condition(self, key: str, wanted: Condition) -> Sql:
         """Return the condition on a key of the metadata, in the sense of `value_at`."""
+
+    def order(self, order: Order, *, newest_first: bool = False) -> str:
+        """Return the `ORDER BY` terms of an order; what has no sequence comes first in it."""
+        direction, nulls = ("DESC", "LAST") if newest_first else ("ASC", "FIRST")
+        stored = f"items.row {direction}"
+        if order is Order.STORED:
+            return stored
+        return f"{EVENT_TIME} {direction}, {self.sequence} {direction} NULLS {nulls}, {stored}"
 
     def where(self, where: Filter, now: float) -> Sql:
         """Return the condition of a filter; expired items never match. `now` is in seconds since the epoch."""
@@ -67,7 +86,7 @@ class FilterDialect(ABC):
                 yield self._column(column, wanted)
         for operator, bound in ((">=", where.after), ("<", where.before)):
             if bound is not None:
-                yield f"{self.event_time} {operator} {self.mark}", [bound]
+                yield f"{EVENT_TIME} {operator} {self.mark}", [bound]
         if where.min_trust:
             yield f"trust >= {self.mark}", [where.min_trust]
         yield from self._metadata_conditions(where.metadata)
@@ -79,7 +98,7 @@ class FilterDialect(ABC):
             yield f"{condition} IS NOT TRUE", values
 
     def _nested(self, part: Filter) -> Sql:
-        return _enclosed(joined(" AND ", [(self.true, []), *self._conditions(part)]))
+        return _enclosed(joined(" AND ", [("true", []), *self._conditions(part)]))
 
     def _scope_conditions(self, where: Filter) -> Iterator[Sql]:
         for part in SCOPE_PARTS:
@@ -93,9 +112,24 @@ class FilterDialect(ABC):
                 yield self._column(column, where.scope_in[part])
 
     def _column(self, column: str, wanted: str | Condition) -> Sql:
-        if isinstance(wanted, Condition):
-            return self.column_condition(column, wanted)
-        return f"{column} = {self.mark}", [self.text(wanted)]
+        """Return the condition on a text column."""
+        if not isinstance(wanted, Condition):
+            return f"{column} = {self.mark}", [self.text(wanted)]
+        values: list[object] = [self.text(str(value)) for value in wanted.values]
+        match wanted.operator:
+            case Operator.ONE_OF:
+                return self.among(column, values)
+            case Operator.DIFFERS_FROM:
+                condition, values = self.among(column, values)
+                return f"({condition}) IS NOT TRUE", values
+            case Operator.EXISTS:
+                return f"{column} IS {'NOT ' if wanted.values[0] else ''}NULL", []
+            case Operator.STARTS_WITH:
+                return self.starts_with(column, str(wanted.values[0]))
+            case Operator.CONTAINS_TEXT:
+                return f"{self.position}({column}, {self.mark}) > 0", values
+            case operator:
+                return f"{column} {SQL_OPERATORS[operator]} {self.mark}", values
 
     def _metadata_conditions(self, metadata: Mapping[str, Wanted]) -> Iterator[Sql]:
         for key, wanted in metadata.items():

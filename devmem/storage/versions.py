@@ -5,11 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 from devmem.errors import RunConflictError, RunStateError
 from devmem.model.caller import current_actor
-from devmem.model.items import MemoryItem, version_hash
+from devmem.model.items import PARENT_HASH, MemoryItem, version_hash
 from devmem.model.versions import Change, ItemDifference, ItemVersion, Operation, RunInfo, RunState
 from devmem.storage.runs import TOUCHED, Runs, VersionEnd, VersionTables, author_of, recorded, seconds
 from devmem.storage.writing import WritingCollection
@@ -51,7 +52,7 @@ class Committer(ABC, Generic[W]):
         """Let no other transaction change the items that a run changed until this one ends."""
 
     def stamp(self, run: str, now: float) -> None:  # noqa: ARG002 - of a subclass
-        """Record what a run changed as of `now`, where that took long: nobody sees it before the commit."""
+        """Record what a run changed as of `now`, where that took long: no one sees it before the commit."""
         self.writer.stamp(now)
 
     @abstractmethod
@@ -166,13 +167,13 @@ class RunChanges:
     def _derived(self, run: str) -> set[str]:
         """Return the ids of the items that were derived, by others, from what the run wrote."""
         name, read_text = self._tables.text(run), self._tables.read_text
-        written = self._tables.fetch("SELECT id FROM items WHERE {of}change_run = :run", run=name)
-        ids = {read_text(found) for (found,) in written}
-        if not ids:
+        written = self._tables.fetch("SELECT id, content_hash FROM items WHERE {of}change_run = :run", run=name)
+        says = {read_text(found): content_hash for found, content_hash in written}
+        if not says:
             return set()
         rows = self._tables.fetch(_WITH_PARENTS, run=name, parents=PARENTS)
         items = self._tables.items(row for (row,) in rows).values()
-        return {item.id for item in items if not ids.isdisjoint(item.provenance.parents)}
+        return {item.id for item in items if any(_is_of(item, parent, says[parent]) for parent in says)}
 
     def _name_of(self, key: object) -> str:
         """Return the id of an item."""
@@ -239,6 +240,12 @@ class RunChanges:
         # What was restored had been deleted before, or replaced what is not kept.
         before = self._last_ended(key, first[0][1])
         return before is None or before[0] != Operation.FORGET.value
+
+
+def _is_of(item: MemoryItem, parent: str | None, content_hash: str) -> bool:
+    """Whether an item was derived from another one with this content, as far as it knows what that said."""
+    known = dict(zip_longest(item.provenance.parents, item.provenance.parent_hashes))
+    return parent in known and known[parent] in (None, "", content_hash[:PARENT_HASH])
 
 
 def undoing(run: str) -> str:

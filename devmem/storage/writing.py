@@ -19,9 +19,10 @@ from pydantic import ValidationError
 from devmem.errors import FilterError
 from devmem.model.fields import embedded_hash
 from devmem.model.filters import NO_FILTER, Filter
-from devmem.model.items import MemoryItem, Scope, Vector, dump_item_json, load_item_json
-from devmem.model.results import WriteOutcome, WriteStatus
-from devmem.models.embedder import PassageEmbeddings
+from devmem.model.items import REPLACEMENT, MemoryItem, Scope, Vector, dump_item_json, load_item_json
+from devmem.model.results import ERASED_BEFORE, WriteOutcome, WriteStatus
+from devmem.models.embedder import PassageEmbeddings, code_bytes
+from devmem.search.indexes.doc_values import STRING_COLUMNS
 from devmem.search.indexes.passages import indexed_text, passages_of
 from devmem.search.indexes.scoring import EncodedTerms, encode_terms
 from devmem.text.cues import cues_of
@@ -139,6 +140,11 @@ def duplicate_of(item_id: str, *, by: Unique) -> WriteOutcome:
     return WriteOutcome(status=WriteStatus.DUPLICATE, item_id=item_id, reason=reason)
 
 
+def kept_out() -> WriteOutcome:
+    """Return the outcome of an item that a tombstone stands for."""
+    return WriteOutcome(status=WriteStatus.SKIPPED, reason=ERASED_BEFORE)
+
+
 def stored_outcome(item_id: str, *, replaced: str | None, waiting: bool) -> WriteOutcome:
     """Return the outcome of an item that was stored; `replaced` is the content hash of the version before."""
     return WriteOutcome(
@@ -228,11 +234,11 @@ class WritingCollection(ABC):
         return self._deleting(lambda changes: changes.trim(keep, stored_before))
 
 
-COLUMNS: Final = (
-    *("id", "content_hash", "created_at", "event_time", "expires_at", "trust", "importance"),
-    *("agent", "user", "session", "conversation", "trace", "run"),
-    *("source_kind", "source_name", "speaker", "cues", "length"),
-)
+REAL_COLUMNS: Final = ("created_at", "event_time", "expires_at", "trust", "importance")
+"""Columns of items that are numbers with fractions."""
+INTEGER_COLUMNS: Final = ("cues", "length")
+COLUMNS: Final = ("id", "content_hash", *REAL_COLUMNS, *STRING_COLUMNS, *INTEGER_COLUMNS)
+"""Columns of items that searches and filters read, in the order of `item_columns`; the others are texts."""
 
 
 TextForm: TypeAlias = Callable[[str | None], str | None]
@@ -240,7 +246,7 @@ TextForm: TypeAlias = Callable[[str | None], str | None]
 
 
 def item_columns(prepared: PreparedItem, text: TextForm) -> tuple[str | float | int | None, ...]:
-    """Return the columns of `COLUMNS`, which searches and filters read; `text` is the database's form of a text."""
+    """Return the values of `COLUMNS`; `text` is the database's form of a text."""
     item = prepared.item
     scope = item.scope
     return (
@@ -337,6 +343,8 @@ def item_body(item: MemoryItem) -> bytes:
         ValueError: it could not: it is nested too deeply, a number has too many digits, or a value is of no JSON type.
     """
     body = dump_item_json(item)
+    if REPLACEMENT in body:
+        _check_block_keys(item)
     # Of a short body with few brackets this is known without reading it.
     if len(body) <= MOST_DIGITS and body.count(b"{") + body.count(b"[") <= MOST_LEVELS:
         return body
@@ -350,6 +358,24 @@ def item_body(item: MemoryItem) -> bytes:
             f"nested {MOST_LEVELS - 2} levels deep, and integers may have {MOST_DIGITS} digits."
         ) from error
     return body
+
+
+def _check_block_keys(item: MemoryItem) -> None:
+    """Refuse keys in blocks that UTF-8 cannot hold: `dump_item_json` writes those of the metadata only as they are."""
+    snapshots = [snapshot for snapshot in (item.input_snapshot, item.output_snapshot) if snapshot is not None]
+    blocks = [kept.block for snapshot in snapshots for kept in snapshot.blocks]
+    left: list[object] = [block.data for block in blocks]
+    left += [block.attachment.metadata for block in blocks if block.attachment is not None]
+    while left:
+        one = left.pop()
+        if isinstance(one, Mapping):
+            if bad := next((key for key in one if any("\ud800" <= letter <= "\udfff" for letter in key)), None):
+                raise ValueError(
+                    f"item {item.id!r} cannot be stored: the key {bad!r} of a block has half a surrogate pair"
+                )
+            left.extend(one.values())
+        elif isinstance(one, list | tuple):
+            left.extend(one)
 
 
 def _check_depth(body: bytes) -> None:
@@ -427,3 +453,12 @@ def vector_bytes(vector: Vector) -> bytes:
 def vector_from(raw: bytes) -> Vector:
     """Return the vector of stored bytes."""
     return np.frombuffer(raw, dtype="<f4").astype(np.float32)
+
+
+def embeddings_from(found: Sequence[tuple[Vector, bytes | None]], content_hash: str) -> PassageEmbeddings:
+    """Return the embeddings of an item, given the vector of each passage, and its token codes where it has some."""
+    vectors = np.stack([vector for vector, _ in found])
+    width = code_bytes(vectors.shape[1])
+    codes = tuple(np.frombuffer(raw, dtype=np.uint8).reshape(-1, width) for _, raw in found if raw is not None)
+    tokens = codes if len(codes) == len(found) else None
+    return PassageEmbeddings(vectors=vectors, tokens=tokens, content_hash=content_hash)

@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     from devmem.stores.items import item_from, skipped, turns_of
     from devmem.stores.keyed_memory import KeyedMemory
     from devmem.stores.memory import MemoryBase, MemoryQuery, Progress, QueryEmbedding, StoreSetup
+    from devmem.stores.recalls import RecallRecorder
+    from devmem.stores.tombstones import without_erased
 else:
     __getattr__, __dir__ = _lazy_names(__name__)
 
@@ -90,6 +92,7 @@ __all__ = [
     "Progress",
     "Provenance",
     "QueryEmbedding",
+    "RecallRecorder",
     "RetentionConfig",
     "SearchReport",
     "SnapshotBlock",
@@ -120,4 +123,5 @@ __all__ = [
     "versions_of",
     "viewed",
     "with_key",
+    "without_erased",
 ]

@@ -6,10 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import Final, Protocol, runtime_checkable
 
-from devmem.errors import CollectionError, NoVersionsError
-from devmem.model.filters import Filter, Order
+from devmem.errors import CollectionError, NoTombstonesError, NoVersionsError
+from devmem.model.conditions import Order
+from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem
 from devmem.storage.protocol import Collection, ExportLog, ExportRecord, VersionedCollection
+from devmem.storage.tombstones import TombstoneCollection
 from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.memory import MemoryBase
 
@@ -30,6 +32,19 @@ def versions_of(store: MemoryBase) -> VersionedCollection:
 def keeps_versions(store: MemoryBase) -> bool:
     """Whether a store keeps the versions of its items."""
     return isinstance(store, CollectionMemory) and isinstance(store.collection, VersionedCollection)
+
+
+def tombstones_of(store: MemoryBase) -> TombstoneCollection:
+    """Return the collection that keeps tombstones of what is erased from a store.
+
+    Raises:
+        NoTombstonesError: there is none.
+    """
+    if not isinstance(store, CollectionMemory):
+        raise NoTombstonesError(store.name, f"stores of the type {store.setup.store_type!r} have none")
+    if not isinstance(store.collection, TombstoneCollection):
+        raise NoTombstonesError(store.name, f"they would be in {store.collection.info().location}, which has none")
+    return store.collection
 
 
 def viewed(store: MemoryBase, view: Collection) -> MemoryBase:

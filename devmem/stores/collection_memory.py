@@ -6,6 +6,7 @@ import logging
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import ClassVar, Final
@@ -18,12 +19,12 @@ from devmem.errors import (
     CollectionUnwritableError,
     EmbeddingError,
 )
-from devmem.model.conditions import Scalar
+from devmem.model.conditions import Order, Scalar
 from devmem.model.fields import embedded_hash
-from devmem.model.filters import Filter, Order
-from devmem.model.items import MemoryItem, dump_item_json
+from devmem.model.filters import Filter
+from devmem.model.items import MemoryItem
 from devmem.model.results import FileReport, HitGroup, MemoryWritePayload, SearchReport, WriteOutcome
-from devmem.models.embedder import READABLE, CombinedEmbedder, Embedder, PassageEmbeddings
+from devmem.models.embedder import READABLE, CombinedEmbedder, Embedder, PassageEmbeddings, TokenEmbedder
 from devmem.models.given_vectors import Provider as GivenVectors
 from devmem.search.query import Ranking, SearchQuery, Weights
 from devmem.storage.erasure import (
@@ -33,18 +34,23 @@ from devmem.storage.erasure import (
     EraseResult,
     Residue,
     descendants,
-    search_files,
+    search_deleted,
+    withdraw_plan,
 )
 from devmem.storage.location_report import examine_location
 from devmem.storage.opening import file_of, open_collection
 from devmem.storage.protocol import Collection, CollectionInfo, VersionedCollection
-from devmem.storage.writing import PreparedItem, Unique
+from devmem.storage.tombstones import SUFFIX
+from devmem.storage.writing import Unique
 from devmem.stores.commit_log import erase_records, erasures_folder
 from devmem.stores.config import CollectionConfig, ExpiryConfig, PlaceConfig, RetentionConfig
-from devmem.stores.embedding_queue import EmbeddingQueue, ModelCheck
+from devmem.stores.embedding_queue import EmbeddingQueue, ModelCheck, prepared_with
+from devmem.stores.guarding import guard_of
 from devmem.stores.items import Expiry, ItemFields, skipped
 from devmem.stores.memory import MemoryBase, MemoryQuery, Progress, StoreSetup, best_conversations, deepened
 from devmem.stores.reranking import open_rerank_stage, ranking_of
+from devmem.stores.staleness import renew, with_parent_hashes
+from devmem.stores.tombstones import bury, erase_again, log_kept_out
 
 _LOG: Final = logging.getLogger(__name__)
 _SECONDS_A_WRITE: Final = 0.3
@@ -81,6 +87,7 @@ class CollectionMemory(MemoryBase):
             self._options.retrieval.reranker, store=setup.name, base_dir=setup.base_dir, clock=setup.monotonic
         )
         self._fields = ItemFields(setup.name, self._options.index.fields, clock=setup.monotonic)
+        self._guard = guard_of(self._place.guard, setup, self._place.memory_path)
         self._opened: Collection | None = None
         self._closed = False
         self._opening = Lock()
@@ -200,6 +207,8 @@ class CollectionMemory(MemoryBase):
             if not self._check.keeps_vectors(self.collection):
                 self._queue.catch_up_some(self.collection, _SECONDS_A_SAVE)
         self._keep_within_limits()
+        if self._options.on_stale == "renew":
+            renew(self)
 
     def close(self) -> None:
         """Release the collection; one that another thread is opening is released too, and none is opened again."""
@@ -214,13 +223,13 @@ class CollectionMemory(MemoryBase):
         return self.collection.info()
 
     def examine(self) -> Iterable[FileReport]:
-        """Report on the collection's file; a store type with further files adds theirs."""
-        return examine_location(self.setup.location(self._place.memory_path))
+        """Report on the collection's file or database; a store type with further files adds theirs."""
+        return examine_location(self.setup.location(self._place.memory_path), self.setup.name)
 
     def files(self) -> Iterable[Path]:
         """Return the collection's file with those beside it; a store type with further files adds theirs."""
         file = None if (place := self.setup.location(self._place.memory_path)) is None else file_of(place)
-        return [Path(f"{file}{suffix}") for suffix in ("", "-wal", "-shm", ".faiss", ".files")] if file else []
+        return [Path(f"{file}{suffix}") for suffix in ("", "-wal", "-shm", ".faiss", ".files", SUFFIX)] if file else []
 
     # The model.
 
@@ -228,6 +237,14 @@ class CollectionMemory(MemoryBase):
     def embedder(self) -> Embedder | None:
         """The embedding model; None where items are found by their words alone."""
         return self._embedder
+
+    @property
+    def token_embedder(self) -> TokenEmbedder | None:
+        """The model whose token vectors searches compare; None where they compare none."""
+        model: object = self._embedder.token_model if isinstance(self._embedder, CombinedEmbedder) else self._embedder
+        if isinstance(model, TokenEmbedder) and self._options.retrieval.late_interaction:
+            return model
+        return None
 
     def search_by_words(self) -> None:
         """Go on without the embedding model, as where the collection's embeddings are another model's."""
@@ -394,18 +411,19 @@ class CollectionMemory(MemoryBase):
         if self._check is not None:
             self._check.verify(collection)
         items = self.with_fields(items)
-        # What replaces a version that the caller knows keeps the expiry that the caller says.
-        known = {item_id for item_id, version in (expected or {}).items() if version is not None}
-        fresh = [item for item in items if item.id not in known]
-        stamped = {item.id: item for item in self._expiry.stamped(fresh, self.setup.clock(), collection.get)}
-        items = [stamped.get(item.id) or self._expiry.limited(item) for item in items]
+        caught: Mapping[str, str] = {}
+        if self._guard is not None:
+            items, embeddings, expected, caught = self._guard.screen(items, collection, embeddings, expected)
         now = self.setup.clock()
+        items = self._expiry.stamped(items, now, collection.get, expected)
         too_old = [self._expiry.has_passed(item, now) for item in items]
         current = [item for item, is_too_old in zip(items, too_old, strict=True) if not is_too_old]
-        prepared = [_prepared(item, (embeddings or {}).get(item.id)) for item in current]
+        prepared = [prepared_with(item, (embeddings or {}).get(item.id)) for item in current]
         if self._queue is not None:
             prepared = self._queue.embed(prepared)
-        written = collection.add(prepared, unique=unique or self.unique, expected=expected, absent=absent)
+        add = collection.add if self._guard is None else partial(self._guard.add, collection, caught)
+        written = add(prepared, unique=unique or self.unique, expected=expected, absent=absent)
+        log_kept_out(self.name, written)
         if self._queue is not None:
             self._queue.catch_up_some(collection, _SECONDS_A_WRITE)
         self._keep_within_limits()
@@ -417,8 +435,8 @@ class CollectionMemory(MemoryBase):
         return self._expiry.stamped(self.with_fields(items), self.setup.clock(), self.collection.get)
 
     def with_fields(self, items: Sequence[MemoryItem]) -> list[MemoryItem]:
-        """Return items as they are searched here: one that names no fields gets those of the store."""
-        return self._fields.stamped(items, lambda: self.collection)
+        """Return items as they are kept here: with the store's fields, and hashes of what they were derived from."""
+        return with_parent_hashes(self._fields.stamped(items, lambda: self.collection), self.get)
 
     def _keep_within_limits(self) -> None:
         """Delete what is more than the store's capacity, and what is older than its retention."""
@@ -514,23 +532,33 @@ class CollectionMemory(MemoryBase):
         collection = self.collection
         if not isinstance(collection, ErasableCollection) or file_of(collection.info().location) is not None:
             return 0
+        self._keep_tombstones(request, ())
         return collection.begin_erasure(self._widened(request)).items
 
     def erase_selected(
         self, request: EraseRequest, derived: Sequence[str] = (), *, words: Sequence[str] = (), vacuum: bool = False
     ) -> EraseResult:
         """Erase items down to the bytes, where the collection does; see `MemoryBase.erase_selected`."""
-        collection = self.collection
+        collection, texts = self.collection, self._keep_tombstones(request, derived)
         if isinstance(collection, ErasableCollection):
             plan = collection.begin_erasure(self._widened(request), derived)
             items = self._erase_planned(collection, request, plan)
             left = self.rewrite_files()
             done = collection.finish_erasure(plan, words, vacuum=vacuum)
-            return replace(done, items=max(items, done.items), residues=(*left, *done.residues))
+            # What another erasure had planned first is its to count, whichever deletes it; what came later is nobody's.
+            items = done.items + max(0, items - len(plan.ids))
+            return replace(done, items=items, residues=(*left, *done.residues), tombstones=texts)
         ids = [*(item.id for item in self.select_erasable(request)), *derived]
         items = self.clear() if request.is_everything else self.erase(ids=ids)
-        left, done = self.rewrite_files(), self._searched(items, words)
+        left, done = self.rewrite_files(), search_deleted(self.collection, items, words)
         return replace(done, residues=(*left, *done.residues))
+
+    def _keep_tombstones(self, request: EraseRequest, derived: Sequence[str]) -> int:
+        """Keep tombstones of what is to be erased, where this is asked for; return the number of texts."""
+        if not (request.tombstone or self._place.tombstones):
+            return 0
+        selected = {item.id: item for item in self.select_erasable(request)}
+        return bury(self.collection, selected.values(), [item for item in self.get(derived) if item.id not in selected])
 
     def _erase_planned(self, collection: ErasableCollection, request: EraseRequest, plan: ErasePlan) -> int:
         """Delete what is planned; where that fails, the plan goes too: whoever is told of the error sees the items."""
@@ -538,16 +566,8 @@ class CollectionMemory(MemoryBase):
             return self.clear() if request.is_everything else self.erase(ids=plan.ids)
         except (CollectionError, OSError):
             if len(collection.get(plan.ids)) >= plan.items:
-                self._withdraw(collection, plan)
+                withdraw_plan(collection, plan)
             raise
-
-    def _withdraw(self, collection: ErasableCollection, plan: ErasePlan) -> None:
-        try:
-            collection.withdraw_erasure(plan)
-        except (CollectionUnwritableError, CollectionBusyError) as error:
-            # On a disk without one free page not even that can be written.
-            reason = "nothing was deleted yet; it stays decided, and is done when the store is next opened and can be"
-            raise CollectionUnwritableError(self.info().location, f"{reason} written ({error})") from error
 
     def rewrite_files(self) -> Sequence[Residue]:
         """Remove the bytes of what was erased from the files beside the collection; return what could not be reached.
@@ -572,21 +592,7 @@ class CollectionMemory(MemoryBase):
                 self.rewrite_files()
                 self.collection.finish_erasure(plan, vacuum=True)
         for record in erase_records(erasures_folder(self.setup.base_dir), self.setup):
-            self.erase_selected(EraseRequest(ids=record.names), vacuum=True)
+            self.erase_selected(EraseRequest(ids=record.names, tombstone=record.tombstone), vacuum=True)
             record.done()
-
-    def _searched(self, items: int, words: Sequence[str]) -> EraseResult:
-        """Return the result of an erasure from a collection that only deletes: its file is searched, if it has one."""
-        place = self.collection.info().location
-        if "://" in place:
-            reason = "what the service keeps in logs, replicas and backups is out of reach"
-            return EraseResult(items=items, residues=(Residue(place=place, reason=reason),))
-        kept = [dump_item_json(item).decode(errors="replace") for item in self.collection.scan()] if words else []
-        reached, left = search_files([Path(place)], words, lambda word: any(word in text for text in kept))
-        return EraseResult(items=items, reached=tuple(reached) if words else (), residues=tuple(left))
-
-
-def _prepared(item: MemoryItem, known: PassageEmbeddings | None) -> PreparedItem:
-    """Return the item with its known embeddings, unless these are of another content."""
-    prepared = PreparedItem.of(item)
-    return replace(prepared, embeddings=known) if known and known.is_of(embedded_hash(item)) else prepared
+        if erase_again(self.collection, self.name):
+            self.rewrite_files()

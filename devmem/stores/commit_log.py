@@ -102,14 +102,21 @@ class EraseRecord:
     """Place of the store's items, as it is configured, without the user and the password of a URL."""
     user: str | None = None
     """User of all the items; None where they have several, or none."""
+    tombstone: bool = False
+    """Whether the store keeps tombstones of the items."""
     file: Path | None = None
     """File of this record; None before it is decided."""
 
     @classmethod
-    def of_store(cls, setup: StoreSetup, ids: Sequence[str], *, user: str | None) -> EraseRecord:
+    def of_store(
+        cls, setup: StoreSetup, ids: Sequence[str], *, user: str | None, tombstone: bool = False
+    ) -> EraseRecord:
         """Return the record of a store."""
         session, path = _key(setup)
-        return cls(kind="store", place=setup.name, names=tuple(ids), session=session, memory_path=path, user=user)
+        return cls(
+            kind="store", place=setup.name, names=tuple(ids), session=session, memory_path=path, user=user,
+            tombstone=tombstone,
+        )  # fmt: skip
 
     def belongs_to(self, setup: StoreSetup) -> bool:
         """Whether it is the record of a store."""

@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 
 from devmem.config.agent import ChatConfig
 from devmem.config.base import ConfigModel, Duration
+from devmem.config.guard import GuardConfig
 from devmem.config.store import EmbeddingConfig, IndexConfig, RetrievalConfig
 from devmem.storage.opening import file_of
 from devmem.storage.protocol import DEFAULT_HISTORY_DAYS
@@ -34,6 +35,12 @@ class PlaceConfig(ConfigModel):
     history: History = Field(default=DEFAULT_HISTORY_DAYS, json_schema_extra={"advanced": True})
     """How long the versions of items that were changed or deleted are kept: a number of days, `keep` permanently,
     `none` not at all. What expires, or goes beyond a store's capacity, leaves no version."""
+    guard: GuardConfig | None = Field(default=None, json_schema_extra={"advanced": True})
+    """Which writes are put into quarantine, where no search finds them until somebody approves them; absent takes every
+    write."""
+    tombstones: bool = Field(default=False, json_schema_extra={"advanced": True})
+    """Whether all that is forgotten leaves a tombstone: keyed hashes by which the store refuses it when it comes back.
+    Absent leaves it to the call (`erase(..., tombstone=True)`, `devmem forget --tombstone`)."""
 
     @property
     def sends_to(self) -> tuple[str, ...]:
@@ -48,6 +55,14 @@ class PlaceConfig(ConfigModel):
         return 0.0 if self.history == "none" else self.history
 
     @model_validator(mode="after")
+    def _check_tombstones(self) -> Self:
+        if self.tombstones and (self.memory_path or "").endswith(".json"):
+            raise ValueError(
+                f"a JSON file such as {self.memory_path} keeps no tombstones: use a path that ends with .db"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _check_history(self) -> Self:
         if "history" in self.model_fields_set and self.history != "none" and (self.memory_path or "").endswith(".json"):
             raise ValueError(
@@ -59,6 +74,11 @@ class PlaceConfig(ConfigModel):
 
 class CollectionConfig(PlaceConfig):
     """Configuration of a store with a searchable collection; a store type adds its own fields."""
+
+    on_stale: Literal["mark", "hide", "renew"] = Field(default="mark", json_schema_extra={"advanced": True})
+    """Treatment of an item that was derived from others, as a summary, once these change or are gone: it is marked
+    where it is shown, hidden from searches, or renewed from what is left when the store is saved, and marked until
+    then."""
 
     embedding: EmbeddingConfig | None = None
     """The model that makes items findable by meaning; absent searches by their text alone."""

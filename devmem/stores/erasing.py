@@ -11,7 +11,7 @@ from devmem.model.results import html_table
 from devmem.storage.erasure import EraseRequest, EraseResult, Residue, unreadable_item, words_of
 from devmem.storage.protocol import ExportRecord
 from devmem.storage.recall_log import forget_shown
-from devmem.stores.abilities import exports_of
+from devmem.stores.abilities import exports_of, tombstones_of
 from devmem.stores.memory import MemoryBase
 
 
@@ -63,6 +63,8 @@ class ForgetReceipt:
     """Places that still hold something, or that could not be searched, with the reason."""
     exports: tuple[ExportRecord, ...] = ()
     """Exports and backups that were made before and may hold some of the items; they are not reached."""
+    tombstones: int = 0
+    """Number of texts that the store keeps out from now on."""
 
     def cells(self) -> tuple[object, ...]:
         """Return a row of a table, under `RECEIPT_COLUMNS`."""
@@ -100,7 +102,13 @@ def preview(store: MemoryBase, selection: EraseSelection, *, label: str = "") ->
 def execute(
     store: MemoryBase, selection: EraseSelection, *, search: bool = True, vacuum: bool = False
 ) -> ForgetReceipt:
-    """Erase the selected items, in the logs of what agents were shown too; with `search`, look for them afterwards."""
+    """Erase the selected items, in the logs of what agents were shown too; with `search`, look for them afterwards.
+
+    Raises:
+        NoTombstonesError: tombstones are asked for, and the store keeps none; nothing was erased.
+    """
+    if selection.request.tombstone:
+        tombstones_of(store)
     if not selection.found and not vacuum:
         return ForgetReceipt(store=store.name, items=0)
     words = words_of(selection.items) if search else []
@@ -124,4 +132,5 @@ def receipt_of(
         reached=done.reached,
         residues=(*kept, *done.residues),
         exports=tuple(exports),
+        tombstones=done.tombstones,
     )

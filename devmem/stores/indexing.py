@@ -61,6 +61,8 @@ class IndexReport(IndexPlan):
     embedded: int
     """Chunks that were embedded; the others kept their embedding."""
     seconds: float
+    kept_out: int = 0
+    """Chunks that were left out because a tombstone stands for something in them."""
     guessed: Mapping[str, str] = field(default_factory=dict)
     """Files that were read with a guess at their encoding, by name, and what is known of it."""
 

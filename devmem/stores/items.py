@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -194,15 +194,26 @@ class Expiry:
         self._checked: float | None = None
         self._lock = threading.Lock()
 
-    def stamped(self, items: Sequence[MemoryItem], now: float, stored: Stored) -> list[MemoryItem]:
+    def stamped(
+        self,
+        items: Sequence[MemoryItem],
+        now: float,
+        stored: Stored,
+        expected: Mapping[str, str | None] | None = None,
+    ) -> list[MemoryItem]:
         """Return items with their expiry at `now`, in seconds since the epoch.
 
-        What is stored with the same content already keeps its expiry, so that storing it again is no change.
+        What is stored with the same content already keeps its expiry, so that storing it again is no change. What
+        replaces a version that the caller expects, by the items' ids, keeps the expiry that the caller says.
         """
         if self._ttl is None and self.retention is None:
             return list(items)
-        there = {item.id: item for item in stored([item.id for item in items]) if not item.expired(now)}
-        return [self._stamped(item, there.get(item.id), now) for item in items]
+        known = {item_id for item_id, version in (expected or {}).items() if version is not None}
+        fresh = [item.id for item in items if item.id not in known]
+        there = {item.id: item for item in stored(fresh) if not item.expired(now)}
+        return [
+            self.limited(item) if item.id in known else self._stamped(item, there.get(item.id), now) for item in items
+        ]
 
     def _stamped(self, item: MemoryItem, older: MemoryItem | None, now: float) -> MemoryItem:
         if older is not None and older.content_hash == item.content_hash:

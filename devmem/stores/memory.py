@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import ClassVar, Final, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
 from devmem import telemetry
 from devmem.config.agent import ChatConfig, ViewConfig
@@ -17,7 +17,8 @@ from devmem.config.base import ConfigModel
 from devmem.config.store import EmbeddingConfig
 from devmem.errors import EmbeddingError
 from devmem.model.caller import Caller
-from devmem.model.filters import Filter, Order, event_key
+from devmem.model.conditions import Order
+from devmem.model.filters import Filter, event_key
 from devmem.model.items import (
     LEAST_TRUST,
     MemoryContentSnapshot,
@@ -46,6 +47,11 @@ from devmem.search.merging import by_conversation
 from devmem.storage.erasure import EraseRequest, EraseResult, Residue, descendants
 from devmem.storage.protocol import CollectionInfo
 from devmem.storage.writing import check_deletion
+from devmem.stores.recalls import RecallRecorder
+from devmem.stores.staleness import judged, judged_groups
+
+if TYPE_CHECKING:
+    from devmem.models.summarizer import Summarizer
 
 _LOG = logging.getLogger(__name__)
 
@@ -163,6 +169,9 @@ class StoreSetup:
     """The wall clock, in seconds since the epoch."""
     monotonic: Callable[[], float] = time.monotonic
     """Seconds of a clock that is never set, for backoff: a jump of the wall clock must not prolong a wait."""
+
+    recalls: RecallRecorder | None = None
+    """Records what hosts are shown of the store; None records nothing."""
 
     def config_as(self, model: type[C]) -> C:
         """Return the configuration as an instance of the store type's model.
@@ -475,6 +484,12 @@ class MemoryBase(ABC):
         """Return the files and folders that the store keeps, whether they are there yet or not; nothing is opened."""
         return ()
 
+    def summarizer(self) -> Summarizer:
+        """Return what renews stale items; without a language model it selects sentences."""
+        from devmem.models.summarizer import Summarizer
+
+        return Summarizer(None)
+
     def compress(self) -> int:
         """Make the memory smaller without losing what it says; return by how many items, often 0."""
         return 0
@@ -497,7 +512,8 @@ class MemoryBase(ABC):
         with observed(self, "search_memory", query=query.text) as operation:
             report = self.find(query)
             if any(is_quarantined(hit.item) for hit in report.hits):
-                report = self.find(_trusting(query))
+                report = self.find(query := _trusting(query))
+            report = judged(self, query, report)
             operation.records(len(report.hits), lambda: records_of(hit.item for hit in report.hits))
         return replace(report, hits=tuple(from_store(hit, self.name) for hit in report.hits))
 
@@ -512,6 +528,7 @@ class MemoryBase(ABC):
             found = self.find_conversations(query, hits_each)
             if any(is_quarantined(hit.item) for group in found for hit in group.hits):
                 found = self.find_conversations(_trusting(query), hits_each)
+            found = judged_groups(self, found)
             hits = [hit for group in found for hit in group.hits]
             operation.records(len(hits), lambda: records_of(hit.item for hit in hits))
         return [replace(group, hits=tuple(from_store(hit, self.name) for hit in group.hits)) for group in found]

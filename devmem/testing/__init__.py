@@ -13,7 +13,7 @@ from devmem.testing.clock import ManualClock
 from devmem.testing.embedders import FailingEmbedder, HashEmbedder, HashTokenEmbedder
 
 if TYPE_CHECKING:
-    from devmem.testing.collections import CollectionSuite, OpenCollection, VersionSuite
+    from devmem.testing.collections import CollectionSuite, OpenCollection, TombstoneSuite, VersionSuite
     from devmem.testing.providers import EmbeddingProviderSuite
     from devmem.testing.stores import OpenStore, StoreSuite
 
@@ -29,6 +29,7 @@ __all__ = [
     "OpenStore",
     "ScriptedChat",
     "StoreSuite",
+    "TombstoneSuite",
     "VersionSuite",
 ]
 
@@ -38,6 +39,7 @@ _SUITES: Final = {
     "OpenCollection": "devmem.testing.collections",
     "OpenStore": "devmem.testing.stores",
     "StoreSuite": "devmem.testing.stores",
+    "TombstoneSuite": "devmem.testing.collections",
     "VersionSuite": "devmem.testing.collections",
 }
 

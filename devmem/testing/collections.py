@@ -19,9 +19,10 @@ from devmem.testing.collection_suite.listing import Listing
 from devmem.testing.collection_suite.ranking import RankingEvidence
 from devmem.testing.collection_suite.search import Searching
 from devmem.testing.collection_suite.selection import RankingChoice
+from devmem.testing.collection_suite.tombstones import TombstoneSuite
 from devmem.testing.collection_suite.updates import Updating
 
-__all__ = ["CollectionSuite", "OpenCollection", "VersionSuite"]
+__all__ = ["CollectionSuite", "OpenCollection", "TombstoneSuite", "VersionSuite"]
 
 
 class CollectionSuite(

@@ -30,8 +30,7 @@ class Cue(IntFlag):
     """It speaks to somebody and not of its speaker: `you`, `your`, without `I`, `my` or `we`."""
     NAMES = 32
     """It holds a name: a capitalised word within a sentence, or a title."""
-    NUMBERS = 64
-    """It holds a number, in digits or in words."""
+    # 64 was of texts that hold a number; items that were stored by earlier versions may have it.
     IS_REPLY = 128
     """It begins by reacting to another text: `Wow`, `Thanks`, `That sounds great`."""
 
@@ -75,11 +74,6 @@ _FIRST_PERSON: Final = lazy_pattern(r"\b(?:i|my|mine|me|we|our|ours|us|(?:i|we)[
 _SECOND_PERSON: Final = lazy_pattern(r"\byou(?:r|rs)?\b|\byou['’]|[你您]", re.IGNORECASE)
 # The start of a sentence, and what follows a speaker's name and a colon, is capitalised whatever it is.
 _NAMES: Final = lazy_pattern(r"(?<=[a-z,;] )(?!I\b)[A-Z][a-z]+|《")
-_NUMBERS: Final = lazy_pattern(
-    r"\d|\b(?:two|three|four|five|six|seven|eight|nine|ten|twice|dozen|hundred|first|second|third|couple)\b"
-    r"|[一二两三四五六七八九十百千]+(?:[个次年天岁只条本位名场部家]|小时|分钟|公里)",
-    re.IGNORECASE,
-)
 _REACTS: Final = lazy_pattern(
     r"^(?:[^:\n]{1,40}:\s)?(?:(?:wow|whoa|thanks|thank\syou|awesome|cool|nice|congrats|congratulations|yeah|yep|yes"
     r"|no\sproblem|absolutely|glad|totally|definitely|haha|great|amazing|sure|bye|ok|okay|good)\b"
@@ -94,14 +88,6 @@ _HINTED: Final = (
     ),
     (Cue.INSTRUCTS, _INSTRUCTS, ("always", "ever", "from", "future", "forward", "ask")),
     (Cue.PREFERS, _PREFERS, ("prefer", "rather", "don", "not", "dislike", "hate", "avoid")),
-    (
-        Cue.NUMBERS,
-        _NUMBERS,
-        (
-            *("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "twice", "dozen", "hundred"),
-            *("first", "second", "third", "couple", *_DIGITS),
-        ),
-    ),
 )
 """Cues whose patterns are slow, each with small letters of which one is in every ASCII text that it matches: looking
 for these takes a tenth."""

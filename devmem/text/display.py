@@ -16,6 +16,8 @@ def is_control(char: str) -> bool:
 
 def visible(text: str) -> str:
     """Return the text with control characters as escapes, so that stored text cannot steer the terminal."""
+    if text.isprintable():
+        return text
     return "".join(ascii(char)[1:-1] if is_control(char) else char for char in text.replace("\r\n", "\n"))
 
 

@@ -9,11 +9,14 @@ import stat
 import sys
 import threading
 from collections.abc import Iterable
+from io import FileIO
 from pathlib import Path
 from typing import BinaryIO, Final
 from uuid import uuid4
 
-if sys.platform != "win32":  # There, a file that is open cannot be removed anyway.
+if sys.platform == "win32":
+    import msvcrt
+else:
     import fcntl
 
 OWNER_ONLY: Final = 0o600
@@ -116,15 +119,27 @@ def create_empty(path: Path) -> None:
             return
 
 
+def lock_file(file: BinaryIO | FileIO) -> bool:
+    """Lock a file until it is closed; return whether no one else has it locked."""
+    try:
+        if sys.platform == "win32":
+            file.seek(1 << 62)
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        else:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
+        return False
+    return True
+
+
 def _create_beside(path: Path) -> tuple[Path, BinaryIO]:
     """Create a new file with a unique name, locked so that `remove_leftovers` knows that it is in use."""
     while True:
         unfinished = path.with_name(f"{path.name}.{uuid4().hex}.part")
         file = open(unfinished, "xb", opener=create_private)  # noqa: SIM115 - the caller closes it
-        if sys.platform != "win32":
-            fcntl.flock(file, fcntl.LOCK_EX)
-        # Another process may have taken it for a leftover before it was locked.
-        if os.fstat(file.fileno()).st_nlink:
+        # Windows removes no file that is open; elsewhere another process may have taken it for a leftover before it was
+        # locked.
+        if sys.platform == "win32" or (lock_file(file) and os.fstat(file.fileno()).st_nlink):
             return unfinished, file
         file.close()
 
@@ -136,10 +151,11 @@ def _remove_unused(unfinished: Path) -> bool:
             unfinished.unlink()
         else:
             with unfinished.open("rb") as file:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if not lock_file(file):
+                    return False  # still being written
                 unfinished.unlink()
-    except (BlockingIOError, FileNotFoundError):
-        return False  # still being written, or renamed meanwhile
+    except FileNotFoundError:
+        return False  # renamed meanwhile
     except PermissionError:
         if sys.platform == "win32":
             return False  # still being written
@@ -170,7 +186,7 @@ _SEQUENCE: Final = re.compile(r"\\\\|\\u[0-9a-f]{4}")
 
 
 def encodable(text: str) -> str:
-    """Return a string that UTF-8 can hold, a different one for each string; most are returned as they are.
+    """Return a string that UTF-8 can hold, a different one for each string; most are returned unchanged.
 
     Where databases keep names, two that differ only in lone surrogates must stay different.
     """

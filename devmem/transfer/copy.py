@@ -36,12 +36,14 @@ class CopyReport:
     """Ids of items that the target accepted and does not return (yet)."""
     skipped: dict[str, str] = field(default_factory=dict)
     """Ids of items that the target did not accept, and why."""
+    kept_out: set[str] = field(default_factory=set)
+    """Ids of items that were erased in the target, whose tombstones keep them out; these are not missing."""
     vectors_left: str = ""
     """Why the source's vectors were not taken over; empty where they were, or where there are none."""
     states: int = 0
     """Number of states beside the items, such as conversations with their summaries, that the target took over."""
     source_hash: int = 0
-    """Hash of the source's items, ids and contents, in any order; see `_hash_of`."""
+    """Hash of the source's items without those, ids and contents, in any order; see `_hash_of`."""
     target_hash: int = 0
     """Hash of their copies, as the target returns them."""
 
@@ -57,7 +59,7 @@ class CopyReport:
 
 
 def copy_items(source: MemoryBase, target: MemoryBase, advance: Callable[[int], None]) -> CopyReport:
-    """Copy every item, oldest first; what is in the target already is not stored again, so that one can go on.
+    """Copy every item, oldest first, but those that the target already has, so that a copy can be continued.
 
     Vectors are taken over where the target's model made them; everything else the target embeds. What the stores keep
     beside their items follows these.
@@ -122,10 +124,14 @@ def _copy(
     report.counts[WriteStatus.DUPLICATE.value] += len(batch) - len(fresh)
     for item, outcome in zip(fresh, _add(fresh, target, embedded) if fresh else [], strict=True):
         report.counts[outcome.status.value] += 1
-        if outcome.status in (WriteStatus.SKIPPED, WriteStatus.QUEUED):
+        if outcome.erased_before:
+            report.kept_out.add(item.id)
+        elif outcome.status in (WriteStatus.SKIPPED, WriteStatus.QUEUED):
             report.skipped[item.id] = outcome.reason
     copies = {copy.id: copy for copy in target.get(ids)}
     for item in batch:
+        if item.id in report.kept_out:
+            continue
         report.source_hash ^= _hash_of(_with_fields_of(copies.get(item.id), item))
         if item.id in copies:
             report.target_hash ^= _hash_of(copies[item.id])

@@ -12,7 +12,7 @@ from urllib.parse import quote
 from devmem.config.findings import Rule
 from devmem.config.reading import WorkflowCheck
 from devmem.errors import Finding, Level, NodeFailedError
-from devmem.model.items import MemoryItem, dump_item
+from devmem.model.items import MemoryItem, dump_item, version_hash
 from devmem.model.results import Hit, HitGroup, RejectedCandidate, SearchReport, StoreWrite, WriteOutcome
 from devmem.model.versions import Change, ItemDifference, ItemVersion, RunInfo
 from devmem.storage.erasure import Residue
@@ -41,6 +41,11 @@ def item_json(item: MemoryItem) -> JsonObject:
     return {key: value for key, value in dump_item(item).items() if key != "embedding"}
 
 
+def current_item_json(item: MemoryItem) -> JsonObject:
+    """Return a stored item with its `version`, which a change that may replace this version only names."""
+    return {**item_json(item), "version": version_hash(item)}
+
+
 def hit_json(hit: Hit, *, waiting: bool | None = None, parts: bool = False) -> JsonObject:
     """Return a hit: `store`, `id`, `text`, `passage` and `field` (what was found), every signal, the rest of the item.
 
@@ -57,6 +62,8 @@ def hit_json(hit: Hit, *, waiting: bool | None = None, parts: bool = False) -> J
         form["passage"] = hit.passage
     if hit.field is not None:
         form["field"] = hit.field
+    if hit.stale:
+        form["stale"] = hit.stale
     if hit.related:
         form["related"] = list(hit.related)
     form |= {name: getattr(hit, name) for name in SIGNALS} | item
@@ -132,11 +139,13 @@ def _cut_json(candidate: RejectedCandidate) -> JsonObject:
     return form | ({"like": candidate.like} if candidate.like else {})
 
 
-def version_json(version: ItemVersion) -> JsonObject:
-    """Return the JSON form of a version: its item, and the changes that began and ended it."""
+def version_json(version: ItemVersion, replaced: str | None) -> JsonObject:
+    """Return the JSON form of a version: its item, the changes that began and ended it, and what it replaced."""
     ended = version.ended
     return {
         "item": item_json(version.item),
+        "version": version_hash(version.item),
+        "replaced": replaced,
         "began": change_json(version.began),
         "ended": None if ended is None else change_json(ended),
     }
@@ -302,8 +311,14 @@ def receipt_lines(receipt: ForgetReceipt, total: int, *, dry_run: bool = False) 
     done = "would be forgotten" if dry_run else "forgotten"
     derived = f", {len(receipt.derived):,} of them derived from others" if receipt.derived else ""
     yield f"{receipt.store}: {_items(receipt.items)} {done}{derived}; {_items(total)} now"
+    if receipt.tombstones:
+        yield f"kept out from now on: {_texts(receipt.tombstones)}; `devmem tombstones` lists them"
     yield from _place_lines(receipt.reached, receipt.residues)
     yield from _export_lines(receipt.exports)
+
+
+def _texts(count: int) -> str:
+    return f"{count:,} text{'' if count == 1 else 's'}"
 
 
 def receipt_json(receipt: ForgetReceipt, total: int, *, dry_run: bool = False) -> dict[str, Any]:
@@ -316,6 +331,7 @@ def receipt_json(receipt: ForgetReceipt, total: int, *, dry_run: bool = False) -
         "reached": list(receipt.reached),
         "not_reached": _residues_json(receipt.residues),
         "exports": [_export_json(export) for export in receipt.exports],
+        "tombstones": receipt.tombstones,
     }
 
 
@@ -325,7 +341,8 @@ def workflow_receipt_lines(receipt: WorkflowReceipt, *, dry_run: bool = False) -
     yield f"{_items(receipt.items)} of {len(receipt.stores)} stores {done}"
     for part in receipt.stores:
         derived = f", {len(part.derived):,} of them copied or derived" if part.derived else ""
-        yield f"{part.store}: {_items(part.items)}{derived}"
+        kept_out = f", {_texts(part.tombstones)} kept out from now on" if part.tombstones else ""
+        yield f"{part.store}: {_items(part.items)}{derived}{kept_out}"
         yield from _place_lines(part.reached, part.residues)
     if receipt.writes:
         yield f"{receipt.writes:,} writes that waited for a store {done}"
@@ -349,6 +366,7 @@ def workflow_receipt_json(receipt: WorkflowReceipt, *, dry_run: bool = False) ->
                 "derived": list(part.derived),
                 "reached": list(part.reached),
                 "not_reached": _residues_json(part.residues),
+                "tombstones": part.tombstones,
             }
             for part in receipt.stores
         ],

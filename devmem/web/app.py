@@ -13,7 +13,7 @@ from starlette.applications import Starlette
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Mount, Route
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from devmem.errors import DevmemError
@@ -38,29 +38,34 @@ def make_app(desk: Desk, *, host: str, port: int) -> Guard:
         return pages.failed(request, error)
 
     app = Starlette(
-        routes=[
-            Route("/", pages.search),
-            Route("/item/{store}/{item}", pages.item),
-            Route("/item/{store}/{item}/text", pages.text),
-            Route("/item/{store}/{item}/edit", pages.edit, methods=["POST"]),
-            Route("/item/{store}/{item}/mark", pages.mark, methods=["POST"]),
-            Route("/item/{store}/{item}/forget", pages.forget, methods=["POST"]),
-            Route("/shown", pages.shown),
-            Route("/step/{number:int}", pages.step),
-            Route("/who", pages.who),
-            Route("/talk", pages.talk),
-            Route("/health", pages.health),
-            Route("/runs/end", pages.end_run, methods=["POST"]),
-            Route("/transfer", pages.transfer),
-            Route("/transfer/check", pages.check_import, methods=["POST"]),
-            Route("/transfer/import", pages.fill, methods=["POST"]),
-            Route("/transfer/export", pages.export, methods=["POST"]),
-            Mount("/static", StaticFiles(directory=_STATIC)),
-        ],
+        routes=routes(pages),
         exception_handlers={DevmemError: failed},
     )
     guarded = Guard(GZipMiddleware(app, minimum_size=_SMALLEST), host=host, port=port)
     return guarded
+
+
+def routes(pages: Pages) -> list[BaseRoute]:
+    """Return the addresses of the page."""
+    return [
+        Route("/", pages.search),
+        Route("/item/{store}/{item}", pages.item),
+        Route("/item/{store}/{item}/text", pages.text),
+        Route("/item/{store}/{item}/edit", pages.edit, methods=["POST"]),
+        Route("/item/{store}/{item}/mark", pages.mark, methods=["POST"]),
+        Route("/item/{store}/{item}/forget", pages.forget, methods=["POST"]),
+        Route("/shown", pages.shown),
+        Route("/step/{number:int}", pages.step),
+        Route("/who", pages.who),
+        Route("/talk", pages.talk),
+        Route("/health", pages.health),
+        Route("/runs/end", pages.end_run, methods=["POST"]),
+        Route("/transfer", pages.transfer),
+        Route("/transfer/check", pages.check_import, methods=["POST"]),
+        Route("/transfer/import", pages.fill, methods=["POST"]),
+        Route("/transfer/export", pages.export, methods=["POST"]),
+        Mount("/static", StaticFiles(directory=_STATIC)),
+    ]
 
 
 def serve(app: Guard, listener: socket.socket, *, ready: Callable[[], None]) -> None:

@@ -50,25 +50,87 @@ def longest_bar(all_parts: Sequence[Mapping[str, float]]) -> float:
     return max((sum(value for value in parts.values() if value > 0) for parts in all_parts), default=0.0)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something that happened at a time, with the page that shows it."""
+
+    at: float
+    """Seconds since the epoch."""
+    lane: str
+    label: str
+    address: str
+
+
 @dataclass(frozen=True, slots=True)
 class Dot:
-    """A point of a time axis."""
+    """An event on a time axis."""
 
     x: float
-    number: int
-    label: str
+    """Per cent of the axis' width, so that neither text nor dots are scaled with it."""
+    y: int
+    event: Event
 
 
-def time_axis(times: Sequence[tuple[int, float, str]]) -> list[Dot]:
-    """Return points at their places on an axis, from numbers, seconds and labels; equal times share a place."""
-    if not times:
-        return []
-    first, last = min(time for _, time, _ in times), max(time for _, time, _ in times)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeAxis:
+    """Events on an axis of time, those of each lane on a line below its name."""
+
+    height: int
+    lanes: list[tuple[int, str]]
+    """Heights of the lines with their names, from top to bottom."""
+    dots: list[Dot]
+    first: float
+    """Time of the first event, in seconds since the epoch."""
+    last: float
+
+
+_LANE: Final = 44
+_LANE_LINE: Final = 30
+_EDGE: Final = 2.0
+
+
+def time_axis(events: Sequence[Event]) -> TimeAxis | None:
+    """Return events at their places on an axis; events of the same time and lane share a place. None without any."""
+    if not events:
+        return None
+    first, last = min(one.at for one in events), max(one.at for one in events)
     span = last - first
-    inner = WIDTH - 40
+    lines = {lane: _LANE_LINE + at * _LANE for at, lane in enumerate(dict.fromkeys(one.lane for one in events))}
+
+    def place(at: float) -> float:
+        return round(_EDGE + ((at - first) / span if span else 0.5) * (100 - 2 * _EDGE), 2)
+
+    return TimeAxis(
+        height=len(lines) * _LANE,
+        lanes=[(y, shorten(lane, 40)) for lane, y in lines.items()],
+        dots=[Dot(place(one.at), lines[one.lane], one) for one in events],
+        first=first,
+        last=last,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A bar of a chart of counts."""
+
+    x: float
+    height: float
+    label: str
+    count: int
+
+
+_COLUMNS_WIDTH: Final = 112
+COLUMNS_HEIGHT: Final = 24
+"""Units of the height of a chart of counts, whose width is 112."""
+
+
+def columns(counts: Sequence[tuple[str, int]]) -> list[Column]:
+    """Return labelled counts as upright bars side by side; the largest is as high as the chart."""
+    most = max((count for _, count in counts), default=0)
+    wide = _COLUMNS_WIDTH / max(len(counts), 1)
     return [
-        Dot(round(20 + ((time - first) / span if span else 0.5) * inner, 1), number, label)
-        for number, time, label in times
+        Column(round(at * wide, 1), round(max(count / most * COLUMNS_HEIGHT, 2), 1) if count else 0, label, count)
+        for at, (label, count) in enumerate(counts)
     ]
 
 
@@ -100,16 +162,16 @@ class SequenceDiagram:
     arrows: list[Arrow] = field(default_factory=list)
 
 
-_COLUMN: Final = 170
+_COLUMN: Final = 220
 _ROW: Final = 44
 _HEAD: Final = 48
-_LABEL: Final = 46
+_LABEL: Final = 36
 
 
 def sequence_diagram(transfers: Sequence[Transfer]) -> SequenceDiagram:
     """Return the diagram of messages, in their order."""
     names = participants_of(transfers)
-    places = {name: 85 + at * _COLUMN for at, name in enumerate(names)}
+    places = {name: _COLUMN // 2 + at * _COLUMN for at, name in enumerate(names)}
     arrows = [
         Arrow(
             _HEAD + 30 + at * _ROW,

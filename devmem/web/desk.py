@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, nullcontext
 from dataclasses import dataclass, field, replace
+from datetime import date
 from typing import Final
 
 import devmem
@@ -15,8 +16,10 @@ from devmem.memory.memory import Memory
 from devmem.memory.reading import MemoryReader
 from devmem.memory.records import History, MemoryRecord
 from devmem.memory.scope import ScopeParts, make_filter
+from devmem.memory.statistics import counts_by_day
 from devmem.model.caller import Caller, Stage
-from devmem.model.filters import Filter, Order
+from devmem.model.conditions import Order
+from devmem.model.filters import Filter
 from devmem.model.items import ANY, LEAST_TRUST, PINNED, TRUST, AnyUser, is_pinned, is_quarantined
 from devmem.model.results import FileReport, MemoryRetrievalResult, SearchReport
 from devmem.model.versions import RunInfo
@@ -28,6 +31,7 @@ from devmem.stores.erasing import ForgetReceipt
 from devmem.stores.memory import MemoryBase, MemoryQuery, QueryEmbedding
 from devmem.text.moments import parse_moment
 from devmem.views.diagrams import CallNode, Transfer, call_tree, transfers_of
+from devmem.web.nearness import near_words
 from devmem.workflow.erasing import WorkflowReceipt
 from devmem.workflow.manager import MemoryManager
 from devmem.workflow.rescue import examine_rescued
@@ -37,12 +41,14 @@ EVERYBODY: Final = "*"
 """Value of the field `user` for everybody's items."""
 MOST_HITS: Final = 50
 _NEIGHBOURS: Final = 3
-_AROUND: Final = 86_400.0
-"""Seconds before and after an item in which its neighbours in a conversation are looked for."""
+_AROUND: Final = (1.0, 60.0, 3_600.0, 86_400.0)
+"""Seconds before and after an item in which its neighbours in a conversation are looked for, until there are enough."""
 _LATEST: Final = 300
 """Number of the latest items in which conversations are looked for."""
 _MOST_QUARANTINED: Final = 50
 """Number of quarantined items of a store that are listed."""
+_DAYS: Final = 14
+"""Number of the last days whose items are counted."""
 _MOST_SLOW: Final = 10
 """Number of slow searches that are listed."""
 _MOST_MESSAGES: Final = 60
@@ -92,6 +98,8 @@ class Answer:
     report: SearchReport = field(default_factory=SearchReport)
     milliseconds: float = 0.0
     error: str = ""
+    near: Sequence[frozenset[str]] = ()
+    """For each hit the folded words that met the question by meaning."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +136,7 @@ class Desk:
             workflow: declares them.
             stores: the stores by name, loaded; they belong to the caller.
             session: the session whose files they use.
-            user: the only user whose items are reached, beside unscoped ones; None reaches everybody's.
+            user: the only user whose items are reached; None reaches everybody's, and unscoped ones.
             read_only: refuse every change.
         """
         self.workflow, self.session, self.user, self.read_only = workflow, session, user, read_only
@@ -150,8 +158,12 @@ class Desk:
             if node.config is not None and all(entry.name in self.memories for entry in node.config.memories)
         ]  # fmt: skip
 
-    def ask(self, asked: Question) -> list[Answer]:
+    def ask(self, asked: Question, *, share: float = 1.0) -> list[Answer]:
         """Search the stores that a question names; one that fails is an answer with its error.
+
+        Args:
+            asked: the question.
+            share: part of the page's time that marking words by meaning may take.
 
         Raises:
             ValueError: a time, a store or another field cannot be used.
@@ -160,7 +172,7 @@ class Desk:
         if asked.as_of:
             parse_moment(asked.as_of)
         chosen = [asked.store] if asked.store else list(self.memories)
-        return [self._ask(self.memory(name), name, asked) for name in chosen]
+        return [self._ask(self.memory(name), name, asked, share=share / len(chosen)) for name in chosen]
 
     def memory(self, name: str) -> Memory:
         """Return the memory of a store.
@@ -172,24 +184,25 @@ class Desk:
             raise ValueError(f"there is no store {name!r}")
         return self.memories[name]
 
-    def _ask(self, memory: Memory, name: str, asked: Question) -> Answer:
+    def _ask(self, memory: Memory, name: str, asked: Question, *, share: float) -> Answer:
         began = time.perf_counter()
         try:
             earlier = closing(memory.as_of(asked.as_of)) if asked.as_of else nullcontext(memory)
             with earlier as shown:
-                report = self._search(shown, asked)
+                query = self._query(shown, asked)
+                report = shown.store.explain(query)
+                report = replace(report, hits=with_related(report.hits))
+                milliseconds = (time.perf_counter() - began) * 1000
+                near = near_words(shown.store, query.embedding, [hit.text() for hit in report.hits], share=share)
         except DevmemError as error:
             return Answer(store=name, error=str(error))
-        return Answer(store=name, report=report, milliseconds=(time.perf_counter() - began) * 1000)
+        return Answer(store=name, report=report, milliseconds=milliseconds, near=near)
 
-    def _search(self, memory: MemoryReader, asked: Question) -> SearchReport:
+    def _query(self, memory: MemoryReader, asked: Question) -> MemoryQuery:
         scope: ScopeParts = {} if self.user is not None else {"user": asked.whose}
         matching = memory.matching(asked.where(), **scope)
         query = MemoryQuery(text=asked.text, top_k=asked.limit, where=matching, caller=Caller.of(matching.scope))
-        if asked.words_alone:
-            query = replace(query, embedding=QueryEmbedding(""))
-        report = memory.store.explain(query)
-        return replace(report, hits=with_related(report.hits))
+        return replace(query, embedding=QueryEmbedding("")) if asked.words_alone else query
 
     def ask_as(self, asked: Question) -> MemoryRetrievalResult | None:
         """Return what an agent would be shown; None where that is nothing.
@@ -252,11 +265,18 @@ class Desk:
         if conversation is None:
             return []
         scope: ScopeParts = {**self._scope_of(record), "conversation": conversation}
-        first, last = record.time.timestamp() - _AROUND, record.time.timestamp() + _AROUND
-        found = memory.recent(_LATEST, where=Filter(after=first, before=last), order=Order.EVENT, **scope)
-        ordered = list(reversed(found))
-        at = next((at for at, one in enumerate(ordered) if one.id == record.id), None)
-        return [] if at is None else ordered[max(at - _NEIGHBOURS, 0) : at + _NEIGHBOURS + 1]
+        at, neighbours = record.time.timestamp(), list[MemoryRecord]()
+        for around in _AROUND:
+            within = Filter(after=at - around, before=at + around)
+            found = memory.recent(_LATEST, where=within, order=Order.EVENT, **scope)[::-1]
+            own = next((place for place, one in enumerate(found) if one.id == record.id), None)
+            if own is None:
+                # As many happened later and close to it; the wider windows have them too.
+                break
+            neighbours = found[max(own - _NEIGHBOURS, 0) : own + _NEIGHBOURS + 1]
+            if _NEIGHBOURS <= own < len(found) - _NEIGHBOURS:
+                break
+        return neighbours
 
     def edit(self, store: str, item: str, text: str, expected: str) -> MemoryRecord:
         """Change the text of a record, and return it.
@@ -268,7 +288,7 @@ class Desk:
         """
         self.check_writable()
         with devmem.acting_as("devmem web"):
-            return self.memory(store).update(item, text, expected=expected)
+            return self.memory(store).update(item, text, if_version=expected)
 
     def mark(self, store: str, item: str, how: str, expected: str) -> MemoryRecord:
         """Pin or unpin a record, put it in quarantine or release it; return it.
@@ -290,16 +310,16 @@ class Desk:
             raise ItemNotFoundError(item)
         with devmem.acting_as("devmem web"):
             if how == "pin":
-                return memory.update(item, metadata={PINNED: True}, expires_at=None, expected=expected)
+                return memory.update(item, metadata={PINNED: True}, expires_at=None, if_version=expected)
             if how == "unpin":
                 before = _last(memory, record, lambda one: not is_pinned(one.item))
                 until = (before or record).item.expires_at
-                return memory.update(item, metadata={PINNED: None}, expires_at=until, expected=expected)
+                return memory.update(item, metadata={PINNED: None}, expires_at=until, if_version=expected)
             if how == "quarantine":
-                return memory.update(item, trust=0.0, expected=expected)
+                return memory.update(item, trust=0.0, if_version=expected)
             before = _last(memory, record, lambda one: not is_quarantined(one.item))
             trust = before.item.trust if before is not None else TRUST[record.item.provenance.kind]
-            return memory.update(item, trust=trust, expected=expected)
+            return memory.update(item, trust=trust, if_version=expected)
 
     def quarantined(self) -> list[tuple[str, MemoryRecord]]:
         """Return the latest records in quarantine, each with its store."""
@@ -380,6 +400,12 @@ class Desk:
         if not isinstance(memory.store, InteractionLog) or self.user is not None:
             return []
         return call_tree(memory.store.trace(conversation) or memory.store.log(conversation))
+
+    def growth(self, store: str) -> list[tuple[date, int]]:
+        """Return how many items within reach each of the last days has, today last."""
+        memory = self.memory(store)
+        scope: ScopeParts = {} if self.user is not None else {"user": ANY}
+        return list(counts_by_day(memory.store, memory.matching(**scope), days=_DAYS))
 
     def slowest(self) -> list[SlowRecall]:
         """Return the slowest recorded searches within reach, slowest first."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import FormData, UploadFile
 from starlette.requests import Request
@@ -18,34 +21,44 @@ from devmem.errors import DevmemError, VersionConflictError
 from devmem.model.caller import Stage
 from devmem.model.items import is_pinned, is_quarantined
 from devmem.model.results import SearchReport
-from devmem.storage.recall_log import Recall, RecallEntry
+from devmem.storage.recall_log import Recall, RecallEntry, RecallRun
+from devmem.text.display import visible
 from devmem.text.moments import local
 from devmem.views.documents import receipt_lines, workflow_receipt_lines
 from devmem.web import charts
 from devmem.web.desk import MOST_HITS, Answer, Desk, Question, ReadOnlyPageError
 from devmem.web.guard import CSRF_FIELD, MAX_BODY, Guard
-from devmem.web.languages import language_of, translated
+from devmem.web.languages import Language, language_of, translated
 from devmem.web.texts import compared, marked, shown
 from devmem.web.transfers import Transfers
 from devmem.workflow.erasing import WorkflowReceipt
 from devmem.workflow.plan import accesses_of
 
 _FOLDER: Final = Path(__file__).parent
-_VIEWS: Final = (("/", "Search"), ("/shown", "What was shown"), ("/who", "Who sees what"),
+VIEWS: Final = (("/", "Search"), ("/shown", "What was shown"), ("/who", "Who sees what"),
                  ("/talk", "Conversations"), ("/health", "Health"), ("/transfer", "Import and export"))  # fmt: skip
 _MOST_STEPS: Final = 500
 
 
 def environment() -> Environment:
-    """Return the environment of the templates; everything that they show is escaped."""
+    """Return the environment of the templates.
+
+    All that they show is escaped, control characters and those that steer the order of a line as well; `raw` is for the
+    values of fields, which come back as they are stored.
+    """
     made = Environment(
         loader=FileSystemLoader(_FOLDER / "templates"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True,
+        lstrip_blocks=True, finalize=_readable,
     )  # fmt: skip
-    made.filters.update(when=when, shown=shown, number=lambda value: f"{value:.3f}")
+    made.filters.update(when=when, age=age, shown=shown, raw=escape, number=lambda value: f"{value:.3f}")
     made.globals.update(is_pinned=is_pinned, is_quarantined=is_quarantined)
-    made.globals.update(compared=compared, marked=marked, views=_VIEWS)
+    made.globals.update(compared=compared, marked=marked, views=VIEWS)
     return made
+
+
+def _readable(value: object) -> object:
+    """Return what a template shows of a value; markup is its own."""
+    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def when(seconds: float | datetime | None) -> str:
@@ -57,6 +70,14 @@ def when(seconds: float | datetime | None) -> str:
     except (ValueError, OverflowError, OSError):
         return str(seconds)
     return f"{at:%Y-%m-%d %H:%M:%S %Z}"
+
+
+def age(seconds: float, language: Language) -> str:
+    """Return a duration in its largest whole unit, such as `3 days`; one below a second, or negative, is 0 seconds."""
+    for name, size in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
+        if seconds >= size:
+            return f"{int(seconds // size):,} {translated(name, language)}"
+    return f"{int(max(seconds, 0))} {translated('seconds', language)}"
 
 
 class Pages:
@@ -87,13 +108,14 @@ class Pages:
             asked = context["asked"] = question_of(request.query_params)
             if asked.text and asked.node:
                 context["block"] = self._desk.ask_as(asked) or False
-            elif asked.text:
-                context["answers"] = [card_of(one, asked) for one in self._desk.ask(asked)]
+            share = 0.5 if beside else 1.0
+            if asked.text and not asked.node:
+                context["answers"] = [card_of(one, asked) for one in self._desk.ask(asked, share=share)]
             if beside and asked.node:
                 context["error"] = "what stands beside is a direct search: choose no agent, or nothing beside"
             elif beside and asked.text:
                 other = replace(asked, words_alone=True) if beside == "words" else replace(asked, as_of=beside)
-                context["beside"] = [card_of(one, other) for one in self._desk.ask(other)]
+                context["beside"] = [card_of(one, other) for one in self._desk.ask(other, share=share)]
         except (DevmemError, ValueError) as error:
             context["error"] = str(error)
         status = 400 if context["error"] else 200
@@ -181,8 +203,8 @@ class Pages:
         node = request.query_params.get("node") or None
         steps = self._reachable(self._desk.recalls.recalls(run=run, node=node, limit=_MOST_STEPS)) if run else []
         runs = [one for one in self._desk.recalls.runs() if self._desk.user in (None, one.user)]
-        axis = charts.time_axis([(step.id, step.at, f"{step.agent} · {step.stage}") for step in steps])
-        return self._page(request, "shown.html", runs=runs, run=run, steps=steps, axis=axis,
+        drawn = charts.time_axis([_step_event(step) for step in steps] if run else [_run_event(one) for one in runs])
+        return self._page(request, "shown.html", runs=runs, run=run, steps=steps, drawn=drawn,
                           is_recorded=bool(self._desk.workflow.record_recalls))  # fmt: skip
 
     def step(self, request: Request) -> Response:
@@ -215,7 +237,9 @@ class Pages:
         names = list(self._desk.memories)
         accesses = list(accesses_of(self._desk.workflow))
         rows = [(node, {one.store: one for one in accesses if one.node == node.id}) for node in self._desk.agents]
-        return self._page(request, "who.html", rows=rows, names=names)
+        return self._page(
+            request, "who.html", rows=rows, names=names, user=request.query_params.get("user", "").strip()
+        )
 
     def talk(self, request: Request) -> Response:
         """Show the conversations, or the messages and calls of one."""
@@ -230,10 +254,19 @@ class Pages:
         """Show sizes, waiting work and runs; with `examine`, what is wrong with a store's files."""
         examined = request.query_params.get("examine", "")
         reports = self._desk.examine(examined) if examined in self._desk.memories else []
-        infos = [(name, memory.store.info()) for name, memory in self._desk.memories.items()]
+        infos = [
+            (name, memory.store.info(), charts.columns([(f"{day}", count) for day, count in self._desk.growth(name)]))
+            for name, memory in self._desk.memories.items()
+        ]
         return self._page(request, "health.html", infos=infos, runs=list(self._desk.runs()), examined=examined,
                           reports=reports, quarantined=self._desk.quarantined(), slowest=self._desk.slowest(),
-                          outbox=self._desk.outbox())  # fmt: skip
+                          outbox=self._desk.outbox(), place=self._place)  # fmt: skip
+
+    def _place(self, location: str) -> str:
+        """Return a path as a workflow has it, where it is in the workflow's folder."""
+        if self._desk.workflow.file is None:
+            return location
+        return location.removeprefix(f"{self._desk.workflow.base_dir.absolute()}{os.sep}")
 
     def transfer(self, request: Request) -> Response:
         """Show the forms for import and export."""
@@ -260,6 +293,7 @@ class Pages:
         return await self._change(request, self._fill)
 
     def _fill(self, request: Request, form: FormData) -> Response:
+        self._transfers.check_may_import()
         store = str(form.get("store", ""))
         upload = self._transfers.find(str(form.get("upload", "")))
         return self._transfer(request, store=store, imported=self._transfers.fill(store, upload))
@@ -281,6 +315,18 @@ class Pages:
     def failed(self, request: Request, error: Exception) -> Response:
         """Return the page for an error of a store."""
         return self._missing(request, str(error), 500)
+
+
+def _step_event(step: Recall) -> charts.Event:
+    label = f"{step.agent} · {step.stage.value}"
+    return charts.Event(at=step.at, lane=step.agent, label=f"{label} {when(step.at)}", address=f"/step/{step.id}")
+
+
+def _run_event(run: RecallRun) -> charts.Event:
+    lane = run.conversation or run.user or ""
+    return charts.Event(
+        at=run.began, lane=lane, label=f"{when(run.began)} {run.agents}", address=f"/shown?run={quote(run.run or '')}"
+    )
 
 
 def question_of(fields: Mapping[str, str]) -> Question:
@@ -315,5 +361,7 @@ def card_of(answer: Answer, asked: Question) -> dict[str, Any]:
     return {
         "answer": answer,
         "asked": asked,
-        "hits": [(hit, charts.score_bar(hit.parts, most)) for hit in report.hits],
+        "hits": [
+            (hit, charts.score_bar(hit.parts, most), near) for hit, near in zip(report.hits, answer.near, strict=True)
+        ],
     }

@@ -8,13 +8,17 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Final, Literal
 
-from devmem.text.analysis import query_terms, terms
+from devmem.text.analysis import mostly_unspaced, query_terms, terms
 from devmem.text.display import visible
+from devmem.web.nearness import folded
 
 LONGEST: Final = 20_000
 """Characters of one text on a page; the whole is a download."""
 _WORD: Final = re.compile(r"\w+")
 _TOKENS: Final = re.compile(r"\w+|\s+|[^\w\s]")
+_HIT: Final = b"\2"
+_NEAR: Final = b"\1"
+_STRETCHES: Final = re.compile(b"\x00+|\x01+|\x02+")
 _COVERED: Final = re.compile(b"\x01+")
 _MOST_TOKENS: Final = 4_000
 """Tokens of texts that are compared word by word; longer ones are compared by lines."""
@@ -25,7 +29,7 @@ class Piece:
     """A part of a text."""
 
     text: str
-    mark: Literal["", "hit", "ins", "del"] = ""
+    mark: Literal["", "hit", "near", "ins", "del"] = ""
 
 
 def shown(text: str) -> str:
@@ -33,17 +37,30 @@ def shown(text: str) -> str:
     return visible(text[:LONGEST]) + ("…" if len(text) > LONGEST else "")
 
 
-def marked(text: str, question: str) -> list[Piece]:
-    """Return a text in pieces; those are marked whose words the question has, in any form that the search equates."""
-    wanted = frozenset(query_terms(question))
-    pieces: list[Piece] = []
-    at, cut = 0, shown(text)
-    for start, end in _met(cut, wanted):
-        if start > at:
-            pieces.append(Piece(cut[at:start]))
-        pieces.append(Piece(cut[start:end], "hit"))
-        at = end
-    return [*pieces, Piece(cut[at:])] if at < len(cut) else pieces
+def marked(text: str, question: str, near: frozenset[str] = frozenset()) -> list[Piece]:
+    """Return a text in pieces; those are marked whose words the question has, in any form that the search equates.
+
+    Other words of `near`, which are folded, get a mark of their own.
+    """
+    cut = shown(text)
+    marks = bytearray(len(cut))
+    for start, end in _near(cut, near):
+        marks[start:end] = _NEAR * (end - start)
+    for start, end in _met(cut, frozenset(query_terms(question))):
+        marks[start:end] = _HIT * (end - start)
+    return [
+        Piece(cut[run.start() : run.end()], "hit" if run[0].startswith(_HIT) else "near" if any(run[0]) else "")
+        for run in _STRETCHES.finditer(marks)
+    ]
+
+
+def _near(text: str, words: frozenset[str]) -> Iterator[tuple[int, int]]:
+    """Yield the places of words; in scripts without spaces, of runs of them."""
+    for word in _WORD.finditer(text) if words else ():
+        if folded(word[0]) in words:
+            yield word.span()
+        elif mostly_unspaced(word[0]):
+            yield from _runs(text, word.start(), word.end(), words)
 
 
 def _met(text: str, wanted: frozenset[str]) -> Iterator[tuple[int, int]]:

@@ -6,6 +6,7 @@ from devmem.lazy_names import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
     from devmem.config.reading import WorkflowCheck
+    from devmem.model.caller import DEFAULT_SESSION
     from devmem.model.results import CutHit, MemoryRetrievalResult, MemoryUpdateResult, StoreFailure, StoreWrite
     from devmem.workflow.attachments import (
         AttachmentHandle,
@@ -20,9 +21,9 @@ if TYPE_CHECKING:
     from devmem.workflow.rescue import UnsavedWrites, dump_payload, load_payload
     from devmem.workflow.runner import ChatModels, WorkflowRunner, attached_stores, configured_chat_models
     from devmem.workflow.stores import (
-        DEFAULT_SESSION,
         check_workflow,
         make_store,
+        open_recalls,
         open_stores,
         session_folder,
         session_names,
@@ -58,6 +59,7 @@ __all__ = [
     "load_payload",
     "log_operation",
     "make_store",
+    "open_recalls",
     "open_stores",
     "revert_run",
     "session_folder",

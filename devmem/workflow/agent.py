@@ -19,11 +19,11 @@ from devmem.models.http_client import service_address
 from devmem.recording.decorators import record_llm
 from devmem.search.merging import merge
 from devmem.storage.recall_log import Recall
+from devmem.stores.recalls import RecallRecorder
 from devmem.text.devall_frames import frame
 from devmem.workflow.attachments import User
 from devmem.workflow.graph import NodeResult
 from devmem.workflow.manager import MemoryManager
-from devmem.workflow.recording import RecallRecorder
 
 _RECALLED_IMAGES: Final = 4
 """Maximum number of recalled images that reach the model: each costs it as much as a page of text."""
@@ -217,12 +217,19 @@ class AgentRun:
             scope=self.scope,
             source=self.node,
             caller=self.caller,
-            trust=min([*map(_trust_of, inputs), TRUST[SourceKind.USER if answer is None else SourceKind.NODE]]),
+            trust=min([*map(_trust_of, inputs), *self._trust_of_answer(answer)]),
             quoted=quoted,
         )
         result = self.manager.update(payload, current_stage=stage)
         if result.writes or result.failures:
             self._written[stage] = result
+
+    def _trust_of_answer(self, answer: ChatReply | None) -> list[float]:
+        """Return how far an answer may be relied on: no more than what was recalled for it."""
+        if answer is None:
+            return [TRUST[SourceKind.USER]]
+        recalled = self._context.hits if self._context else ()
+        return [TRUST[SourceKind.NODE], *(hit.item.trust for hit in recalled)]
 
 
 def _recorded(reply: ChatReply) -> object:

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from devmem.errors import DevmemError
+from devmem.errors import DevmemError, NoTombstonesError
 from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem, Scope
 from devmem.model.results import html_table
@@ -22,7 +22,7 @@ from devmem.storage.erasure import EraseRequest, EraseResult, Residue, search_fi
 from devmem.storage.protocol import ExportRecord
 from devmem.storage.sidecar_db import is_in_rows, tables_of
 from devmem.stores import erasing
-from devmem.stores.abilities import exports_of
+from devmem.stores.abilities import exports_of, tombstones_of
 from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.commit_log import EraseRecord, decide_erasure, erase_records, remove_undecided
 from devmem.stores.erasing import RECEIPT_COLUMNS, EraseSelection, ForgetReceipt, receipt_of
@@ -272,7 +272,8 @@ def execute(
 def _record_of(each: TargetSelection) -> EraseRecord:
     users = {item.scope.user for item in each.items}
     user = users.pop() if len(users) == 1 else None
-    return EraseRecord.of_store(each.target.setup, list(each.found), user=user)
+    tombstone = each.request.tombstone
+    return EraseRecord.of_store(each.target.setup, list(each.found), user=user, tombstone=tombstone)
 
 
 def _announce(each: TargetSelection, record: EraseRecord) -> int:
@@ -300,18 +301,30 @@ def _erase(
         with each.target.open() as store:
             exports = exports_of(store, each.items)
             done = store.erase_selected(_request(store, record), words=words, vacuum=vacuum)
+            without = _without_tombstones(store, record)
         record.done()
     except (DevmemError, OSError) as error:
         reason = f"it is decided, and is done when the store is next opened or forgotten from: {error}"
         failed = EraseResult(residues=(Residue(place=label, reason=reason, failed=True),))
         return receipt_of(each, failed, (), label=label)
-    return receipt_of(each, replace(done, items=max(done.items, count)), exports, label=label)
+    done = replace(done, items=max(done.items, count), residues=(*done.residues, *without))
+    return receipt_of(each, done, exports, label=label)
+
+
+def _without_tombstones(store: MemoryBase, record: EraseRecord) -> list[Residue]:
+    """Name a store that keeps no tombstones although they are asked for."""
+    if record.tombstone:
+        try:
+            tombstones_of(store)
+        except NoTombstonesError as error:
+            return [Residue(place=store.name, reason=f"what was forgotten may be stored again: {error}")]
+    return []
 
 
 def _request(store: MemoryBase, record: EraseRecord) -> EraseRequest:
     # A store in front of a service lists by user; where items are found by id, their users make no difference.
     where = Filter() if isinstance(store, CollectionMemory) else Filter(scope=Scope(user=record.user))
-    return EraseRequest(ids=record.names, where=where)
+    return EraseRequest(ids=record.names, where=where, tombstone=record.tombstone)
 
 
 def _erase_lines(record: EraseRecord) -> list[Residue]:

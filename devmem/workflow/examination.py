@@ -9,6 +9,7 @@ from typing import Final
 
 from devmem.config.workflow import Workflow
 from devmem.errors import PluginError
+from devmem.model.caller import DEFAULT_SESSION
 from devmem.model.results import FileReport, damage
 from devmem.plugins import StoreRegistry, registry
 from devmem.recording.forwarder import examine_journals, journal_folder
@@ -18,7 +19,7 @@ from devmem.storage.sidecar_db import tables_of
 from devmem.stores.memory import MemoryBase
 from devmem.workflow.recording import journals_of
 from devmem.workflow.rescue import examine_rescue_file, examine_rescued
-from devmem.workflow.stores import DEFAULT_SESSION, make_store, session_folder
+from devmem.workflow.stores import make_store, session_folder
 
 _LOG: Final = logging.getLogger(__name__)
 _ITEMS: Final = frozenset({"meta", "items"})

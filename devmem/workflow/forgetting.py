@@ -10,6 +10,7 @@ from typing import Final
 
 from devmem.config.workflow import Workflow
 from devmem.errors import UnknownSessionError
+from devmem.model.caller import DEFAULT_SESSION
 from devmem.plugins import StoreRegistry, registry
 from devmem.recording.forwarder import waiting_records
 from devmem.recording.log import InteractionStore
@@ -29,7 +30,7 @@ from devmem.workflow.erasing import (
     select_erasure,
 )
 from devmem.workflow.recording import journals_of
-from devmem.workflow.stores import DEFAULT_SESSION, make_store, session_folder, session_names
+from devmem.workflow.stores import make_store, session_folder, session_names
 from devmem.workflow.waiting import settle_journals
 
 _NONE: Final[Mapping[str, MemoryBase]] = {}

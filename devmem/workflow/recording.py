@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import islice
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from devmem.config.workflow import ConversationRecording, CopyRule, RecallRecording, Workflow
-from devmem.errors import DevmemError
+from devmem.config.workflow import ConversationRecording, CopyRule, Workflow
 from devmem.model.interactions import Interaction, Participant, ParticipantType
 from devmem.model.items import Scope
 from devmem.model.message import Message, Role
@@ -19,8 +18,6 @@ from devmem.recording.calls import Call, asked_by, recording_only
 from devmem.recording.forwarder import journal_folder
 from devmem.recording.log import CopySource, InteractionStore
 from devmem.recording.recorder import InteractionRecorder, RecordingOptions
-from devmem.storage.recall_log import FILE_NAME as RECALLS
-from devmem.storage.recall_log import Recall, RecallLog
 from devmem.stores.config import PlaceConfig
 from devmem.stores.memory import MemoryBase
 from devmem.text.devall_frames import frame
@@ -28,35 +25,6 @@ from devmem.workflow.stores import session_folder
 
 _LOG: Final = logging.getLogger(__name__)
 _BATCH_SIZE: Final = 500
-
-
-class RecallRecorder:
-    """Records what the agents of one workflow are shown, as its `record_recalls` says; without it nothing is."""
-
-    def __init__(self, log: RecallLog | None) -> None:
-        """Take the log; None is none."""
-        self._log = log
-
-    def record(self, recall: Callable[[], Recall]) -> None:
-        """Store a recall; a failure is logged, since it must not take the agent down."""
-        if self._log is None:
-            return
-        try:
-            self._log.record(recall())
-        except (DevmemError, ValueError):
-            _LOG.exception("what an agent was shown could not be recorded")
-
-    def close(self) -> None:
-        """Close the log."""
-        if self._log is not None:
-            self._log.close()
-
-
-def open_recalls(workflow: Workflow, folder: Path | None) -> RecallRecorder:
-    """Return the recorder of a workflow, whose log is in `folder`, or else in that of the usual session."""
-    wanted = RecallRecording() if workflow.record_recalls is True else workflow.record_recalls
-    place = (folder or session_folder(workflow)) / RECALLS
-    return RecallRecorder(RecallLog(place, contents=wanted.contents, retention=wanted.retention) if wanted else None)
 
 
 class CopyingSink:

@@ -30,7 +30,8 @@ from devmem.workflow.agent import AgentRun
 from devmem.workflow.attachments import OperationHook, User, log_operation
 from devmem.workflow.graph import Graph, NodeResult, RunResult
 from devmem.workflow.manager import MemoryManager
-from devmem.workflow.recording import RunRecording, open_recalls
+from devmem.workflow.recording import RunRecording
+from devmem.workflow.stores import open_recalls, session_folder
 from devmem.workflow.transaction import in_transaction, recover
 
 _LOG: Final = logging.getLogger(__name__)
@@ -153,7 +154,7 @@ class WorkflowRunner:
         self._scope = scope or Scope()
         self._user: User = ANY if all_users else self._scope.user
         self._recording = RunRecording(workflow, stores, rescue_dir)
-        self._recalls = open_recalls(workflow, rescue_dir)
+        self._recalls = open_recalls(workflow, rescue_dir or session_folder(workflow))
         self._rescue_dir, self._on_operation = rescue_dir, on_operation
         self._managers = _open_managers(workflow, stores, rescue_dir, on_operation)
         self._chats, self._on_text = dict[str, ChatModel](), on_text

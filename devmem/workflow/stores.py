@@ -17,30 +17,43 @@ from uuid import uuid4
 from devmem import config
 from devmem.config import reading
 from devmem.config.store import EmbeddingConfig
-from devmem.config.workflow import Workflow, base_dir_of
+from devmem.config.workflow import RecallRecording, Workflow, base_dir_of
 from devmem.errors import SessionNameError
+from devmem.model.caller import DEFAULT_SESSION
 from devmem.model.message import AttachmentRef, MessageBlock
 from devmem.models.embedder import Embedder
 from devmem.models.embedding_providers import open_embedder
 from devmem.plugins import StoreRegistry, registry
+from devmem.storage.recall_log import FILE_NAME as RECALLS
+from devmem.storage.recall_log import RecallLog
 from devmem.stores.commit_log import ERASURES, erasures_folder
 from devmem.stores.memory import MemoryBase, StoreSetup
+from devmem.stores.recalls import RecallRecorder
 from devmem.workflow.erasing import recover_open
 
 _LOG: Final = logging.getLogger(__name__)
 
-DEFAULT_SESSION: Final = "default"
+_LONGEST_NAME: Final = 255
+"""Bytes of the name of a folder, on the usual file systems."""
 
 
 def session_folder(workflow: Workflow, session: str = DEFAULT_SESSION) -> Path:
     """Return the folder of a session's `auto` files and rescued writes: `.devmem/SESSION` beside the workflow.
 
     Raises:
-        SessionNameError: the session's name could leave that folder.
+        SessionNameError: the session's name could leave that folder, or is too long for the name of a folder.
     """
-    if not session or session in (".", "..", ERASURES) or any(char in session for char in "/\\\0:"):
+    is_short = len(session.encode(errors="surrogatepass")) <= _LONGEST_NAME
+    if not session or not is_short or session in (".", "..", ERASURES) or any(char in session for char in "/\\\0:"):
         raise SessionNameError(session)
     return workflow.base_dir / ".devmem" / session
+
+
+def open_recalls(workflow: Workflow, folder: Path) -> RecallRecorder:
+    """Return the recorder of what agents are shown, as `record_recalls` says, whose log is in the folder."""
+    wanted = RecallRecording() if workflow.record_recalls is True else workflow.record_recalls
+    log = RecallLog(folder / RECALLS, contents=wanted.contents, retention=wanted.retention) if wanted else None
+    return RecallRecorder(log)
 
 
 def session_names(folder: Path) -> list[str]:
@@ -83,6 +96,7 @@ def make_store(
         session_dir=session_folder(workflow, session),
         open_embedder=embedders,
         clock=clock,
+        recalls=open_recalls(workflow, session_folder(workflow, session)),
     )
     return types.get(declaration.type).factory(setup)
 
@@ -112,6 +126,8 @@ def open_stores(
         for name in wanted:
             store = make_store(workflow, name, session=session, types=types, embedders=embedders, clock=clock)
             opened.callback(store.close)
+            if store.setup.recalls is not None:
+                opened.callback(store.setup.recalls.close)
             (load or _load)(store)
             opened.push(partial(_save, store))
             stores[name] = store

@@ -6,11 +6,13 @@ An adapter's tests inherit the parts that its host has, and say how the host doe
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from pathlib import Path
 from typing import Final
 
 import devmem
 from devmem import MemoryItem
 from devmem.stores import SourceKind
+from tests.adapters.recording import recalls_in, recording_memory
 
 NOTE: Final = "The hall is booked for June 2nd."
 QUESTION: Final = "When is the launch of the ferry?"
@@ -87,3 +89,33 @@ class Recalls(ABC):
         assert ANSWER in block
         assert earlier not in block
         assert QUESTION not in block
+
+    def test_what_a_prompt_gets_is_recorded(self, tmp_path: Path) -> None:
+        with recording_memory(tmp_path) as memory:
+            item = memory.add(ANSWER)
+            block = self.recalled(memory, QUESTION)
+        (step,) = recalls_in(tmp_path)
+        assert ANSWER in block
+        assert ANSWER in (step.block or "")
+        assert step.query == QUESTION
+        assert step.node
+        assert [(entry.store, entry.item) for entry in step.shown] == [("notes", item)]
+
+
+class Searches(ABC):
+    """Of hosts whose agents search."""
+
+    @abstractmethod
+    def found(self, memory: devmem.Memory, query: str) -> int:
+        """Search as an agent of the host does, and return the number of results."""
+
+    def test_what_an_agent_finds_is_recorded(self, tmp_path: Path) -> None:
+        with recording_memory(tmp_path) as memory:
+            memory.add(ANSWER, user="ann")
+            found = self.found(memory.scoped(user="ann"), QUESTION)
+        (step,) = recalls_in(tmp_path)
+        assert found == 1
+        assert step.user == "ann"
+        assert step.node
+        assert [(entry.store, entry.user) for entry in step.shown] == [("notes", "ann")]
+        assert ANSWER in (step.block or "")

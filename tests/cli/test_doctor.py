@@ -64,7 +64,7 @@ def test_an_item_that_cannot_be_read_is_reported_and_the_others_are_saved(
     shown = json.loads(devmem("show", tmp_path / "new.db", "--json").stdout)
     assert sorted(item["content_summary"] for item in shown) == [TEXTS[n] for n in (0, 2, 3, 4)]
     refused = devmem("doctor", notes, "--salvage", tmp_path / "saved.json", code=2)
-    assert "is there already and was not changed" in one_paragraph(refused)
+    assert "already exists and was not changed" in one_paragraph(refused)
 
 
 def _too_long(path: Path) -> None:

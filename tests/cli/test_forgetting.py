@@ -93,3 +93,26 @@ def test_a_session_without_files_is_refused(filled: Path, devmem: Devmem) -> Non
     assert json.loads(devmem("forget", filled, "--user", "u1", "--yes", "--session", "default", "--json").stdout)[
         "forgotten"
     ]
+
+
+def test_tombstones_are_listed_and_removed(devmem: Devmem, tmp_path: Path) -> None:
+    file, saved = tmp_path / "held.db", tmp_path / "saved.db"
+    devmem("add", file, "Her door code is 4711-Zeta.", "--user", "ann")
+    devmem("add", file, "The launch is on May 5th.", "--user", "ann")
+    devmem("backup", file, saved)
+    done = devmem("forget", file, "--user", "ann", "--matching", "door code", "--tombstone", "--yes").stdout
+    assert "kept out from now on: 1 text;" in done
+    copied = devmem("copy", saved, file)
+    assert "1 skipped" in copied.stdout
+    assert "1 item(s) were not copied, as tombstones keep them out" in copied.stderr
+    restored = devmem("restore", saved, file, "--force")
+    assert f"{file}: 1 item" in restored.stdout
+    assert "1 item of the backup had been erased" in restored.stderr
+    (listed,) = json.loads(devmem("tombstones", file, "--json").stdout)
+    assert (listed["texts"], listed["sentences"]) == (1, 1)
+    assert listed["id"][:8] in devmem("tombstones", file).stdout
+    assert "not both" in one_paragraph(devmem("tombstones", file, "--remove", "a", "--remove-all", code=2))
+    assert "no erasure 'zzzz' is recorded" in one_paragraph(devmem("tombstones", file, "--remove", "zzzz", code=2))
+    assert "1 text may be stored again" in devmem("tombstones", file, "--remove", listed["id"][:8]).stdout
+    assert devmem("tombstones", file, "--json").stdout.strip() == "[]"
+    assert "1 stored" in devmem("copy", saved, file).stdout

@@ -206,10 +206,10 @@ def test_a_store_of_one_process_is_not_filled(workflow: Path, devmem: Devmem, tm
 def test_files_that_cannot_be_used_are_one_paragraph(workflow: Path, devmem: Devmem, tmp_path: Path) -> None:
     missing = devmem("import", workflow, "notes", tmp_path / "nothing.jsonl", code=2)
     assert "nothing.jsonl: the file cannot be read" in one_paragraph(missing)
-    assert "of no known format" in one_paragraph(devmem("import", workflow, "notes", _json(tmp_path, [1]), code=2))
+    assert "unrecognised format" in one_paragraph(devmem("import", workflow, "notes", _json(tmp_path, [1]), code=2))
     assert "it begins with 'memory:'" in one_paragraph(devmem("import", workflow, "notes", workflow, code=2))
-    forced = devmem("import", workflow, "notes", _json(tmp_path, [{}]), "--format", "locomo", code=2)
-    assert "no conversation" in one_paragraph(forced)
+    forced = devmem("import", workflow, "notes", _json(tmp_path, [{}]), "--format", "sharegpt", code=2)
+    assert "expected a conversation" in one_paragraph(forced)
 
 
 def _json(folder: Path, value: object) -> Path:
@@ -311,7 +311,7 @@ def test_standard_input_is_a_file_of_any_format(devmem: Devmem, tmp_path: Path) 
     told = devmem("import", tmp_path / "a.db", "-", "--format", "text", "--dry-run", stdin="A\n\nB\n").stdout
     assert "text: 2 records, all usable" in told
     refused = devmem("import", tmp_path / "a.db", "-", stdin="A\n", code=2).stderr
-    assert "error: standard input: of no known format" in refused
+    assert "error: standard input: unrecognised format" in refused
     assert "--format text reads it as plain text" in " ".join(refused.split())
 
 

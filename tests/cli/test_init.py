@@ -71,7 +71,7 @@ def test_without_minilm_words_alone_are_searched(folder: Path, devmem: Devmem, m
 def test_nothing_is_overwritten_unless_it_is_forced(folder: Path, devmem: Devmem) -> None:
     path = folder / "my team.yaml"
     path.write_text("mine", encoding="utf-8")
-    assert "is there already and was not changed" in one_paragraph(devmem("init", "my team.yaml", code=2))
+    assert "already exists and was not changed" in one_paragraph(devmem("init", "my team.yaml", code=2))
     assert path.read_text(encoding="utf-8") == "mine"
     assert "devmem run 'my team.yaml' " in devmem("init", "my team.yaml", "--force").stdout
     assert devmem("validate", path).stdout.startswith(f"{path}: OK")

@@ -59,7 +59,7 @@ def test_search_gives_json(filled: Path, devmem: Devmem) -> None:
     assert hit["id"] == "d2"
     assert hit["waiting"] is False
     assert hit["metadata"] == {"speaker": "Jonas"}
-    assert hit["provenance"] == {"kind": "import", "name": "data.jsonl", "parents": []}
+    assert hit["provenance"] == {"kind": "import", "name": "data.jsonl", "parents": [], "parent_hashes": []}
     assert "embedding" not in hit
 
 

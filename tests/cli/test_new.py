@@ -57,11 +57,11 @@ def test_the_store_is_found_by_its_entry_point_and_runs_in_a_workflow(devmem: De
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["new-store", "simple"], "the store type 'simple' is there already"),
-        (["new-provider", "minilm"], "the embedding provider 'minilm' is there already"),
+        (["new-store", "simple"], "the store type 'simple' already exists"),
+        (["new-provider", "minilm"], "the embedding provider 'minilm' already exists"),
         (["new-store", "9x"], "'9x' cannot be the name of a store type"),
         (["new-store", "class"], "use small letters, digits and _"),
-        (["new-store", "notes", "."], "is there already and was not changed"),
+        (["new-store", "notes", "."], "already exists and was not changed"),
     ],
 )
 def test_what_cannot_be_made_is_refused(devmem: Devmem, words: list[str], message: str) -> None:

@@ -69,6 +69,19 @@ def test_bytes_that_are_not_text_can_be_asked_for(filled: Path) -> None:
     assert b"12 June" in done.stdout
 
 
+@pytest.mark.parametrize("command", ["search", "add"])
+def test_the_help_of_a_command_loads_neither_stores_nor_workflows(command: str) -> None:
+    asked = [sys.executable, "-X", "importtime", "-m", "devmem", command, "--help"]
+    done = subprocess.run(asked, capture_output=True, text=True, check=True, env={**os.environ, "COLUMNS": "200"})
+    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    ours = {name for name in loaded if name.split(".")[0] in ("devmem", "devmem_stores")}
+    assert done.stdout.startswith(f"Usage: devmem {command}")
+    assert "devmem.cli.targets" in ours
+    assert not [name for name in ours if name.startswith(("devmem.stores", "devmem.storage", "devmem.workflow"))]
+    assert not loaded & {"numpy", "yaml"}
+    assert len(ours) < 40
+
+
 def test_a_type_that_cannot_be_loaded_is_a_row_that_says_why(
     tmp_path: Path, start_devmem: StartDevmem, monkeypatch: pytest.MonkeyPatch
 ) -> None:

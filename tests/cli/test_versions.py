@@ -182,3 +182,19 @@ def test_a_run_ends_and_is_reverted_where_another_store_was_never_written(tmp_pa
     assert "committed" in devmem("runs", team, "--commit", "r").stdout
     assert "plans: 1 item changed back" in devmem("revert", team, "r").stdout
     assert not (tmp_path / "notes.db").exists()
+
+
+def test_stale_items_are_listed_and_renewed(devmem: Devmem, tmp_path: Path) -> None:
+    file = tmp_path / "plans.db"
+    (fact,) = json.loads(devmem("add", file, "The launch is on May 5th.", "--key", "launch", "--json").stdout)["ids"]
+    devmem("add", file, "So the venue is booked until May 5th.", "--derived-from", fact[:8], "--id", "venue")
+    assert json.loads(devmem("stale", file, "--json").stdout)["stale"] == []
+    devmem("add", file, "The launch is on June 2nd.", "--key", "launch")
+    assert json.loads(devmem("stale", file, "--json").stdout)["stale"] == [
+        {"id": "venue", "reason": "based on something that changed", "parent": fact}
+    ]
+    assert "based on something that changed" in devmem("stale", file).stdout
+    (hit, *_) = json.loads(devmem("search", file, "venue", "--json").stdout)
+    assert hit["stale"] == "based on something that changed"
+    assert "1 item renewed; 0 stale now" in devmem("stale", file, "--renew").stdout
+    assert "June 2nd" in devmem("show", file, "--id", "venue").stdout

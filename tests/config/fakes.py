@@ -114,6 +114,9 @@ class FakeTypes:
     def embedding_providers(self) -> Sequence[str]:
         return ["local", "minilm", "openai", *(["acme_model"] if self.plugins else [])]
 
+    def guard_checks(self) -> Sequence[str]:
+        return ["orders", "llm"]
+
     def check_location(self, location: str, *, states: bool) -> None:
         if not location.startswith("known://"):
             raise CollectionError(location, "nobody opens this.")

@@ -103,5 +103,5 @@ def test_a_memory_takes_the_form(tmp_path: Path) -> None:
         assert [hit.text for hit in memory.search("launch", where=asked)] == ["The launch party."]
         assert memory.count(where={"metadata.stars": {">": 3}}) == len(memory.recent(where={"metadata.stars": 4})) == 1
         assert memory.forget(where={"metadata.stars": {"<": 3}}) == 1
-        with pytest.raises(devmem.DevmemError, match=r"devmem\.ANY is everybody"):
+        with pytest.raises(devmem.DevmemError, match=r"devmem\.ANY means everyone"):
             memory.search("launch", where={"user": ["ann", "bob"]})

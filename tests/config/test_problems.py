@@ -235,7 +235,7 @@ def test_attachments(refuse: Refuse, attachment: str, line: str) -> None:
         ("nodes: [{id: a, type: agent, config: {memories: x}}]", "1: nodes[0].config.memories: expected a list, found"),
         (
             "nodes: [{id: a, type: agent, config: {memory: x}}]",
-            "1: nodes[0].config.memory: an agent has no `memory` of",
+            "1: nodes[0].config.memory: an agent no longer has its own",
         ),
         (
             "nodes: [{id: a, type: agent, config: {name: 4}}]",

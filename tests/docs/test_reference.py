@@ -12,6 +12,7 @@ import pytest
 from devmem.config import workflow_schema
 from devmem.plugins import registry
 from tests.cli.conftest import COMMANDS, options_of
+from tools.site.adapters import adapters, adapters_page, public_definitions
 from tools.site.names import PACKAGES, package_page, public_names
 from tools.site.reference import commands_page, keys_page
 
@@ -69,3 +70,16 @@ def test_names_of_a_package_without_a_list_are_its_own() -> None:
     names = public_names("devmem.errors")
     assert "ConfigError" in names
     assert all(importlib.import_module("devmem.errors").__dict__[name].__module__ == "devmem.errors" for name in names)
+
+
+@pytest.mark.parametrize("adapter", adapters())
+def test_every_public_name_of_an_adapter_is_described(adapter: str) -> None:
+    page, names = adapters_page(), public_definitions(adapter)
+    assert names
+    for name in names:
+        assert len(re.findall(rf"\}} devmem\.adapters\.{adapter}\.{name}\b(?!\.)", page)) == 1, name
+
+
+@pytest.mark.sources
+def test_an_adapter_has_the_names_that_it_exports() -> None:
+    assert list(public_definitions("mcp")) == importlib.import_module("devmem.adapters.mcp").__all__

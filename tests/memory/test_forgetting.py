@@ -6,6 +6,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -84,6 +85,39 @@ def test_items_are_named_by_text_source_and_run() -> None:
         assert len(memory) == 0
         with pytest.raises(ValueError, match="matching"):
             memory.forget(matching=" ")
+
+
+@pytest.mark.parametrize("place", ["notes.db", "notes.json"])
+@pytest.mark.parametrize(
+    ("content", "matching"),
+    [
+        ({"text": "a note", "metadata": {"title": "Of QUILLFEATHER"}}, "quillfeather"),
+        ({"text": "a note", "metadata": {"people": [{"name": "Quillfeather"}]}}, "QUILLFEATHER"),
+        ({"role": "user", "name": "Quillfeather", "content": "a note"}, "quillfeather"),
+        ({"text": "Zoe\u0308 Quillfeather"}, "zo\u00eb"),
+    ],
+    ids=["field", "deep", "author", "spelling"],
+)
+def test_a_text_is_found_among_the_metadata_too(
+    tmp_path: Path, place: str, content: dict[str, Any], matching: str
+) -> None:
+    """The words by which devmem says role and kind are no texts: nobody means every message by `user`."""
+    with devmem.open(tmp_path / place, embedding=None) as memory:
+        memory.add([content, {"role": "user", "name": "Ann", "content": "another note"}])
+        assert memory.forget(matching="user") == memory.forget(matching="requirement") == 0
+        receipt = memory.erase(matching=matching)
+        assert (receipt.items, receipt.residues) == (1, ())
+        assert [record.text for record in memory] == ["another note"]
+    assert bytes_left(tmp_path) == []
+
+
+def test_a_text_among_the_metadata_of_an_earlier_version_is_forgotten(tmp_path: Path) -> None:
+    with devmem.open(tmp_path / "notes.db", embedding=None) as memory:
+        memory.add("a note", id="n", metadata={"title": "Quillfeather"})
+        memory.update("n", metadata={"title": None})
+        assert memory.erase(matching="quillfeather").residues == ()
+        assert [version.record.metadata for version in memory.history("n")] == [{}]
+    assert bytes_left(tmp_path) == []
 
 
 def test_expired_items_are_forgotten_too(tmp_path: Path) -> None:

@@ -35,6 +35,13 @@ def test_what_has_none_of_the_forms_is_refused_and_the_forms_are_named(memory: d
     assert len(memory) == 0
 
 
+def deep(depth: int) -> list[Any]:
+    found: list[Any] = []
+    for _ in range(depth):
+        found = [found]
+    return found
+
+
 def nested(depth: int) -> devmem.Filter:
     found = devmem.Filter(min_trust=0.5)
     for _ in range(depth):
@@ -53,6 +60,9 @@ WRONG: list[tuple[Callable[[Any], object], type[Exception], str]] = [
     (lambda memory: memory.add("x", metadata={"a": float("nan")}), ValueError, "'a' holds nan"),
     (lambda memory: memory.add("x", metadata={"a": [{"b": float("inf")}]}), ValueError, "'a' holds inf"),
     (lambda memory: memory.update("one", metadata={"a": float("nan")}), ValueError, "'a' holds nan"),
+    (lambda memory: memory.add("x", metadata={"a": deep(3_000)}), ValueError, "cannot be stored"),
+    (lambda memory: memory.update("one", metadata={"a": deep(3_000)}), ValueError, "nested too deeply"),
+    (lambda memory: memory.add("one thing", metadata={"a": deep(3_000)}), ValueError, "cannot be stored"),
     (lambda memory: memory.update("one", 5), TypeError, "`text` is text"),
     (lambda memory: memory.add("x", trust="high"), ValueError, "`trust` is from 0 to 1"),
     (lambda memory: memory.add("x", time=10**4299), ValueError, "not a time"),

@@ -40,6 +40,20 @@ ATTEMPTS: Final[dict[str, Callable[[devmem.Memory, Ann], object]]] = {
     "values": lambda bob, _: [bob.values("user"), bob.values("metadata.spice")],
     "forget": lambda bob, _: [bob.forget("cinnamon-1"), bob.forget(run="cinnamon-done"), bob.forget(matching=CANARY)],
     "erase": lambda bob, _: [bob.erase("cinnamon-1").items, bob.erase(matching=CANARY).items],
+    "tombstones": lambda bob, _: bob.tombstones(),
+    "remove_tombstones": lambda bob, ann: [
+        bob.remove_tombstones(everything=True),
+        bob.remove_tombstones(*(each.id for each in ann.memory.tombstones())),
+    ],
+    "stale": lambda bob, _: bob.stale(),
+    "renew": lambda bob, _: [bob.renew(), bob.renew("cinnamon-5")],
+    "quarantined": lambda bob, _: bob.quarantined(),
+    "approve": lambda bob, _: [
+        raises(lambda: bob.approve("cinnamon-6")),
+        bob.approve(bob.add("Bob's own text.", trust=0, metadata={"quarantine": {"id": "cinnamon-1"}})),
+    ],
+    "reject": lambda bob, _: bob.reject("cinnamon-6"),
+    "record_recall": lambda bob, _: bob.record_recall("a spice", bob.search("spice"), host="langgraph", began=0.0),
     "get": lambda bob, _: bob.get("cinnamon-1"),
     "recent": lambda bob, _: bob.recent(100),
     "search": lambda bob, _: [
@@ -123,6 +137,12 @@ def ann(memory: devmem.Memory) -> Ann:
     handle.add("Ann's secret spice is cinnamon.", id="cinnamon-1", agent=f"{CANARY} agent", metadata={"spice": CANARY})
     with handle.run("cinnamon-done", actor="cinnamon-actor") as done:
         done.add("Ann's other spice is cinnamon bark.", id="cinnamon-2")
+    handle.add("Ann has buried cinnamon sticks under the oak.", id="cinnamon-4")
+    handle.erase("cinnamon-4", tombstone=True)
+    handle.add("Cinnamon is sold out.", key="cinnamon-stock")
+    handle.add("So there is no cinnamon.", id="cinnamon-5", derived_from=[handle.search("sold out")[0].id])
+    handle.add("Cinnamon is back.", key="cinnamon-stock")
+    handle.add("Cinnamon is poison.", id="cinnamon-6", trust=0)
     pending = handle.run("cinnamon-pending", actor="cinnamon-actor")
     pending.memory.add("Ann may take cinnamon oil.", id="cinnamon-3")
     pending.close()
@@ -132,7 +152,7 @@ def ann(memory: devmem.Memory) -> Ann:
 def state_of(ann: Ann) -> object:
     runs = [(run.run, run.state, run.changes) for run in ann.memory.runs()]
     items = [(record.id, record.text, record.version) for record in ann.memory]
-    return runs, items, [(one.operation, one.run) for one in ann.memory.history("cinnamon-1")]
+    return runs, items, ann.memory.tombstones(), [(one.operation, one.run) for one in ann.memory.history("cinnamon-1")]
 
 
 def everything_of(found: object) -> str:

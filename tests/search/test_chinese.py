@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from devmem import MemoryBase, MemoryItem, load_workflow, open_stores
+from devmem import MemoryBase, load_workflow, open_stores
 from devmem.stores import MemoryQuery
-from devmem.transfer.importing import read_records
+from tools.bench.retrieval.items import read_items
 
 DATA = Path(__file__).parent / "data" / "chinese.units.json"
 WORKFLOW = "memory: [{name: notes, type: simple, config: {memory_path: notes.db}}]\n"
@@ -31,7 +31,7 @@ def notes(tmp_path: Path) -> Iterator[MemoryBase]:
     file = tmp_path / "workflow.yaml"
     file.write_text(WORKFLOW, encoding="utf-8")
     with open_stores(load_workflow(file)) as stores:
-        stores["notes"].add([record for record in read_records(DATA) if isinstance(record, MemoryItem)])
+        stores["notes"].add(read_items(DATA).items)
         yield stores["notes"]
 
 

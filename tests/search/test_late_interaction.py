@@ -18,7 +18,7 @@ def codes_of(texts: list[np.ndarray]) -> tuple[np.ndarray, list[int]]:
 
 
 def plain(asked: np.ndarray, texts: list[np.ndarray]) -> np.ndarray:
-    """Compute MaxSim over the signs as it is written down."""
+    """Compute MaxSim over the signs as it is defined."""
     scale = np.sqrt(2 / np.pi) * np.sqrt(asked.shape[1])
     return np.array([(asked @ np.where(text > 0, 1, -1).T).max(axis=1) / scale for text in texts]).T
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from devmem.model.items import MemoryItem, Scope
 from devmem.search import (
     ContextFeatures,
     Features,
@@ -20,6 +21,7 @@ from devmem.search import (
     score_features,
 )
 from devmem.search.score import best_of_thread
+from devmem.storage import SearchQuery, SqliteCollection
 
 SIGNALS = [part.name for part in fields(Features) if part.name != "thread"]
 PARTS = [part.name for part in fields(ScoreBreakdown) if part.name not in ("signals", "late_interaction")]
@@ -145,9 +147,33 @@ def test_for_an_overview_meaning_counts_and_words_do_not() -> None:
         "speaker",
         "has_time",
         "names",
-        "numbers",
         "second_person",
         "is_reply",
     )
     assert all(not getattr(scores, name).any() for name in silent)
     assert all(getattr(scores, name).any() for name in ("in_time", "recency", "importance", "standing"))
+
+
+def test_who_speaks_says_less_where_many_do() -> None:
+    collection = SqliteCollection()
+    collection.add(
+        [
+            MemoryItem(
+                content_summary=f"we could paint the harbour, says {speaker}",
+                scope=Scope(conversation=conversation),
+                metadata={"speaker": speaker},
+            )
+            for conversation, speakers in {"two": ("Ann", "Bob"), "three": ("Ann", "Bob", "Cleo")}.items()
+            for speaker in speakers
+        ]
+    )
+    query = SearchQuery(text="What did Ann want to paint at the harbour?", ranking=Ranking(collapse=False))
+    found = {
+        (hit.item.scope.conversation, hit.item.metadata["speaker"]): hit.parts.get("speaker", 0.0)
+        for hit in collection.search(query)
+    }
+    assert len(found) == 5
+    assert found["two", "Ann"] > found["three", "Ann"] > 0
+    assert found["two", "Bob"] < 0
+    assert found["three", "Bob"] == found["three", "Cleo"] == 0
+    collection.close()

@@ -29,12 +29,25 @@ def test_what_is_added_is_found_listed_changed_and_forgotten(team: Team) -> None
     assert ([each["id"] for each in page["memories"]], page["total"]) == ([second], 2)
     one = f"/v1/memories/{first}"
     changed = team.request("PATCH", one, json={"text": "The launch is on June 3rd."}, user="ann").json()
-    stale = team.request("PATCH", one, json={"text": "x", "expected": found["version"]}, user="ann")
+    stale = team.request("PATCH", one, json={"text": "x", "if_version": found["version"]}, user="ann")
     assert stale.status_code == 409
     assert team.request("GET", one, user="ann").json() == changed
     assert team.request("DELETE", one, user="ann").json() == {"forgotten": 1}
     assert team.request("GET", one, user="ann").status_code == 404
     assert [version.actor for version in team.memory.history(second)] == ["ann"]
+
+
+def test_a_key_is_replaced_only_where_the_version_is_the_one_that_was_read(team: Team) -> None:
+    def put(text: str, if_version: str) -> int:
+        body = {"memories": [{"text": text, "key": "diet", "if_version": if_version}]}
+        return team.request("POST", "/v1/memories", json=body, user="ann").status_code
+
+    assert put("Ann eats fish.", "none") == 201
+    (first,) = team.request("GET", "/v1/memories", user="ann").json()["memories"]
+    assert [put("Ann eats no fish.", first["version"]), put("x", first["version"]), put("x", "none")] == [201, 409, 409]
+    (second,) = team.request("GET", "/v1/memories", user="ann").json()["memories"]
+    stale = {"text": "x", "expected": first["version"]}
+    assert team.request("PATCH", f"/v1/memories/{second['id']}", json=stale, user="ann").status_code == 409
 
 
 def test_no_request_reaches_what_is_anothers(team: Team) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -13,6 +15,7 @@ from tools.typescript_client import FILE, client
 
 from .conftest import Team
 
+PAGE = Path(__file__).resolve().parents[2] / "docs/server.md"
 PROGRAM = """
 import { DevmemClient, DevmemError } from "./devmem.js";
 
@@ -54,13 +57,20 @@ def test_node_runs_the_client(team: Team, tmp_path: Path) -> None:
     assert shutil.which("npm"), "this kit needs Node 18 or later with npm"
     shutil.copy(FILE, tmp_path)
     (tmp_path / "program.ts").write_text(PROGRAM, encoding="utf-8")
+    shown = re.findall(r"^```typescript\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    page = shown[0].replace('"./devmem"', '"./devmem.js"').replace("http://127.0.0.1:8000", team.url)
+    (tmp_path / "page.ts").write_text(page + "console.log(memories[0]!.text);\n", encoding="utf-8")
     (tmp_path / "package.json").write_text('{"type": "module", "private": true}')
-    (tmp_path / "tsconfig.json").write_text(json.dumps({"compilerOptions": CONFIG, "files": ["program.ts"]}))
+    (tmp_path / "tsconfig.json").write_text(json.dumps({"compilerOptions": CONFIG, "files": ["program.ts", "page.ts"]}))
     npm = ["npm", "install", "--silent", "--no-audit", "--no-fund", "typescript@5", "@types/node@20"]
     subprocess.run(npm, cwd=tmp_path, check=True)
     compiled = subprocess.run(["npx", "tsc"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert compiled.returncode == 0, compiled.stdout
     secret = team.header("ann")["authorization"].removeprefix("Bearer ")
+    environment = {**os.environ, "DEVMEM_TOKEN": secret}
+    shown_by_page = subprocess.run(["node", "page.js"], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert shown_by_page.stdout == "The launch is on June 2nd.\n", shown_by_page.stderr
+    secret = team.header("bob")["authorization"].removeprefix("Bearer ")
     run = subprocess.run(
         ["node", "program.js", team.url, secret], cwd=tmp_path, capture_output=True, text=True, check=False
     )

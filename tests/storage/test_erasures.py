@@ -9,6 +9,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ from devmem.errors import CollectionUnwritableError
 from devmem.model.caller import acting_as
 from devmem.model.items import MemoryItem
 from devmem.storage import EraseRequest, SqliteCollection
-from devmem.storage.erasure import words_in
+from devmem.storage.erasure import ErasePlan, words_in
 from devmem.storage.sqlite import erasing
 
 
@@ -58,6 +59,29 @@ def test_an_erasure_counts_its_items_whoever_carries_it_out(tmp_path: Path) -> N
         assert collection.planned_erasures() == []
 
 
+def test_of_two_that_forget_an_item_one_counts_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the one that planned it last deletes it first."""
+    path, counts = tmp_path / "notes.db", list[int]()
+    begin = SqliteCollection.begin_erasure
+
+    def begin_beside_another(self: SqliteCollection, *request: Any) -> ErasePlan:
+        plan = begin(self, *request)
+        with monkeypatch.context() as patched:
+            patched.setattr(SqliteCollection, "begin_erasure", begin)
+            with devmem.open(path, embedding=None) as other:
+                counts.append(other.forget("a") if everything is None else other.forget(user=devmem.ANY))
+        return plan
+
+    for everything in (None, devmem.ANY):
+        with devmem.open(path, embedding=None) as memory:
+            memory.add("Quillfeather", id="a")
+            with monkeypatch.context() as patched:
+                patched.setattr(SqliteCollection, "begin_erasure", begin_beside_another)
+                counts.append(memory.forget("a") if everything is None else memory.forget(user=everything))
+            assert len(memory) == 0
+    assert counts == [0, 1, 0, 1]
+
+
 _KILLED = """
 import os, sys
 from devmem.storage import EraseRequest, SqliteCollection
@@ -79,6 +103,14 @@ def test_opening_finishes_what_no_living_process_is_at_work_on(tmp_path: Path) -
     with devmem.open(path, embedding=None) as memory:
         assert [record.id for record in memory] == ["c"]
     assert list(tmp_path.glob("*.part")) == []
+
+
+def test_what_a_process_planned_that_died_is_counted_by_the_next_erasure(tmp_path: Path) -> None:
+    path = tmp_path / "notes.db"
+    with devmem.open(path, embedding=None) as memory:
+        memory.add("Quillfeather", id="a")
+        assert subprocess.run([sys.executable, "-c", _KILLED, path], check=False, timeout=60).returncode == 9
+        assert memory.forget("a") == 1
 
 
 def test_an_erasure_ends_what_it_covers(tmp_path: Path) -> None:
@@ -162,6 +194,33 @@ def test_a_storm_of_processes_ends_none_as_busy(tmp_path: Path) -> None:
     storm(str(tmp_path / "notes.db"))
     assert left_in(tmp_path, *(f"Secret{writer}x{n}" for writer in range(4) for n in range(2))) == set()
     assert {file.name for file in tmp_path.iterdir()} == {"notes.db"}
+
+
+_CUT_OFF = """
+import os, sys, threading
+from pathlib import Path
+from devmem.storage.erasure import ErasePlan, words_in
+file = Path(sys.argv[1])
+file.touch()
+os.truncate(file, 1 << 28)
+threading.Timer(0.05, os.truncate, (file, 0)).start()
+assert words_in(file, [f"Quillfeather{n}" for n in range(20)]) == set()
+"""
+
+
+def test_a_file_is_searched_while_another_process_cuts_it_off(tmp_path: Path) -> None:
+    """SQLite does so with its log; a process that had mapped it into memory was killed by SIGBUS."""
+    done = subprocess.run([sys.executable, "-c", _CUT_OFF, str(tmp_path / "log")], check=False, timeout=60)
+    assert done.returncode == 0
+
+
+def test_a_word_is_found_where_two_parts_of_a_file_meet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("devmem.storage.erasure._PART", 1024)
+    file = tmp_path / "notes.db"
+    for at in range(1000, 1030):
+        file.write_bytes(bytes(at) + b"Quillfeather" + bytes(at))
+        assert words_in(file, ["Quillfeather", "Zanthropy"]) == {"Quillfeather"}
+    assert words_in(tmp_path / "gone.db", ["Quillfeather"]) == set()
 
 
 def test_a_pending_run_leaves_neither_name_nor_actor(tmp_path: Path) -> None:

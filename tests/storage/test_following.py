@@ -10,6 +10,7 @@ import pytest
 
 from devmem.model.items import MemoryItem
 from devmem.storage import Collection, JsonCollection, SearchQuery, SqliteCollection
+from devmem.storage.sqlite import version_writer
 from devmem.testing import HashEmbedder
 
 Operate = Callable[[Path], Any]
@@ -49,16 +50,17 @@ def test_another_process_is_followed(place: tuple[Any, Path], operator: Operate,
     here.close()
 
 
-def test_an_opening_that_slept_through_thousands_of_deletions(tmp_path: Path, embedder: HashEmbedder) -> None:
+def test_an_opening_that_slept_through_many_deletions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After the table of changes was pruned, an index that missed some is rebuilt instead of finding deleted items."""
+    monkeypatch.setattr(version_writer, "_CHANGES_KEPT", 2_000)
     path, kept = tmp_path / "store.db", MemoryItem(id="kept", content_summary="one note of rain")
     sleeper = SqliteCollection(path, durability="normal")
-    sleeper.add([MemoryItem(id=str(n), content_summary=f"note {n}") for n in range(21_000)])
+    sleeper.add([MemoryItem(id=str(n), content_summary=f"note {n}") for n in range(2_100)])
     sleeper.add([kept])
-    assert len(sleeper.search(SearchQuery(text="note", limit=30_000))) == 21_001
+    assert len(sleeper.search(SearchQuery(text="note"))) == 10
     busy = SqliteCollection(path, durability="normal")
-    for start in range(0, 21_000, 3_000):
-        busy.delete(ids=[str(n) for n in range(start, start + 3_000)])
+    for start in range(0, 2_100, 300):
+        busy.delete(ids=[str(n) for n in range(start, start + 300)])
     busy.add([MemoryItem(id="new", content_summary="a new note")])
     for collection in (sleeper, busy):
         hits = collection.search(SearchQuery(text="note", limit=30_000))

@@ -9,10 +9,12 @@ from unittest.mock import Mock
 
 import pytest
 
+import devmem
 from devmem.errors import CollectionDamagedError, CollectionUnwritableError
 from devmem.model.items import MemoryItem
 from devmem.storage import JsonCollection, SearchQuery, SqliteCollection
 from devmem.storage.sqlite import database
+from devmem.storage.sqlite.examination import examine
 from devmem.testing import HashEmbedder
 
 Notes = Callable[..., list[MemoryItem]]
@@ -71,6 +73,11 @@ def test_a_database_without_the_log_of_its_commits(tmp_path: Path) -> None:
             SqliteCollection(moved)
         assert not log.exists()
     assert moved.read_bytes() == before
+    with pytest.raises(CollectionDamagedError, match="without its log"):
+        devmem.open(moved, embedding=None)
+    with pytest.raises(CollectionDamagedError, match="without its log"):
+        examine(moved)
+    assert not log.exists()
     shutil.copy(tmp_path / "used.db-wal", log)
     used.close()
     collection = SqliteCollection(moved)

@@ -12,7 +12,7 @@ from devmem.config import IndexConfig
 from devmem.errors import FilterError
 from devmem.model.items import MemoryItem
 from devmem.storage import Filter, SqliteCollection, at_least, differs_from, starts_with
-from devmem.storage.sqlite.predicates import where_sql
+from devmem.storage.sqlite.predicates import SqliteDialect
 
 NOW = 50.0
 KEYS = ("k", "a.b")
@@ -31,7 +31,7 @@ def test_a_filter_reads_no_body(tmp_path: Path, where: Filter) -> None:
     """SQLite finds type and value in the index, and calls no function that would read the body."""
     path = tmp_path / "notes.db"
     SqliteCollection(path, index=INDEX).close()
-    condition, values = where_sql(where, NOW, frozenset(KEYS))
+    condition, values = SqliteDialect(KEYS).where(where, NOW)
     condition = condition.removeprefix("(expires_at IS NULL OR expires_at > ?) AND ")
     with sqlite3.connect(path) as connection:
         program = connection.execute(f"EXPLAIN SELECT row FROM items WHERE {condition}", values[1:]).fetchall()

@@ -7,6 +7,7 @@ import signal
 import sqlite3
 import subprocess
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from devmem.errors import CollectionDamagedError
+from devmem.errors import CollectionDamagedError, CollectionError
 from devmem.model.caller import acting_as
 from devmem.model.items import MemoryContentSnapshot, MemoryItem, Scope, dump_item_json
 from devmem.models import PassageEmbeddings
@@ -22,8 +23,10 @@ from devmem.search.indexes.scoring import encode_terms
 from devmem.storage import Filter, SearchQuery, SqliteCollection
 from devmem.storage.sqlite.database import APPLICATION_ID
 from devmem.storage.sqlite.examination import examine
+from devmem.storage.sqlite.schema import SCHEMA_VERSION
 from devmem.testing import HashEmbedder
 from devmem.text.analysis import ANALYSIS_VERSION
+from tools.older_formats import sqlite_to_3, sqlite_to_4
 
 Opened = Callable[[], SqliteCollection]
 Start = Callable[..., "subprocess.Popen[str]"]
@@ -221,39 +224,13 @@ def test_a_failure_in_the_middle_leaves_the_old_file(store: Path, opened: Opened
     assert content(store) == before
 
 
-TRIGGER_OF_FORMAT_3 = """
-CREATE TRIGGER count_down AFTER DELETE ON items BEGIN
-    UPDATE meta SET value = value - 1 WHERE key = 'count';
-    DELETE FROM vectors WHERE passage IN (SELECT passage FROM passages WHERE row = old.row);
-    DELETE FROM tokens WHERE passage IN (SELECT passage FROM passages WHERE row = old.row);
-    DELETE FROM passages WHERE row = old.row;
-    INSERT INTO changes(row, kind) VALUES (old.row, 'deleted');
-END;
-"""
-
-
-def make_format_3(path: Path) -> None:
-    """Take away from a file what format 4 added: versions and runs."""
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        for trigger in ("count_down", "drop_passages", "drop_version"):
-            connection.execute(f"DROP TRIGGER {trigger}")
-        for table in ("versions", "runs"):
-            connection.execute(f"DROP TABLE {table}")
-        connection.execute("DROP INDEX items_by_change_run")
-        for column in ("operation", "change_run", "recorded_from", "change_actor", "change_checksum"):
-            connection.execute(f"ALTER TABLE items DROP COLUMN {column}")
-        connection.execute("DELETE FROM meta WHERE key = 'recorded'")
-        connection.executescript(TRIGGER_OF_FORMAT_3)
-        connection.execute("PRAGMA user_version = 3")
-
-
 def test_a_file_without_versions_gets_them(tmp_path: Path, embedder: HashEmbedder) -> None:
     """Its items count as recorded when they were made; from then on it is as any other."""
     path, items = tmp_path / "store.db", old_items()
     with closing(SqliteCollection(path, model=embedder.identity)) as collection:
         collection.add(items)
     made = max(item.created_at for item in items)
-    make_format_3(path)
+    sqlite_to_3(path)
     with closing(SqliteCollection(path, model=embedder.identity)) as collection:
         check_items(collection, items)
         with closing(collection.as_of(made)) as earlier:
@@ -278,11 +255,7 @@ def test_a_file_without_actors_gets_them(tmp_path: Path) -> None:
         collection.add([MemoryItem(id="1", content_summary="tea", scope=Scope(run="r"))])
         collection.add([MemoryItem(id="1", content_summary="rain")])
         before = collection.history("1")
-    with closing(sqlite3.connect(path)) as connection, connection:
-        for table, columns in (("items", ()), ("versions", ("end_actor",))):
-            for column in (*columns, "change_actor", "change_checksum"):
-                connection.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
-        connection.execute("PRAGMA user_version = 4")
+    sqlite_to_4(path)
     assert not examine(path).bad_versions
     with closing(SqliteCollection(path)) as collection:
         assert collection.history("1") == before
@@ -301,7 +274,7 @@ def test_killed_while_versions_are_added_it_is_still_the_old_file(
     path, items = tmp_path / "store.db", old_items()
     with closing(SqliteCollection(path)) as collection:
         collection.add(items)
-    make_format_3(path)
+    sqlite_to_3(path)
     before = content(path)
     assert start_script(workers / "upgrade_3_and_die.py", path, at).wait(timeout=60) == -signal.SIGKILL
     assert content(path) == before
@@ -321,7 +294,7 @@ def test_a_file_without_checksums_gets_them(tmp_path: Path, embedder: HashEmbedd
     items = [replace(item, embedding=embedder.vector(item.content_summary)) for item in old_items()]
     with closing(SqliteCollection(path, model=embedder.identity)) as collection:
         collection.add(items)
-    make_format_3(path)
+    sqlite_to_3(path)
     with closing(sqlite3.connect(path)) as connection, connection:
         _drop_checksums(connection)
         connection.execute("PRAGMA user_version = 2")
@@ -336,7 +309,7 @@ def test_names_with_lone_surrogates_of_format_2_are_found(tmp_path: Path) -> Non
     path, names = tmp_path / "store.db", ["ann\ud800", "ann\\ud800", "ann"]
     with closing(SqliteCollection(path)) as collection:
         collection.add([MemoryItem(id=f"of {name}", content_summary="tea", scope=Scope(user=name)) for name in names])
-    make_format_3(path)
+    sqlite_to_3(path)
     with closing(sqlite3.connect(path)) as connection, connection:
         for name in names[:2]:
             connection.execute("UPDATE items SET user = 'ann\\ud800' WHERE row = ?", (names.index(name) + 1,))
@@ -348,3 +321,52 @@ def test_names_with_lone_surrogates_of_format_2_are_found(tmp_path: Path) -> Non
             assert [item.id for item in collection.scan(Filter(scope=Scope(user=name)))] == [f"of {name}"]
             assert [item.id for item in collection.get([f"of {name}"])] == [f"of {name}"]
         assert collection.info().damaged == 0
+
+
+def test_a_file_that_a_newer_devmem_upgrades_while_it_is_open_is_not_written(tmp_path: Path) -> None:
+    """A write of the older devmem may lack values that the newer format requires."""
+    path = tmp_path / "store.db"
+    with closing(SqliteCollection(path)) as collection:
+        collection.add([MemoryItem(id="1", content_summary="tea")])
+        with closing(sqlite3.connect(path)) as connection, connection:
+            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
+        writes: list[Callable[[], object]] = [
+            lambda: collection.add([MemoryItem(id="2", content_summary="rain")]),
+            lambda: collection.delete(ids=["1"]),
+            lambda: collection.erase(ids=["1"]),
+            lambda: collection.run("r").add([MemoryItem(content_summary="milk")]),
+        ]
+        for write in writes:
+            with pytest.raises(CollectionError, match="written by a newer devmem"):
+                write()
+        assert [item.id for item in collection.scan()] == ["1"]
+    with pytest.raises(CollectionError, match=rf"format {SCHEMA_VERSION + 1}, known {SCHEMA_VERSION}"):
+        SqliteCollection(path)
+
+
+def test_an_older_file_is_upgraded_beside_others_that_read_and_write_it(tmp_path: Path) -> None:
+    """A reader keeps its state; a writer is waited for, and what it commits is upgraded too."""
+    path = tmp_path / "store.db"
+    with closing(SqliteCollection(path)) as collection:
+        collection.add(old_items())
+    sqlite_to_3(path)
+    rename = "UPDATE items SET user = 'eve' WHERE id = '1'"
+    with (
+        closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as writer,
+        closing(sqlite3.connect(path, isolation_level=None)) as reader,
+    ):
+        reader.execute("BEGIN")
+        assert reader.execute("PRAGMA user_version").fetchone() == (3,)
+        writer.execute("BEGIN IMMEDIATE")
+        writer.execute(rename)
+        with ThreadPoolExecutor(1) as pool:
+            opening = pool.submit(SqliteCollection, path)
+            wait([opening], timeout=0.1)
+            assert not opening.done()
+            writer.execute("COMMIT")
+            upgraded = opening.result(timeout=30)
+        with closing(upgraded):
+            assert upgraded.count() == len(old_items())
+            assert reader.execute("PRAGMA user_version").fetchone() == (3,)
+        reader.execute("COMMIT")
+        assert reader.execute("SELECT user FROM items WHERE id = '1'").fetchone() == ("eve",)

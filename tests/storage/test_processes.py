@@ -46,7 +46,8 @@ def test_processes_that_make_the_file_at_once(
 ) -> None:
     """All of them open it, and none takes the half-made file for a stranger's."""
     for attempt in range(3):
-        path = tmp_path / f"store{attempt}.db"
+        # The folders are made by whoever is first, too.
+        path = tmp_path / f"{attempt}" / "of" / "notes" / "store.db"
         processes = [start_script(workers / "write_items.py", path, f"writer {n}", 5, 1) for n in range(4)]
         acknowledged = {line for process in processes for line in finish(process)}
         assert len(acknowledged) == 20

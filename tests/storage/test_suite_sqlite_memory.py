@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from devmem.storage import SqliteCollection
-from devmem.testing import CollectionSuite, OpenCollection
+from devmem.testing import CollectionSuite, OpenCollection, TombstoneSuite
 
 
-class TestSqliteMemory(CollectionSuite):
+class TestSqliteMemory(CollectionSuite, TombstoneSuite):
     persists = False
 
     @pytest.fixture

@@ -10,7 +10,8 @@ from typing import Final
 import pytest
 
 import devmem
-from devmem.model.filters import Filter, Order
+from devmem.model.conditions import Order
+from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem, Scope
 from devmem.storage import Collection, JsonCollection, SearchQuery, SqliteCollection
 

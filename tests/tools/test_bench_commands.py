@@ -68,6 +68,7 @@ def test_nothing_is_left_of_a_user_among_a_few(tmp_path: Path) -> None:
     assert (values["words_before"], values["words_left"], values["words_of_others_lost"]) == (50, 0, 0)
 
 
+@pytest.mark.kit
 def test_the_store_benchmark_opens_its_file_in_another_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tools.bench.store._SIZES", {"1k": 20, "10k": 30})
     monkeypatch.setattr("tools.bench.store._UPDATES", 10)
@@ -116,6 +117,7 @@ def test_commits_of_one_store_and_of_several_are_measured(tmp_path: Path) -> Non
     assert all(row["value"] > 0 for row in rows)
 
 
+@pytest.mark.kit
 def test_adapters_are_measured_in_their_environments(tmp_path: Path) -> None:
     python = tmp_path / "mcp/venv/bin/python"
     python.parent.mkdir(parents=True)
@@ -169,6 +171,7 @@ def test_an_unknown_provider_case_is_refused(tmp_path: Path) -> None:
     assert "no such case" in done.output
 
 
+@pytest.mark.kit
 def test_the_calls_of_a_memory_are_measured(tmp_path: Path) -> None:
     file = tmp_path / "rows.json"
     done = CliRunner().invoke(app, ["memory", "--sizes", "50", "--json", str(file)])

@@ -38,6 +38,7 @@ def test_code_that_occurs_twice_is_not_guessed_at() -> None:
         change.applied_to("a a")
 
 
+@pytest.mark.kit
 @pytest.mark.sources
 @pytest.mark.parametrize(
     ("new", "expected", "code"),
@@ -59,6 +60,7 @@ def test_a_change_is_noticed_survives_or_is_invalid(
     assert (done.exit_code, expected in done.output) == (code, True), done.output
 
 
+@pytest.mark.kit
 @pytest.mark.sources
 def test_tests_that_do_not_pass_anyway_say_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     change = Change(

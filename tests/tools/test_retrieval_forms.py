@@ -84,9 +84,9 @@ def test_the_query_of_a_long_dialogue_is_its_end(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ('{"text": "just a line"}', "jsonl has no questions; known are LoCoMo"),
-        ("[]", "devall has no questions"),
-        ("nothing", "of no known format ("),
+        ('{"text": "just a line"}', "not a data set; known are LoCoMo"),
+        ("[]", "not a data set"),
+        ("nothing", "the file is not JSON"),
         ('[{"id": "x", "units": [{"id": "a", "text": "t"}]}]', "without a question whose evidence is there"),
         ('[{"id": "x", "units": [], "queries": [{"text": "?"}]}]', "are not as units has them: KeyError('id')"),
         (

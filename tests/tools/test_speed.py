@@ -55,6 +55,7 @@ def test_the_nearest_are_the_exact_ones(cache: Path) -> None:
     assert all(len(text.split()) == 8 for text in queries.texts)
 
 
+@pytest.mark.kit
 def test_the_command_measures_a_size(cache: Path, tmp_path: Path) -> None:
     file = tmp_path / "speed.json"
     arguments = ["speed", "--sizes", "200", "--cache", str(cache), "--no-embedding", "--versions", "--json", str(file)]

@@ -11,13 +11,17 @@ from pathlib import Path
 
 import httpx
 import pytest
+from starlette.routing import Route
 
 import devmem
-from devmem.web.app import make_app, serve_until
+from devmem.model.caller import DEFAULT_SESSION
+from devmem.model.items import Scope
+from devmem.web.app import make_app, routes, serve_until
 from devmem.web.desk import Desk
 from devmem.web.guard import Guard
+from devmem.web.pages import Pages
 from devmem.workflow.runner import WorkflowRunner
-from devmem.workflow.stores import DEFAULT_SESSION, load_workflow, open_stores
+from devmem.workflow.stores import load_workflow, open_stores
 
 TEAM = """
 memory:
@@ -39,6 +43,8 @@ class Page:
     address: str
     guard: Guard
     folder: Path
+    posted: frozenset[str]
+    """Addresses that take forms."""
 
     @contextmanager
     def browser(self) -> Iterator[httpx.Client]:
@@ -81,7 +87,9 @@ def serve(team: Path) -> Iterator[Serve]:
             ended.callback(thread.join, 10)
             ended.callback(stop.set)
             assert ready.wait(20)
-            return Page(f"http://127.0.0.1:{port}", guard, team.parent)
+            posted = (route for route in routes(Pages(desk, lambda: guard)) if isinstance(route, Route))
+            forms = frozenset(route.path for route in posted if "POST" in (route.methods or ()))
+            return Page(f"http://127.0.0.1:{port}", guard, team.parent, forms)
 
         yield start
 
@@ -92,8 +100,8 @@ def remember(team: Path, text: str, user: str | None = None) -> str:
         return memory.add(text, user=user)
 
 
-def ask(team: Path, question: str) -> None:
+def ask(team: Path, question: str, user: str | None = None) -> None:
     """Run the workflow once."""
     workflow = load_workflow(team)
-    with open_stores(workflow) as stores, WorkflowRunner(workflow, stores) as runner:
+    with open_stores(workflow) as stores, WorkflowRunner(workflow, stores, scope=Scope(user=user)) as runner:
         runner.run(question)

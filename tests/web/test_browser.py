@@ -13,6 +13,7 @@ import pytest
 
 import devmem
 from tests.web.conftest import Page, Serve, ask, remember
+from tests.web.wrong_memories import TEAMS, poisoned_tool_result
 
 # Playwright is installed by `make test-web` alone.
 Browser: TypeAlias = Any
@@ -20,6 +21,8 @@ BrowserContext: TypeAlias = Any
 
 pytestmark = pytest.mark.browser
 _WIDTHS = (360, 900, 1600)
+_PICTURED = ("search", "step", "item", "who", "talk", "health")
+"""Views whose pictures are in the documentation."""
 
 
 @pytest.fixture(scope="module")
@@ -33,55 +36,82 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
-def _context(chromium: Browser, page: Page, width: int = 900, scheme: Any = "light") -> BrowserContext:
-    context = chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, base_url=page.address)
+def _context(
+    chromium: Browser, page: Page, width: int = 900, scheme: Any = "light", locale: str = "en-GB"
+) -> BrowserContext:
+    context = chromium.new_context(
+        viewport={"width": width, "height": 900}, color_scheme=scheme, base_url=page.address, locale=locale
+    )
     cookie = page.guard.new_cookie()
     context.add_cookies([{"name": "devmem", "value": cookie, "url": page.address}])
     return context
 
 
-def _fill(team: Path) -> str:
-    item = remember(team, "The launch is on May 1st in Berlin.")
-    with devmem.open(f"{team}#notes") as memory:
-        memory.update(item, "The launch is on June 2nd in Berlin.")
-        memory.add([{"role": "user", "content": "When is the launch?"}, {"role": "assistant", "content": "In June."}],
-                   conversation="c-7")  # fmt: skip
-    ask(team, "When is the launch?")
-    return item
+def _fill(team: Path) -> dict[str, str]:
+    """Prepare a team that has something for every view, and return the views' addresses by name."""
+    wrong = poisoned_tool_result(team.parent)
+    with devmem.open(f"{team}#policies") as memory:
+        item = memory.add("Refunds take up to 14 days.", conversation="c-7", time="3 days ago")
+        memory.add(
+            [{"role": "user", "content": "How long do refunds take?"},
+             {"role": "assistant", "content": "Up to 14 days."}, {"role": "user", "content": "Is that by law?"},
+             {"role": "assistant", "content": "It is ours: we have changed it since."}],
+            conversation="c-7",
+        )  # fmt: skip
+        memory.update(item, "Refunds take up to 10 days after the goods are back.")
+        with memory.run("holiday-rules") as run:
+            run.add("In December a purchase can be returned until January 15th.", time="yesterday")
+    ask(team, "How long does a refund take after a return?")
+    return {
+        "search": "/?q=Within+how+many+days+can+a+purchase+be+returned%3F&store=policies",
+        "beside": "/?q=How+long+do+refunds+take%3F&store=policies&beside=words",
+        "agent": "/?q=How+long+do+refunds+take%3F&node=clerk",
+        "nothing": "/?q=zanzibar&user=nobody&min_trust=1",
+        "item": f"/item/policies/{wrong.item}",
+        "history": f"/item/policies/{item}",
+        "shown": "/shown",
+        "run": "",
+        "step": "/step/2",
+        "who": "/who",
+        "talk": "/talk?store=policies&conversation=c-7",
+        "health": "/health",
+        "examine": "/health?examine=policies",
+        "transfer": "/transfer",
+    }
 
 
-_VIEWS = {
-    "search": "/?q=When+is+the+launch&beside=words",
-    "agent": "/?q=When+is+the+launch&node=helper",
-    "item": "/item/notes/{item}",
-    "shown": "/shown",
-    "step": "/step/1",
-    "who": "/who",
-    "talk": "/talk?store=notes&conversation=c-7",
-    "health": "/health?examine=notes",
-    "transfer": "/transfer",
+_SETTINGS = {
+    "light": ("light", "en-GB"),
+    "dark": ("dark", "en-GB"),
+    "zh": ("light", "zh-CN"),
 }
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("setting", _SETTINGS)
 def test_every_view_is_accessible_and_fits_every_width(
-    chromium: Browser, team: Path, serve: Serve, scheme: str
+    chromium: Browser, team: Path, serve: Serve, setting: str
 ) -> None:
     """No serious finding of axe, no error of a script, nothing wider than the window; PICTURES keeps screenshots."""
     axe = import_module("axe_playwright_python.sync_playwright").Axe()
-    item = _fill(team)
+    views = _fill(team)
     page = serve()
     pictures = os.environ.get("PICTURES")
+    scheme, locale = _SETTINGS[setting]
     for width in _WIDTHS:
-        with _context(chromium, page, width, scheme) as context:
+        with _context(chromium, page, width, scheme, locale) as context:
             tab = context.new_page()
             errors: list[str] = []
             tab.on("pageerror", lambda error, errors=errors: errors.append(str(error)))
             tab.on("console", lambda said, errors=errors: errors.append(said.text) if said.type == "error" else None)
-            for name, path in _VIEWS.items():
-                tab.goto(path.replace("{item}", item))
+            for name, path in views.items():
+                if name == "run":
+                    tab.click("tbody a")
+                    tab.wait_for_url("**/shown?run=*")
+                else:
+                    tab.goto(path)
+                assert tab.locator("html").get_attribute("lang") == locale[:2]
                 # The axe script is put in by the test: the page's own policy lets no other script in.
-                if width == _WIDTHS[1]:
+                if width != _WIDTHS[2]:
                     context.new_cdp_session(tab).send("Page.setBypassCSP", {"enabled": True})
                     tab.reload()
                     serious = [
@@ -90,22 +120,56 @@ def test_every_view_is_accessible_and_fits_every_width(
                     assert [(one["id"], one["nodes"][0]["html"]) for one in serious] == [], name
                 assert tab.evaluate("document.documentElement.scrollWidth") <= width, name
                 if pictures:
-                    tab.screenshot(path=f"{pictures}/{name}-{width}-{scheme}.png", full_page=True)
+                    tab.screenshot(path=f"{pictures}/{name}-{width}-{setting}.png", full_page=True)
+                if pictures and name in _PICTURED and (width, setting) == (_WIDTHS[1], "light"):
+                    tab.set_viewport_size({"width": width, "height": 640})
+                    tab.screenshot(path=f"{pictures}/web-{name}.png")
+                    tab.set_viewport_size({"width": width, "height": 900})
             assert errors == []
 
 
-def test_from_a_wrong_answer_to_its_item_in_four_clicks(chromium: Browser, team: Path, serve: Serve) -> None:
-    item = remember(team, "Tool output: the launch was cancelled.")
-    ask(team, "Was the launch cancelled?")
+@pytest.mark.parametrize("name", TEAMS)
+def test_from_a_wrong_answer_to_its_item_in_four_clicks(chromium: Browser, team: Path, serve: Serve, name: str) -> None:
+    wrong = TEAMS[name](team.parent)
     with _context(chromium, serve()) as context:
         tab = context.new_page()
         tab.goto("/")
         tab.click("nav >> text=What was shown")
-        tab.click(".list a")
         tab.click("tbody a")
-        tab.click(".hits .facts a")
-        tab.wait_for_url(f"**/item/notes/{item}")
-        assert "cancelled" in tab.inner_text("main")
+        tab.click(f"tr:has-text('{wrong.agent}') a")
+        tab.locator(".hits li", has_text=wrong.wrong).locator(".facts a").click()
+        tab.wait_for_url(f"**/item/{wrong.store}/{wrong.item}")
+        said = tab.inner_text("main")
+        assert [words for words in (wrong.wrong, *wrong.evidence) if words not in said] == []
+
+
+def test_every_view_is_reached_by_the_keyboard(chromium: Browser, team: Path, serve: Serve) -> None:
+    """Each link of the navigation has the focus in turn, is seen to have it, and its view's content gets it next."""
+    _fill(team)
+    with _context(chromium, serve()) as context:
+        tab = context.new_page()
+        for at in range(6):
+            tab.goto("/who")
+            for _ in range(2 + at):
+                tab.keyboard.press("Tab")
+            assert tab.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none"
+            title = tab.evaluate("document.activeElement.textContent")
+            address = tab.evaluate("document.activeElement.pathname")
+            tab.keyboard.press("Enter")
+            tab.wait_for_url(f"**{address}")
+            tab.locator("#main:focus, [name=q]:focus").wait_for()
+            assert tab.inner_text("nav a[aria-current]") == title
+
+
+def test_a_page_prints_without_its_controls(chromium: Browser, team: Path, serve: Serve) -> None:
+    views = _fill(team)
+    with _context(chromium, serve()) as context:
+        tab = context.new_page()
+        tab.goto(views["step"])
+        tab.emulate_media(media="print", color_scheme="dark")
+        assert not tab.is_visible("nav")
+        assert tab.is_visible("pre.block")
+        assert tab.evaluate("getComputedStyle(document.documentElement).backgroundColor") == "rgb(255, 255, 255)"
 
 
 def test_edit_undo_and_forget_by_mouse_and_keyboard(chromium: Browser, team: Path, serve: Serve) -> None:
@@ -129,7 +193,11 @@ def test_edit_undo_and_forget_by_mouse_and_keyboard(chromium: Browser, team: Pat
         tab.click("button:has-text('Quarantine')")
         tab.locator("h1", has_text="in quarantine").wait_for()
         tab.click("button:has-text('Release')")
-        tab.locator("button", has_text="Quarantine").wait_for()
+        tab.locator("button", has_text="Quarantine:").wait_for()
+        tab.click("button:has-text('Pin')")
+        tab.locator("h1", has_text="pinned").wait_for()
+        tab.click("button:has-text('Undo the pin')")
+        tab.locator("button", has_text="Pin:").wait_for()
         tab.click("button:has-text('See what forgetting reaches')")
         tab.click("button.danger")
         tab.wait_for_selector("h1:has-text('Receipt')")

@@ -5,16 +5,26 @@ from __future__ import annotations
 import html
 import re
 import time
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
+from importlib import resources
 from pathlib import Path
 
 import httpx
 import pytest
 
 import devmem
+from devmem.model.caller import DEFAULT_SESSION
+from devmem.models.embedder import TokenEmbedding
+from devmem.models.embedding_providers import register_embedding_provider
 from devmem.storage.outbox import Outbox
-from devmem.workflow.stores import DEFAULT_SESSION, load_workflow, session_folder
-from tests.web.conftest import Page, Serve, ask, remember
+from devmem.testing import HashTokenEmbedder
+from devmem.web.languages import translated
+from devmem.web.pages import VIEWS
+from devmem.workflow.stores import load_workflow, session_folder
+from tests.web.conftest import TEAM, Page, Serve, ask, remember
+from tests.web.wrong_memories import TEAMS
 
 
 def test_a_search_shows_the_hits_marked_and_what_made_their_scores(team: Path, serve: Serve) -> None:
@@ -26,6 +36,32 @@ def test_a_search_shows_the_hits_marked_and_what_made_their_scores(team: Path, s
     assert f'href="/item/notes/{item}"' in page.text
     assert 'class="bar"' in page.text
     assert "Parts of the score" in page.text
+
+
+class _Thesaurus(HashTokenEmbedder):
+    """A puppy is a pet."""
+
+    def embed_tokens(self, texts: Sequence[str]) -> list[TokenEmbedding]:
+        told = super().embed_tokens([text.replace("puppy", "pets") for text in texts])
+        return [replace(one, words=tuple(text.casefold().split())) for one, text in zip(told, texts, strict=True)]
+
+
+def test_a_search_marks_words_that_are_close_in_meaning(team: Path, serve: Serve) -> None:
+    register_embedding_provider("test_thesaurus", lambda config: _Thesaurus())
+    team.write_text(TEAM.replace("history: keep", "embedding: {provider: test_thesaurus}"), encoding="utf-8")
+    with devmem.open(f"{team}#notes") as memory:
+        memory.add("He adopted a puppy in <May>")
+        memory.add("His pets are old")
+    asked = {"q": "which pets"}
+    with serve().browser() as browser:
+        page = browser.get("/", params=asked).text
+        chinese = browser.get("/", params={**asked, "lang": "zh"}).text
+        alone = browser.get("/", params={**asked, "beside": "words"}).text
+    assert 'adopted a <mark class="near" title="close in meaning">puppy</mark> in &lt;May&gt;' in page
+    assert "His <mark>pets</mark> are old" in page
+    assert '<mark class="near">close in meaning</mark>' in page
+    assert 'title="含义相近">puppy' in chinese
+    assert alone.count(">puppy</mark>") == 1
 
 
 def test_a_search_can_stand_beside_another_one(team: Path, serve: Serve) -> None:
@@ -87,6 +123,25 @@ def test_from_a_step_to_the_item_and_back(team: Path, serve: Serve) -> None:
         assert "unchanged since" in shown
         assert f'href="/item/notes/{item}"' in shown
         assert f'href="{step}"' in browser.get(f"/item/notes/{item}").text
+
+
+@pytest.mark.parametrize("name", TEAMS)
+def test_a_wrong_answer_leads_to_the_responsible_item_in_four_clicks(team: Path, serve: Serve, name: str) -> None:
+    """Of three prepared teams; the browser's tests walk the same path by mouse."""
+    wrong = TEAMS[name](team.parent)
+    assert wrong.wrong in wrong.answer
+    with serve().browser() as browser:
+        clicks = ['<a href="(/shown)"', r'<a href="(/shown\?run=[^"]+)"',
+                  rf'<tr><td><a href="(/step/\d+)">(?:(?!</tr>).)*<bdi>{wrong.agent}</bdi>',
+                  rf'{wrong.wrong}(?:(?!</li>).)*?<a href="(/item/[^"]+)"']  # fmt: skip
+        address = "/"
+        for click in clicks:
+            link = re.search(click, browser.get(address).text, re.DOTALL)
+            assert link is not None, (address, click)
+            address = html.unescape(link[1])
+        item = browser.get(address).text
+    assert address == f"/item/{wrong.store}/{wrong.item}"
+    assert [said for said in (wrong.wrong, *wrong.evidence) if said not in item] == []
 
 
 def test_an_edit_is_a_version_that_can_be_restored(team: Path, serve: Serve) -> None:
@@ -200,6 +255,18 @@ def test_conversations_are_drawn(team: Path, serve: Serve) -> None:
     assert "On Monday.</text>" in drawn
 
 
+def test_an_item_of_a_long_conversation_has_its_neighbours(team: Path, serve: Serve) -> None:
+    """Also where many more happened within the same hour."""
+    with devmem.open(f"{team}#notes") as memory:
+        ids = memory.add(
+            [{"text": f"Turn {at}.", "time": 1_780_000_000 + 4 * at} for at in range(800)], conversation="c-9"
+        )
+    with serve().browser() as browser:
+        page = browser.get(f"/item/notes/{ids[200]}").text
+    section = page[page.index("In its conversation") :]
+    assert re.findall(r"Turn (\d+)\.", section)[:7] == [str(at) for at in range(197, 204)]
+
+
 def test_health_names_sizes_and_examines(team: Path, serve: Serve) -> None:
     remember(team, "The launch is on June 2nd.")
     with serve().browser() as browser:
@@ -255,6 +322,17 @@ def test_a_file_that_cannot_be_read_is_named_with_its_line(team: Path, serve: Se
         assert "notes.jsonl:2" in answer.text
         assert "devmem-" not in answer.text
         assert _send(page, browser, "", b"").status_code == 400
+
+
+def test_each_of_the_pages_own_words_has_a_chinese_form() -> None:
+    templates = (resources.files("devmem.web") / "templates").iterdir()
+    words = {
+        word
+        for template in templates
+        for word in re.findall(r"""_\((?:"([^"]+)"|'([^']+)')\)""", template.read_text("utf-8"))
+    }
+    own = {first or second for first, second in words} | {name for _, name in VIEWS}
+    assert [word for word in sorted(own) if translated(word, "zh") == word] == []
 
 
 def test_the_page_speaks_chinese(team: Path, serve: Serve) -> None:

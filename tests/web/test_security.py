@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -15,7 +16,7 @@ import devmem
 from devmem.model.items import MemoryItem, Provenance, Scope, SourceKind
 from devmem.recording import InteractionRecorder, InteractionStore, record_tool
 from devmem.workflow.stores import load_workflow, open_stores
-from tests.web.conftest import Serve, ask, remember
+from tests.web.conftest import Page, Serve, ask, remember
 
 _PAYLOADS = [
     f"{open_}{body}{close}"
@@ -28,6 +29,10 @@ _PAYLOADS = [
     )
     for close in ("", "<!--")
 ]  # fmt: skip
+
+
+_ADDRESSES = ("href", "src", "action", "formaction", "xlink:href", "data", "srcdoc", "hx-get", "hx-post")
+"""Attributes that a browser follows."""
 
 
 class _Markup(HTMLParser):
@@ -51,13 +56,16 @@ class _Markup(HTMLParser):
         if tag == "script":
             self.scripts.append(values.get("src"))
         self.handlers += [
-            name for name, value in attrs if name.startswith("on") or (value or "").startswith("javascript:")
+            name
+            for name, value in attrs
+            if name.startswith("on") or (name in _ADDRESSES and (value or "").strip().startswith("javascript:"))
         ]
         self.handlers += ["refresh"] if values.get("http-equiv") == "refresh" else []
 
 
-def test_no_stored_text_becomes_markup(team: Path, serve: Serve) -> None:
-    """Payloads in texts, metadata, names, ids and questions, on every view."""
+@pytest.mark.parametrize("every", [40, pytest.param(1, marks=pytest.mark.kit)])
+def test_no_stored_text_becomes_markup(team: Path, serve: Serve, every: int) -> None:
+    """Payloads in texts, metadata, names, ids, questions, runs and names of files, on every view."""
     assert len(_PAYLOADS) >= 200
     names = [payload.replace("/", "|") for payload in _PAYLOADS]
     items = [
@@ -72,13 +80,23 @@ def test_no_stored_text_becomes_markup(team: Path, serve: Serve) -> None:
     ]  # fmt: skip
     with devmem.open(f"{team}#notes") as memory:
         memory.store.add(items)
+        for payload in _PAYLOADS[::every]:
+            scope = memory.scoped(user="ann", agent=payload, conversation=payload)
+            scope.record_recall(payload, memory.search(f"launch {payload}"), host=payload, began=0.0)
     ask(team, f"launch {_PAYLOADS[0]}")
     page = serve()
     with page.browser() as browser:
-        views = [browser.get("/", params={"q": f"launch {payload}", "limit": "50"}) for payload in _PAYLOADS[::20]]
-        views += [browser.get(f"/item/notes/{_quoted(item.id)}") for item in items[::4]]
-        views += [browser.get(path) for path in ("/shown", "/step/1", "/talk", "/health", "/who", "/transfer")]
-        views += [browser.get("/talk", params={"store": "notes", "conversation": name}) for name in names[::20]]
+        views = [browser.get("/", params={"q": f"launch {payload}", "limit": "50"}) for payload in _PAYLOADS[::every]]
+        views += [browser.get("/", params={"q": "launch", "node": "helper", "user": one}) for one in _PAYLOADS[::every]]
+        views += [browser.get(f"/item/notes/{_quoted(item.id)}") for item in items[::every]]
+        views += [browser.get(path) for path in ("/shown", "/talk", "/health", "/who", "/transfer")]
+        views += [browser.get(f"/step/{number}") for number in range(1, len(_PAYLOADS[::every]) + 2)]
+        views += [browser.get("/shown", params={"run": payload}) for payload in _PAYLOADS[::every]]
+        views += [browser.get("/who", params={"user": payload}) for payload in _PAYLOADS[::every]]
+        views += [browser.get("/talk", params={"store": "notes", "conversation": name}) for name in names[::every]]
+        for payload, name in list(zip(_PAYLOADS, names, strict=True))[::every]:
+            views.append(_upload(page, browser, f"{name}.jsonl", json.dumps({"text": payload, "speaker": payload})))
+            views.append(page.post(browser, f"/item/notes/{_quoted(items[names.index(name)].id)}/forget"))
     for view in views:
         found = _Markup()
         found.feed(view.text)
@@ -140,6 +158,22 @@ def test_the_link_is_worth_nothing_after_some_guesses(team: Path, serve: Serve) 
         assert stranger.get(f"/enter?token={token}").status_code == 401
 
 
+_FORMS = {
+    "/item/notes/{item}/edit": {"text": "x", "version": ""},
+    "/item/notes/{item}/mark": {"how": "quarantine", "version": ""},
+    "/item/notes/{item}/forget": {"sure": "yes"},
+    "/runs/end": {"store": "notes", "run": "r", "how": "commit"},
+    "/transfer/check": {"store": "notes"},
+    "/transfer/import": {"store": "notes", "upload": ""},
+    "/transfer/export": {"store": "notes", "format": "json"},
+}
+"""Every address that takes a form, with fields of a form that would be carried out."""
+
+
+def test_every_form_of_the_page_is_tried_here(team: Path, serve: Serve) -> None:
+    assert {path.replace("{store}", "notes") for path in serve().posted} == _FORMS.keys()
+
+
 @pytest.mark.parametrize(
     "headers",
     [
@@ -156,9 +190,10 @@ def test_another_site_changes_nothing(team: Path, serve: Serve, headers: dict[st
     page = serve()
     own = {name: value.replace("{own}", page.address) for name, value in headers.items()}
     with page.browser() as browser:
-        form = {"csrf": page.guard.csrf, "sure": "yes"}
-        assert browser.post(f"/item/notes/{item}/forget", data=form, headers=own).status_code == 403
-        assert browser.get(f"/item/notes/{item}").status_code == 200
+        for path, form in _FORMS.items():
+            answer = browser.post(path.format(item=item), data={"csrf": page.guard.csrf, **form}, headers=own)
+            assert (path, answer.status_code) == (path, 403)
+        assert "Keep me." in browser.get(f"/item/notes/{item}").text
 
 
 @pytest.mark.parametrize("token", ["", "x", "é"])
@@ -166,9 +201,10 @@ def test_a_form_without_the_pages_token_changes_nothing(team: Path, serve: Serve
     item = remember(team, "Keep me.")
     page = serve()
     with page.browser() as browser:
-        answer = page.post(browser, f"/item/notes/{item}/forget", sure="yes", csrf=token)
-        assert answer.status_code == 403
-        assert browser.get(f"/item/notes/{item}").status_code == 200
+        for path, form in _FORMS.items():
+            answer = page.post(browser, path.format(item=item), **form, csrf=token)
+            assert (path, answer.status_code) == (path, 403)
+        assert "Keep me." in browser.get(f"/item/notes/{item}").text
 
 
 def test_a_page_that_is_read_only_changes_nothing(team: Path, serve: Serve) -> None:
@@ -176,25 +212,29 @@ def test_a_page_that_is_read_only_changes_nothing(team: Path, serve: Serve) -> N
     page = serve(read_only=True)
     with page.browser() as browser:
         assert "<textarea" not in browser.get(f"/item/notes/{item}").text
-        for path, form in ((f"/item/notes/{item}/edit", {"text": "x"}), (f"/item/notes/{item}/forget", {"sure": "yes"}),
-                           (f"/item/notes/{item}/mark", {"how": "pin"}), ("/transfer/check", {}),
-                           ("/transfer/export", {"store": "notes", "format": "json"}),
-                           ("/runs/end", {"store": "notes", "run": "r", "how": "commit"})):  # fmt: skip
-            assert page.post(browser, path, **form).status_code == 403
+        for path, form in _FORMS.items():
+            assert (path, page.post(browser, path.format(item=item), **form).status_code) == (path, 403)
         assert "Keep me." in browser.get(f"/item/notes/{item}").text
+    with devmem.open(f"{team}#notes") as memory:
+        assert [record.text for record in memory] == ["Keep me."]
 
 
 def test_a_page_of_one_user_reaches_nobody_elses(team: Path, serve: Serve) -> None:
     bobs = remember(team, "Bob's code is 4711.", user="bob")
     remember(team, "Ann's code is 1234.", user="ann")
     ask(team, "code")
+    ask(team, "code", user="bob")
+    with devmem.open(f"{team}#notes") as memory, memory.scoped(user="bob").run("bobs") as run:
+        run.add("Bob's plan is 4711.")
     page = serve(user="ann")
     with page.browser() as browser:
         assert "1234" in browser.get("/", params={"q": "code"}).text
         views = [browser.get("/", params={"q": "code", "user": user}) for user in ("bob", "*", "")]
         views += [browser.get("/", params={"q": "code", "user": "bob", "node": "helper"})]
         views += [browser.get(path) for path in (f"/item/notes/{bobs}", f"/item/notes/{bobs}/text", "/talk", "/shown")]
+        views += [browser.get(path) for path in ("/step/2", f"/shown?run={bobs}", "/health?examine=notes")]
         marked = [page.post(browser, f"/item/notes/{bobs}/mark", how=how, version="") for how in ("pin", "quarantine")]
+        marked += [page.post(browser, "/runs/end", store="notes", run="bobs", how=how) for how in ("commit", "revert")]
         views += [browser.get("/health")]
         export = page.post(browser, "/transfer/export", store="notes", format="json").text
         assert "1234" in export
@@ -202,7 +242,7 @@ def test_a_page_of_one_user_reaches_nobody_elses(team: Path, serve: Serve) -> No
         views += [page.post(browser, f"/item/notes/{bobs}/forget", sure="yes")]
         views += [page.post(browser, f"/item/notes/{bobs}/edit", text="x", version="")]
     assert "4711" not in export
-    assert [view.status_code for view in marked] == [400, 400, 400]
+    assert [view.status_code for view in marked] == [400] * 5
     assert not any("4711" in view.text for view in [*views, *marked])
     assert [view.status_code for view in views[-2:]] == [404, 400]
     with devmem.open(f"{team}#notes") as memory:
@@ -248,6 +288,28 @@ def test_a_large_request_is_refused_before_it_is_read(team: Path, serve: Serve) 
         assert connection.getresponse().status == 413
     finally:
         connection.close()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/item/notes/..%2f..%2fteam.yaml",
+        "/item/..%2fteam.yaml/x",
+        "/item/notes/%00",
+        "/step/../../etc",
+        "/item/no/x/text",
+    ],
+)
+def test_no_address_leaves_the_stores(team: Path, serve: Serve, path: str) -> None:
+    with serve().browser() as browser:
+        assert browser.get(path).status_code in (404, 405)
+        assert browser.get("/health", params={"examine": "../../etc"}).status_code == 200
+        assert browser.get("/talk", params={"store": "../../etc", "conversation": "c"}).status_code == 200
+
+
+def _upload(page: Page, browser: httpx.Client, name: str, content: str) -> httpx.Response:
+    form = {"csrf": page.guard.csrf, "store": "notes"}
+    return browser.post("/transfer/check", data=form, files={"file": (name, content)}, headers={"origin": page.address})
 
 
 def _quoted(item_id: str) -> str:

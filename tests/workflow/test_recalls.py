@@ -179,3 +179,45 @@ def test_a_block_is_put_together_again_from_its_parts(texts: list[tuple[str, str
     frame, entries = split_block(merged.formatted_text)
     assert join_block(frame, entries) == merged.formatted_text
     assert len(entries) == len(merged.hits)
+
+
+def test_what_a_program_is_shown_by_a_memory_is_recorded(tmp_path: Path) -> None:
+    """Each opening of the memory is a run, or each conversation; the item leads to its steps, and takes itself out."""
+    file = workflow_in(tmp_path)
+    with devmem.open(f"{file}#notes") as memory:
+        item = memory.add("The launch is on June 2nd.", user="ann")
+        with devmem.acting_as("editor"):
+            block = memory.context("When is the launch?", user="ann")
+        memory.scoped(user="ann", agent="writer", conversation="c-1").context("launch?")
+        memory.search("launch", user="ann")
+    with devmem.open(f"{file}#notes") as memory:
+        memory.context("launch?", user=devmem.ANY)
+        memory.record_recall("launch", memory.search("launch", user="ann"), host="crewai", began=0.0, user="ann")
+    first, talk, other, listed = log_of(file).recalls()
+    assert (first.block, first.node, first.agent, first.user) == (block, "editor", "editor", "ann")
+    assert first.stage is Stage.GEN
+    assert first.budget == 2000
+    assert [(entry.store, entry.item, entry.user) for entry in first.shown] == [("notes", item, "ann")]
+    assert (talk.agent, talk.conversation, talk.run) == ("writer", "c-1", "c-1")
+    assert other.run == listed.run != first.run
+    assert (listed.node, listed.block) == ("crewai", "1. The launch is on June 2nd.")
+    with devmem.open(f"{file}#notes") as memory:
+        memory.scoped(user="ann").erase(item)
+    assert [step.block for step in log_of(file).recalls(run=listed.run)][1:] == [ERASED]
+
+
+def test_a_log_that_cannot_be_written_costs_a_program_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file = workflow_in(tmp_path)
+    with devmem.open(f"{file}#notes") as memory:
+        memory.add("The launch is on June 2nd.")
+        log_of(file).file.mkdir(parents=True)
+        assert "June 2nd" in memory.context("When is the launch?")
+    assert "could not be recorded" in caplog.text
+
+
+def test_a_workflow_that_records_nothing_has_no_log_of_a_program(tmp_path: Path) -> None:
+    file = workflow_in(tmp_path, "false")
+    with devmem.open(f"{file}#notes") as memory:
+        memory.add("The launch is on June 2nd.")
+        memory.context("When is the launch?")
+    assert not log_of(file).file.exists()

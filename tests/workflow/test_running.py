@@ -129,11 +129,14 @@ def test_auto_files_are_a_sessions_own_and_the_workflow_is_not_changed(tmp_path:
     assert counts == {"one": 1, "two": 1}
 
 
-@pytest.mark.parametrize("session", ["", ".", "..", "../x", "a/b", "a\\b", "/abs", "C:x", "a\0b"])
+@pytest.mark.parametrize(
+    "session", ["", ".", "..", "../x", "a/b", "a\\b", "/abs", "C:x", "a\0b", "x" * 256, "é" * 500_000]
+)
 def test_a_sessions_name_cannot_leave_its_folder(tmp_path: Path, session: str) -> None:
     read = write_workflow(tmp_path, stores_yaml(path="auto"), "nodes: []")
-    with pytest.raises(DevmemError, match="one plain word"):
+    with pytest.raises(DevmemError, match="one plain word") as refused:
         make_store(read, "notes", session=session)
+    assert len(str(refused.value)) < 200
     with pytest.raises(DevmemError, match="one plain word"), open_stores(read, session=session):
         pass
     assert sorted(path.name for path in tmp_path.iterdir()) == ["workflow.yaml"]

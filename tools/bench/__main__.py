@@ -14,13 +14,17 @@ from tools.bench import (
     places,
     recording,
     role_zero,
+    stale,
     store,
     telemetry,
+    tombstones,
     tool_choice,
+    trust,
     web,
 )
 from tools.bench.adapters.command import adapters
 from tools.bench.providers.command import providers
+from tools.bench.retrieval import items
 from tools.bench.retrieval.command import retrieval
 from tools.bench.speed.command import speed
 
@@ -29,11 +33,13 @@ app = typer.Typer(
 )
 app.command("adapters")(adapters)
 app.command("bulk")(bulk.command)
+app.command("stale")(stale.command)
 app.command("store")(store.command)
 app.command("collections")(places.command)
 app.command("commits")(commits.command)
 app.command("file_store")(file_store.command)
 app.command("forgetting")(forgetting.command)
+app.command("items")(items.command)
 app.command("memory")(memory.command)
 app.command("messages")(messages.command)
 app.command("providers")(providers)
@@ -42,7 +48,9 @@ app.command("role_zero")(role_zero.command)
 app.command("retrieval")(retrieval)
 app.command("speed")(speed)
 app.command("telemetry")(telemetry.command)
+app.command("tombstones")(tombstones.command)
 app.command("tool_choice")(tool_choice.command)
+app.command("trust")(trust.command)
 app.command("web")(web.command)
 
 if __name__ == "__main__":

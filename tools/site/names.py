@@ -49,7 +49,7 @@ def public_names(package: str) -> list[str]:
 def package_page(package: str) -> str:
     """Return the page of a package: a description of each public name, in the order of the alphabet."""
     module = importlib.import_module(package)
-    lines = [f"# {package}: {PACKAGES[package]}", "", _markdown(inspect.getdoc(module) or ""), ""]
+    lines = [f"# {package}: {PACKAGES[package]}", "", markdown(inspect.getdoc(module) or ""), ""]
     for name in public_names(package):
         value = getattr(module, name)
         home = _described_in(package, name, value)
@@ -73,15 +73,15 @@ def _description(name: str, value: object) -> list[str]:
     if inspect.isclass(value):
         return _class(name, value)
     if inspect.isfunction(value):
-        return _directive("function", f"{name}{_signature(value)}", inspect.getdoc(value) or "")
-    return _directive("data", name, _about_data(name.rpartition(".")[2], value) or f"`{_shortened(value)}`")
+        return directive("function", f"{name}{_signature(value)}", inspect.getdoc(value) or "")
+    return directive("data", name, _about_data(name.rpartition(".")[2], value) or f"`{_shortened(value)}`")
 
 
 def _about_data(name: str, value: object) -> str:
     """Return the docstring below the assignment of a constant or an alias, wherever in devmem it stands."""
     for module_name, module in sorted(sys.modules.items()):
         if module_name.startswith("devmem") and vars(module).get(name) is value:
-            about = _described(ast.parse(inspect.getsource(module)).body).get(name)
+            about = described(ast.parse(inspect.getsource(module)).body).get(name)
             if about:
                 return about
     return ""
@@ -89,20 +89,21 @@ def _about_data(name: str, value: object) -> str:
 
 def _class(name: str, cls: type) -> list[str]:
     kind = "exception" if issubclass(cls, BaseException) else "class"
-    lines = [f"::::::{{py:{kind}}} {name}{_class_signature(cls)}", "", _markdown(inspect.getdoc(cls) or ""), ""]
+    lines = [f"::::::{{py:{kind}}} {name}{_class_signature(cls)}", "", markdown(inspect.getdoc(cls) or ""), ""]
     for field, about in _fields(cls):
-        lines += [*_directive("attribute", f"{name}.{field}", about), ""]
+        lines += [*directive("attribute", f"{name}.{field}", about), ""]
     for method, value in _methods(cls):
         is_property = isinstance(value, property)
         function = value.fget if is_property else getattr(value, "__func__", value)
         sort = "property" if is_property else "method"
         signature = "" if is_property else _signature(function, bound=not isinstance(value, staticmethod))
-        lines += [*_directive(sort, f"{name}.{method}{signature}", inspect.getdoc(function) or ""), ""]
+        lines += [*directive(sort, f"{name}.{method}{signature}", inspect.getdoc(function) or ""), ""]
     return [*lines, "::::::"]
 
 
-def _directive(kind: str, signature: str, about: str) -> list[str]:
-    return [f"::::{{py:{kind}}} {signature}", "", _markdown(about), "", "::::"]
+def directive(kind: str, signature: str, about: str) -> list[str]:
+    """Return the lines of a directive of Sphinx's Python domain that describes a name."""
+    return [f"::::{{py:{kind}}} {signature}", "", markdown(about), "", "::::"]
 
 
 def _fields(cls: type) -> Iterator[tuple[str, str]]:
@@ -122,10 +123,10 @@ def _documented_assignments(cls: type) -> dict[str, str]:
         body = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]
     except OSError:
         return {}
-    return _described(body.body) if isinstance(body, ast.ClassDef) else {}
+    return described(body.body) if isinstance(body, ast.ClassDef) else {}
 
 
-def _described(statements: list[ast.stmt]) -> dict[str, str]:
+def described(statements: list[ast.stmt]) -> dict[str, str]:
     """Return the names that are assigned or annotated with a docstring below."""
     found = {}
     for statement, following in itertools.pairwise(statements):
@@ -207,7 +208,7 @@ def _shortened(value: object) -> str:
     return "..." if len(text) > _DEFAULT_LENGTH or " at 0x" in text or text.startswith("<") else text
 
 
-def _markdown(docstring: str) -> str:
+def markdown(docstring: str) -> str:
     """Return a docstring as Markdown: the entries of its sections become lists."""
     lines: list[str] = []
     within = False

@@ -17,6 +17,7 @@ from devmem.cli.app import app
 from devmem.config import ConfigModel, FieldSpec, field_specs
 from devmem.config.workflow import WorkflowDocument
 from devmem.plugins import registry
+from tools.site.adapters import adapters_page
 from tools.site.names import PACKAGES, package_page
 
 INDEX: Final = "reference/README.md"
@@ -51,6 +52,8 @@ def write_reference(folder: Path) -> None:
     for package, about in PACKAGES.items():
         pages[f"{package}.md"] = package_page(package)
         lines.append(f"* [{package}]({package}.md): {about}\n")
+    pages["adapters.md"] = adapters_page()
+    lines.append("* [devmem.adapters](adapters.md): behind other frameworks\n")
     for name, text in pages.items():
         (folder / "reference" / name).write_text(text, encoding="utf-8")
     (folder / INDEX).write_text(_INDEX_HEAD + "".join(lines), encoding="utf-8")

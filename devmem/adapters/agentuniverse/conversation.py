@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, ClassVar, Final
+from uuid import uuid4
 
 from agentuniverse.agent.memory.conversation_memory.conversation_message import ConversationMessage
 from agentuniverse.agent.memory.message import Message
@@ -21,7 +22,6 @@ from devmem.adapters.agentuniverse.storage import (
     DevmemStorage,
     form_of,
     metadata_of,
-    new_id,
     time_of,
 )
 from devmem.adapters.hosts import writing
@@ -126,10 +126,13 @@ class DevmemConversationStorage(DevmemStorage):
     ) -> None:
         """Erase the messages that a session, an agent's view and a trace have in common; without any of them none.
 
+        A blank name is nobody's, such as that of a variable that is not set: nothing is erased.
+
         Raises:
             CollectionError: they cannot be deleted.
         """
-        if session_id is None and agent_id is None and trace_id is None:
+        named = [name for name in (session_id, agent_id, trace_id) if name is not None]
+        if not named or not all(name.strip() for name in named):
             return
         store: Any = self.memory.store
         where = self._matching(session_id, agent_id, trace_id, None, None)
@@ -200,7 +203,7 @@ def _record_of(message: Message, session_id: str | None, user: str | None, now: 
     answers = kind in (InteractionKind.OUTPUT, InteractionKind.ERROR)
     content = message.content if isinstance(message.content, str) else str(message.content or "")
     return Interaction(
-        id=new_id() if message.id in (None, "", _SHARED_ID) else str(message.id),
+        id=uuid4().hex if message.id in (None, "", _SHARED_ID) else str(message.id),
         conversation=str(session_id or conversation or ""),
         trace=str(trace or metadata.get("trace_id") or ""),
         source=callee if answers else caller,

@@ -8,14 +8,13 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, ClassVar, Final, Self
-from uuid import uuid4
 
 from agentuniverse.agent.memory.memory_storage.memory_storage import MemoryStorage
 from agentuniverse.agent.memory.message import Message
 from pydantic import Field, JsonValue, PrivateAttr
 
 import devmem
-from devmem.adapters.hosts import collection_of, kept_message, scoped_id, writing
+from devmem.adapters.hosts import collection_of, kept_message, scoped_id, shown, writing
 from devmem.messages import Message as Said
 from devmem.messages import Role
 from devmem.storage import Condition, Order, Unique, one_of
@@ -163,7 +162,8 @@ class DevmemMemoryStorage(DevmemStorage):
         where, memory = devmem.Filter(metadata=wanted), self.memory
         scope: Any = {"session": session_id or None, "agent": agent_id or None}
         if isinstance(input, str) and input.strip():
-            found = [hit.item for hit in memory.search(input, limit=top_k, where=where, **scope)]
+            hits = shown(HOST, memory, input, lambda: memory.search(input, limit=top_k, where=where, **scope), **scope)
+            found = [hit.item for hit in hits]
             order = {item.id: at for at, item in enumerate(found)}
             found.sort(key=lambda item: (item.event_time or item.created_at, -order[item.id]))
         else:
@@ -174,10 +174,13 @@ class DevmemMemoryStorage(DevmemStorage):
     def delete(self, session_id: str | None = None, agent_id: str | None = None, **_: object) -> None:
         """Erase the messages of a session, of an agent, or of an agent in a session; without either none.
 
+        A blank name is nobody's, such as that of a variable that is not set: nothing is erased.
+
         Raises:
             CollectionError: they cannot be deleted.
         """
-        if session_id is None and agent_id is None:
+        named = [name for name in (session_id, agent_id) if name is not None]
+        if not named or not all(name.strip() for name in named):
             return
         memory = self.memory
         scope: Any = {"session": session_id, "agent": agent_id}
@@ -269,11 +272,6 @@ def time_of(message: Message, now: float) -> float:
             try:
                 return datetime.fromisoformat(given).timestamp()
             except ValueError:
-                # A text in another form: it is kept as it is, and the message has the current time.
+                # A time in another format stays in the metadata; the message has the current time.
                 continue
     return now
-
-
-def new_id() -> str:
-    """Return an id of its own."""
-    return uuid4().hex

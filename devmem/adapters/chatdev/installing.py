@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
 
+import devmem
 from devmem.config import MemoryOptions
 from devmem.errors import HostNotFoundError
+from devmem.workflow import open_recalls, session_folder
 
 
 def install(
@@ -15,6 +18,7 @@ def install(
     user: str | None = None,
     options: MemoryOptions | None = None,
     mem0_client: Callable[[Any], Any] | None = None,
+    record_recalls: str | os.PathLike[str] | None = None,
 ) -> None:
     """Make devmem the memory of the workflows that ChatDev runs in this process from now on.
 
@@ -26,10 +30,13 @@ def install(
         user: whose items agents see beside the unscoped ones, and who owns the items that they write; None is nobody.
         options: token budget, language and order of what an agent is shown.
         mem0_client: returns the client of a `mem0` store for its ChatDev configuration; None has devmem make it.
+        record_recalls: a workflow's file, whose log gets what agents are shown, as its key `record_recalls` says;
+            `devmem web FILE` shows it.
 
     Raises:
         HostNotFoundError: ChatDev is not on the import path.
         ValueError: the user is empty text.
+        ConfigError: the workflow cannot be used.
     """
     if user is not None and not user.strip():
         raise ValueError("`user` is empty; leave it out where there is none")
@@ -40,7 +47,11 @@ def install(
     from devmem.adapters.chatdev.patches import apply
     from devmem.adapters.chatdev.stores import Installation
 
-    apply(Installation(user=user, options=options or MemoryOptions(), mem0_client=mem0_client))
+    recalls = None
+    if record_recalls is not None:
+        workflow = devmem.load_workflow(os.fspath(record_recalls))
+        recalls = open_recalls(workflow, session_folder(workflow))
+    apply(Installation(user=user, options=options or MemoryOptions(), mem0_client=mem0_client, recalls=recalls))
 
 
 def uninstall() -> None:

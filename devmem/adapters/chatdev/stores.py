@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ from runtime.node.agent.memory.memory_base import (
 )
 
 import devmem
+from devmem import Stage
 from devmem.adapters.chatdev.conversion import (
     attachment_of,
     chatdev_form,
@@ -33,7 +35,7 @@ from devmem.adapters.chatdev.conversion import (
 )
 from devmem.config import Attachment, MemoryOptions
 from devmem.plugins import registry
-from devmem.stores import StoreSetup
+from devmem.stores import RecallRecorder, StoreSetup
 from devmem.workflow import MemoryRetrievalResult as Recalled
 
 _LOG: Final = logging.getLogger(__name__)
@@ -57,6 +59,8 @@ class Installation:
     user: str | None = None
     options: MemoryOptions = field(default_factory=MemoryOptions)
     mem0_client: Callable[[Any], Any] | None = None
+    recalls: RecallRecorder | None = None
+    """Records what agents are shown; None records nothing."""
 
 
 class DevmemMemory(MemoryBase):  # type: ignore[misc] # ChatDev is not in the environment of the type checkers
@@ -172,6 +176,7 @@ class DevmemMemoryManager(MemoryManager):  # type: ignore[misc] # ChatDev is not
         self, agent_role: str, query: MemoryContentSnapshot, current_stage: AgentExecFlowStage
     ) -> MemoryRetrievalResult | None:
         """Return what is recalled at a stage; None when there is nothing to show."""
+        began = time.perf_counter()
         found = self._own.retrieve(
             agent_role=agent_role,
             query=query.text,
@@ -179,6 +184,8 @@ class DevmemMemoryManager(MemoryManager):  # type: ignore[misc] # ChatDev is not
             user=self._installation.user,
             caller=self._caller(),
         )
+        if self._installation.recalls is not None and self._own.reads_at(Stage(current_stage.value)):
+            self._record(query.text, found, Stage(current_stage.value), time.perf_counter() - began)
         results = [_result(found)] if found and found.formatted_text else []
         if self._others is not None:
             try:
@@ -201,6 +208,19 @@ class DevmemMemoryManager(MemoryManager):  # type: ignore[misc] # ChatDev is not
                 self._others.update(payload)
             except Exception:  # noqa: BLE001 - see `retrieve`
                 _LOG.exception("node %r: a memory store that is not devmem's could not be written", self.node)
+
+    def _record(self, query: str, found: Recalled | None, stage: Stage, seconds: float) -> None:
+        if self._installation.recalls is not None:
+            self._installation.recalls.record_for_host(
+                "",
+                query,
+                found,
+                host=self.node,
+                scope=devmem.Scope(user=self._installation.user, run=self._run.name if self._run else None),
+                stage=stage,
+                seconds=seconds,
+                budget=self._installation.options.token_budget,
+            )
 
     def _caller(self) -> devmem.Caller:
         return devmem.Caller(node=self.node, conversation=self._run.name if self._run else None)

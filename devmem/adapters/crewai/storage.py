@@ -33,7 +33,7 @@ from devmem.adapters.crewai.records import (
     touched,
 )
 from devmem.adapters.embedded_texts import EmbeddedTexts
-from devmem.adapters.hosts import collection_of, in_thread, widened, writing
+from devmem.adapters.hosts import collection_of, in_thread, shown, widened, writing
 from devmem.errors import VersionConflictError
 from devmem.memory import User
 from devmem.storage import Filter, Order, PreparedItem, SearchQuery, Unique, Weights, differs_from, version_hash
@@ -63,7 +63,12 @@ class Searcher:
         if limit < 1 or not len(vector):
             return []
         score_of = _cosine if self._store.embedder is not None else _by_words
-        hits = [hit for hit in self._passing(vector, meant, limit) if score_of(hit) >= min_score]
+        hits = shown(
+            SOURCE,
+            self._memory,
+            self._texts.text_of(vector) or "",
+            lambda: [hit for hit in self._passing(vector, meant, limit) if score_of(hit) >= min_score],
+        )
         scores = sorted(map(score_of, hits), reverse=True)
         return [(record_from(hit.item), score) for hit, score in zip(hits, scores, strict=True)]
 

@@ -131,7 +131,7 @@ class FileLimits:
         if count >= self.max_files:
             raise MemoryFileError(
                 f"{path} is not created: there are {count:,} memory files, and {self.max_files:,} is the maximum. "
-                "Delete what is not needed any more, or add to a file that is there."
+                "Delete files that are no longer needed, or add to an existing one."
             )
 
 

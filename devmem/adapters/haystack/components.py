@@ -216,7 +216,7 @@ class DevmemMemoryRetriever(_WithStore):
         """
         memory = self.document_store.memory
         shown = [each.text or "" for each in messages or []]
-        block = recalled(memory, query, shown=shown, limit=self.top_k, token_budget=self.token_budget)
+        block = recalled("haystack", memory, query, shown=shown, limit=self.top_k, token_budget=self.token_budget)
         hits = [hit for hit in memory.search(query, limit=self.top_k + len(shown)) if hit.text not in shown]
         documents = [document_of(hit, score=hit.score, with_embedding=False) for hit in hits[: self.top_k]]
         return {"documents": documents, "block": block}

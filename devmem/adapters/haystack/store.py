@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final, Literal, TypeAlias
@@ -14,7 +15,7 @@ from haystack.document_stores.types import DuplicatePolicy
 from haystack.utils.filters import document_matches_filter
 
 import devmem
-from devmem import Filter, Memory, MemoryRecord
+from devmem import Filter, Hit, Memory, MemoryRecord
 from devmem.adapters.haystack.documents import DOCUMENT, document_of, metadata_key, text_form
 from devmem.adapters.haystack.filters import translate
 from devmem.adapters.host_documents import KEY, is_reserved, source_of
@@ -249,12 +250,15 @@ class DevmemDocumentStore:
         where = self.memory.matching(found.where & _DOCUMENTS)
         if top_k <= 0:
             return []
+        began = time.perf_counter()
         hits = widened(
             lambda limit: self._hits(query, vector, signal, where, limit),
             lambda hit: found.is_exact or document_matches_filter(dict(filters or {}), document_of(hit[0])),
             top_k,
             filtered=not found.is_exact,
         )
+        shown = [Hit(item=hit.item, score=score) for hit, score in hits]
+        self.memory.record_recall(query, shown, host="haystack", began=began)
         if not return_embedding:
             return [document_of(hit, score=score, with_embedding=False) for hit, score in hits]
         # A search reads no vectors.

@@ -19,7 +19,7 @@ from pydantic import ConfigDict, PrivateAttr
 import devmem
 from devmem import Filter, Memory, MemoryRecord, load_filter
 from devmem.adapters.host_documents import KEY, given_metadata, kept_metadata, metadata_key, source_of
-from devmem.adapters.hosts import collection_of
+from devmem.adapters.hosts import collection_of, shown
 from devmem.errors import EmbeddingError
 from devmem.models import checked_vector
 from devmem.storage import SearchQuery, Weights, one_of, present
@@ -29,6 +29,7 @@ DOCUMENT: Final = "langchain"
 _BATCH: Final = 1000
 Wanted: TypeAlias = Filter | Mapping[str, Any] | None
 """A filter: `devmem.Filter`, or metadata with the values that they have, `{"topic": "launch", "stars": {">=": 3}}`."""
+_HOST: Final = "langchain"
 _DOCUMENTS: Final = Filter(metadata={DOCUMENT: present()})
 
 
@@ -149,7 +150,10 @@ class DevmemVectorStore(VectorStore):
         """
         if self._embedding is not None:
             return self._nearest(self._embedding.embed_query(query), k, filter)
-        hits = self._memory.search(query, limit=k, where=filter_of(filter) & _DOCUMENTS, collapse=False)
+        where = filter_of(filter) & _DOCUMENTS
+        hits = shown(
+            _HOST, self._memory, query, lambda: self._memory.search(query, limit=k, where=where, collapse=False)
+        )
         return [(document_of(hit), hit.score) for hit in hits]
 
     def similarity_search_by_vector(
@@ -177,7 +181,7 @@ class DevmemVectorStore(VectorStore):
             where=self._memory.matching(filter_of(wanted) & _DOCUMENTS),
             weights=Weights(similarity=1.0, lexical=0.0),
         )
-        hits = self._store.collection.search(asked)
+        hits = shown(_HOST, self._memory, "", lambda: self._store.collection.search(asked))
         return [(MemoryRecord(hit.item), hit.similarity) for hit in hits if hit.similarity is not None]
 
     def max_marginal_relevance_search(
@@ -274,7 +278,8 @@ class DevmemRetriever(BaseRetriever):
     ) -> list[Document]:
         vector = self._embedding.embed_query(query) if self._embedding is not None and query.strip() else None
         limit = self.k if k is None else k
-        return [
-            document_of(hit)
-            for hit in self._memory.search(query, vector=vector, limit=limit, where=filter_of(self.filter))
-        ]
+        where = filter_of(self.filter)
+        hits = shown(
+            _HOST, self._memory, query, lambda: self._memory.search(query, vector=vector, limit=limit, where=where)
+        )
+        return [document_of(hit) for hit in hits]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -180,6 +181,7 @@ class Reader:
         wanted = value_filter(op.filter)
         where = self._memory.matching(_below(op.namespace_prefix, wanted))
         end = op.offset + op.limit
+        began = time.perf_counter()
         hits = self._hits(op.query, end, where, wanted) if op.query else []
         scored: list[tuple[MemoryItem, float | None]] = [(hit.item, self._score(hit)) for hit in hits]
         if len(scored) < end:
@@ -187,6 +189,10 @@ class Reader:
             rest = (item for item in self._newest(where) if item.id not in seen and _passes(item, wanted))
             scored += [(item, None) for item in islice(rest, end - len(scored))]
         page = scored[op.offset : end]
+        if op.query:
+            found = {hit.item.id: hit for hit in hits}
+            shown = [found.get(item.id) or Hit(item=item, score=0.0) for item, _ in page]
+            self._memory.record_recall(op.query, shown, host=SOURCE, began=began)
         return Found(results=[_result(item, score) for item, score in page], items=[item for item, _ in page])
 
     def refresh(self, items: Sequence[MemoryItem]) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextvars import ContextVar
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar, get_args
 
 from mcp import MCPError, types
 from mcp.server import ServerRequestContext
@@ -48,9 +48,7 @@ _LEVELS: Final[Mapping[int, types.LoggingLevel]] = {
     logging.ERROR: "error",
     logging.CRITICAL: "critical",
 }
-_ORDER: Final[tuple[types.LoggingLevel, ...]] = (
-    "debug", "info", "notice", "warning", "error", "critical", "alert", "emergency",
-)  # fmt: skip
+_ORDER: Final[tuple[types.LoggingLevel, ...]] = get_args(types.LoggingLevel)
 
 _deliver: ContextVar[Callable[[logging.LogRecord], None] | None] = ContextVar("_deliver", default=None)
 
@@ -71,28 +69,28 @@ class _Relay(logging.Handler):
 _RELAY: Final = _Relay()
 
 
-class LogLevels:
-    """The least severe level of log messages that each client asked for.
+def relay_log_messages() -> None:
+    """Have the log messages of devmem reach `run_reported`; calling it again changes nothing."""
+    for package in _PACKAGES:
+        logging.getLogger(package).addHandler(_RELAY)
+
+
+async def set_level(ctx: _Context, params: types.SetLevelRequestParams) -> types.EmptyResult:
+    """Carry out `logging/setLevel` of revisions before 2026: the least severe level that a connection is sent."""
+    _connection(ctx).state[f"{_STATE}/level"] = params.level
+    return types.EmptyResult()
+
+
+def levels_of(ctx: _Context) -> frozenset[types.LoggingLevel]:
+    """Return the levels of log messages that a request's client takes.
 
     A revision from 2026 on asks with each request (`_meta`); before, `logging/setLevel` asked for a connection, and a
     client that did not is sent warnings.
     """
-
-    def __init__(self) -> None:
-        for package in _PACKAGES:
-            logging.getLogger(package).addHandler(_RELAY)
-
-    async def set(self, ctx: _Context, params: types.SetLevelRequestParams) -> types.EmptyResult:
-        """Carry out `logging/setLevel`."""
-        _connection(ctx).state[f"{_STATE}/level"] = params.level
-        return types.EmptyResult()
-
-    def of(self, ctx: _Context) -> frozenset[types.LoggingLevel]:
-        """Return the levels that a request's client takes."""
-        if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
-            return allowed_log_levels(ctx.protocol_version, ctx.meta)
-        least: types.LoggingLevel = _connection(ctx).state.get(f"{_STATE}/level", "warning")
-        return frozenset(_ORDER[_ORDER.index(least) :])
+    if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
+        return allowed_log_levels(ctx.protocol_version, ctx.meta)
+    least: types.LoggingLevel = _connection(ctx).state.get(f"{_STATE}/level", "warning")
+    return frozenset(_ORDER[_ORDER.index(least) :])
 
 
 async def run_reported(

@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from pydantic import BaseModel, Field
 
-from devmem.adapters.mcp.tools import Answer, Arguments, Call, IdArguments, Tool, passage_of, uri_of
+from devmem.adapters.hosts import shown
+from devmem.adapters.mcp.tools import HOST, Answer, Arguments, Call, IdArguments, Tool, passage_of, uri_of
 from devmem.errors import ItemNotFoundError
 from devmem.memory import MemoryRecord
 from devmem.search import quote_labels
@@ -49,7 +50,8 @@ class Document(Found):
 
 
 def _search(call: Call, asked: SearchArguments) -> Answer:
-    return _answer(Results(results=[_found(hit) for hit in call.memory.search(asked.query, limit=_RESULTS)]))
+    hits = shown(HOST, call.memory, asked.query, lambda: call.memory.search(asked.query, limit=_RESULTS))
+    return _answer(Results(results=[_found(hit) for hit in hits]))
 
 
 def _fetch(call: Call, asked: IdArguments) -> Answer:

@@ -24,9 +24,28 @@ from starlette.types import Message as ASGIMessage
 from starlette.types import Scope as ASGIScope
 
 from devmem import Filter, acting_as
-from devmem.adapters.mcp.reports import ChangeWatch, LogLevels, run_reported, subscribe, unsubscribe
+from devmem.adapters.hosts import shown
+from devmem.adapters.mcp.reports import (
+    ChangeWatch,
+    levels_of,
+    relay_log_messages,
+    run_reported,
+    set_level,
+    subscribe,
+    unsubscribe,
+)
 from devmem.adapters.mcp.search_fetch import SEARCH_FETCH
-from devmem.adapters.mcp.tools import TOOLS, URI_PREFIX, Call, failed, item_id_of, passage_of, passages_answer, uri_of
+from devmem.adapters.mcp.tools import (
+    HOST,
+    TOOLS,
+    URI_PREFIX,
+    Call,
+    failed,
+    item_id_of,
+    passage_of,
+    passages_answer,
+    uri_of,
+)
 from devmem.errors import DevmemError
 from devmem.memory import Memory
 from devmem.server import LOOPBACK, Access, Door, Guard, Limits, TokenFile, checked_address, token_of
@@ -77,7 +96,7 @@ def _result(prompt: types.Prompt, text: str) -> types.GetPromptResult:
 def _about(memory: Memory, topic: str, budget: int) -> str:
     if not topic.strip():
         raise MCPError(types.INVALID_PARAMS, "the prompt `about` needs the argument `topic`")
-    hits = memory.search(topic, limit=_RECALLED)
+    hits = shown(HOST, memory, topic, lambda: memory.search(topic, limit=_RECALLED))
     found = passages_answer([passage_of(hit) for hit in hits], budget=budget, none="Nothing is remembered about it.")
     return f"This is what is remembered about {topic.strip()!r}.\n\n{found.text}\n\nTake it into account from here on."
 
@@ -232,7 +251,7 @@ class _Handlers:
     def __init__(self, door: Door, options: ServerOptions) -> None:
         self._door, self._options = door, options
         self._tools = [*TOOLS, *(SEARCH_FETCH if options.search_fetch else ())]
-        self._levels = LogLevels()
+        relay_log_messages()
 
     def server(self) -> MemoryServer:
         server = MemoryServer(
@@ -254,7 +273,7 @@ class _Handlers:
             on_completion=self._complete,
         )
         # Given as a keyword it would warn of a capability that a later revision deprecates, and clients still use.
-        server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, self._levels.set)
+        server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, set_level)
         server.door = self._door
         return server
 
@@ -291,7 +310,7 @@ class _Handlers:
 
     def _log_levels(self, ctx: _Context) -> frozenset[types.LoggingLevel]:
         """Return the levels that are sent; with tokens none, as a message may be about what others stored."""
-        return self._levels.of(ctx) if self._door.tokens is None else frozenset()
+        return levels_of(ctx) if self._door.tokens is None else frozenset()
 
     async def _subscribe(self, ctx: _Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
         return await subscribe(ctx, params, self._watch(ctx))

@@ -24,7 +24,7 @@ from pydantic_ai_harness.memory import (
 from devmem import Memory, MemoryItem, Scope
 from devmem.adapters.files import ROOT, Beside, FileLimits, MemoryFiles
 from devmem.adapters.files import MemoryFile as KeptFile
-from devmem.adapters.hosts import widened, writing
+from devmem.adapters.hosts import shown, widened, writing
 from devmem.errors import VersionConflictError
 from devmem.memory import SearchHit
 from devmem.stores import Provenance, SourceKind
@@ -284,10 +284,15 @@ class DevmemMemoryStore:
     def _hits(self, start: str, query: str, limit: int) -> list[SearchHit]:
         """Return the best files directly below a place; those in deeper ones belong to other namespaces."""
         where = self._files.where(start)
-        return widened(
-            lambda asked: self._files.memory.search(query, limit=asked, where=where),
-            lambda hit: "/" not in hit.item.provenance.name.removeprefix(start),
-            limit,
+        return shown(
+            _HOST,
+            self._files.memory,
+            query,
+            lambda: widened(
+                lambda asked: self._files.memory.search(query, limit=asked, where=where),
+                lambda hit: "/" not in hit.item.provenance.name.removeprefix(start),
+                limit,
+            ),
         )
 
 

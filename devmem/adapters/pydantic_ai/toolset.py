@@ -26,7 +26,7 @@ from pydantic_ai.tools import RunContext
 from pydantic_ai.toolsets import FunctionToolset
 
 from devmem import Memory
-from devmem.adapters.hosts import agents_word, recalled, writing
+from devmem.adapters.hosts import agents_word, recalled, shown, writing
 from devmem.errors import DevmemError, ItemNotFoundError
 from devmem.memory import SearchHit
 from devmem.messages import Message, Role
@@ -43,6 +43,7 @@ def memory_of(given: MemoryOf, run: RunContext[Any]) -> Memory:
 
 T = TypeVar("T")
 
+_HOST: Final = "pydantic_ai"
 _LOG: Final = logging.getLogger(__name__)
 _MOST: Final = 50
 """Maximum number of memories that one call recalls or forgets."""
@@ -94,7 +95,8 @@ class _Tools:
         if not query.strip() or not 1 <= limit <= _MOST:
             raise ModelRetry(f"`query` is a question or words, and `limit` from 1 to {_MOST}.")
         memory = memory_of(self._memory, run)
-        return [_recalled(hit) for hit in await _carried_out(lambda: memory.search(query, limit=limit))]
+        found = await _carried_out(lambda: shown(_HOST, memory, query, lambda: memory.search(query, limit=limit)))
+        return [_recalled(hit) for hit in found]
 
     async def remember(self, run: RunContext[Any], text: str) -> str:
         """Store one fact, decision or preference for later conversations; it is durable when this returns.
@@ -132,7 +134,7 @@ class _Tools:
 
 def _name(run: RunContext[Any]) -> str:
     """Return the name of the agent that a run is of, where it has one."""
-    return (run.agent.name if run.agent is not None else None) or "pydantic_ai"
+    return (run.agent.name if run.agent is not None else None) or _HOST
 
 
 def _recalled(hit: SearchHit) -> Recalled:
@@ -174,7 +176,7 @@ def remember(memory: Memory, messages: Sequence[ModelMessage]) -> list[str]:
         NotStoredError: the store does not take it.
         CollectionError: it cannot be written.
     """
-    with writing("pydantic_ai", memory):
+    with writing(_HOST, memory):
         return memory.add(list(_said(messages)))
 
 
@@ -238,8 +240,10 @@ def recalling(memory: MemoryOf, *, limit: int = 5, token_budget: int = 2000) -> 
         if not prompt:
             return history
         mine = memory_of(memory, run)
-        shown = [message.content for message in _said(history)]
-        block = await run_sync(lambda: recalled(mine, prompt, shown=shown, limit=limit, token_budget=token_budget))
+        given = [message.content for message in _said(history)]
+        block = await run_sync(
+            lambda: recalled(_HOST, mine, prompt, shown=given, limit=limit, token_budget=token_budget)
+        )
         asked = history[at]
         if block and isinstance(asked, ModelRequest):
             part = UserPromptPart([TextContent(block, metadata=MARK)])

@@ -55,9 +55,8 @@ def number_of(count: int, thing: str) -> str:
 def validate(ctx: typer.Context, files: WorkflowFiles, as_json: AsJson = False) -> None:
     """Check workflows and list every problem.
 
-    Each finding is a line `FILE:LINE: PATH: MESSAGE`, led by its level unless it is an error. A file with warnings
-    only is valid. No store is opened.
-    `devmem check` is the same for continuous integration.
+    Each finding is a line `FILE:LINE: PATH: MESSAGE`, led by its level unless it is an error. A file that has only
+    warnings is valid. No store is opened. `devmem check` is the same for continuous integration.
 
     Examples:
         devmem validate team.yaml
@@ -96,8 +95,8 @@ def check(
 ) -> None:
     """Check workflows in continuous integration.
 
-    Findings are errors, warnings and notes, each with its file, line and rule. The exit code is 0 when there is none
-    of the level `--fail-on` or above, otherwise 1. No store is opened.
+    Findings are errors, warnings and notes, each with its file, line and rule. The exit code is 1 if there is a finding
+    at the level of `--fail-on` or above, otherwise 0. No store is opened.
 
     Examples:
         devmem check team.yaml --fail-on warning
@@ -125,7 +124,7 @@ def check(
 def schema(
     ctx: typer.Context,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="File to write; without it, stdout.")
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="File to write; stdout by default.")
     ] = None,
 ) -> None:
     """Print the JSON Schema of workflows.
@@ -307,7 +306,9 @@ def init(
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option(metavar="MODEL", help="`extractive` (the default) needs no key; or a chat model, as gpt-4o-mini."),
+        typer.Option(
+            metavar="MODEL", help="`extractive` (the default) needs no key; or a chat model such as gpt-4o-mini."
+        ),
     ] = None,
     language: Annotated[
         StarterLanguage | None,
@@ -317,8 +318,8 @@ def init(
 ) -> None:
     """Write a workflow to start with.
 
-    The workflow has one store and one agent, runs at once, and explains itself in comments. On a terminal, the
-    command asks for what the options leave open.
+    The workflow has one store and one agent, runs immediately, and is explained by comments. On a terminal, the command
+    asks for whatever the options do not specify.
 
     Examples:
         devmem init
@@ -329,7 +330,7 @@ def init(
 
     terminal: Terminal = ctx.obj
     if not force and file.exists():
-        raise CommandError(f"{file} is there already and was not changed; name another file, or add --force.")
+        raise CommandError(f"{file} already exists and was not changed; name another file, or add --force.")
     store = store or _ask("Type of the store", StarterStore.SIMPLE)
     model = (model or _ask_text("Chat model (extractive needs no key)", EXTRACTIVE)).strip()
     if not model:

@@ -1,17 +1,17 @@
-"""`devmem forget`, `trim` and `drop`: the commands that take items out of a memory."""
+"""`devmem forget`, `tombstones`, `trim` and `drop`: the commands that take items out of a memory."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Final, TypeAlias
 
 import typer
 
 from devmem.cli.failures import EXIT_PARTLY, CommandError
-from devmem.cli.ids import full_ids, full_ids_in_workflow, full_run
+from devmem.cli.ids import full_ids, full_ids_in_workflow, full_run, whole_id
 from devmem.cli.inputs import Ids, check_all_there
 from devmem.cli.options import Selection, report_hidden, selecting
 from devmem.cli.targets import (
@@ -29,13 +29,15 @@ from devmem.cli.targets import (
     seconds_of_option,
     shown_store,
 )
-from devmem.cli.terminal import Terminal, item_date, items_text
+from devmem.cli.terminal import Terminal, date_text, item_date, items_text, zoned
 from devmem.config.workflow import Workflow
 from devmem.memory.opening import is_workflow
+from devmem.model.caller import DEFAULT_SESSION
 from devmem.model.items import MemoryItem
 from devmem.recording.log import TokenTrimming
 from devmem.storage.erasure import EraseRequest, Residue
 from devmem.storage.opening import drop_location, file_of
+from devmem.stores.abilities import tombstones_of
 from devmem.stores.erasing import EraseSelection, execute, preview, select_erasure
 from devmem.stores.memory import MemoryBase
 from devmem.text.analysis import shorten
@@ -43,10 +45,10 @@ from devmem.text.display import one_line
 from devmem.views.documents import receipt_json, receipt_lines, workflow_receipt_json, workflow_receipt_lines
 from devmem.workflow.erasing import WorkflowSelection
 from devmem.workflow.forgetting import WorkflowForgetting
-from devmem.workflow.stores import DEFAULT_SESSION
 
 _SHOWN: Final = 5
 """Maximum number of items that are listed before the question."""
+_SHORT_ID: Final = 8
 _SNIPPET: Final = 70
 """Characters of a listed item."""
 
@@ -106,10 +108,10 @@ def _check_all_there(selection: WorkflowSelection, request: EraseRequest) -> Non
 
 
 def confirm_forgetting(terminal: Terminal, items: Sequence[MemoryItem], derived: Container[str], *, of: str) -> None:
-    """Ask for confirmation; raises `CommandError` when nobody can answer, and ends the command unless it is yes."""
+    """Ask for confirmation; raises `CommandError` when no one can answer, and ends the command unless it is yes."""
     count = items_text(len(items))
     if not can_ask():
-        raise CommandError(f"{count} of {of} would be forgotten, and nobody can be asked here: add --yes.")
+        raise CommandError(f"{count} of {of} would be forgotten, and there is no terminal to confirm it: add --yes.")
     list_forgotten(terminal, items, derived)
     typer.confirm(f"Forget {count} of {of}?", abort=True, err=True)
 
@@ -131,7 +133,8 @@ def list_forgotten(terminal: Terminal, items: Sequence[MemoryItem], derived: Con
 
 
 Matching: TypeAlias = Annotated[
-    str | None, typer.Option("--matching", metavar="TEXT", help="Only items with this text in them, in any case.")
+    str | None,
+    typer.Option("--matching", metavar="TEXT", help="Only items with this text in them or in their metadata."),
 ]
 Source: TypeAlias = Annotated[
     str | None, typer.Option("--source", metavar="NAME", help="Only items from this document or other source.")
@@ -140,10 +143,13 @@ Run: TypeAlias = Annotated[str | None, typer.Option("--run", metavar="ID", help=
 Vacuum: TypeAlias = Annotated[
     bool, typer.Option("--vacuum", help="Rewrite the database even if nothing is left in its file.")
 ]
+KeepOut: TypeAlias = Annotated[
+    bool, typer.Option("--tombstone", help="Keep hashes, by which the store takes none of the texts again.")
+]
 OneSession: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        "--session", metavar="NAME", help="Only this session's `auto` files; of a workflow, else those of all."
+        "--session", metavar="NAME", help="Only this session's `auto` files; for a workflow, all sessions by default."
     ),
 ]
 DryRun: TypeAlias = Annotated[bool, typer.Option("--dry-run", help="Show what would be forgotten; change nothing.")]
@@ -160,6 +166,7 @@ def forget(
     source: Source = None,
     run: Run = None,
     vacuum: Vacuum = False,
+    tombstone: KeepOut = False,
     dry_run: DryRun = False,
     yes: Yes = False,
     session: OneSession = None,
@@ -178,11 +185,11 @@ def forget(
     Examples:
         devmem forget team.yaml --user ann
         devmem forget team.yaml notes --user ann --before 2025-01-01 --dry-run
-        devmem forget notes.db --matching "blue folder" --vacuum
+        devmem forget notes.db --matching "blue folder" --tombstone
         devmem forget notes.db --where session=s1 --where metadata.room=5 --yes
     """
     terminal: Terminal = ctx.obj
-    request = _erasing(ids, selection, text=matching, source=source, run=run)
+    request = replace(_erasing(ids, selection, text=matching, source=source, run=run), tombstone=tombstone)
     options = ForgetOptions(session=session, vacuum=vacuum, dry_run=dry_run, yes=yes, as_json=as_json)
     if store is None and is_workflow(memory):
         forget_in_workflow(terminal, load(terminal, Path(memory)), request, options)
@@ -241,12 +248,54 @@ def _erasing(
     return EraseRequest(ids=_tuple(ids or None), where=where, text=text, run=run)
 
 
+def tombstones(
+    ctx: typer.Context,
+    memory: MemoryPlace,
+    store: OptionalStore = None,
+    remove: Annotated[
+        list[str] | None, typer.Option("--remove", metavar="ID", help="Remove those of this erasure; may be repeated.")
+    ] = None,
+    remove_all: Annotated[bool, typer.Option("--remove-all", help="Remove all of them.")] = False,
+    session: Session = DEFAULT_SESSION,
+    as_json: AsJson = False,
+) -> None:
+    """List what erased texts left to keep them out, or remove it.
+
+    Each line is an erasure with `--tombstone`: its time, and the number of texts, and of sentences within others, that
+    the store takes no more. Nothing of the texts is kept. What is removed may be stored again.
+
+    Examples:
+        devmem tombstones notes.db
+        devmem tombstones team.yaml notes --remove 5f2c
+    """
+    terminal: Terminal = ctx.obj
+    if remove and remove_all:
+        raise CommandError("give either --remove or --remove-all, not both.")
+    place = find_store(terminal, memory, store, session)
+    removes = bool(remove) or remove_all
+    with opened_existing(terminal, place, save=removes, looking=not removes) as opened:
+        kept = tombstones_of(opened)
+        found = kept.tombstones()
+        chosen = None if remove_all else [whole_id("erasure", one, [each.id for each in found]) for one in remove or ()]
+        texts = kept.remove_tombstones(chosen) if removes else 0
+    if removes:
+        text = f"{place.store}: {texts:,} {'text' if texts == 1 else 'texts'} may be stored again"
+        terminal.answer({"store": place.store, "removed": texts}, text, as_json=as_json)
+    elif as_json:
+        terminal.json([asdict(each) for each in found])
+    else:
+        rows = [
+            (each.id[:_SHORT_ID], date_text(each.erased_at), str(each.texts), str(each.sentences)) for each in found
+        ]
+        terminal.table(zoned(("id", "time", "texts", "sentences")), rows, numbers=("texts", "sentences"))
+
+
 def trim(
     ctx: typer.Context,
     memory: MemoryPlace,
     store: OptionalStore = None,
     keep: Annotated[int | None, typer.Option(min=0, metavar="N", help="Keep the N items stored last.")] = None,
-    before: Annotated[str | None, typer.Option(metavar="DATE", help="Delete what was stored before this date.")] = None,
+    before: Annotated[str | None, typer.Option(metavar="DATE", help="Delete items stored before this date.")] = None,
     max_tokens: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Keep the newest items within N estimated tokens.")
     ] = None,
@@ -256,8 +305,8 @@ def trim(
 ) -> None:
     """Delete the oldest items.
 
-    Items of every user count alike. `--max-tokens` is for stores of the type `conversation`: where the newest record
-    alone has more tokens, its text is shortened.
+    Items of every user are treated alike. `--max-tokens` is for `conversation` stores: if the newest record alone has
+    more tokens, its text is shortened.
 
     Examples:
         devmem trim notes.db --keep 1000
@@ -282,9 +331,11 @@ def trim(
 
 
 def _ask(store: MemoryBase) -> None:
-    """Ask for confirmation; raises `CommandError` when nobody can answer, and ends the command unless it is yes."""
+    """Ask for confirmation; raises `CommandError` when no one can answer, and ends the command unless it is yes."""
     if not sys.stdin.isatty():
-        raise CommandError(f"items of {store.name} would be deleted, and nobody can be asked here: add --yes.")
+        raise CommandError(
+            f"items of {store.name} would be deleted, and there is no terminal to confirm it: add --yes."
+        )
     typer.confirm(f"Trim {store.name}, which has {items_text(store.count_memories())}?", abort=True, err=True)
 
 
@@ -297,8 +348,8 @@ def drop(
 ) -> None:
     """Drop a store of a database as a whole.
 
-    Its items, attachments and states go in one transaction; other stores stay. A store that was created with
-    `partition=on` is dropped at once, however large it is. A store in a file is dropped by deleting its files.
+    Its items, attachments and states are deleted in one transaction; other stores stay. A store that was created with
+    `partition=on` is dropped instantly, whatever its size. To drop a store in a file, delete its files.
 
     Examples:
         devmem drop "postgresql://localhost/team?store=notes&tenant=acme"
@@ -312,7 +363,7 @@ def drop(
     shown = shown_store(location, place.store)
     if not yes:
         if not sys.stdin.isatty():
-            raise CommandError(f"{shown} would be dropped, and nobody can be asked here: add --yes.")
+            raise CommandError(f"{shown} would be dropped, and there is no terminal to confirm it: add --yes.")
         typer.confirm(f"Drop {shown} with everything in it?", abort=True, err=True)
     if not drop_location(location, place.store):
         raise CommandError(f"{shown}: there is no such store.")

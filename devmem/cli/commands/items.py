@@ -6,15 +6,15 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from datetime import timedelta
+from functools import partial
 from types import EllipsisType
-from typing import Annotated, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias, TypedDict, TypeVar
 
 import typer
-from pydantic import JsonValue
 
-from devmem.cli.failures import CommandError, usage_errors
+from devmem.cli.failures import CommandError, usage_errors, well_formed
 from devmem.cli.ids import full_id, full_ids, full_run, short_run
-from devmem.cli.inputs import STDIN, ListOrder, Offset, check_all_there, read_stdin, well_formed
+from devmem.cli.inputs import STDIN, ListOrder, Offset, check_all_there, read_stdin
 from devmem.cli.options import (
     NEVER,
     Expires,
@@ -24,9 +24,9 @@ from devmem.cli.options import (
     Time,
     Ttl,
     checked_fields,
-    checked_name,
     expiry_of,
     metadata_of,
+    named_scope,
     report_hidden,
     selecting,
 )
@@ -48,32 +48,60 @@ from devmem.cli.targets import (
     split_words,
 )
 from devmem.cli.terminal import Terminal, date_text, item_date, items_text, zoned
-from devmem.memory.memory import AddOptions, Memory
-from devmem.model.conditions import Scalar
-from devmem.model.filters import Filter, Order
-from devmem.model.items import ANY, MemoryItem, Scope
-from devmem.model.versions import Change, ItemDifference, ItemVersion
-from devmem.search.indexes.passages import has_text
-from devmem.stores.abilities import versions_of
-from devmem.views.documents import difference_json, item_json, version_json
-from devmem.workflow.stores import DEFAULT_SESSION
+from devmem.errors import VersionConflictError
+from devmem.model.caller import DEFAULT_SESSION
+from devmem.model.conditions import Order, Scalar
+from devmem.text.analysis import shorten
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+    from devmem.memory.memory import AddOptions, Memory
+    from devmem.memory.records import MemoryRecord
+    from devmem.model.items import MemoryItem
+    from devmem.model.versions import Change, ItemDifference, ItemVersion
 
 _TEXT_USAGE = "MEMORY [STORE] TEXT"
+_Text: TypeAlias = Annotated[
+    list[str], typer.Argument(metavar="[STORE] TEXT", help="Text to remember; `-` reads standard input.")
+]
+_IdAndText: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[STORE] ID [TEXT]", help="Id of the item, and its new text; `-` reads standard input."),
+]
+_Key: TypeAlias = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Fact that the text states; replaces the earlier text with this key."),
+]
+_DerivedFrom: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("--derived-from", metavar="ID", help="Item that it was concluded from; may be repeated."),
+]
+_Remove: TypeAlias = Annotated[
+    list[str] | None, typer.Option(metavar="KEY", help="Metadata to remove; may be repeated.")
+]
+IfVersion: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--if-version", metavar="VERSION", help="Change nothing if another version has been stored meanwhile."
+    ),
+]
 
 
 def add(
     ctx: typer.Context,
     memory: MemoryPlace,
-    words: Annotated[
-        list[str], typer.Argument(metavar="[STORE] TEXT", help="Text to remember; `-` reads standard input.")
-    ],
-    lines: Annotated[bool, typer.Option("--lines", help="Remember each line as an item of its own.")] = False,
+    words: _Text,
+    lines: Annotated[bool, typer.Option("--lines", help="Remember each line as a separate item.")] = False,
     item_id: Annotated[
-        str | None, typer.Option("--id", metavar="ID", help="Id of the item; an item that has it is replaced.")
+        str | None, typer.Option("--id", metavar="ID", help="Id of the item; an item with this id is replaced.")
     ] = None,
+    key: _Key = None,
+    if_version: IfVersion = None,
     user: Annotated[str | None, typer.Option(metavar="ID", help="User that the item belongs to.")] = None,
     agent: Annotated[str | None, typer.Option(metavar="ID", help="Agent that the item belongs to.")] = None,
     conversation: Annotated[str | None, typer.Option(metavar="ID", help="Conversation that the item is in.")] = None,
+    derived_from: _DerivedFrom = None,
     metadata: Metadata = None,
     field: Fields = None,
     time: Time = None,
@@ -95,11 +123,28 @@ def add(
     terminal: Terminal = ctx.obj
     place = split_words(terminal, memory, words, session, least=1, most=1, usage=_TEXT_USAGE, embedding=embedding)
     texts = _texts(place.words[0], lines=lines)
-    scope = _scope(user=user, agent=agent, conversation=conversation)
+    scope = named_scope(user=user, agent=agent, conversation=conversation)
+    named: _Named = {"id": item_id, "key": key, "if_version": if_version}
+    options: AddOptions = {**_about(metadata, field), "time": time, "expires_at": expiry_of(expires, ttl)}
+    _add(terminal, place, texts, scope, named, options, derived_from, as_json)
+
+
+def _add(
+    terminal: Terminal,
+    place: StoreAddress,
+    texts: Sequence[str],
+    scope: Mapping[str, str],
+    named: _Named,
+    options: AddOptions,
+    derived_from: Sequence[str] | None,
+    as_json: bool,
+) -> None:
+    from devmem.memory.memory import Memory
+
     check_lasting(make(place), "an item")
     with opened(terminal, place, save=True) as store, usage_errors():
-        options: AddOptions = {**_about(metadata, field), "time": time, "expires_at": expiry_of(expires, ttl)}
-        ids = _remember(Memory(store).scoped(**scope) if scope else Memory(store), texts, item_id, options)
+        options["derived_from"] = full_ids(store, derived_from)
+        ids = _remember(Memory(store).scoped(**scope) if scope else Memory(store), texts, named, options)
         total = store.count_memories()
     if as_json:
         terminal.json({"store": place.store, "ids": ids, "items": total})
@@ -113,24 +158,31 @@ def _texts(word: str, *, lines: bool) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.strip()] if lines else [text]
 
 
-def _scope(**parts: str | None) -> dict[str, str]:
-    return {part: checked_name(f"--{part}", value) for part, value in parts.items() if value is not None}
-
-
 def _about(metadata: Sequence[str] | None, fields: Sequence[str] | None) -> AddOptions:
     return {"metadata": metadata_of(metadata), "fields": checked_fields(fields)}
 
 
-def _remember(memory: Memory, texts: Sequence[str], item_id: str | None, options: AddOptions) -> list[str]:
+class _Named(TypedDict):
+    """Names that one text alone can have."""
+
+    id: str | None
+    key: str | None
+    if_version: str | None
+
+
+def _remember(memory: Memory, texts: Sequence[str], named: _Named, options: AddOptions) -> list[str]:
     """Add the texts and return the ids of their items."""
-    if item_id is None:
+    given = [name for name, value in named.items() if value is not None]
+    if not given:
         return memory.add(texts, **options)
     if len(texts) != 1:
-        raise CommandError("`--id` names the item of one text.")
-    return [memory.add(texts[0], id=item_id, **options)]
+        raise CommandError(f"`--{given[0].replace('_', '-')}` is of one text.")
+    return [memory.add(texts[0], **named, **options)]
 
 
 _OPTIONS: Final = "--metadata, --remove, --time, --expires-at, --ttl, --trust or --field"
+_TOLD: Final = 80
+"""Characters that a warning repeats of a text."""
 W = TypeVar("W", bound=str | timedelta)
 
 
@@ -143,20 +195,16 @@ _Trust: TypeAlias = Annotated[
 def edit(
     ctx: typer.Context,
     memory: MemoryPlace,
-    words: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[STORE] ID [TEXT]", help="Id of the item, and its new text; `-` reads standard input."),
-    ] = None,
+    words: _IdAndText = None,
     metadata: Metadata = None,
-    remove: Annotated[
-        list[str] | None, typer.Option(metavar="KEY", help="Metadata to remove; may be repeated.")
-    ] = None,
+    remove: _Remove = None,
     time: Time = None,
     expires: Expires = None,
     ttl: Ttl = None,
     field: Fields = None,
     trust: _Trust = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Of items that match, only count them.")] = False,
+    if_version: IfVersion = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count the items that match.")] = False,
     session: Session = DEFAULT_SESSION,
     as_json: AsJson = False,
     *,
@@ -164,7 +212,7 @@ def edit(
 ) -> None:
     """Change an item and keep its id, or change every item that matches.
 
-    What is not given stays unchanged. `none` removes a time, an expiry or the fields.
+    Properties that are not given stay unchanged. `none` removes a time, an expiry or the fields.
 
     Examples:
         devmem edit notes.db 5f2c "Ann moved the launch to June 3rd."
@@ -172,16 +220,19 @@ def edit(
         devmem edit notes.db 5f2c --metadata title="The launch" --field title
         devmem edit notes.db --where metadata.state=draft --metadata state=done --dry-run
     """
+    from devmem.model.filters import Filter
+
     terminal: Terminal = ctx.obj
     changes, until = {**metadata_of(metadata), **dict.fromkeys(remove or ())}, expiry_of(expires, ttl)
     if selection.where == Filter() and not selection.all_users:
         if dry_run:
             raise CommandError("--dry-run counts the items that a condition such as --where selects.")
         place = split_words(terminal, memory, words or [], session, least=1, most=2, usage="MEMORY [STORE] ID [TEXT]")
-        _edit_one(terminal, place, changes, time, until, checked_fields(field), trust, as_json)
+        _edit_one(terminal, place, changes, time, until, checked_fields(field), trust, if_version, as_json)
         return
-    if field is not None:
-        raise CommandError("--field is of one item: name it by its id.")
+    for option, value in (("--field", field), ("--if-version", if_version)):
+        if value is not None:
+            raise CommandError(f"{option} is of one item: name it by its id.")
     place = split_words(terminal, memory, words or [], session, least=0, most=0, usage="MEMORY [STORE]")
     _edit_matching(terminal, place, selection, changes, time, until, trust, dry_run, as_json)
 
@@ -194,20 +245,45 @@ def _edit_one(
     expiry: str | timedelta | None,
     fields: Sequence[str] | None,
     trust: float | None,
+    if_version: str | None,
     as_json: bool,
 ) -> None:
+    from devmem.memory.memory import Memory
+    from devmem.views.documents import current_item_json
+
     item_id, text = place.words[0], place.words[1] if len(place.words) == 2 else None
-    if text is not None:
-        text = read_stdin() if text == STDIN else well_formed(text)
     if not changes and all(one is None for one in (text, time, expiry, fields, trust)):
         raise CommandError(f"nothing to change: give a TEXT, {_OPTIONS}.")
     with opened_existing(terminal, place, save=True) as store, usage_errors():
-        when, until, searched = _when(time), _when(expiry), ... if fields is None else fields
-        record = Memory(store).update(
-            full_id(store, item_id), text, metadata=changes or None, time=when, expires_at=until, fields=searched,
-            trust=trust,
+        memory, found = Memory(store), full_id(store, item_id)
+        # Read before the text: whoever types it may take long.
+        seen = memory.get(found)
+        if text is not None:
+            text = read_stdin() if text == STDIN else well_formed(text)
+        change = partial(
+            memory.update, found, text, metadata=changes or None, time=_when(time), expires_at=_when(expiry),
+            fields=... if fields is None else fields, trust=trust,
         )  # fmt: skip
-    terminal.answer(item_json(record.item), f"{place.store}: changed {record.id}", as_json=as_json)
+        try:
+            record = change(if_version=if_version or (None if seen is None else seen.version))
+        except VersionConflictError:
+            if if_version is not None or seen is None:
+                raise
+            terminal.report("warning", _changed_meanwhile(memory, seen))
+            record = change()
+    terminal.answer(current_item_json(record.item), f"{place.store}: changed {record.id}", as_json=as_json)
+
+
+def _changed_meanwhile(memory: Memory, seen: MemoryRecord) -> str:
+    """Return what to tell somebody whose change replaces one that was made while theirs was typed."""
+    from devmem.stores.abilities import keeps_versions
+
+    versions = memory.history(seen.id) if keeps_versions(memory.store) else ()
+    kept = "`devmem history` shows both" if versions else "the store keeps no versions"
+    by = f" by {versions[-1].actor}" if versions and versions[-1].actor else ""
+    now = memory.get(seen.id)
+    said = f", to {shorten(now.text, _TOLD)!r}" if now is not None and now.text != seen.text else ""
+    return f"item {seen.id} was changed{by} meanwhile{said}; your change is made to that, and {kept}"
 
 
 def _edit_matching(
@@ -221,6 +297,9 @@ def _edit_matching(
     dry_run: bool,
     as_json: bool,
 ) -> None:
+    from devmem.memory.memory import Memory
+    from devmem.model.items import ANY
+
     if not changes and time is None and expiry is None and trust is None:
         raise CommandError("nothing to change: give --metadata, --remove, --time, --expires-at, --ttl or --trust.")
     with opened_existing(terminal, place, save=True) as store, usage_errors():
@@ -260,6 +339,9 @@ def count(
         devmem count notes.db --by metadata.topic
         devmem count team.yaml notes --by user --all-users
     """
+    from devmem.memory.memory import Memory
+    from devmem.model.items import ANY
+
     terminal: Terminal = ctx.obj
     place = find_store(terminal, memory, store, session, reading=True)
     found: list[tuple[Scalar | None, int]] = []
@@ -311,7 +393,7 @@ _DETAILS = (
 _NUMBERS = ("trust", "input", "output", "attachments")
 
 
-_EveryUser = Annotated[bool, typer.Option("--all-users", help="Items of every user, as without --user.")]
+_EveryUser = Annotated[bool, typer.Option("--all-users", help="Items of every user (the default).")]
 
 
 @selecting(by_user=True, all_users=_EveryUser)
@@ -320,7 +402,7 @@ def show(
     memory: MemoryPlace,
     store: OptionalStore = None,
     ids: Annotated[
-        list[str] | None, typer.Option("--id", metavar="ID", help="Show this item whole; may be repeated.")
+        list[str] | None, typer.Option("--id", metavar="ID", help="Show the whole item; may be repeated.")
     ] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="Number of the newest items.")] = 10,
     order: ListOrder = Order.STORED,
@@ -359,11 +441,13 @@ def show(
 
 
 def _print(terminal: Terminal, items: Sequence[MemoryItem], *, whole: bool, as_json: bool) -> None:
+    from devmem.views.documents import current_item_json
+
     if as_json:
-        terminal.json([item_json(item) for item in items])
+        terminal.json([current_item_json(item) for item in items])
     elif whole:
         for item in items:
-            terminal.json(item_json(item), indent=2)
+            terminal.json(current_item_json(item), indent=2)
     else:
         terminal.table(zoned(_COLUMNS), [_row(item) for item in items])
 
@@ -374,6 +458,9 @@ def _row(item: MemoryItem) -> Sequence[str]:
 
 def _details(item: MemoryItem, *, has_model: bool) -> Sequence[str]:
     """Return the cells of `_DETAILS`; an item without an embedding waits for it if its store has a model."""
+    from devmem.model.items import Scope
+    from devmem.search.indexes.passages import has_text
+
     snapshots = (item.input_snapshot, item.output_snapshot)
     attached = sum(len(snapshot.attachment_overview()) for snapshot in snapshots if snapshot)
     bound = ((part.name, getattr(item.scope, part.name)) for part in fields(Scope))
@@ -408,13 +495,17 @@ def history(
 ) -> None:
     """Show the versions of an item.
 
-    Each has what changed it, when, and in which run. Versions are kept as long as the store's `history` says: 30 days
-    without it. What was forgotten has none.
+    Shows what created each version, when, and in which run. Versions are kept for as long as the store's `history`
+    says, 30 days by default. Forgotten items have none.
 
     Examples:
         devmem history notes.db 5f2c
         devmem history team.yaml notes 5f2c --json
     """
+    from devmem.model.versions import replaced_versions
+    from devmem.stores.abilities import versions_of
+    from devmem.views.documents import version_json
+
     terminal: Terminal = ctx.obj
     place = split_words(terminal, memory, words, session, least=1, most=1, usage="MEMORY [STORE] ID", reading=True)
     with opened_existing(terminal, place, looking=True) as store:
@@ -422,7 +513,7 @@ def history(
     if not versions:
         raise CommandError(f"memory store {place.store!r} has no version of an item {place.words[0]!r}.")
     if as_json:
-        terminal.json([version_json(version) for version in versions])
+        terminal.json([version_json(*one) for one in zip(versions, replaced_versions(versions), strict=True)])
     else:
         terminal.table(zoned(_HISTORY_COLUMNS), list(_rows(versions)))
 
@@ -447,7 +538,7 @@ def diff(
     memory: MemoryPlace,
     store: OptionalStore = None,
     since: Annotated[str | None, typer.Option("--from", metavar="TIME", help="The earlier time.")] = None,
-    until: Annotated[str | None, typer.Option("--to", metavar="TIME", help="The later time; without it, now.")] = None,
+    until: Annotated[str | None, typer.Option("--to", metavar="TIME", help="The later time; now by default.")] = None,
     run: Annotated[str | None, typer.Option(metavar="RUN", help="What this run changed, or is about to.")] = None,
     as_json: AsJson = False,
     session: Session = DEFAULT_SESSION,
@@ -458,6 +549,9 @@ def diff(
         devmem diff notes.db --from 2026-06-01 --to 2026-06-02T14:30
         devmem diff team.yaml notes --run 5f2c
     """
+    from devmem.stores.abilities import versions_of
+    from devmem.views.documents import difference_json
+
     terminal: Terminal = ctx.obj
     if (since is None) == (run is None) or (run is not None and until is not None):
         raise CommandError("give either --from, with --to where it is not now, or --run.")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeAlias
 
 import typer
 
@@ -36,10 +36,14 @@ from devmem.config.base import ConfigModel
 from devmem.config.store import IndexConfig, StoreDeclaration
 from devmem.config.workflow import CopyRule, Workflow
 from devmem.errors import CollectionError
+from devmem.model.caller import DEFAULT_SESSION
 from devmem.model.message import AttachmentRef
 from devmem.model.results import FileReport
 from devmem.recording.log import CopySource
+from devmem.redaction import location_without_credentials
 from devmem.storage.attachments import AttachmentFiles, with_inline_attachments
+from devmem.storage.location_report import examine_location
+from devmem.storage.opening import file_of
 from devmem.storage.protocol import CollectionInfo
 from devmem.storage.sqlite import backup as backups
 from devmem.storage.sqlite.backup import back_up
@@ -47,20 +51,26 @@ from devmem.storage.sqlite.collection import record_backup
 from devmem.storage.sqlite.examination import Examination, examine, readable_items, repair, report_of
 from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.config import CollectionConfig
+from devmem.stores.staleness import renew as renew_stale
+from devmem.stores.staleness import stale_items
+from devmem.text.display import one_line
 from devmem.text.files import replace_file
 from devmem.transfer.exporting import Snapshot, json_parts
 from devmem.workflow.examination import examine_file, examine_workflow, journals_beside
 from devmem.workflow.recording import rebuild_view as rebuild
-from devmem.workflow.stores import DEFAULT_SESSION
 
+_SHORT: Final = 8
 _WORKFLOWS: Final = (".yaml", ".yml")
+
+_Examined: TypeAlias = Annotated[
+    str,
+    typer.Argument(metavar="FILE", help="Workflow (YAML), file or URL of a store, outbox, or folder of journals."),
+]
 
 
 def doctor(
     ctx: typer.Context,
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="Workflow (YAML), file of a store, outbox, or folder of journals.")
-    ],
+    place: _Examined,
     session: Session = DEFAULT_SESSION,
     salvage: Annotated[
         Path | None, typer.Option(metavar="OUT", help="Write every readable item into this file, to import again.")
@@ -72,7 +82,8 @@ def doctor(
 
     Of a workflow, every file of every store is examined: collections, manifests, states of conversations, outboxes,
     journals of records, and writes that no store took. A file is examined by its kind. Of a SQLite collection, rows,
-    vectors and attachments are compared with their checksums. An error is damage, a warning is work that waits.
+    vectors and attachments are compared with their checksums; of a store in PostgreSQL, rows, terms, vectors and
+    attachments with their items. An error is damage, a warning is work that waits.
 
     The exit code is 1 when something is damaged. Nothing is changed unless `--fix` is given, and a file whose
     structure is damaged never is; `--salvage` and `--fix` are for the SQLite file of a collection.
@@ -82,10 +93,15 @@ def doctor(
         devmem doctor notes.db
         devmem doctor notes.db --salvage saved.json
         devmem doctor notes.db --fix
+        devmem doctor "postgresql://localhost/team?store=notes"
     """
     terminal: Terminal = ctx.obj
-    _check_arguments(file, salvage)
-    if file.suffix in _WORKFLOWS:
+    file = Path(place)
+    if salvage is not None and salvage.exists():
+        raise CommandError(f"{salvage} already exists and was not changed; name another file.")
+    if file_of(place) is None:
+        others = [("", report) for report in examine_location(place)]
+    elif file.suffix in _WORKFLOWS:
         others = list(_of_workflow(terminal, file, session))
     elif (report := examine_file(file)) is not None:
         others = [("", report)]
@@ -93,19 +109,9 @@ def doctor(
         _examine_collection(terminal, file, salvage, fix=fix, as_json=as_json)
         return
     if fix or salvage is not None:
-        raise CommandError(f"--fix and --salvage are for the SQLite file of a collection, which {file} is not.")
-    if as_json:
-        terminal.json([{"store": name or None, **_json_of(report)} for name, report in others])
-    else:
-        _show_reports(terminal, others)
-    if not all(report.is_sound for _, report in others):
-        raise typer.Exit(EXIT_PARTLY)
-
-
-def _check_arguments(file: Path, salvage: Path | None) -> None:
-    require_file(file, "examine it with its server's own tools")
-    if salvage is not None and salvage.exists():
-        raise CommandError(f"{salvage} is there already and was not changed; name another file.")
+        shown = location_without_credentials(place)
+        raise CommandError(f"--fix and --salvage are for the SQLite file of a collection, which {shown} is not.")
+    _answer(terminal, others, as_json=as_json)
 
 
 def _of_workflow(terminal: Terminal, file: Path, session: str) -> Iterator[tuple[str, FileReport]]:
@@ -130,6 +136,16 @@ def _examine_collection(terminal: Terminal, file: Path, salvage: Path | None, *,
             terminal.print(line)
     is_sound = (examine(file) if repaired else found).is_sound
     if not is_sound or (journals is not None and not journals.is_sound):
+        raise typer.Exit(EXIT_PARTLY)
+
+
+def _answer(terminal: Terminal, reports: Sequence[tuple[str, FileReport]], *, as_json: bool) -> None:
+    """Print reports; the exit code is `EXIT_PARTLY` where one is of damage."""
+    if as_json:
+        terminal.json([{"store": name or None, **_json_of(report)} for name, report in reports])
+    else:
+        _show_reports(terminal, reports)
+    if not all(report.is_sound for _, report in reports):
         raise typer.Exit(EXIT_PARTLY)
 
 
@@ -200,10 +216,12 @@ def reindex(
     session: Session = DEFAULT_SESSION,
     field: Annotated[
         list[str] | None,
-        typer.Option(metavar="PATH", help="Field of the metadata to search from now on, of a file. Repeatable."),
+        typer.Option(metavar="PATH", help="Metadata field to search from now on, for a file. Repeatable."),
     ] = None,
     embedding: EmbeddingName = None,
-    force: Annotated[bool, typer.Option("--force", help="Also embed what this model embedded before.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also embed items that this model has already embedded.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Embed every item again with another model, or search items by other fields.
@@ -306,6 +324,42 @@ def compress(
     terminal.answer(answer, f"{place.store}: {done:,} summarized", as_json=as_json)
 
 
+def stale(
+    ctx: typer.Context,
+    memory: MemoryPlace,
+    store: OptionalStore = None,
+    renew: Annotated[bool, typer.Option("--renew", help="Summarize what is left of their sources once more.")] = False,
+    session: Session = DEFAULT_SESSION,
+    as_json: AsJson = False,
+) -> None:
+    """List items whose sources changed or are gone, or renew them.
+
+    An item that was derived from others, as a summary or what `devmem add --derived-from` stored, is stale once one of
+    these was replaced, reverted or erased, or is stale itself. A renewed item keeps its id; its text before stays in
+    its history.
+
+    Examples:
+        devmem stale notes.db
+        devmem stale team.yaml global --renew
+    """
+    terminal: Terminal = ctx.obj
+    place = find_store(terminal, memory, store, session)
+    with opened_existing(terminal, place, save=renew, looking=not renew) as opened:
+        renewed = renew_stale(opened) if renew else []
+        found = stale_items(opened)
+    listed = [{"id": each.item.id, "reason": each.reason.value, "parent": each.parent} for each in found]
+    if as_json:
+        terminal.json({"store": place.store, "renewed": renewed, "stale": listed})
+        return
+    if renew:
+        terminal.print(f"{place.store}: {items_text(len(renewed))} renewed; {len(found):,} stale now")
+    rows = [
+        (each.item.id[:_SHORT], each.reason.value, each.parent[:_SHORT], one_line(each.item.content_summary))
+        for each in found
+    ]
+    terminal.table(("id", "reason", "source", "text"), rows)
+
+
 def backup(
     ctx: typer.Context,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="SQLite file of a store.")],
@@ -314,8 +368,8 @@ def backup(
 ) -> None:
     """Copy the file of a store while it is in use.
 
-    The copy is consistent and checked, whoever writes meanwhile. It is a store's file itself: every command reads it.
-    FILE records that it was made, so that `devmem forget` names it.
+    The copy is consistent and checked, even while others write. Every command can read it, as it is a store file
+    itself. FILE records that it was made, so that `devmem forget` can name it.
 
     Examples:
         devmem backup notes.db notes-2026-06-02.db
@@ -339,8 +393,9 @@ def restore(
 ) -> None:
     """Put a backup in place.
 
-    A copy by hand can be damaged by the log (`-wal`) of the old file; this removes it, or replaces the items of an
-    existing file in one transaction. A damaged backup is refused, and a damaged file is left unchanged.
+    A copy made by hand can be damaged by the log (`-wal`) of the old file; this command removes it, or replaces the
+    items of an existing file in one transaction. A damaged backup is refused, and a damaged file is left unchanged.
+    Texts that tombstones beside the file refuse are erased again.
 
     Examples:
         devmem restore notes-2026-06-02.db notes.db
@@ -348,7 +403,12 @@ def restore(
     terminal: Terminal = ctx.obj
     require_file(file, "fill a store from a file with `devmem copy`")
     items = backups.restore(backup, file, force=force)
-    terminal.answer({"file": str(file), "items": items}, f"{file}: {items_text(items)}", as_json=as_json)
+    kept_out = backups.erase_again(file)
+    if kept_out:
+        terminal.report("note", f"{items_text(kept_out)} of the backup had been erased, and tombstones keep them out")
+    items -= kept_out
+    answer = {"file": str(file), "items": items, "kept_out": kept_out}
+    terminal.answer(answer, f"{file}: {items_text(items)}", as_json=as_json)
 
 
 def rebuild_view(
@@ -360,8 +420,8 @@ def rebuild_view(
 ) -> None:
     """Restore agents' stores from the global memory.
 
-    The rules under `conversation.copies` say what belongs into which store. What is there already stays unchanged; what
-    is missing is added.
+    The rules under `conversation.copies` say which records belong in which store. Existing items stay unchanged;
+    missing ones are added.
 
     Examples:
         devmem rebuild-view team.yaml --into writer_notes

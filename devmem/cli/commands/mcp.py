@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 from devmem.cli.failures import CommandError, usage_errors
-from devmem.cli.options import AllUsers, checked_name
+from devmem.cli.options import AllUsers, named_scope
 from devmem.cli.targets import MemoryPlace, OptionalStore, Session, StoreAddress, find_store, make, opened, why_empty
 from devmem.cli.terminal import Terminal
 from devmem.errors import installed_version
 from devmem.memory.memory import Memory
 from devmem.memory.scope import ScopeParts
+from devmem.model.caller import DEFAULT_SESSION
 from devmem.model.items import ANY
 from devmem.server import Limits, TokenFile
-from devmem.workflow.stores import DEFAULT_SESSION
 
 if TYPE_CHECKING:
     from devmem.adapters.mcp.server import ServerOptions
@@ -38,19 +38,19 @@ _Tokens: TypeAlias = Annotated[
     typer.Option(metavar="FILE", help="Answer only requests with one of these tokens, see `devmem token`."),
 ]
 _AllowHost: TypeAlias = Annotated[
-    list[str] | None, typer.Option(metavar="NAME", help="Further name by which clients reach the server.")
+    list[str] | None, typer.Option(metavar="NAME", help="Additional name by which clients reach the server.")
 ]
 _BehindTls: TypeAlias = Annotated[
-    bool, typer.Option("--behind-tls", help="Confirm that a proxy before the server ends TLS.")
+    bool, typer.Option("--behind-tls", help="Confirm that a proxy in front of the server terminates TLS.")
 ]
 _PlainHttp: TypeAlias = Annotated[
     bool, typer.Option("--plain-http", help="Accept that tokens and memories cross the network unencrypted.")
 ]
 _Rate: TypeAlias = Annotated[
-    int, typer.Option(metavar="N", min=1, help="Maximum number of requests of a token a minute.")
+    int, typer.Option(metavar="N", min=1, help="Maximum number of requests per token and minute.")
 ]
 _SearchFetch: TypeAlias = Annotated[
-    bool, typer.Option("--search-fetch", help="Offer the tools `search` and `fetch` too, which some products require.")
+    bool, typer.Option("--search-fetch", help="Also offer the tools `search` and `fetch`, which some products require.")
 ]
 _Budget: TypeAlias = Annotated[
     int, typer.Option(metavar="TOKENS", min=200, max=100_000, help="Maximum size of an answer.")
@@ -82,7 +82,7 @@ def mcp(
     the options: no model can name another user. Without `--user` that is unscoped items. A missing file is created.
 
     With `--tokens` each request reaches the scope of its token. Only then may `--http` name an address that other
-    machines reach, with TLS in a proxy before it (`--behind-tls`) or without (`--plain-http`).
+    machines can reach, with TLS in a proxy in front of it (`--behind-tls`) or without (`--plain-http`).
 
     Several servers and other processes may use one file at once. Needs the extra `mcp`.
 
@@ -150,7 +150,7 @@ def _serve(
 
 
 def _scope(*, all_users: bool, **parts: str | None) -> ScopeParts:
-    named = {part: checked_name(f"--{part}", value) for part, value in parts.items() if value is not None}
+    named = named_scope(**parts)
     if all_users and "user" in named:
         raise CommandError("give either --user or --all-users, not both.")
     scope: ScopeParts = {}

@@ -114,14 +114,14 @@ class Test${Name}(EmbeddingProviderSuite):
 _Name: TypeAlias = Annotated[str, typer.Argument(metavar="NAME", help="Name that workflows use: letters, digits, _.")]
 _Folder: TypeAlias = Annotated[
     Path | None,
-    typer.Argument(metavar="[FOLDER]", help="Folder to make; devmem-NAME by default.", show_default=False),
+    typer.Argument(metavar="[FOLDER]", help="Folder to create; devmem-NAME by default.", show_default=False),
 ]
 
 
 def new_store(ctx: typer.Context, name: _Name, folder: _Folder = None) -> None:
     """Write the package of a new store type.
 
-    A configuration, a store, its entry point, and a test with the suite of devmem, which passes at once.
+    A configuration, a store, its entry point, and a test with devmem's suite, which passes immediately.
 
     Examples:
         devmem new-store diary
@@ -135,7 +135,7 @@ def new_store(ctx: typer.Context, name: _Name, folder: _Folder = None) -> None:
 def new_provider(ctx: typer.Context, name: _Name, folder: _Folder = None) -> None:
     """Write the package of a new embedding provider.
 
-    An embedder, its entry point, and a test with the suite of devmem, which passes at once.
+    An embedder, its entry point, and a test with devmem's suite, which passes immediately.
 
     Examples:
         devmem new-provider letters
@@ -150,14 +150,14 @@ def _check(name: str, taken: object, kind: str) -> None:
     if not (name.isascii() and name.isidentifier() and name == name.lower()) or keyword.iskeyword(name):
         raise CommandError(f"{name!r} cannot be the name of a {kind}: use small letters, digits and _, as in my_notes.")
     if isinstance(taken, (list, tuple)) and name in taken:
-        raise CommandError(f"the {kind} {name!r} is there already; choose another name.")
+        raise CommandError(f"the {kind} {name!r} already exists; choose another name.")
 
 
 def _write(terminal: Terminal, name: str, folder: Path | None, group: str, ending: str, source: str, test: str) -> None:
     package, title = f"devmem_{name}", "".join(part.capitalize() for part in name.split("_"))
     place = folder or Path(f"devmem-{name.replace('_', '-')}")
     if place.exists():
-        raise CommandError(f"{place} is there already and was not changed; name another folder.")
+        raise CommandError(f"{place} already exists and was not changed; name another folder.")
     words = {
         "name": name, "Name": title, "package": package, "group": group, "factory": f"{title}{ending}",
         "folder": f"devmem-{name.replace('_', '-')}", "distribution": DISTRIBUTION,

@@ -49,9 +49,9 @@ def plan(
 ) -> None:
     """Show what a run of a workflow will do and cost.
 
-    Who reads and writes which store at which stage, with the limits in force; what data is sent where; how often each
-    model is asked at most, and what that costs at the prices of a file; and what is probably not meant, such as a
-    store that is never read. Nothing is opened, asked or written.
+    Who reads and writes which store at which stage, with the limits in force; what data is sent where; the maximum
+    number of calls of each model, and their cost at the prices in a file; and likely mistakes, such as a store that is
+    never read. Nothing is opened, called or written.
 
     Examples:
         devmem plan team.yaml
@@ -119,7 +119,7 @@ def _access_row(access: Access) -> tuple[str, ...]:
 
 
 def limits_text(access: Access) -> str:
-    """Return the limits of an access in words: of what is read, then of what is written."""
+    """Return the limits of an access in words: of reads, then of writes."""
     limits = {
         "top_k": access.top_k,
         "similarity >=": access.similarity_threshold,

@@ -24,6 +24,7 @@ from devmem.cli.targets import (
     split_words,
 )
 from devmem.cli.terminal import Terminal
+from devmem.model.caller import DEFAULT_SESSION
 from devmem.model.interactions import Interaction
 from devmem.recording.log import InteractionLog
 from devmem.stores.memory import MemoryBase
@@ -41,7 +42,6 @@ from devmem.views.diagrams import (
     transfers_of,
     tree_lines,
 )
-from devmem.workflow.stores import DEFAULT_SESSION
 
 
 class FlowFormat(StrEnum):
@@ -66,7 +66,7 @@ def flow(
     memory: MemoryPlace,
     store: OptionalStore = None,
     flow_format: Annotated[
-        FlowFormat | None, typer.Option("--format", help="Format; without it, the suffix of FILE decides.")
+        FlowFormat | None, typer.Option("--format", help="Format; by default according to the suffix of FILE.")
     ] = None,
     output: Output = None,
     as_json: AsJson = False,
@@ -111,7 +111,7 @@ def _drawn(transfers: list[Transfer], chosen: FlowFormat) -> Iterable[str]:
     return dot_graph(edges) if chosen is FlowFormat.DOT else mermaid_flowchart(edges)
 
 
-Full: TypeAlias = Annotated[bool, typer.Option("--full", help="Show the whole of long contents.")]
+Full: TypeAlias = Annotated[bool, typer.Option("--full", help="Show long contents in full.")]
 
 
 def log_of(memory: MemoryBase, name: str) -> InteractionLog:

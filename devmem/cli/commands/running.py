@@ -16,14 +16,15 @@ from typing import Annotated, Final, TypeAlias
 import typer
 
 from devmem.cli.commands.searching import show_hits
-from devmem.cli.failures import EXIT_PARTLY, CommandError, unknown
-from devmem.cli.inputs import STDIN, UTF8_MARK, read_stdin, well_formed
+from devmem.cli.failures import EXIT_PARTLY, CommandError, unknown, well_formed
+from devmem.cli.inputs import STDIN, UTF8_MARK, read_stdin
 from devmem.cli.options import AllUsers, checked_name, report_left_out
 from devmem.cli.targets import AsJson, Session, WorkflowFile, check_session, load, load_with_progress
 from devmem.cli.terminal import Terminal, outcome_text
 from devmem.config.store import EmbeddingConfig, StoreDeclaration
 from devmem.config.workflow import Workflow
 from devmem.errors import DataFileError, DevmemError, NodeFailedError
+from devmem.model.caller import DEFAULT_SESSION
 from devmem.model.items import Scope
 from devmem.model.message import MessageBlock
 from devmem.models.chat import Usage
@@ -31,7 +32,7 @@ from devmem.transfer.importing.files import read_lines
 from devmem.views.documents import failed_run_json, recalled_hits, run_json
 from devmem.workflow.graph import NodeResult, RunResult
 from devmem.workflow.runner import ChatModels, WorkflowRunner, attached_stores, configured_chat_models
-from devmem.workflow.stores import DEFAULT_SESSION, attached_file, open_stores, session_folder
+from devmem.workflow.stores import attached_file, open_stores, session_folder
 
 Writes = Counter[tuple[str, str, str]]
 """Numbers of writes by store, status and reason."""
@@ -316,11 +317,11 @@ _Input: TypeAlias = Annotated[
 ]
 _InputFile: TypeAlias = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help='One input a line, plain or as `{"text": ...}`; `-` reads standard input.'),
+    typer.Option(metavar="FILE", help='One input per line, plain or as `{"text": ...}`; `-` reads standard input.'),
 ]
 _Attach: TypeAlias = Annotated[
     list[Path] | None,
-    typer.Option(metavar="FILE", help="File that goes with every input, such as an image; may be repeated."),
+    typer.Option(metavar="FILE", help="File sent with every input, such as an image; may be repeated."),
 ]
 _Chat: TypeAlias = Annotated[
     str | None, typer.Option(metavar="PROVIDER", help="Chat provider for every node; `extractive` needs no key.")
@@ -328,11 +329,11 @@ _Chat: TypeAlias = Annotated[
 _Embedding: TypeAlias = Annotated[
     EmbeddingChoice | None, typer.Option("--embedding", help="Embedding for every store; neither needs a key.")
 ]
-_Node: TypeAlias = Annotated[str | None, typer.Option(metavar="ID", help="Run this node alone.")]
+_Node: TypeAlias = Annotated[str | None, typer.Option(metavar="ID", help="Run only this node.")]
 _ShowMemory: TypeAlias = Annotated[bool, typer.Option("--show-memory", help="Show what was recalled and written.")]
-_Stream: TypeAlias = Annotated[bool, typer.Option("--stream", help="Print what the models say while it comes.")]
+_Stream: TypeAlias = Annotated[bool, typer.Option("--stream", help="Print the models' output as it arrives.")]
 _User: TypeAlias = Annotated[
-    str | None, typer.Option(metavar="ID", help="User whose items are recalled, beside nobody's, and stored.")
+    str | None, typer.Option(metavar="ID", help="User the run is for: their items and unscoped ones are recalled.")
 ]
 
 
@@ -354,8 +355,8 @@ def run(
 ) -> None:
     """Run a workflow's agents with their memories.
 
-    The workflow runs once for each input; a run recalls what the one before it stored. Without an input, on a
-    terminal, it asks for one line after another. `--json` prints an object a run.
+    The workflow runs once for each input; a run recalls what the one before it stored. Without an input, on a terminal,
+    it prompts for one line after another. `--json` prints one object per run.
 
     Examples:
         devmem run team.yaml --input "When is the launch?" --show-memory
@@ -383,7 +384,7 @@ def run(
 
 
 def _checked(workflow: Workflow, *, node: str | None, session: str, embedding: EmbeddingChoice | None) -> Workflow:
-    """Return the workflow as it is to be run.
+    """Return the workflow to run.
 
     Raises:
         CommandError: it lacks the node, or the session's name cannot be used.

@@ -29,12 +29,13 @@ from devmem.cli.targets import (
 )
 from devmem.cli.terminal import Terminal, date_text, items_text, zoned
 from devmem.config.workflow import Workflow
+from devmem.model.caller import DEFAULT_SESSION
 from devmem.model.versions import RunInfo
 from devmem.storage.protocol import VersionedCollection
 from devmem.stores.abilities import keeps_versions, versions_of
 from devmem.stores.memory import MemoryBase
 from devmem.views.documents import run_info_json
-from devmem.workflow.stores import DEFAULT_SESSION, open_stores, session_folder
+from devmem.workflow.stores import open_stores, session_folder
 from devmem.workflow.transaction import commit_run, discard_run, revert_run, stores_of_runs
 
 _COLUMNS = ("run", "state", "started", "ended", "changes", "by")
@@ -52,9 +53,9 @@ def runs(
 ) -> None:
     """List the runs of a memory, and end those that are pending.
 
-    A run is `pending` until it ends, also when its process died: no other process sees what it wrote. `--commit` and
-    `--discard` end such a run, after which its state is shown. A run that was no transaction is `committed` from its
-    first change on. A workflow without a store means all stores that its agents write.
+    A run is `pending` until it ends, even if its process has died: no other process sees what it wrote. `--commit` and
+    `--discard` end such a run, after which its state is shown. A run that is not a transaction is `committed` from its
+    first change on. For a workflow without a store, lists the runs of all stores that its agents write to.
 
     Examples:
         devmem runs team.yaml
@@ -132,9 +133,9 @@ def revert(
 ) -> None:
     """Undo a committed run.
 
-    `devmem runs` lists the runs of a memory. What the run added is deleted, and what it replaced or deleted is there
-    again. Where later versions build on what it wrote, they are named, and nothing is changed. A workflow without a
-    store means all stores that its agents write: the run is undone in all of them, or in none.
+    `devmem runs` lists the runs of a memory. What the run added is deleted, and what it replaced or deleted is
+    restored. If later versions build on what it wrote, they are named, and nothing is changed. For a workflow without a
+    store, the run is undone in all stores that its agents write to, or in none.
 
     Examples:
         devmem revert notes.db 5f2c

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from enum import StrEnum
-from typing import Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from devmem.cli.failures import CommandError
-from devmem.cli.inputs import well_formed
+from devmem.cli.failures import CommandError, well_formed
 from devmem.cli.options import Selection, report_hidden, selecting
 from devmem.cli.targets import (
     AsJson,
@@ -24,15 +23,12 @@ from devmem.cli.targets import (
     split_words,
 )
 from devmem.cli.terminal import Terminal, contributions, item_date, items_text, number, period_text
-from devmem.model.caller import Caller
-from devmem.model.filters import Filter
-from devmem.model.results import Hit, HitGroup, RejectedCandidate, SearchReport
-from devmem.recording.log import PromptContext
-from devmem.search.merging import with_related
-from devmem.stores.collection_memory import CollectionMemory
-from devmem.stores.memory import MemoryBase, MemoryQuery
-from devmem.views.documents import GROUP_KEYS, SIGNALS, groups_json, hits_json, report_json, waiting_ids
-from devmem.workflow.stores import DEFAULT_SESSION
+from devmem.model.caller import DEFAULT_SESSION, Caller
+
+if TYPE_CHECKING:
+    from devmem.model.filters import Filter
+    from devmem.model.results import Hit, HitGroup, RejectedCandidate, SearchReport
+    from devmem.stores.memory import MemoryBase, MemoryQuery
 
 _INDENT = "   "
 
@@ -50,10 +46,12 @@ def show_hits(
     Args:
         terminal: where to print.
         hits: what a search returned.
-        explain: whether to add every signal, and the contributions to the score on a line of their own.
+        explain: whether to add every signal, and the contributions to the score on a separate line.
         with_store: whether the heading names the store that found the hit.
         waiting: ids of the items whose embedding is still to be made; None takes those among the hits.
     """
+    from devmem.views.documents import waiting_ids
+
     unembedded = waiting_ids(hits) if waiting is None else waiting
     for at, hit in enumerate(hits, start=1):
         store = f"{hit.store}  " if with_store else ""
@@ -68,6 +66,8 @@ def show_hits(
 
 
 def _explained(hit: Hit, *, waiting: bool) -> Iterator[str]:
+    from devmem.views.documents import SIGNALS
+
     signals = [f"{name} {number(value)}" for name in SIGNALS[1:] if (value := getattr(hit, name)) is not None]
     if waiting:
         signals.append("waiting for its embedding")
@@ -111,6 +111,8 @@ def _summary(report: SearchReport) -> Iterator[str]:
 
 def show_groups(terminal: Terminal, groups: Sequence[HitGroup], *, explain: bool) -> None:
     """Print conversations, best first, each with its best items."""
+    from devmem.views.documents import GROUP_KEYS, waiting_ids
+
     waiting = waiting_ids(hit for group in groups for hit in group.hits)
     for group in groups:
         name = " / ".join(part for key in GROUP_KEYS if (part := getattr(group, key))) or "of no conversation"
@@ -125,11 +127,11 @@ _TopK: TypeAlias = Annotated[
     typer.Option("--top-k", "-k", metavar="N", min=1, max=10_000, help="Maximum number of items, or of conversations."),
 ]
 _Threshold: TypeAlias = Annotated[
-    float, typer.Option(metavar="X", min=-1.0, max=1.0, help="Least similarity (cosine).")
+    float, typer.Option(metavar="X", min=-1.0, max=1.0, help="Minimum similarity (cosine).")
 ]
 _Relevance: TypeAlias = Annotated[
     float | None,
-    typer.Option("--min-relevance", metavar="X", help="Least score; 0.5 leaves out most of what is unrelated."),
+    typer.Option("--min-relevance", metavar="X", help="Minimum score; 0.5 excludes most unrelated items."),
 ]
 _Explain: TypeAlias = Annotated[
     bool, typer.Option("--explain", help="Show why each item was found, and what was left out.")
@@ -162,7 +164,7 @@ def search(
 
     `--by-conversation` ranks conversations and lists the best items of each.
 
-    Without `--user`, only items that belong to nobody are searched; `--all-users` searches every item.
+    Without `--user`, only unscoped items are searched; `--all-users` searches every item.
 
     Examples:
         devmem search notes.db "When is the launch?"
@@ -187,6 +189,8 @@ def search(
 
 def _report_waiting(terminal: Terminal, store: MemoryBase) -> None:
     """Report that items are found by their words alone, since their embedding is still pending."""
+    from devmem.stores.collection_memory import CollectionMemory
+
     info = store.info() if isinstance(store, CollectionMemory) and store.embedder is not None else None
     if info is not None and info.waiting:
         terminal.report(
@@ -195,6 +199,8 @@ def _report_waiting(terminal: Terminal, store: MemoryBase) -> None:
 
 
 def _query(text: str, top_k: int, threshold: float, relevance: float | None, where: Filter) -> MemoryQuery:
+    from devmem.stores.memory import MemoryQuery
+
     return MemoryQuery(
         text=well_formed(text),
         top_k=top_k,
@@ -206,6 +212,9 @@ def _query(text: str, top_k: int, threshold: float, relevance: float | None, whe
 
 
 def _search(store: MemoryBase | None, query: MemoryQuery, *, explain: bool) -> SearchReport:
+    from devmem.model.results import SearchReport
+    from devmem.search.merging import with_related
+
     if store is None:
         return SearchReport()
     report = store.explain(query) if explain else SearchReport(hits=tuple(store.search(query)))
@@ -214,6 +223,8 @@ def _search(store: MemoryBase | None, query: MemoryQuery, *, explain: bool) -> S
 
 def _show(terminal: Terminal, report: SearchReport, *, explain: bool, as_json: bool) -> None:
     if as_json:
+        from devmem.views.documents import hits_json, report_json
+
         terminal.json(report_json(report) if explain else hits_json(report.hits))
         return
     if not report.hits:
@@ -226,6 +237,8 @@ def _show(terminal: Terminal, report: SearchReport, *, explain: bool, as_json: b
 
 def _show_groups(terminal: Terminal, groups: list[HitGroup], *, explain: bool, as_json: bool) -> None:
     if as_json:
+        from devmem.views.documents import groups_json
+
         terminal.json(groups_json(groups, parts=explain))
         return
     if not groups:
@@ -244,7 +257,9 @@ def context(
     memory: MemoryPlace,
     store: OptionalStore = None,
     max_tokens: Annotated[int, typer.Option(min=1, metavar="N", help="Estimated tokens of the text.")] = 2000,
-    language: Annotated[_Language | None, typer.Option(help="Of the sentences; the store's otherwise.")] = None,
+    language: Annotated[
+        _Language | None, typer.Option(help="Language of the sentences; the store's by default.")
+    ] = None,
     session: Session = DEFAULT_SESSION,
     as_json: AsJson = False,
     *,
@@ -258,6 +273,8 @@ def context(
     Examples:
         devmem context team.yaml global --agent writer --conversation monday --max-tokens 500 --language zh
     """
+    from devmem.recording.log import PromptContext
+
     terminal: Terminal = ctx.obj
     place = find_store(terminal, memory, store, session, reading=True)
     where = selection.visible

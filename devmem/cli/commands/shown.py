@@ -10,10 +10,11 @@ from devmem.cli.failures import CommandError
 from devmem.cli.ids import whole_id
 from devmem.cli.targets import AsJson, Session, WorkflowFile, load
 from devmem.cli.terminal import Terminal, date_text, number, zoned
+from devmem.model.caller import DEFAULT_SESSION
 from devmem.storage.recall_log import FILE_NAME, Recall, RecallEntry, RecallLog
 from devmem.text.analysis import shorten
 from devmem.views.documents import recall_json
-from devmem.workflow.stores import DEFAULT_SESSION, session_folder
+from devmem.workflow.stores import session_folder
 
 _SHORT = 8
 _COLUMNS = ("step", "time", "run", "agent", "stage", "shown", "left out", "tokens", "asked")
@@ -22,7 +23,7 @@ _COLUMNS = ("step", "time", "run", "agent", "stage", "shown", "left out", "token
 def shown(
     ctx: typer.Context,
     file: WorkflowFile,
-    step: Annotated[int | None, typer.Argument(metavar="STEP", help="Number of a step, to show it whole.")] = None,
+    step: Annotated[int | None, typer.Argument(metavar="STEP", help="Number of a step to show in full.")] = None,
     run: Annotated[str | None, typer.Option(metavar="RUN", help="Only steps of this run.")] = None,
     node: Annotated[str | None, typer.Option(metavar="ID", help="Only steps of this node.")] = None,
     item: Annotated[str | None, typer.Option(metavar="ID", help="Only steps that found this item.")] = None,
@@ -32,8 +33,8 @@ def shown(
 ) -> None:
     """Show what agents were shown.
 
-    Without STEP, the last steps; with it, that one's block, and where each of its entries came from.
-    A workflow records it with `record_recalls: true`. What was erased since is missing from the blocks.
+    Without STEP, lists the most recent steps; with it, shows that step's block and where each entry came from. A
+    workflow with `record_recalls: true` records the steps. Items erased since then are missing from the blocks.
 
     Examples:
         devmem shown team.yaml

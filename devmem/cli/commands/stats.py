@@ -22,11 +22,12 @@ from devmem.cli.targets import (
 )
 from devmem.cli.terminal import Terminal, date_text, size_text, zoned
 from devmem.memory.statistics import Counts, StoreStatistics, statistics_of
+from devmem.model.caller import DEFAULT_SESSION
 from devmem.model.filters import Filter
 from devmem.storage.protocol import CollectionInfo
 from devmem.storage.recall_log import FILE_NAME, RecallLog, RecallStatistics
 from devmem.text.analysis import shorten
-from devmem.workflow.stores import DEFAULT_SESSION, session_folder
+from devmem.workflow.stores import session_folder
 
 _NOBODY: Final = "(none)"
 _Numbers: TypeAlias = tuple[StoreStatistics, CollectionInfo]
@@ -45,8 +46,9 @@ def stats(
 ) -> None:
     """Show counts, sizes, hit rates and slow searches.
 
-    Of each store: its items by agent, user, source and day, and its size. Of a workflow with `record_recalls: true`
-    also how often each agent found something, and the slowest searches. Nothing is written and no model is asked.
+    Shows for each store its items by agent, user, source and day, and its size; for a workflow with `record_recalls:
+    true` also how often each agent found something, and the slowest searches. Nothing is written and no model is
+    called.
 
     Examples:
         devmem stats notes.db

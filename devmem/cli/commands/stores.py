@@ -28,11 +28,11 @@ from devmem.cli.targets import (
 from devmem.cli.terminal import Terminal, size_text
 from devmem.config.workflow import Workflow
 from devmem.errors import DevmemError
+from devmem.model.caller import DEFAULT_SESSION
 from devmem.recording.forwarder import REFUSED, journal_folder, waiting_records
 from devmem.storage.opening import file_of
 from devmem.stores.indexing import Indexing, IndexPlan, IndexReport
 from devmem.stores.memory import MemoryBase
-from devmem.workflow.stores import DEFAULT_SESSION
 
 _TYPE_COLUMNS = ("type", "provided by", "summary")
 _STORE_COLUMNS = ("store", "type", "items", "waiting", "size", "embedding", "location")
@@ -41,14 +41,14 @@ _STORE_COLUMNS = ("store", "type", "items", "waiting", "size", "embedding", "loc
 def stores(
     ctx: typer.Context,
     file: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="A workflow; without one, the types are listed.")
+        Path | None, typer.Argument(metavar="[FILE]", help="A workflow; without it, the store types are listed.")
     ] = None,
     session: Session = DEFAULT_SESSION,
     as_json: AsJson = False,
 ) -> None:
     """List the store types, or a workflow's stores.
 
-    Of each store it shows the number of items, its size, embedding model and location. Items that wait for their
+    Shows for each store the number of items, its size, embedding model and location. Items that wait for their
     embedding are found by their words; recorded interactions that wait in a journal are not in the store yet. No file
     is created.
 
@@ -165,7 +165,7 @@ def index(
     ctx: typer.Context,
     file: WorkflowFile,
     store: Annotated[
-        str | None, typer.Argument(metavar="[STORE]", help="Store; without it, every store of files.")
+        str | None, typer.Argument(metavar="[STORE]", help="Store; by default every `file` store.")
     ] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Follow changes until interrupted.")] = False,
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Read every file again.")] = False,
@@ -185,7 +185,7 @@ def index(
     workflow = load(terminal, file)
     stores = [_make(workflow, name, session) for name in _names(workflow, store, session)]
     if watch and as_json:
-        raise CommandError("--watch goes on until it is interrupted; it has no --json.")
+        raise CommandError("--watch runs until it is interrupted and cannot be combined with --json.")
     try:
         done = [(_plan if dry_run else _index)(terminal, memory, rebuild, shown=not as_json) for memory in stores]
         if as_json:
@@ -239,7 +239,13 @@ def _index(terminal: Terminal, memory: MemoryBase, rebuild: bool, *, shown: bool
         terminal.print(f"{memory.name}: {report_text(report)}")
     if location_of(memory) is None:
         terminal.report("note", f"{memory.name} has no `index_path`, so its index ends with this command")
-    sizes = {"files": report.files, "chunks": report.chunks, "embedded": report.embedded, "seconds": report.seconds}
+    sizes = {
+        "files": report.files,
+        "chunks": report.chunks,
+        "embedded": report.embedded,
+        "seconds": report.seconds,
+        "kept_out": report.kept_out,
+    }
     return _json_of(memory, report) | sizes  # the store has logged its problems
 
 

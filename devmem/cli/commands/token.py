@@ -29,20 +29,20 @@ token = typer.Typer(
 
 def add(
     ctx: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the token; of its user too without --user.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the token, and by default of its user.")],
     user: Annotated[str | None, typer.Option(metavar="ID", help="User whose memories it reaches.")] = None,
-    unscoped: Annotated[bool, typer.Option("--unscoped", help="Reach unscoped memories instead of a user's.")] = False,
-    all_users: Annotated[bool, typer.Option("--all-users", help="Reach everybody's instead of a user's.")] = False,
+    unscoped: Annotated[bool, typer.Option("--unscoped", help="Reach unscoped memories.")] = False,
+    all_users: Annotated[bool, typer.Option("--all-users", help="Reach everyone's memories.")] = False,
     agent: Annotated[str | None, typer.Option(metavar="ID", help="Reach only this agent's memories.")] = None,
     conversation: Annotated[str | None, typer.Option(metavar="ID", help="Reach only this conversation's.")] = None,
-    read_only: Annotated[bool, typer.Option("--read-only", help="Allow nothing that changes a memory.")] = False,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Allow no changes.")] = False,
     expires: Annotated[str | None, typer.Option(metavar="TIME", help="Refuse it after a time such as 30d.")] = None,
     tokens: _File = _DEFAULT,
     as_json: AsJson = False,
 ) -> None:
     """Make a token and print it.
 
-    It is shown this once; the file keeps its hash only. A server that runs admits it with the next request.
+    It is shown only once; the file keeps only its hash. A running server accepts it from the next request on.
 
     Examples:
         devmem token add ann
@@ -69,7 +69,7 @@ def add(
 
 
 def list_tokens(ctx: typer.Context, tokens: _File = _DEFAULT, as_json: AsJson = False) -> None:
-    """List the tokens, without what they are.
+    """List the tokens, but not their secrets.
 
     Examples:
         devmem token list
@@ -87,7 +87,7 @@ def revoke(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the token.")],
     tokens: _File = _DEFAULT,
 ) -> None:
-    """Revoke a token: a server refuses it from its next request on.
+    """Revoke a token: servers refuse it from the next request on.
 
     Examples:
         devmem token revoke ann

@@ -18,7 +18,7 @@ import typer
 from devmem.cli.app import CONTEXT, help_of
 from devmem.cli.failures import EXIT_PARTLY, CommandError
 from devmem.cli.inputs import STDIN, Ids, ListOrder, Newest, Output, check_anything_there, check_output, deliver, pick
-from devmem.cli.options import Fields, Selection, checked_fields, checked_name, selecting
+from devmem.cli.options import Fields, Selection, checked_fields, named_scope, selecting
 from devmem.cli.targets import (
     ANY_NUMBER,
     AsJson,
@@ -42,7 +42,9 @@ from devmem.cli.terminal import Terminal, date_text, items_text
 from devmem.config.workflow import Workflow
 from devmem.errors import DataFileError, DevmemError
 from devmem.memory.opening import declared_like
-from devmem.model.filters import Filter, Order
+from devmem.model.caller import DEFAULT_SESSION
+from devmem.model.conditions import Order
+from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem, Scope
 from devmem.redaction import location_without_credentials
 from devmem.stores.abilities import record_export
@@ -57,7 +59,6 @@ from devmem.transfer.importing.folders import data_files
 from devmem.transfer.importing.formats import DataFile, open_data
 from devmem.transfer.importing.records import Record
 from devmem.transfer.importing.tables import KEYS
-from devmem.workflow.stores import DEFAULT_SESSION
 
 Data: TypeAlias = Annotated[
     list[str],
@@ -69,11 +70,13 @@ Column: TypeAlias = Annotated[
 ]
 
 _User: TypeAlias = Annotated[
-    str | None, typer.Option(metavar="ID", help="Whose the items become where the files do not say it.")
+    str | None, typer.Option(metavar="ID", help="User of items for which the files name none.")
 ]
-_Agent: TypeAlias = Annotated[str | None, typer.Option(metavar="ID", help="The agent whose they become, likewise.")]
+_Agent: TypeAlias = Annotated[
+    str | None, typer.Option(metavar="ID", help="Agent of items for which the files name none.")
+]
 _Conversation: TypeAlias = Annotated[
-    str | None, typer.Option(metavar="ID", help="The conversation that they belong to, likewise.")
+    str | None, typer.Option(metavar="ID", help="Conversation of items for which the files name none.")
 ]
 
 _STDIN_NAME: Final = "standard input"
@@ -89,7 +92,7 @@ def import_data(
     column: Column = None,
     field: Fields = None,
     encoding: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Encoding of texts and tables; without it, it is detected.")
+        str | None, typer.Option(metavar="NAME", help="Encoding of texts and tables; detected by default.")
     ] = None,
     dates: Annotated[DateOrder | None, typer.Option(help="Order of day and month in dates such as 03/04/2025.")] = None,
     user: _User = None,
@@ -105,8 +108,8 @@ def import_data(
 
     DATA is a file, a folder, a pattern or a zip file: JSON lines with `text` and optionally `id`, `speaker`, `time`,
     `metadata`, `user` and so on; an export of devmem, ChatGPT, Claude, Slack, WhatsApp or Telegram, a session of Claude
-    Code or Codex, chat messages, mails, a calendar, a page, a table, text, or one of the formats below. What is there
-    is not stored twice.
+    Code or Codex, chat messages, mails, a calendar, a page, a table, text, or one of the formats below. Nothing is
+    stored twice.
 
     Examples:
         devmem import notes.db notes.json --user ann
@@ -117,7 +120,7 @@ def import_data(
     """
     terminal: Terminal = ctx.obj
     place = split_words(terminal, memory, words, session, least=1, most=ANY_NUMBER, usage="MEMORY [STORE] DATA...")
-    scope = Scope(**_named(user=user, agent=agent, conversation=conversation))
+    scope = Scope(**named_scope(user=user, agent=agent, conversation=conversation))
     columns, fields, encoding = _columns(column or ()), checked_fields(field), _encoding(encoding)
     with tempfile.TemporaryDirectory(prefix="devmem-") as folder:
         opening = partial(open_data, format=data_format, columns=columns, encoding=encoding, dates=dates)
@@ -130,10 +133,6 @@ def import_data(
 
 _Files: TypeAlias = Sequence[tuple[str, Callable[[], DataFile]]]
 """Names of files, each with what opens it."""
-
-
-def _named(**parts: str | None) -> dict[str, str]:
-    return {part: checked_name(f"--{part}", value) for part, value in parts.items() if value is not None}
 
 
 def _import(
@@ -181,7 +180,7 @@ def _summary_text(summary: RecordSummary) -> str:
 
 
 def _columns(options: Sequence[str]) -> dict[str, str]:
-    """Return the names of columns by their keys; raises `CommandError` for what is no such pair."""
+    """Return the names of columns by their keys; raises `CommandError` for an invalid pair."""
     columns = {}
     for option in options:
         key, equals, name = option.partition("=")
@@ -192,7 +191,7 @@ def _columns(options: Sequence[str]) -> dict[str, str]:
 
 
 def _encoding(name: str | None) -> str | None:
-    """Return the name of an encoding; raises `CommandError` where there is none of it."""
+    """Return the name of an encoding; raises `CommandError` for an unknown one."""
     if name is not None:
         try:
             "".encode(name)
@@ -278,6 +277,12 @@ class SnapshotFormat(StrEnum):
     MARKDOWN = "markdown"
 
 
+_SnapshotFormat: TypeAlias = Annotated[
+    SnapshotFormat | None,
+    typer.Option("--format", help="`json` to import, `markdown` to read; by default according to the suffix of FILE."),
+]
+
+
 _BY_SUFFIX: Final = {".md": SnapshotFormat.MARKDOWN, ".markdown": SnapshotFormat.MARKDOWN}
 
 
@@ -286,10 +291,7 @@ def export(
     ctx: typer.Context,
     memory: MemoryPlace,
     store: OptionalStore = None,
-    snapshot_format: Annotated[
-        SnapshotFormat | None,
-        typer.Option("--format", help="`json` to import, `markdown` to read; without it, the suffix of FILE decides."),
-    ] = None,
+    snapshot_format: _SnapshotFormat = None,
     output: Output = None,
     ids: Ids = None,
     newest: Newest = None,
@@ -301,9 +303,9 @@ def export(
 ) -> None:
     """Write a store's items as JSON or Markdown.
 
-    `devmem import` reads the JSON back without loss. Attachments that the store keeps in files are included.
-    Embeddings are not: the store that imports the items makes its own. The store records the export, so that
-    `devmem forget` names it where it may hold what is forgotten.
+    `devmem import` reads the JSON back without loss. Attachments that the store keeps in files are included. Embeddings
+    are not: the store that imports the items makes its own. The store records the export, so that `devmem forget` can
+    name it if it may contain forgotten items.
 
     Examples:
         devmem export notes.db --output notes.json
@@ -383,9 +385,9 @@ def copy(
 ) -> None:
     """Copy every item of one store into another.
 
-    A memory is a file (notes.db), a URL (postgresql://...) or a store of a workflow (team.yaml#notes); one that is not
-    there yet becomes a store of the same type. Each item is read back and compared, and what the other store could not
-    keep is reported. An interrupted copy continues when it is run again.
+    A memory is a file (notes.db), a URL (postgresql://...) or a store of a workflow (team.yaml#notes); one that does
+    not exist yet becomes a store of the same type. Each item is read back and compared, and what the other store could
+    not keep is reported. An interrupted copy continues when it is run again.
 
     Examples:
         devmem copy notes.db "postgresql://localhost/team?store=notes"
@@ -445,6 +447,8 @@ def _show(terminal: Terminal, report: CopyReport, direction: str, now: str) -> N
     terminal.print(f"{direction}: {counted}; {now}{checked}")
     if report.states:
         terminal.print(f"{report.states:,} states beside the items were taken over")
+    if report.kept_out:
+        terminal.report("note", f"{len(report.kept_out):,} item(s) were not copied, as tombstones keep them out")
     if report.vectors_left:
         terminal.report("warning", report.vectors_left)
     for part, count in sorted(report.lost.items()):
@@ -466,6 +470,7 @@ def _as_json(report: CopyReport, total: int) -> dict[str, Any]:
         "not_carried_over": dict(sorted(report.lost.items())),
         "not_there_yet": report.unseen,
         "not_taken": report.skipped,
+        "kept_out": sorted(report.kept_out),
         "vectors_left": report.vectors_left,
         "states": report.states,
         "identical": report.identical,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import webbrowser
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,9 +19,9 @@ from devmem.cli.terminal import Terminal
 from devmem.config.workflow import Workflow
 from devmem.errors import MissingExtraError
 from devmem.memory.opening import is_workflow
+from devmem.model.caller import DEFAULT_SESSION
 from devmem.storage.recall_log import FILE_NAME, RecallLog
-from devmem.stores.memory import MemoryBase
-from devmem.workflow.stores import DEFAULT_SESSION, load_workflow, open_stores, session_folder
+from devmem.workflow.stores import load_workflow, open_stores, session_folder
 
 if TYPE_CHECKING:
     from devmem.web.desk import Desk
@@ -37,17 +38,19 @@ def web(
     read_only: Annotated[bool, typer.Option("--read-only", help="Refuse every change.")] = False,
     browser: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
     export: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Serve nothing; write what a run was shown as a page.")
+        Path | None, typer.Option(metavar="FOLDER", help="Instead of serving, write what a run was shown as a page.")
     ] = None,
-    run: Annotated[str | None, typer.Option(metavar="RUN", help="With --export: this run; else the last one.")] = None,
-    mask: Annotated[bool, typer.Option("--mask", help="With --export: write other names of users and agents.")] = False,
+    run: Annotated[
+        str | None, typer.Option(metavar="RUN", help="With --export: this run; by default the last one.")
+    ] = None,
+    mask: Annotated[bool, typer.Option("--mask", help="With --export: replace the names of users and agents.")] = False,
     session: Session = DEFAULT_SESSION,
 ) -> None:
     """Open a page that shows what is remembered, and why.
 
-    The page also shows what agents were shown at each step, where the workflow has `record_recalls: true`, who reads
-    and writes what, and the state of the stores. The address that is printed works once, and only on this machine.
-    Needs the extra `web`.
+    The page also shows what agents were shown at each step, if the workflow has `record_recalls: true`, who reads and
+    writes what, and the state of the stores. The address that is printed works once, and only on this machine. Needs
+    the extra `web`.
 
     Examples:
         devmem web notes.db
@@ -64,13 +67,7 @@ def web(
     if export is not None:
         _export(terminal, RecallLog(session_folder(workflow, session) / FILE_NAME), export, run, user, mask=mask)
         return
-
-    def load(store: MemoryBase) -> None:
-        if read_only:
-            look(store)
-        else:
-            load_with_progress(terminal, store)
-
+    load = look if read_only else partial(load_with_progress, terminal)
     with open_stores(workflow, names, session=session, load=load) as stores:
         _serve(terminal, Desk(workflow, stores, session=session, user=user, read_only=read_only), port, browser=browser)
 

@@ -114,9 +114,9 @@ def rows_mask(rows: Positions, wanted: Positions) -> NDArray[np.bool_]:
     return table[rows]
 
 
-def group_starts(owner: Positions) -> Positions:
+def group_starts(owner: NDArray[np.integer[Any]]) -> Positions:
     """Return the place where each group begins, shape (groups,)."""
-    return np.flatnonzero(np.append(True, owner[1:] != owner[:-1])) if len(owner) else owner
+    return np.flatnonzero(np.append(len(owner) > 0, owner[1:] != owner[:-1]))
 
 
 def rank_in_group(owner: Positions) -> Positions:

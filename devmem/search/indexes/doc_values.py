@@ -220,6 +220,10 @@ class DocValues:
         """Return the speaker of each item at some positions."""
         return self._strings.decode(self._columns["speaker"][positions])
 
+    def conversations(self, positions: Positions) -> list[str | None]:
+        """Return the conversation of each item at some positions."""
+        return self._strings.decode(self._columns["conversation"][positions])
+
     def with_cues(self, cues: int, admitted: Mask | None = None) -> Positions:
         """Return the positions of the items whose text has one of some cues (`Cue`).
 

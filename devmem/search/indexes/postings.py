@@ -20,14 +20,17 @@ from devmem.search.indexes.columns import Mask, Positions, RowColumn, Rows, Scor
 from devmem.search.indexes.scoring import (
     K1,
     Codes,
+    Docs,
     EncodedTerms,
+    Hashes,
     Impacts,
     TermList,
     are_few,
     best_of,
+    decode_terms,
     impact_table,
-    posting_codes,
     scores_at,
+    sorted_by_term,
     term_hash,
 )
 from devmem.text.analysis import query_terms, term_weight
@@ -184,9 +187,6 @@ class WordQuery:
         return found
 
 
-Docs = NDArray[np.int32]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Postings:
     """The postings of one term in one segment."""
@@ -219,24 +219,19 @@ class Postings:
 class Segment:
     """The postings of a range of positions, sorted by term and then by position."""
 
-    def __init__(
-        self, terms: NDArray[np.uint64], starts: NDArray[np.int64], docs: Docs, codes: Codes, mean_length: float
-    ) -> None:
+    def __init__(self, terms: Hashes, starts: NDArray[np.int64], docs: Docs, codes: Codes, mean_length: float) -> None:
         self._terms, self._starts, self.docs, self._codes = terms, starts, docs, codes
         self._mean_length = mean_length
         table = impact_table(mean_length)
         self._peaks: Impacts = np.maximum.reduceat(table[codes], starts[:-1]) if len(terms) else np.empty(0, np.float32)
 
     @classmethod
-    def of(cls, hashes: NDArray[np.uint64], docs: Docs, codes: Codes, mean_length: float) -> Segment:
+    def of(cls, hashes: Hashes, docs: Docs, codes: Codes, mean_length: float) -> Segment:
         """Sort postings, given in the order of their positions.
 
         `mean_length` is the present mean of the texts' lengths, with which the upper bounds are made.
         """
-        order = np.argsort(hashes, kind="stable")
-        terms, firsts = np.unique(hashes[order], return_index=True)
-        starts = np.append(firsts, len(hashes)).astype(np.int64)
-        return cls(terms, starts, docs[order], codes[order], mean_length)
+        return cls(*sorted_by_term(hashes, docs, codes), mean_length)
 
     def find(self, term: int, mean_length: float) -> Postings | None:
         """Return the postings of a term at a mean length of texts; None when it does not occur."""
@@ -304,7 +299,7 @@ _LISTS_KEPT: Final = 256
 _MOST_DEAD: Final = 8
 """Removed rows are dropped when they are more than one in this many."""
 
-Entries = tuple[NDArray[np.uint64], NDArray[np.int32], NDArray[np.uint16]]
+Entries = tuple[Hashes, Docs, Codes]
 Tail = dict[int, tuple[list[int], list[int]]]
 """Positions and codes of each term's postings."""
 
@@ -344,11 +339,8 @@ class PostingsIndex:
         start = self._texts.used
         lengths = np.array([entry.length for entry in encoded], dtype=np.float32)
         self._texts.add(rows, lengths)
-        per_row = np.fromiter((len(entry.counts) for entry in encoded), dtype=np.int64, count=len(encoded))
-        hashes = np.frombuffer(b"".join(entry.hashes for entry in encoded), dtype="<u8").astype(np.uint64)
-        counts = np.frombuffer(b"".join(entry.counts for entry in encoded), dtype=np.uint8)
-        docs = np.repeat(np.arange(start, self._texts.used, dtype=np.int32), per_row)
-        codes = posting_codes(counts, np.repeat(lengths, per_row))
+        each = [entry.hashes for entry in encoded], [entry.counts for entry in encoded]
+        hashes, docs, codes = decode_terms(*each, lengths, start)
         self._entries.append((hashes, docs, codes))
         if self._texts.used - self._in_segments > _TAIL:
             self._sort_tail()

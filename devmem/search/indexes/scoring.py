@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from devmem.search.indexes.columns import Positions, Scores, best_positions, lower_bound
+from devmem.search.indexes.columns import Positions, Scores, best_positions, group_starts, lower_bound
 from devmem.text.analysis import STOP_WORDS, terms
 
 K1: Final = 0.9
@@ -27,6 +27,8 @@ B: Final = 0.4
 is 2 points higher than with 1.2 and 0.75)."""
 
 Codes = NDArray[np.uint16]
+Docs = NDArray[np.int32]
+Hashes = NDArray[np.uint64]
 Impacts = NDArray[np.float32]
 
 _LENGTH_BITS: Final = 10
@@ -197,6 +199,28 @@ def encode_terms(text: str) -> EncodedTerms:
 
 def _clipped(counts: Iterable[int]) -> bytes:
     return bytes(min(count, 255) for count in counts)
+
+
+def decode_terms(
+    hashes: Iterable[bytes], counts: Sequence[bytes], lengths: NDArray[np.float32], first: int = 0
+) -> tuple[Hashes, Docs, Codes]:
+    """Return the postings of some passages, in their order: hash of the term, position of the passage, and code.
+
+    Of each passage the hashes and counts of `EncodedTerms` are given, and the length; the first is at position `first`.
+    """
+    each = np.fromiter(map(len, counts), dtype=np.int64, count=len(counts))
+    joined = np.frombuffer(b"".join(counts), dtype=np.uint8)
+    docs = np.repeat(np.arange(first, first + len(counts), dtype=np.int32), each)
+    terms = np.frombuffer(b"".join(hashes), dtype="<u8").astype(np.uint64)
+    return terms, docs, posting_codes(joined, np.repeat(lengths, each))
+
+
+def sorted_by_term(hashes: Hashes, docs: Docs, codes: Codes) -> tuple[Hashes, NDArray[np.int64], Docs, Codes]:
+    """Sort postings by term; return the terms, ascending, the bounds of their postings, and the sorted columns."""
+    order = np.argsort(hashes, kind="stable")
+    ascending = hashes[order]
+    starts = group_starts(ascending)
+    return ascending[starts], np.append(starts, len(hashes)).astype(np.int64), docs[order], codes[order]
 
 
 NOT_THERE: Final = np.uint16(0xFFFF)

@@ -20,7 +20,7 @@ from devmem.storage.erasure import (
 )
 from devmem.storage.postgres import rows
 from devmem.storage.postgres.database import Connection, composed, read_text, stored_text
-from devmem.storage.postgres.predicates import where_sql
+from devmem.storage.postgres.predicates import DIALECT
 from devmem.storage.postgres.reader import PostgresReader
 from devmem.storage.postgres.runs import PostgresTables
 from devmem.storage.postgres.schema import lock
@@ -130,7 +130,7 @@ class PostgresEraser(PostgresReader):
         there = self._current_keys(connection, [each.key for each in found])
         whole = {each.key: each.id for each in found if each.is_current or each.key not in there}
         ids = tuple(dict.fromkeys((*whole.values(), *derived)))
-        counted = {one for plan in _plans(connection, self._store) for one in plan.ids}
+        counted = {one for plan in _plans(connection, self._store) if plan.is_executed for one in plan.ids}
         return ErasePlan(
             ids=ids,
             rows=tuple(each.row for each in found if each.key not in whole),
@@ -192,7 +192,7 @@ class PostgresEraser(PostgresReader):
 
     def _find(self, connection: Connection, request: EraseRequest) -> list[_Found]:
         """Return the selected versions, current ones first."""
-        condition, values = where_sql(request.where, FOREVER)
+        condition, values = DIALECT.where(request.where, FOREVER)
         if request.ids is not None:
             condition, values = f"({condition}) AND id_key = ANY(%s)", [*values, [*map(rows.key_of, request.ids)]]
         if request.run is not None:

@@ -23,6 +23,7 @@ from devmem.search.indexes.scoring import EncodedTerms
 from devmem.storage.postgres.database import NOTHING_SHOWN, Connection, Snapshot, composed, read_text
 from devmem.storage.postgres.schema import PASSAGE_BITS, check_tables, dropped
 from devmem.storage.searching import Follower
+from devmem.storage.sql import DOC_COLUMNS
 from devmem.storage.writing import are_unit
 from devmem.text.files import encodable
 
@@ -40,11 +41,6 @@ SELECT {_SNAPSHOT}, tableoid::bigint, generation, changes_floor::text::bigint, m
     OR EXISTS (SELECT FROM changes WHERE store = %(store)s AND {_NEW})
 FROM stores WHERE store = %(store)s
 """
-DOC_COLUMNS: Final = (
-    'row, agent, "user", session, conversation, trace, run, source_kind, source_name, speaker, cues, length, '
-    "COALESCE(event_time, created_at), importance, trust, expires_at"
-)
-"""Columns of the table `items` that `doc_entry` takes."""
 _ITEMS: Final = f"""
 SELECT {DOC_COLUMNS} FROM items WHERE store = %(store)s AND row > %(last)s AND {_NEW} ORDER BY row LIMIT {_BATCH_SIZE}
 """

@@ -14,7 +14,7 @@ from devmem.models.embedder import PassageEmbeddings
 from devmem.storage.postgres.database import Connection, composed, pipelined, stored_text
 from devmem.storage.postgres.rows import ITEM_COLUMNS, ITEM_TABLES, Tables, json_value, key_of
 from devmem.storage.postgres.schema import PASSAGE_BITS
-from devmem.storage.writing import PreparedItem, item_body, item_columns
+from devmem.storage.writing import INTEGER_COLUMNS, REAL_COLUMNS, PreparedItem, item_body, item_columns
 
 _FEW: Final = 50
 """Number of rows of a table up to which INSERT is faster: a COPY waits for the server twice."""
@@ -68,9 +68,8 @@ def _copy(connection: Connection, insertion: Insertion) -> None:
 
 _ITEM_COLUMNS: Final = ("store", "row", *ITEM_COLUMNS.split(", "), "operation", "change_run", "change_actor")
 _TYPES: Final = {
-    "store": "int4", "row": "int8", "id_key": "uuid", "content_key": "uuid", "cues": "int4", "length": "int4",
-    "waiting": "bool", "metadata": "jsonb",
-    **dict.fromkeys(("created_at", "event_time", "expires_at", "trust", "importance"), "float8"),
+    "store": "int4", "row": "int8", "id_key": "uuid", "content_key": "uuid", "waiting": "bool", "metadata": "jsonb",
+    **dict.fromkeys(REAL_COLUMNS, "float8"), **dict.fromkeys(INTEGER_COLUMNS, "int4"),
 }  # fmt: skip
 """Types of the columns of items that are not texts."""
 

@@ -183,8 +183,8 @@ def _prepare(connection: Connection, location: Location) -> None:
         MIGRATIONS[version](connection)
     if found and found.get("system") != _system(connection):
         _number_transactions_again(connection)
-    # Tables that a migration added are to be as secure as the others.
-    if location.row_security or found.get("row_security") == "on":
+    # Tables that a migration added are to be as secure as the others, whatever the property says that others may write.
+    if location.row_security or found.get("row_security") == "on" or (found and is_secured(connection)):
         secure_tables(connection)
         _set_property(connection, "row_security", "on")
     _set_property(connection, "version", str(SCHEMA_VERSION))

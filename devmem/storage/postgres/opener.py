@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from devmem.errors import MissingExtraError
+from devmem.model.results import FileReport
 from devmem.storage.opening import CollectionOptions, StoreMetadata
 
 if TYPE_CHECKING:
@@ -53,6 +54,12 @@ class PostgresOpener:
         with _packages():
             from devmem.storage.postgres.collection import inspect_store
         return inspect_store(location, name)
+
+    def examine(self, location: str, name: str | None, /) -> FileReport:
+        """Report on the store; raises `CollectionError` where the server cannot be asked."""
+        with _packages():
+            from devmem.storage.postgres.examination import examine_store
+        return examine_store(location, name)
 
     def drop(self, location: str, name: str | None, /) -> bool:
         """Drop the store; raises `CollectionError` where it cannot be dropped."""

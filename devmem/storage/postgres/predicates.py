@@ -3,43 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any, Final
 
 from devmem.model.conditions import TIME_PATTERN, Condition, Operator, Scalar
-from devmem.model.filters import SEQUENCE_KEY, Filter, Order, Wanted, metadata_key
+from devmem.model.filters import SEQUENCE_KEY, metadata_key
 from devmem.storage.postgres.database import Connection, composed, read_text, stored_text
 from devmem.storage.postgres.rows import json_scalar
 from devmem.storage.postgres.schema import PARTITIONED, dropped, table_of
 from devmem.storage.protocol import CollectionInfo
 from devmem.storage.sql import SQL_OPERATORS, FilterDialect, Sql
 
-EVENT_TIME: Final = "COALESCE(event_time, created_at)"
-_SEQUENCE: Final = (
-    f"CASE WHEN jsonb_typeof(metadata -> '{SEQUENCE_KEY}') = 'number' THEN (metadata ->> '{SEQUENCE_KEY}')::numeric END"
-)
-_ORDERS: Final = {Order.STORED: ("items.row",), Order.EVENT: (EVENT_TIME, _SEQUENCE, "items.row")}
-
-
-def where_sql(where: Filter, now: float) -> Sql:
-    """Return the condition of a filter; expired items never match. `now` is in seconds since the epoch."""
-    return _DIALECT.where(where, now)
-
-
-def metadata_sql(metadata: Mapping[str, Wanted]) -> Sql:
-    """Return the condition that an item's metadata match."""
-    return _DIALECT.metadata(metadata)
-
-
-def order_sql(order: Order, *, newest_first: bool = False) -> str:
-    """Return the `ORDER BY` terms of an order; what has no sequence comes first in it."""
-    direction = "DESC NULLS LAST" if newest_first else "NULLS FIRST"
-    return ", ".join(f"{term} {direction}" for term in _ORDERS[order])
-
 
 class _PostgresDialect(FilterDialect):
-    mark, true, event_time = "%s", "true", EVENT_TIME
+    mark, position = "%s", "strpos"
+    sequence = (
+        f"CASE WHEN jsonb_typeof(metadata -> '{SEQUENCE_KEY}') = 'number' "
+        f"THEN (metadata ->> '{SEQUENCE_KEY}')::numeric END"
+    )
 
     def column(self, name: str) -> str:
         return f'"{name}"'
@@ -47,28 +29,19 @@ class _PostgresDialect(FilterDialect):
     def text(self, value: str) -> str | None:
         return stored_text(value)
 
-    def column_condition(self, column: str, wanted: Condition) -> Sql:
-        values: list[object] = [stored_text(str(value)) for value in wanted.values]
-        match wanted.operator:
-            case Operator.ONE_OF:
-                return f"{column} = ANY(%s)", [values]
-            case Operator.DIFFERS_FROM:
-                return f"({column} = ANY(%s)) IS NOT TRUE", [values]
-            case Operator.EXISTS:
-                return f"{column} IS {'NOT ' if wanted.values[0] else ''}NULL", []
-            case Operator.STARTS_WITH:
-                return f"starts_with({column}, %s)", values
-            case Operator.CONTAINS_TEXT:
-                return f"strpos({column}, %s) > 0", values
-            case operator:
-                return f"{column} {SQL_OPERATORS[operator]} %s", values
+    def among(self, column: str, values: Sequence[object]) -> Sql:
+        return f"{column} = ANY(%s)", [list(values)]
+
+    def starts_with(self, column: str, prefix: str) -> Sql:
+        return f"starts_with({column}, %s)", [stored_text(prefix)]
 
     def metadata_condition(self, key: str, wanted: Condition) -> Sql:
         condition, values = _json_sql(_metadata_value(key), wanted.positive)
         return (f"({condition}) IS NOT TRUE" if wanted.is_negative else condition), values
 
 
-_DIALECT: Final = _PostgresDialect()
+DIALECT: Final = _PostgresDialect()
+"""Filters on the items of a store."""
 
 
 def _metadata_value(key: str) -> Sql:

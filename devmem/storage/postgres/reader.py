@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any, ClassVar, Final, TypeVar
@@ -12,7 +12,7 @@ from uuid import UUID
 
 from devmem.config.store import IndexConfig
 from devmem.model.conditions import Scalar
-from devmem.model.filters import NO_FILTER, Filter, Order
+from devmem.model.filters import NO_FILTER, Filter
 from devmem.model.items import MemoryItem, dump_item_json
 from devmem.models.embedder import PassageEmbeddings
 from devmem.search.indexes.passages import has_text, passages_of
@@ -23,21 +23,20 @@ from devmem.storage.postgres.attachments import inlined, read_attachments
 from devmem.storage.postgres.database import Access, Connection, composed
 from devmem.storage.postgres.follower import PostgresFollower, Rows
 from devmem.storage.postgres.inserting import insert_passages
-from devmem.storage.postgres.predicates import distinct_values, order_sql, read_info, value_counts, where_sql
+from devmem.storage.postgres.predicates import DIALECT, distinct_values, read_info, value_counts
 from devmem.storage.postgres.rows import ITEM_TABLES, VERSION_TABLES, Tables
 from devmem.storage.postgres.schema import PASSAGE_BITS, lock
 from devmem.storage.postgres.searcher import FollowingSearcher, Searcher
 from devmem.storage.postgres.server.merging import start_again
 from devmem.storage.postgres.transactions import Database, read_store
 from devmem.storage.protocol import CollectionInfo
-from devmem.storage.searching import SearchingCollection
+from devmem.storage.reading import BATCH_SIZE, SqlReader
 from devmem.storage.sql import ReadOnly
 from devmem.storage.writing import Fields, PreparedItem, recorded_first, recorded_too, with_fields
 
 _KIND: Final = "devmem.index"
 _NAME: Final = "fields"
 _KEY: Final = rows.key_of(_NAME)
-BATCH_SIZE: Final = 500
 
 
 def read_fields(connection: Connection, store: int) -> Fields:
@@ -113,8 +112,10 @@ def _drop_passages(connection: Connection, store: int, row: int, prepared: Prepa
 T = TypeVar("T")
 
 
-class PostgresReader(SearchingCollection):
+class PostgresReader(SqlReader):
     """Items of one store as the connections of a database show them; `Collection` documents the methods."""
+
+    _filters, _select_whole, _key, _verifies = DIALECT, rows.SELECT_WHOLE, "id_key", False
 
     def __init__(
         self, access: Access, database: Database, store: int, searcher: Searcher, clock: Callable[[], float]
@@ -131,6 +132,7 @@ class PostgresReader(SearchingCollection):
         self.location = str(access.location)
         self._access, self._database, self._store, self._searcher = access, database, store, searcher
         self._clock = clock
+        self._of = f"items.store = {store:d} AND "
 
     @abstractmethod
     def _model_name(self) -> str | None:
@@ -162,66 +164,20 @@ class PostgresReader(SearchingCollection):
 
         return inlined(items, read)
 
-    def _select(self, clause: str, values: Sequence[object]) -> list[MemoryItem]:
-        """Return the items that can be read, with their embeddings and attachments."""
-        return self._select_after(clause, values)[0]
-
-    def _select_after(self, clause: str, values: Sequence[object]) -> tuple[list[MemoryItem], int | None]:
-        """Return the items that can be read, and the last row; None without any."""
-        found = self._fetch(f"{rows.SELECT_WHOLE} WHERE items.store = %s AND {clause}", [self._store, *values])
-        items = (rows.item_from(self._database.damaged, *each) for each in found)
-        last = found[-1][0] if found else None
-        return self._with_attachments([item for item in items if item is not None]), last
-
     def _fetch(self, query: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
         return self._read(lambda connection: connection.execute(composed(query), values, binary=True).fetchall())
 
-    def get(self, ids: Sequence[str]) -> list[MemoryItem]:
-        """Return the items that are there, in the order of `ids`."""
-        return list(self._in_order([rows.key_of(wanted) for wanted in ids], NO_FILTER))
+    def _item(self, row: int, *columns: Any) -> MemoryItem | None:  # noqa: ANN401 - they are the database's
+        return rows.item_from(self._database.damaged, row, *columns)
 
-    def recent(
-        self, limit: int, where: Filter | None = None, *, order: Order = Order.STORED, offset: int = 0
-    ) -> list[MemoryItem]:
-        """Return the last items of an order, the last one first."""
-        condition, values = where_sql(where or NO_FILTER, self._clock())
-        clause = f"{condition} ORDER BY {order_sql(order, newest_first=True)} LIMIT %s OFFSET %s"
-        return self._select(clause, [*values, max(limit, 0), max(offset, 0)])
-
-    def scan(
-        self, where: Filter | None = None, *, order: Order = Order.STORED, offset: int = 0
-    ) -> Iterator[MemoryItem]:
-        """Return every item in an order."""
-        wanted, passed_over = where or NO_FILTER, max(offset, 0)
-        condition, values = where_sql(wanted, self._clock())
-        if order is not Order.STORED:
-            # By id, as an item that is changed meanwhile gets another row.
-            query = f"SELECT id_key FROM items WHERE store = %s AND {condition} ORDER BY {order_sql(order)} OFFSET %s"
-            found = self._fetch(query, [self._store, *values, passed_over])
-            yield from self._in_order([key for (key,) in found], wanted)
-            return
-        clause = f"items.row > %s AND {condition} ORDER BY items.row LIMIT {BATCH_SIZE} OFFSET %s"
-        last: int | None = 0
-        while True:
-            items, last = self._select_after(clause, [last, *values, passed_over])
-            if last is None:
-                return
-            yield from items
-            passed_over = 0
-
-    def _in_order(self, keys: Sequence[UUID], where: Filter | None = None) -> Iterator[MemoryItem]:
-        """Return the items of some keys that match, in their order, reading them in batches."""
-        for start in range(0, len(keys), BATCH_SIZE):
-            part, now = keys[start : start + BATCH_SIZE], self._clock()
-            found = {rows.key_of(item.id): item for item in self._select("id_key = ANY(%s)", [list(part)])}
-            there = (found[key] for key in part if key in found)
-            yield from (item for item in there if where is None or where.admits(item, now))
+    def _key_of(self, item_id: str) -> UUID:
+        return rows.key_of(item_id)
 
     def values(
         self, key: str, where: Filter | None = None, *, prefix: str = "", limit: int | None = None, offset: int = 0
     ) -> list[Scalar]:
         """Return the distinct values that items have."""
-        condition = where_sql(where or NO_FILTER, self._clock())
+        condition = self._filters.where(where or NO_FILTER, self._clock())
         return self._read(
             lambda connection: distinct_values(
                 connection, self._store, key, condition, prefix=prefix, limit=limit, offset=max(offset, 0)
@@ -229,21 +185,8 @@ class PostgresReader(SearchingCollection):
         )
 
     def _value_counts(self, key: str, where: Filter) -> list[tuple[Scalar | None, int]]:
-        condition = where_sql(where, self._clock())
+        condition = self._filters.where(where, self._clock())
         return self._read(lambda connection: value_counts(connection, self._store, key, condition))
-
-    def count(self, where: Filter | None = None) -> int:
-        """Return the number of items that a search could find."""
-        condition, values = where_sql(where or NO_FILTER, self._clock())
-        query = composed(f"SELECT count(*) FROM items WHERE store = %s AND {condition}")
-        return self._read(
-            lambda connection: int((connection.execute(query, (self._store, *values)).fetchone() or (0,))[0])
-        )
-
-    def waiting(self, limit: int) -> list[MemoryItem]:
-        """Return items whose embedding is still to be made, oldest first."""
-        clause = "waiting AND (expires_at IS NULL OR expires_at > %s) ORDER BY items.row LIMIT %s"
-        return self._select(clause, [self._clock(), max(limit, 0)])
 
     def embeddings(self, ids: Sequence[str]) -> dict[str, PassageEmbeddings]:
         """Return the embeddings of those of the items that have them, by id."""

@@ -15,13 +15,13 @@ import numpy as np
 from devmem.model.conditions import comparable_number
 from devmem.model.filters import SCOPE_PARTS
 from devmem.model.items import MemoryItem, Vector, load_item_json
-from devmem.models.embedder import PassageEmbeddings, code_bytes
+from devmem.models.embedder import PassageEmbeddings
 from devmem.search.indexes.scoring import EncodedTerms
 from devmem.storage.postgres.database import Connection, RowNumbers, composed, stored_text
 from devmem.storage.postgres.schema import PASSAGE_BITS
 from devmem.storage.runs import MICROSECONDS
 from devmem.storage.searching import MISSING
-from devmem.storage.writing import COLUMNS, DamagedRows, PreparedItem, check_item, stored_hash
+from devmem.storage.writing import COLUMNS, DamagedRows, PreparedItem, check_item, embeddings_from, stored_hash
 from devmem.text.cues import cues_of
 
 _MOST_IN_SCOPE: Final = 500
@@ -149,11 +149,7 @@ def read_embeddings(connection: Connection, store: int, ids: Sequence[str]) -> d
 
 
 def _embeddings_of(rows: Sequence[tuple[Any, ...]]) -> PassageEmbeddings:
-    vectors = np.stack([vector_from(vector) for *_, vector, _ in rows])
-    width = code_bytes(vectors.shape[1])
-    codes = tuple(np.frombuffer(raw, dtype=np.uint8).reshape(-1, width) for *_, raw in rows if raw is not None)
-    tokens = codes if len(codes) == len(rows) else None
-    return PassageEmbeddings(vectors=vectors, tokens=tokens, content_hash=stored_hash(*rows[0][:2]))
+    return embeddings_from([(vector_from(vector), raw) for *_, vector, raw in rows], stored_hash(*rows[0][:2]))
 
 
 def fetch_bodies(connection: Connection, store: int, rows: Sequence[int]) -> dict[int, MemoryItem]:

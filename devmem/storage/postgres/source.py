@@ -19,7 +19,7 @@ from devmem.search.indexes.doc_values import ConditionLookup
 from devmem.search.indexes.index_set import IndexReader
 from devmem.search.source import FilterMatches
 from devmem.storage.postgres.database import Connection, RowNumbers, composed
-from devmem.storage.postgres.predicates import metadata_sql
+from devmem.storage.postgres.predicates import DIALECT
 from devmem.storage.postgres.rows import fetch_bodies
 from devmem.storage.postgres.server.term_texts import numbers_from
 
@@ -99,7 +99,7 @@ class PostgresSource:
 
     def rows_with_metadata(self, metadata: Mapping[str, Wanted], among: Rows) -> Rows:
         """Return those of the rows whose metadata match."""
-        condition, values = metadata_sql(metadata)
+        condition, values = DIALECT.metadata(metadata)
         return self._conditions(repr(dict(metadata)), among, lambda rows: self._matching(condition, values, rows))
 
     def _matching(self, condition: str, values: Sequence[object], among: Rows) -> Rows:

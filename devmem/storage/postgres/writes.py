@@ -21,16 +21,25 @@ from devmem.storage.postgres.attachments import externalized, inlined, insert_at
 from devmem.storage.postgres.claim import StoreModel, check_embeddings
 from devmem.storage.postgres.database import Connection, composed, pipelined, read_text, stored_text
 from devmem.storage.postgres.inserting import NewEmbeddings, NewItem, insert_embeddings
-from devmem.storage.postgres.predicates import metadata_sql, where_sql
+from devmem.storage.postgres.predicates import DIALECT
 from devmem.storage.postgres.rows import ITEM_TABLES, Tables
 from devmem.storage.postgres.runs import PostgresTables
 from devmem.storage.postgres.schema import PASSAGE_BITS, lock, lock_each, lock_shared, require_store
 from devmem.storage.postgres.server.maintenance import note_erasure
 from devmem.storage.postgres.server.vectors import drop_hnsw
+from devmem.storage.postgres.tombstones import StoredTombstones
 from devmem.storage.postgres.version_writer import FORGOTTEN, VersionWriter
 from devmem.storage.runs import Runs, VersionEnd
 from devmem.storage.sql import Sql
-from devmem.storage.writing import PreparedItem, Unique, duplicate_of, stored_hash, stored_outcome, usable_embeddings
+from devmem.storage.writing import (
+    PreparedItem,
+    Unique,
+    duplicate_of,
+    kept_out,
+    stored_hash,
+    stored_outcome,
+    usable_embeddings,
+)
 
 _LOCKS_EACH: Final = 64
 """Number of contents, or ids, up to which each is locked by itself; locks are scarce."""
@@ -76,6 +85,8 @@ class BatchWriter:
         self._new: dict[str, NewItem] = {}
         self._attachments: dict[str, dict[str, bytes]] = {}
         """Contents of the large attachments of new items, by id and SHA-256."""
+        self._erased: Collection[str] = ()
+        """Ids of the items that a tombstone keeps out."""
         self._expired: list[int] = []
         self._superseded: dict[str | None, list[int]] = {}
         """Rows of versions that are replaced, by the run that does so."""
@@ -92,13 +103,16 @@ class BatchWriter:
             rows.check_storable(prepared)
         self._lock_absent([item_id for item_id, wanted in expected.items() if wanted is None])
         ids = {*(prepared.item.id for prepared in batch), *expected}
+        tombstones = StoredTombstones(self._connection, self._store)
         with pipelined(self._connection):
             stored = self._select_stored(ids)
+            asked = tombstones.ask_for_keys()
             self._version_writer.tick([rows.key_of(each) for each in ids])
         self._stored = self._read_stored(stored)
         self._check_versions(expected)
         if absent is not None:
             self._check_absent(absent)
+        self._erased = tombstones.erased_among(tombstones.keys(asked), (prepared.item for prepared in batch))
         self._read_embeddings(batch)
         if unique is Unique.CONTENT:
             self._read_holders(batch)
@@ -156,7 +170,7 @@ class BatchWriter:
 
     def _check_absent(self, where: Filter) -> None:
         # A statement of its own behind the locks of ids: it is shown what their holders committed.
-        condition, values = where_sql(where, self._now)
+        condition, values = DIALECT.where(where, self._now)
         query = composed(f"SELECT id FROM items WHERE store = %s AND {condition} LIMIT 1")
         found = self._connection.execute(query, (self._store, *values)).fetchone()
         if found is not None:
@@ -189,6 +203,8 @@ class BatchWriter:
         older = self._stored.get(item.id)
         if older is not None and older.item is not None and version_hash(older.item) == version_hash(item):
             return duplicate_of(item.id, by=Unique.ID)
+        if item.id in self._erased and (older is None or older.content_hash != item.content_hash):
+            return kept_out()
         if unique is Unique.CONTENT and (twin := self._twin(item)):
             return duplicate_of(twin, by=Unique.CONTENT)
         if older is not None:
@@ -294,7 +310,7 @@ class PostgresItemChanges:
 
     def pop(self, count: int, where: Filter) -> list[MemoryItem]:
         """Delete the items that match and were stored last; return them with attachments, newest first."""
-        condition, values = where_sql(where, self._now)
+        condition, values = DIALECT.where(where, self._now)
         # What another transaction deletes meanwhile is passed over, once that is committed.
         found = self._connection.execute(
             composed(
@@ -343,7 +359,7 @@ class PostgresItemChanges:
     def trim(self, keep: int | None, stored_before: float | None) -> int:
         """Delete all but the newest items, and those stored before a time, permanently; pinned ones stay."""
         deleted = 0
-        pinned, values = metadata_sql({PINNED: True})
+        pinned, values = DIALECT.metadata({PINNED: True})
         unpinned = f"({pinned}) IS NOT TRUE"
         if stored_before is not None:
             deleted += self._version_writer.remove(f"created_at < %s AND {unpinned}", [stored_before, *values])
@@ -358,7 +374,7 @@ class PostgresItemChanges:
 
     def _selection(self, ids: Sequence[str] | None, where: Filter | None) -> Sql:
         """Return the condition of items with these ids that match the filter; None for either does not restrict."""
-        condition, values = where_sql(where, self._now) if where is not None else ("true", [])
+        condition, values = DIALECT.where(where, self._now) if where is not None else ("true", [])
         if ids is not None:
             return f"id_key = ANY(%s) AND {condition}", [list(map(rows.key_of, ids)), *values]
         return condition, values

@@ -10,8 +10,10 @@ from pathlib import Path
 from uuid import uuid4
 
 from devmem.errors import CollectionDamagedError, CollectionUnwritableError
+from devmem.storage.sqlite.collection import SqliteCollection
 from devmem.storage.sqlite.database import seal, translate_errors
 from devmem.storage.sqlite.examination import connect_read_only
+from devmem.storage.tombstones import SUFFIX
 from devmem.text.files import create_empty
 
 _BESIDE = ("-wal", "-shm", ".faiss")
@@ -30,7 +32,7 @@ def back_up(path: Path, out: Path) -> int:
         CollectionError: the copy cannot be written.
     """
     if out.exists():
-        raise FileExistsError(17, "is there already and was not changed", str(out))
+        raise FileExistsError(17, "already exists and was not changed", str(out))
     partial = out.with_name(f"{out.name}.{uuid4().hex}.part")
     try:
         create_empty(partial)
@@ -60,7 +62,7 @@ def restore(backup: Path, path: Path, *, force: bool = False) -> int:
             path.with_name(path.name + suffix).unlink(missing_ok=True)
         return back_up(backup, path)
     if not force:
-        raise FileExistsError(17, "is there already and was not changed; --force replaces its items", str(path))
+        raise FileExistsError(17, "already exists and was not changed; --force replaces its items", str(path))
     with closing(connect_read_only(backup)) as source, translate_errors(str(path)):
         items = _checked(source, backup)
         with closing(connect_read_only(path)) as current:
@@ -73,6 +75,19 @@ def restore(backup: Path, path: Path, *, force: bool = False) -> int:
             target.commit()
     _copy_attachments(backup, path)
     return items
+
+
+def erase_again(path: Path) -> int:
+    """Erase of a file that was put in place what the tombstones beside it stand for; return the number of items.
+
+    Raises:
+        CollectionError: the file cannot be opened or written.
+        DataFileError: the tombstones cannot be read.
+    """
+    if not Path(f"{path}{SUFFIX}").exists():
+        return 0
+    with closing(SqliteCollection(path)) as collection:
+        return collection.apply_tombstones().items
 
 
 def _copy(source: sqlite3.Connection, out: Path) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sqlite3
 import threading
 import time
@@ -131,10 +132,10 @@ class SqliteCollection(SqliteVersions, SqliteExports):
 
         Raises:
             CollectionDamagedError, CollectionUnwritableError, CollectionBusyError: the file cannot be used.
-            CollectionInUseError: it holds the items of another store type.
-            EmbeddingMismatchError: its embeddings were made by another model.
+            CollectionInUseError, EmbeddingMismatchError: it holds items of another store type, or of another model.
+            TypeError: the location is no path.
         """
-        place, in_file = str(location), str(location) != MEMORY
+        place, in_file = os.fspath(location), os.fspath(location) != MEMORY
         self._read_only = in_file and database.is_read_only(place)
         if in_file and not self._read_only:
             database.prepare_file(place)
@@ -197,6 +198,7 @@ class SqliteCollection(SqliteVersions, SqliteExports):
                 self.location,
                 "the file was moved, deleted or replaced while it was open; nothing was written: open the store again.",
             )
+        database.check_version(connection, self.location)
         writes.await_embeddings(connection, self._damaged)
 
     def _delete(self, operation: Callable[[sqlite3.Connection], T]) -> T:

@@ -214,8 +214,8 @@ def is_read_only(location: str) -> bool:
     return not os.access(path, os.W_OK) or not (os.access(path.parent, os.W_OK) or os.access(log, os.W_OK))
 
 
-def _read_only_uri(location: str) -> str:
-    # Without a log nobody has the file open, and SQLite may read it without making one.
+def read_only_uri(location: str) -> str:
+    """Return the URI by which SQLite reads a file; without a log nobody has it open, and none is made."""
     return f"{Path(location).absolute().as_uri()}?mode=ro{'' if has_log(location) else '&immutable=1'}"
 
 
@@ -233,7 +233,7 @@ def open_connection(
 ) -> sqlite3.Connection:
     """Open a connection in autocommit mode; `busy_timeout` is in seconds."""
     connection = sqlite3.connect(
-        _read_only_uri(location) if read_only else location,
+        read_only_uri(location) if read_only else location,
         timeout=busy_timeout,
         isolation_level=None,
         check_same_thread=False,
@@ -316,12 +316,17 @@ def _refuse_lost_log(connection: sqlite3.Connection, location: str) -> Header:
         time.sleep(0.01)
         header = read_transaction(connection, read_header, connection)
     if mode == "wal" and not header.tables:
-        raise CollectionDamagedError(
-            location,
-            "the file was moved or copied without its log, which holds all that was stored: put the log beside it as "
-            f"{Path(location).name}-wal, or remove the file to start with an empty store.",
-        )
+        raise lost_log_error(location)
     return header
+
+
+def lost_log_error(location: str) -> CollectionDamagedError:
+    """Return the error for a file without tables, as its first commits are in the log."""
+    return CollectionDamagedError(
+        location,
+        "the file was moved or copied without its log, which holds all that was stored: put the log beside it as "
+        f"{Path(location).name}-wal, or remove the file to start with an empty store.",
+    )
 
 
 def check_header(connection: sqlite3.Connection, location: str, header: Header) -> None:
@@ -334,6 +339,19 @@ def check_header(connection: sqlite3.Connection, location: str, header: Header) 
             location,
             "the file was cut off and was left unchanged: restore a backup, or move it away to start empty.",
         )
+    _check_version(location, version)
+
+
+def check_version(connection: sqlite3.Connection, location: str) -> None:
+    """Refuse a file that a newer devmem has brought to its format, as it may while this process has it open.
+
+    Raises:
+        CollectionError: it was.
+    """
+    _check_version(location, connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _check_version(location: str, version: int) -> None:
     if version > SCHEMA_VERSION:
         raise CollectionError(
             location,
@@ -343,6 +361,8 @@ def check_header(connection: sqlite3.Connection, location: str, header: Header) 
 
 def _create_schema(connection: sqlite3.Connection, location: str, store_type: str | None) -> None:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
+    # Read within the transaction: since the header was read, another process may have brought the file to its format.
+    _check_version(location, version)
     if version == SCHEMA_VERSION:
         # Another process was faster.
         return

@@ -31,7 +31,7 @@ from devmem.storage.erasure import (
 )
 from devmem.storage.runs import HistoryLimit, Runs
 from devmem.storage.sql import Sql
-from devmem.storage.sqlite import database, predicates, rows
+from devmem.storage.sqlite import database, rows
 from devmem.storage.sqlite.database import is_named
 from devmem.storage.sqlite.follower import erasures_of
 from devmem.storage.sqlite.reader import SqliteReader
@@ -174,8 +174,9 @@ class SqliteEraser(SqliteReader):
         named = set(ids)
         whole = [each for one in ids for each in self._versions(connection, ("id = ?", [rows.sql_text(one)]))]
         files = {name for each in (*found, *whole) for name in stored_names(each.body.decode(errors="replace"))}
-        # An item that two erasures plan at once is counted by the first of them.
-        counted = {one for plan in read_plans(connection) for one in plan.ids}
+        # An item that two erasures plan at once is counted by the first of them, unless its process has died.
+        plans = [plan for plan in read_plans(connection) if not self._in_file or self._is_executed(plan)]
+        counted = {one for plan in plans for one in plan.ids}
         return ErasePlan(
             ids=ids,
             rows=tuple(each.row for each in found if each.id not in named),
@@ -234,7 +235,7 @@ class SqliteEraser(SqliteReader):
 
     def _find_erasable(self, connection: sqlite3.Connection, request: EraseRequest) -> Iterator[_Found]:
         """Find the selected versions, current ones first."""
-        condition, values = predicates.where_sql(request.where, FOREVER, self._indexed)
+        condition, values = self._filters.where(request.where, FOREVER)
         if request.run is not None:
             condition = f"({condition}) AND (run = ? OR change_run = ?)"
             values = [*values, *[rows.sql_text(request.run)] * 2]

@@ -24,7 +24,17 @@ from devmem.model.results import Fact, FileReport, damage, unfinished
 from devmem.storage.attachments import stored_names
 from devmem.storage.opening import StoreMetadata
 from devmem.storage.sqlite.claim import WORDS_ONLY
-from devmem.storage.sqlite.database import APPLICATION_ID, is_sealed, read_meta_unchecked, seal, translate_errors
+from devmem.storage.sqlite.database import (
+    APPLICATION_ID,
+    has_log,
+    is_sealed,
+    lost_log_error,
+    read_header,
+    read_meta_unchecked,
+    read_only_uri,
+    seal,
+    translate_errors,
+)
 from devmem.storage.sqlite.rows import (
     BODY_CHECKSUM,
     CHANGE_CHECKSUMS,
@@ -222,6 +232,18 @@ def read_items(connection: sqlite3.Connection, unreadable: dict[int, str]) -> It
             yield item
 
 
+def _refuse_lost_log(path: Path) -> None:
+    """Refuse a file without tables that has been used with a log, before a log is made by reading it."""
+    with path.open("rb") as file:
+        # SQLite's header has there by which version of its formats the file is written and read: 2 is with a log.
+        is_used_with_log = file.read(20)[18:] == b"\x02\x02"
+    if has_log(str(path)) or not is_used_with_log:
+        return
+    with translate_errors(str(path)), closing(sqlite3.connect(read_only_uri(str(path)), uri=True)) as connection:
+        if not read_header(connection).tables:
+            raise lost_log_error(str(path))
+
+
 def connect_read_only(path: Path) -> sqlite3.Connection:
     """Open a file of devmem read-only.
 
@@ -231,6 +253,7 @@ def connect_read_only(path: Path) -> sqlite3.Connection:
     """
     if not path.is_file():
         raise FileNotFoundError(2, "No such file", str(path))
+    _refuse_lost_log(path)
     connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
     try:
         application = connection.execute("PRAGMA application_id").fetchone()[0]
@@ -483,7 +506,8 @@ def inspect_file(location: str | Path) -> StoreMetadata | None:
     if not path.is_file():
         return None
     try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+        # It must not leave a log behind, by whose absence a file that was moved away from its own is known.
+        with closing(sqlite3.connect(read_only_uri(str(path)), uri=True)) as connection:
             if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
                 return None
             meta = read_meta_unchecked(connection)

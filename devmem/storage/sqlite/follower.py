@@ -23,6 +23,7 @@ from devmem.search.indexes.doc_values import DocEntry
 from devmem.search.indexes.index_set import IndexSet, SnapshotState, load_indexes, save_snapshot
 from devmem.search.indexes.scoring import EncodedTerms
 from devmem.storage.searching import Follower
+from devmem.storage.sql import DOC_COLUMNS
 from devmem.storage.sqlite.database import read_meta, sealed_transaction, set_meta
 from devmem.storage.sqlite.rows import ITEM_CHECKSUM, PASSAGE_CHECKSUM, VECTOR_CHECKSUM
 from devmem.storage.writing import DamagedRows, are_unit
@@ -36,11 +37,7 @@ _VERSION: Final = (
     "(SELECT seq FROM sqlite_sequence WHERE name = 'items'), (SELECT seq FROM sqlite_sequence WHERE name = 'changes')"
 )
 """Differs between two moments if what the indexes hold differs."""
-_NEW_ITEMS: Final = (
-    f"SELECT {ITEM_CHECKSUM} = columns_checksum, row, agent, user, session, conversation, trace, run, source_kind, "
-    "source_name, speaker, cues, length, "
-    "COALESCE(event_time, created_at), importance, trust, expires_at FROM items WHERE row > ? ORDER BY row"
-)
+_NEW_ITEMS: Final = f"SELECT {ITEM_CHECKSUM} = columns_checksum, {DOC_COLUMNS} FROM items WHERE row > ? ORDER BY row"
 _NEW_PASSAGES: Final = (
     f"SELECT {PASSAGE_CHECKSUM} = checksum, passage, row, term_hashes, term_counts, term_length FROM passages "
     "WHERE passage > ? AND EXISTS (SELECT 1 FROM items WHERE items.row = passages.row) ORDER BY passage"

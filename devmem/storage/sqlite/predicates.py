@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from devmem.model.conditions import Condition, Operator, Scalar, after_prefix, comparable_number, micros_of
-from devmem.model.filters import SEQUENCE_KEY, Filter, Order, Wanted
 from devmem.model.versions import Operation
 from devmem.storage.runs import MICROSECONDS
 from devmem.storage.sql import SQL_OPERATORS, FilterDialect, Sql, joined
 from devmem.storage.sqlite.rows import sql_text
-from devmem.storage.sqlite.schema import EVENT_TIME, metadata_type, metadata_value, of_body
+from devmem.storage.sqlite.schema import SEQUENCE, metadata_type, metadata_value, of_body
 
-_SEQUENCE: Final = (
-    f"CASE WHEN {metadata_type(SEQUENCE_KEY)} IN ('integer', 'real') THEN {metadata_value(SEQUENCE_KEY)} END"
-)
-_ORDERS: Final = {Order.STORED: ("items.row",), Order.EVENT: (EVENT_TIME, _SEQUENCE, "items.row")}
 TEXT_MARK: Final = "+CAST(? AS TEXT)"
 """A parameter that holds the bytes of a text. The plus sign takes away the affinity, with which a comparison would not
 use the index on an expression."""
@@ -25,59 +20,37 @@ _TYPES: Final = {str: "('text')", bool: "('true', 'false')", float: "('integer',
 """SQLite's names of the JSON types that a value may have: true is not a number there."""
 
 
-def where_sql(where: Filter, now: float, indexed: Collection[str] = ()) -> Sql:
-    """Return the condition of a filter; expired items never match.
+class SqliteDialect(FilterDialect):
+    """Filters on the items of a connection."""
 
-    Args:
-        where: the filter.
-        now: seconds since the epoch.
-        indexed: metadata keys that have an index.
-    """
-    return _SqliteDialect(indexed).where(where, now)
+    mark, position = "?", "instr"
+    sequence = SEQUENCE
 
-
-def metadata_sql(metadata: Mapping[str, Wanted], indexed: Collection[str] = ()) -> Sql:
-    """Return the condition that an item's metadata match; see `where_sql`."""
-    return _SqliteDialect(indexed).metadata(metadata)
-
-
-def order_sql(order: Order, *, newest_first: bool = False) -> str:
-    """Return the `ORDER BY` terms of an order."""
-    return ", ".join(f"{term} DESC" if newest_first else term for term in _ORDERS[order])
-
-
-class _SqliteDialect(FilterDialect):
-    mark, true, event_time = "?", "1", EVENT_TIME
-
-    def __init__(self, indexed: Collection[str]) -> None:
+    def __init__(self, indexed: Collection[str] = ()) -> None:
+        """Take the metadata keys that have an index."""
         self._indexed = indexed
 
     def column(self, name: str) -> str:
+        """Return the name itself."""
         return name
 
     def text(self, value: str) -> str | None:
+        """Return a text as its column holds it."""
         return sql_text(value)
 
-    def column_condition(self, column: str, wanted: Condition) -> Sql:
-        values: list[object] = [sql_text(str(value)) for value in wanted.values]
-        match wanted.operator:
-            case Operator.ONE_OF:
-                return f"{column} IN ({', '.join('?' * len(values))})", values
-            case Operator.DIFFERS_FROM:
-                return f"({column} IS NULL OR {column} NOT IN ({', '.join('?' * len(values))}))", values
-            case Operator.EXISTS:
-                return f"{column} IS {'NOT ' if wanted.values[0] else ''}NULL", []
-            case Operator.CONTAINS_TEXT:
-                return f"instr({column}, ?) > 0", values
-            case Operator.STARTS_WITH:
-                end = after_prefix(str(wanted.values[0]))
-                if end is None:
-                    return f"{column} >= ?", values
-                return f"({column} >= ? AND {column} < ?)", [*values, end]
-            case operator:
-                return f"{column} {SQL_OPERATORS[operator]} ?", values
+    def among(self, column: str, values: Sequence[object]) -> Sql:
+        """Return the condition that a column has one of some values."""
+        return f"{column} IN ({', '.join('?' * len(values))})", list(values)
+
+    def starts_with(self, column: str, prefix: str) -> Sql:
+        """Return the condition that a text column begins with a text, for which an index is used."""
+        end = after_prefix(prefix)
+        if end is None:
+            return f"{column} >= ?", [sql_text(prefix)]
+        return f"({column} >= ? AND {column} < ?)", [sql_text(prefix), end]
 
     def metadata_condition(self, key: str, wanted: Condition) -> Sql:
+        """Return the condition on a key of the metadata, by its index where it has one."""
         negation, condition = "NOT " if wanted.is_negative else "", wanted.positive
         if key in self._indexed and "." not in key:
             value = metadata_value(key)

@@ -8,14 +8,14 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from devmem.config.store import IndexConfig
 from devmem.model.conditions import Scalar, after_prefix
-from devmem.model.filters import NO_FILTER, Filter, Order, Wanted, metadata_key
+from devmem.model.filters import NO_FILTER, Filter, Wanted, metadata_key
 from devmem.model.items import MemoryItem, Vector
 from devmem.models.embedder import PassageEmbeddings, TokenCodes
 from devmem.search.candidates import filter_indexes
@@ -28,13 +28,14 @@ from devmem.search.query import SearchQuery
 from devmem.search.source import FilterMatches
 from devmem.storage.attachments import AttachmentFiles
 from devmem.storage.protocol import CollectionInfo
-from devmem.storage.searching import ReadSnapshot, SearchingCollection, check_length, check_name
+from devmem.storage.reading import BATCH_SIZE, SqlReader
+from devmem.storage.searching import ReadSnapshot, check_length, check_name
 from devmem.storage.sql import Sql
-from devmem.storage.sqlite import predicates, rows
+from devmem.storage.sqlite import rows
 from devmem.storage.sqlite.database import MEMORY, read_meta
 from devmem.storage.sqlite.follower import SqliteFollower
 from devmem.storage.sqlite.indexed_fields import read_fields
-from devmem.storage.sqlite.predicates import TEXT_MARK, json_text, metadata_sql
+from devmem.storage.sqlite.predicates import TEXT_MARK, SqliteDialect, json_text
 from devmem.storage.sqlite.rows import CODES_CHECKSUM, fetch_items
 from devmem.storage.sqlite.schema import metadata_type, metadata_value
 from devmem.storage.writing import DamagedRows, Fields
@@ -214,7 +215,6 @@ def _size_bytes(location: str) -> int:
     return sum(file.stat().st_size for file in files if file.exists())
 
 
-BATCH_SIZE: Final = 500
 _SELECTED_BELOW: Final = 5000
 """Up to this many rows, they are selected by number; beyond, the metadata of all are compared. With an index on one of
 the keys that pays off earlier."""
@@ -291,7 +291,7 @@ class SqliteSource:
 
     def rows_with_metadata(self, metadata: Mapping[str, Wanted], among: Rows) -> Rows:
         """Return those of the rows whose metadata match."""
-        condition, values = metadata_sql(metadata, self._indexed)
+        condition, values = SqliteDialect(self._indexed).metadata(metadata)
         return self._conditions(
             repr(dict(metadata)), among, lambda rows: self._matching(metadata, condition, values, rows)
         )
@@ -352,8 +352,10 @@ class Opened:
         )
 
 
-class SqliteReader(SearchingCollection):
+class SqliteReader(SqlReader):
     """The reading methods of `Collection`, on the items that a connection shows as `items`."""
+
+    _select_whole, _key, _verifies = rows.SELECT_WHOLE, "id", True
 
     def __init__(
         self, opened: Opened, *, follower: SqliteFollower, statement_lock: AbstractContextManager[object]
@@ -369,6 +371,7 @@ class SqliteReader(SearchingCollection):
         self._opened, self._attachments, self._damaged = opened, opened.attachments, opened.damaged
         self._follower, self._statement_lock = follower, statement_lock
         self._indexed = frozenset(opened.index.metadata if opened.index else ())
+        self._filters = SqliteDialect(self._indexed)
 
     @abstractmethod
     def _read_shared(self, operation: Callable[[sqlite3.Connection], T]) -> T:
@@ -377,10 +380,6 @@ class SqliteReader(SearchingCollection):
     @abstractmethod
     def _model_name(self) -> str | None:
         """Return the name of the model that queries are embedded with; None when it is not known."""
-
-    def _total(self, connection: sqlite3.Connection) -> int:
-        """Return the number of items, expired ones that are still there included."""
-        return int(connection.execute("SELECT count(*) FROM items").fetchone()[0])
 
     def _read(self, operation: Callable[[sqlite3.Connection], T]) -> T:
         """Run an operation that sees the database as of one commit."""
@@ -422,68 +421,20 @@ class SqliteReader(SearchingCollection):
         """Return the item with the paths of its attachments."""
         return self._attachments.resolve(item) if self._attachments else item
 
-    def _select(self, clause: str, values: Sequence[object], where: Filter | None = None) -> list[rows.Selected]:
-        """Return row numbers and items, with their embeddings; None for a row that is damaged or does not match."""
-        query, now = f"{rows.SELECT_WHOLE} {clause}", self._clock()
-        found = self._read(lambda connection: connection.execute(query, tuple(values)).fetchall())
-        items = ((columns[0], rows.item_from_row(self._damaged, *columns)) for columns in found)
-        return [
-            (row, None if item is None or (where and not where.admits(item, now)) else self._resolved(item))
-            for row, item in items
-        ]
+    def _fetch(self, query: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
+        return self._read(lambda connection: connection.execute(query, tuple(values)).fetchall())
 
-    def get(self, ids: Sequence[str]) -> list[MemoryItem]:
-        """Return the items that are there, in the order of `ids`."""
-        return list(self._in_order([rows.sql_text(wanted) for wanted in ids], NO_FILTER))
+    def _item(self, row: int, *columns: Any) -> MemoryItem | None:  # noqa: ANN401 - they are the database's
+        return rows.item_from_row(self._damaged, row, *columns)
 
-    def recent(
-        self, limit: int, where: Filter | None = None, *, order: Order = Order.STORED, offset: int = 0
-    ) -> list[MemoryItem]:
-        """Return the last items of an order, the last one first."""
-        wanted = where or NO_FILTER
-        if order is not Order.STORED:
-            ids = self._ids(wanted, order, newest_first=True, limit=max(limit, 0), offset=offset)
-            return list(self._in_order(ids, wanted))
-        condition, values = predicates.where_sql(wanted, self._clock(), self._indexed)
-        clause = f"WHERE {condition} ORDER BY items.row DESC LIMIT ? OFFSET ?"
-        return rows.intact_items(self._select(clause, (*values, max(limit, 0), max(offset, 0)), wanted))
-
-    def scan(
-        self, where: Filter | None = None, *, order: Order = Order.STORED, offset: int = 0
-    ) -> Iterator[MemoryItem]:
-        """Return every item in an order."""
-        wanted = where or NO_FILTER
-        if order is not Order.STORED:
-            # By id, as an item that is changed meanwhile gets another row.
-            yield from self._in_order(self._ids(wanted, order, offset=offset), wanted)
-            return
-        condition, values = predicates.where_sql(wanted, self._clock(), self._indexed)
-        clause = f"WHERE items.row > ? AND {condition} ORDER BY items.row LIMIT {BATCH_SIZE} OFFSET ?"
-        # No lock is held between the parts: a slow reader blocks no writer.
-        last, passed_over = 0, max(offset, 0)
-        while found := self._select(clause, (last, *values, passed_over), wanted):
-            yield from rows.intact_items(found)
-            last, passed_over = found[-1][0], 0
-
-    def _ids(
-        self, where: Filter, order: Order, *, newest_first: bool = False, limit: int = -1, offset: int = 0
-    ) -> list[str]:
-        """Return the ids of the items that match, as the table has them, in an order."""
-        condition, values = predicates.where_sql(where, self._clock(), self._indexed)
-        query = (
-            f"SELECT id FROM items WHERE {condition} "
-            f"ORDER BY {predicates.order_sql(order, newest_first=newest_first)} LIMIT ? OFFSET ?"
+    def _page(self, condition: str, ordered: str) -> str:
+        # A sort of all that match would carry the items along; this one has numbers.
+        return (
+            f"items.row IN (SELECT items.row FROM items WHERE {super()._page(condition, ordered)}) ORDER BY {ordered}"
         )
-        parameters = (*values, limit, max(offset, 0))
-        return [found for (found,) in self._read(lambda connection: connection.execute(query, parameters).fetchall())]
 
-    def _in_order(self, ids: Sequence[str | None], where: Filter | None = None) -> Iterator[MemoryItem]:
-        """Return the items of some ids, as the table has them, in their order, reading them in batches."""
-        for start in range(0, len(ids), BATCH_SIZE):
-            part = ids[start : start + BATCH_SIZE]
-            selected = self._select(f"WHERE id IN ({', '.join('?' * len(part))})", part, where)
-            found = {rows.sql_text(item.id): item for item in rows.intact_items(selected)}
-            yield from (found[wanted] for wanted in part if wanted in found)
+    def _key_of(self, item_id: str) -> str | None:
+        return rows.sql_text(item_id)
 
     def values(
         self, key: str, where: Filter | None = None, *, prefix: str = "", limit: int | None = None, offset: int = 0
@@ -491,9 +442,8 @@ class SqliteReader(SearchingCollection):
         """Return the distinct values that items have."""
 
         def read(connection: sqlite3.Connection) -> list[Scalar]:
-            now = self._clock()
-            is_whole = (where is None or where.everything()) and not rows.any_expired(connection, now)
-            condition = None if is_whole else predicates.where_sql(where or NO_FILTER, now, self._indexed)
+            is_whole = (where is None or where.everything()) and not self._any_expired(connection)
+            condition = None if is_whole else self._filters.where(where or NO_FILTER, self._clock())
             return distinct_values(
                 connection, key, condition, indexed=self._indexed, prefix=prefix, limit=limit, offset=max(offset, 0)
             )
@@ -501,25 +451,23 @@ class SqliteReader(SearchingCollection):
         return self._read(read)
 
     def _value_counts(self, key: str, where: Filter) -> list[tuple[Scalar | None, int]]:
-        condition = predicates.where_sql(where, self._clock(), self._indexed)
+        condition = self._filters.where(where, self._clock())
         return self._read(lambda connection: list(value_counts(connection, key, condition)))
 
     def count(self, where: Filter | None = None) -> int:
         """Return the number of items that a search could find."""
+        if where is None or where.everything():
+            counted = self._read(lambda connection: None if self._any_expired(connection) else self._total(connection))
+            if counted is not None:
+                return counted
+        return super().count(where)
 
-        def count(connection: sqlite3.Connection) -> int:
-            now = self._clock()
-            if (where is None or where.everything()) and not rows.any_expired(connection, now):
-                return self._total(connection)
-            condition, values = predicates.where_sql(where or NO_FILTER, now, self._indexed)
-            return int(connection.execute(f"SELECT count(*) FROM items WHERE {condition}", values).fetchone()[0])
+    def _any_expired(self, connection: sqlite3.Connection) -> bool:
+        return rows.any_expired(connection, self._clock())
 
-        return self._read(count)
-
-    def waiting(self, limit: int) -> list[MemoryItem]:
-        """Return items whose embedding is still to be made, oldest first."""
-        clause = "WHERE waiting AND (+expires_at IS NULL OR +expires_at > ?) ORDER BY items.row LIMIT ?"
-        return rows.intact_items(self._select(clause, (self._clock(), limit)))
+    def _total(self, connection: sqlite3.Connection) -> int:
+        """Return the number of items, expired ones that are still there included."""
+        return int(connection.execute("SELECT count(*) FROM items").fetchone()[0])
 
     def embeddings(self, ids: Sequence[str]) -> dict[str, PassageEmbeddings]:
         """Return the embeddings of those of the items that have them, by id."""

@@ -8,16 +8,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final, TypeAlias
 
-import numpy as np
-
 from devmem.model.items import MemoryItem, load_item_json
-from devmem.models.embedder import PassageEmbeddings, code_bytes
+from devmem.models.embedder import PassageEmbeddings
 from devmem.search.indexes.scoring import EncodedTerms
 from devmem.storage.searching import MISSING
 from devmem.storage.writing import (
     COLUMNS,
+    INTEGER_COLUMNS,
+    REAL_COLUMNS,
     DamagedRows,
     PreparedItem,
+    embeddings_from,
     item_body,
     item_columns,
     stored_hash,
@@ -26,11 +27,8 @@ from devmem.storage.writing import (
 )
 from devmem.text.files import encodable, original
 
-_ITEM_COLUMNS: Final = (
-    *("CAST(id AS BLOB)", "CAST(content_hash AS BLOB)", "created_at", "event_time", "expires_at", "trust"),
-    *("importance", "CAST(agent AS BLOB)", "CAST(user AS BLOB)", "CAST(session AS BLOB)"),
-    *("CAST(conversation AS BLOB)", "CAST(trace AS BLOB)", "CAST(run AS BLOB)", "CAST(source_kind AS BLOB)"),
-    *("CAST(source_name AS BLOB)", "CAST(speaker AS BLOB)", "cues", "length"),
+_ITEM_COLUMNS: Final = tuple(
+    name if name in (*REAL_COLUMNS, *INTEGER_COLUMNS) else f"CAST({name} AS BLOB)" for name in COLUMNS
 )
 """All but `waiting`, which changes, and `body`, which has its own checksum. A damaged text need not be UTF-8."""
 _CHANGE_COLUMNS: Final = (
@@ -125,14 +123,6 @@ ItemValues: TypeAlias = tuple[str | float | int | None, ...]
 """Values of an item's columns."""
 Origin: TypeAlias = tuple[str | None, str | None, int | None, str | None]
 """Operation, run, recorded time (microseconds since the epoch) and actor of a change."""
-
-Selected: TypeAlias = tuple[int, MemoryItem | None]
-"""A row number and its item; None for one that is damaged or does not match."""
-
-
-def intact_items(selected: Sequence[Selected]) -> list[MemoryItem]:
-    """Return the items of the rows that have one."""
-    return [item for _, item in selected if item is not None]
 
 
 def insert_item(
@@ -257,14 +247,7 @@ def read_embeddings_of_row(connection: sqlite3.Connection, row: int, content_has
         f"WHERE row = ? AND {VECTOR_CHECKSUM} = vectors.checksum ORDER BY passages.passage",
         (row,),
     ).fetchall()
-    if not found:
-        return None
-    vectors = np.stack([vector_from(vector) for vector, _ in found])
-    width = code_bytes(vectors.shape[1])
-    codes = tuple(np.frombuffer(raw, dtype=np.uint8).reshape(-1, width) for _, raw in found if raw is not None)
-    return PassageEmbeddings(
-        vectors=vectors, tokens=codes if len(codes) == len(found) else None, content_hash=content_hash
-    )
+    return embeddings_from([(vector_from(vector), raw) for vector, raw in found], content_hash) if found else None
 
 
 def sql_text(text: str | None) -> str | None:

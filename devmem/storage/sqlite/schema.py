@@ -17,9 +17,11 @@ from typing import Final
 from pydantic import ValidationError
 
 from devmem.errors import CollectionDamagedError
+from devmem.model.filters import SEQUENCE_KEY
 from devmem.model.items import MemoryItem, load_item_json
 from devmem.search.indexes.passages import has_text
 from devmem.storage.sidecar_db import read_transaction, write_transaction
+from devmem.storage.sql import EVENT_TIME
 from devmem.storage.sqlite import rows
 from devmem.storage.sqlite.rows import BODY_CHECKSUM, CODES_CHECKSUM, ITEM_CHECKSUM, PASSAGE_CHECKSUM, VECTOR_CHECKSUM
 from devmem.storage.writing import PreparedItem
@@ -256,16 +258,6 @@ def _read(location: str, name: str, body: str) -> MemoryItem:
         ) from error
 
 
-EVENT_TIME: Final = "COALESCE(event_time, created_at)"
-_OF_COLUMNS: Final = {
-    "items_by_agent": "agent",
-    "items_by_conversation": "conversation",
-    "items_by_trace": "trace",
-    "items_by_source": "user, agent, source_name",
-    "items_by_time": EVENT_TIME,
-}
-
-
 def of_body(expression: str) -> str:
     """Return an expression over the body that is NULL where the body is damaged and no JSON any more."""
     return f"CASE WHEN json_valid(body) THEN {expression} END"
@@ -279,6 +271,20 @@ def metadata_value(key: str) -> str:
 def metadata_type(key: str) -> str:
     """Return the expression of the JSON type of a metadata value, as the index on its key has it."""
     return of_body(f"json_type(body, '$.metadata.\"{key}\"')")
+
+
+SEQUENCE: Final = (
+    f"CASE WHEN {metadata_type(SEQUENCE_KEY)} IN ('integer', 'real') THEN {metadata_value(SEQUENCE_KEY)} END"
+)
+"""Expression of an item's place among those of one time; NULL where it has none."""
+_OF_COLUMNS: Final = {
+    "items_by_agent": "agent",
+    # In the order of events, so that the last turns of a long conversation are read without sorting all of it.
+    "items_by_turn": f"conversation, {EVENT_TIME}, {SEQUENCE}",
+    "items_by_trace": "trace",
+    "items_by_source": "user, agent, source_name",
+    "items_by_time": EVENT_TIME,
+}
 
 
 def ensure_indexes(connection: sqlite3.Connection, keys: Iterable[str]) -> None:

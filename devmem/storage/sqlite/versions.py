@@ -15,9 +15,9 @@ from devmem.models.embedder import PassageEmbeddings
 from devmem.search.indexes.passages import has_text
 from devmem.storage.runs import HistoryLimit, Runs, recorded
 from devmem.storage.sqlite import rows, writes
-from devmem.storage.sqlite.erasing import SqliteEraser
 from devmem.storage.sqlite.reader import Opened
 from devmem.storage.sqlite.runs import DIALECT, RunVersionWriter, SqliteTables, within_run
+from devmem.storage.sqlite.tombstones import SqliteTombstones
 from devmem.storage.sqlite.version_writer import CurrentVersionWriter
 from devmem.storage.sqlite.view import SnapshotView, SqliteView
 from devmem.storage.sqlite.writes import SqliteItemChanges
@@ -107,7 +107,7 @@ class SqliteRunView(WritingCollection, SqliteView):
         return self._write(store)
 
 
-class SqliteVersions(SqliteEraser, VersioningCollection[sqlite3.Connection]):
+class SqliteVersions(SqliteTombstones, VersioningCollection[sqlite3.Connection]):
     """A collection with the versions of its items; a subclass opens the database."""
 
     _history: HistoryLimit

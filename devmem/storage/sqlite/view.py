@@ -9,9 +9,10 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from typing import Final, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from devmem.config.store import IndexConfig
+from devmem.storage.reading import BATCH_SIZE
 from devmem.storage.sidecar_db import ConnectionPool, SharedLock, read_transaction, rolled_back
 from devmem.storage.sql import ReadOnly
 from devmem.storage.sqlite.database import translate_errors
@@ -20,8 +21,6 @@ from devmem.storage.sqlite.reader import Opened, SqliteReader
 from devmem.storage.writing import DamagedRows
 
 T = TypeVar("T")
-
-BATCH_SIZE: Final = 500
 
 
 def create_items_view(connection: sqlite3.Connection, items: str) -> None:

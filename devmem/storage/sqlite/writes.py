@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -18,9 +18,11 @@ from devmem.search.indexes.passages import has_text
 from devmem.storage.runs import Runs, VersionEnd
 from devmem.storage.searching import check_length, check_name
 from devmem.storage.sql import Sql
-from devmem.storage.sqlite import database, predicates, rows
+from devmem.storage.sqlite import database, rows
+from devmem.storage.sqlite.predicates import SqliteDialect
 from devmem.storage.sqlite.reader import Opened
 from devmem.storage.sqlite.runs import SqliteTables
+from devmem.storage.sqlite.tombstones import erased_among
 from devmem.storage.sqlite.version_writer import VersionWriter, prune_changes, remove_versions
 from devmem.storage.writing import (
     DamagedRows,
@@ -28,6 +30,7 @@ from devmem.storage.writing import (
     Unique,
     check_item,
     duplicate_of,
+    kept_out,
     stored_outcome,
     usable_embeddings,
 )
@@ -117,8 +120,20 @@ def _stored(connection: sqlite3.Connection, damaged: DamagedRows, item_id: str) 
 class ItemWriter:
     """Adds items within one write transaction."""
 
-    def __init__(self, version_writer: VersionWriter, damaged: DamagedRows, *, has_model: bool, now: float) -> None:
-        """Prepare to add items at `now`, in seconds since the epoch: what had expired by then is not there."""
+    def __init__(
+        self,
+        version_writer: VersionWriter,
+        damaged: DamagedRows,
+        *,
+        has_model: bool,
+        now: float,
+        erased: Collection[str] = (),
+    ) -> None:
+        """Prepare to add items at `now`, in seconds since the epoch: what had expired by then is not there.
+
+        `erased` are the ids of those that a tombstone keeps out, unless their content is stored already.
+        """
+        self._erased = erased
         self._version_writer, self._damaged, self._has_model, self._now = version_writer, damaged, has_model, now
         self._connection, self._attachments = version_writer.connection, version_writer.attachments
 
@@ -132,6 +147,8 @@ class ItemWriter:
             older = None
         if older is not None and older.item is not None and version_hash(older.item) == version_hash(item):
             return duplicate_of(item.id, by=Unique.ID)
+        if item.id in self._erased and (older is None or older.content_hash != item.content_hash):
+            return kept_out()
         if unique is Unique.CONTENT and (twin := self._twin(item)):
             return duplicate_of(twin, by=Unique.CONTENT)
         if older is not None:
@@ -212,7 +229,8 @@ class SqliteItemChanges:
         check_versions(connection, damaged, expected, self._now)
         if absent is not None:
             check_absent(connection, self._condition(absent))
-        writer = ItemWriter(self._version_writer, damaged, has_model=self._has_model, now=self._now)
+        erased = erased_among(connection, (prepared.item for prepared in batch))
+        writer = ItemWriter(self._version_writer, damaged, has_model=self._has_model, now=self._now, erased=erased)
         outcomes = [writer.add(item, unique) for item in batch]
         self._version_writer.stamp(self._opened.clock())
         return outcomes
@@ -223,7 +241,8 @@ class SqliteItemChanges:
         clause = f"WHERE {condition} ORDER BY items.row DESC LIMIT ?"
         query, parameters = f"{rows.SELECT_WHOLE} {clause}", (*values, max(count, 0))
         found = self._version_writer.connection.execute(query, parameters).fetchall()
-        items = rows.intact_items([(each[0], rows.item_from_row(self._opened.damaged, *each)) for each in found])
+        read = (rows.item_from_row(self._opened.damaged, *each) for each in found)
+        items = [item for item in read if item is not None]
         for number, *_ in found:
             self._version_writer.end("row = ?", [number], _FORGOTTEN)
         attachments = self._opened.attachments
@@ -266,7 +285,7 @@ class SqliteItemChanges:
     def trim(self, keep: int | None, stored_before: float | None) -> int:
         """Delete all but the newest items, and those stored before a time, permanently; pinned ones stay."""
         version_writer, deleted = self._version_writer, 0
-        pinned, values = predicates.metadata_sql({PINNED: True})
+        pinned, values = SqliteDialect().metadata({PINNED: True})
         if stored_before is not None:
             before = f"created_at < ? AND ({pinned}) IS NOT TRUE"
             deleted += version_writer.remove(before, [stored_before, *values])
@@ -281,7 +300,7 @@ class SqliteItemChanges:
         if where is None:
             return "1", []
         indexed = frozenset(self._opened.index.metadata if self._opened.index else ())
-        return predicates.where_sql(where, self._now, indexed)
+        return SqliteDialect(indexed).where(where, self._now)
 
 
 _SELECT_BODIES: Final = "SELECT row, CAST(body AS BLOB), body_checksum FROM items"

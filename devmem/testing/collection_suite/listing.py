@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from devmem.errors import FilterError
-from devmem.model.conditions import starts_with
-from devmem.model.filters import Filter, Order, event_key
+from devmem.model.conditions import Order, starts_with
+from devmem.model.filters import Filter, event_key
 from devmem.model.items import Provenance, Scope, SourceKind
 from devmem.storage.protocol import Collection
 from devmem.testing.clock import ManualClock

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from itertools import count
-from typing import Final, TypeAlias, cast
+from typing import Final, cast
 
 import pytest
 from hypothesis import settings
@@ -15,20 +15,15 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 from devmem.errors import RunConflictError
 from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem
-from devmem.search.query import Ranking, SearchQuery
 from devmem.storage.protocol import Collection, VersionedCollection
+from devmem.testing.collection_suite.run_model import RunModel, Texts, shown_texts
 
 _NAMES: Final = [f"id {n}" for n in range(5)]
 _IDS = st.lists(st.sampled_from(_NAMES), min_size=1, max_size=3, unique=True)
 _SLOTS = st.sampled_from([0, 1])
-_EVERY: Final = SearchQuery(text="note", limit=99, ranking=Ranking(collapse=False))
 
 _RUNS: Final = count()
 """Numbers of runs, of which each has a name that no other had in the collection."""
-
-Texts: TypeAlias = dict[str, str]
-Overlay: TypeAlias = dict[str, tuple[str | None, str | None]]
-"""Change of each item in a run: the text that was there first, and the one that the run wrote; None is no item."""
 
 
 class RunsAgainstADictionary(RuleBasedStateMachine):
@@ -39,8 +34,7 @@ class RunsAgainstADictionary(RuleBasedStateMachine):
         self.collection = collection
         self.collection.erase(where=Filter())
         self._numbers = count()
-        self.outside: Texts = {}
-        self.overlays: list[Overlay] = [{}, {}]
+        self.model = RunModel()
         self.views = [self._view(), self._view()]
 
     def _view(self) -> tuple[str, Collection]:
@@ -50,92 +44,60 @@ class RunsAgainstADictionary(RuleBasedStateMachine):
         view.delete(ids=["absent"])
         return name, view
 
-    def _items(self, ids: list[str]) -> list[MemoryItem]:
-        return [MemoryItem(id=each, content_summary=f"note {next(self._numbers)}") for each in ids]
-
-    def _seen(self, slot: int) -> Texts:
-        own = self.overlays[slot]
-        others = {key: text for key, text in self.outside.items() if key not in own}
-        return others | {key: text for key, (_, text) in own.items() if text is not None}
-
-    def _conflicts(self, slot: int) -> list[str]:
-        return sorted(
-            key
-            for key, (base, text) in self.overlays[slot].items()
-            if self.outside.get(key) != base and not (text is None and key not in self.outside)
-        )
+    def _texts(self, ids: list[str]) -> Texts:
+        return {each: f"note {next(self._numbers)}" for each in ids}
 
     @rule(ids=_IDS)
     def add_outside(self, ids: list[str]) -> None:
-        items = self._items(ids)
-        self.collection.add(items)
-        self.outside |= {item.id: item.content_summary for item in items}
+        texts = self._texts(ids)
+        self.collection.add(_items(texts))
+        self.model.add(texts)
 
     @rule(ids=_IDS)
     def delete_outside(self, ids: list[str]) -> None:
-        assert self.collection.delete(ids=ids) == sum(key in self.outside for key in ids)
-        self.outside = {key: text for key, text in self.outside.items() if key not in ids}
+        assert self.collection.delete(ids=ids) == self.model.delete(ids)
 
     @rule(slot=_SLOTS, ids=_IDS)
     def add_in_run(self, slot: int, ids: list[str]) -> None:
-        items = self._items(ids)
-        self.views[slot][1].add(items)
-        for item in items:
-            base, _ = self.overlays[slot].get(item.id, (self.outside.get(item.id), None))
-            self.overlays[slot][item.id] = base, item.content_summary
+        texts = self._texts(ids)
+        self.views[slot][1].add(_items(texts))
+        self.model.add_in_run(slot, texts)
 
     @rule(slot=_SLOTS, ids=_IDS)
     def delete_in_run(self, slot: int, ids: list[str]) -> None:
-        seen = self._seen(slot)
-        assert self.views[slot][1].delete(ids=ids) == sum(key in seen for key in ids)
-        for key in set(ids) & set(seen):
-            self._note_deleted(slot, key)
+        assert self.views[slot][1].delete(ids=ids) == self.model.delete_in_run(slot, ids)
 
     @rule(slot=_SLOTS)
     def clear_in_run(self, slot: int) -> None:
-        seen = self._seen(slot)
-        assert self.views[slot][1].clear() == len(seen)
-        for key in seen:
-            self._note_deleted(slot, key)
-
-    def _note_deleted(self, slot: int, key: str) -> None:
-        base, _ = self.overlays[slot].get(key, (self.outside.get(key), None))
-        self.overlays[slot][key] = base, None
-        if base is None and key not in self.outside:
-            # The run added it itself, and nobody else did.
-            del self.overlays[slot][key]
+        assert self.views[slot][1].clear() == self.model.delete_in_run(slot, self.model.seen(slot))
 
     @rule(slot=_SLOTS)
     def commit(self, slot: int) -> None:
         name, view = self.views[slot]
-        conflicts = self._conflicts(slot)
-        if conflicts:
+        if not self.model.commit(slot):
             with pytest.raises(RunConflictError):
                 self.collection.commit(name)
             return
         self.collection.commit(name)
-        changed = {key: text for key, (_, text) in self.overlays[slot].items()}
-        others = {key: text for key, text in self.outside.items() if key not in changed}
-        self.outside = others | {key: text for key, text in changed.items() if text is not None}
         self._begin_another(slot, view)
 
     @rule(slot=_SLOTS)
     def discard(self, slot: int) -> None:
         name, view = self.views[slot]
         self.collection.discard(name)
+        self.model.discard(slot)
         self._begin_another(slot, view)
 
     def _begin_another(self, slot: int, view: Collection) -> None:
         view.close()
-        self.overlays[slot] = {}
         self.views[slot] = self._view()
 
     @invariant()
     def shows_the_same(self) -> None:
-        _expect(self.collection, self.outside)
+        _expect(self.collection, self.model.outside)
         for slot, (name, view) in enumerate(self.views):
-            _expect(view, self._seen(slot))
-            assert sorted(self.collection.conflicts(name)) == self._conflicts(slot)
+            _expect(view, self.model.seen(slot))
+            assert sorted(self.collection.conflicts(name)) == self.model.conflicts(slot)
 
     def teardown(self) -> None:
         for name, view in self.views:
@@ -143,10 +105,12 @@ class RunsAgainstADictionary(RuleBasedStateMachine):
             self.collection.discard(name)
 
 
+def _items(texts: Texts) -> list[MemoryItem]:
+    return [MemoryItem(id=key, content_summary=text) for key, text in texts.items()]
+
+
 def _expect(collection: Collection, texts: Texts) -> None:
-    assert {item.id: item.content_summary for item in collection.get(_NAMES)} == texts
-    assert {item.id: item.content_summary for item in collection.scan()} == texts
-    assert {hit.item.id: hit.item.content_summary for hit in collection.search(_EVERY)} == texts
+    assert shown_texts(collection, _NAMES) == [texts] * 3
     assert collection.count() == len(texts)
 
 

@@ -178,7 +178,7 @@ class Writing(Opening):
         assert store.compress() == 0
 
     def test_pins_and_quarantine(self, store: MemoryBase) -> None:
-        """No search returns what nobody trusts, and by its id it can be read; our trimming keeps what is pinned."""
+        """No search returns an item with trust 0, and `get` does; trimming keeps what is pinned."""
         pinned = MemoryItem(id="pinned", content_summary="the harbour is closed", metadata={"pinned": True})
         hearsay = MemoryItem(id="hearsay", content_summary="the harbour is open today", trust=0.0)
         store.add([pinned, hearsay, MemoryItem(id="newest", content_summary="the harbour has cranes")])

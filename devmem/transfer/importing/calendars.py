@@ -12,8 +12,8 @@ from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from devmem.model.items import MemoryItem
+from devmem.text.html import read_page
 from devmem.transfer.importing.files import decode_data, read_data
-from devmem.transfer.importing.pages import read_page
 from devmem.transfer.importing.records import Origin, digest, text_item
 
 _LOG: Final = logging.getLogger(__name__)
@@ -76,7 +76,7 @@ def read_calendar(path: Path, origin: Origin, encoding: str | None) -> list[Memo
 
     Args:
         path: the file.
-        origin: the file, as it is named in messages.
+        origin: name of the file in messages.
         encoding: None detects it; calendars are mostly UTF-8.
 
     Raises:
@@ -178,7 +178,7 @@ class _Events:
         self._unknown: set[str] = set()
 
     def item(self, event: _Component) -> MemoryItem:
-        """Return the item of an event; raises `DataFileError` where a time of it is none."""
+        """Return the item of an event; raises `DataFileError` where one of its times is invalid."""
         origin = replace(self._origin, line=event.line, entry="event")
         start, end = self._time(event, "DTSTART"), self._end(event)
         recurrence = event.text("RRULE")
@@ -279,7 +279,7 @@ def _day(time: datetime | date) -> date:
 
 
 def _span(text: str) -> timedelta:
-    """Return a duration such as `PT1H30M`; raises `ValueError` when it is none."""
+    """Return a duration such as `PT1H30M`; raises `ValueError` for any other text."""
     found = _DURATION.fullmatch(text.strip())
     if found is None:
         raise ValueError("expected a duration such as PT1H30M")

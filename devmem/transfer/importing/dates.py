@@ -12,8 +12,8 @@ from typing import Final
 from devmem.text.moments import from_number
 
 _FORMS: Final = (
-    "%I:%M %p on %d %B, %Y",  # LoCoMo: 1:56 pm on 8 May, 2023
-    "%B-%d-%Y",  # BEAM: March-15-2024
+    "%I:%M %p on %d %B, %Y",  # 1:56 pm on 8 May, 2023
+    "%B-%d-%Y",  # March-15-2024
     "%B %d, %Y",
 )
 _WEEKDAY: Final = re.compile(r"\s*\((?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\w*\)")

@@ -121,7 +121,7 @@ def read_text_lines(
         quiet: whether a guess is not logged.
 
     Raises:
-        DataFileError: the file cannot be read, or is no text, or not of this encoding.
+        DataFileError: the file cannot be read, is not a text, or not of this encoding.
     """
     if encoding is None and _is_utf8(path):
         with _opened(path) as file:
@@ -195,11 +195,11 @@ def decode_declared(data: bytes, declared: str, encoding: str | None, *, path: P
 
 
 def decode_as_declared(data: bytes, declared: str) -> str | None:
-    """Return the text, every line end a line feed; None where the bytes are not of the encoding, or nobody knows it."""
+    """Return the text, every line end a line feed; None where the bytes are not of the encoding, or it is unknown."""
     try:
         name = codecs.lookup(declared).name
         if name in ("iso8859-1", "ascii"):
-            # As browsers do: what is called so is mostly of Windows, or else UTF-8.
+            # As browsers do: texts that are labelled so are mostly Windows-1252 or UTF-8.
             name = "utf-8" if _is_valid_utf8(data) else "cp1252"
         return None if name in _SLOW else decode_text(data, name)
     except (LookupError, UnreadableError, ValueError):
@@ -286,7 +286,7 @@ def read_document(path: Path) -> object:
 
 
 def parse_line(path: Path, number: int, line: str) -> object:
-    """Parse one line as JSON; raises `DataFileError` when it is none."""
+    """Parse one line as JSON; raises `DataFileError` for an invalid one."""
     try:
         return parse_json(line)
     except ValueError as error:
@@ -299,7 +299,7 @@ def parse_json(text: str) -> object:
 
     Raises:
         json.JSONDecodeError: it is not JSON.
-        ValueError: it is nested too deeply, or holds a number that JSON does not have or nobody can read.
+        ValueError: it is nested too deeply, or holds a number that JSON does not allow, or a huge one.
     """
     try:
         return json.loads(text, parse_constant=_refuse_constant, parse_int=_whole_number)
@@ -353,16 +353,8 @@ class FileFormat(StrEnum):
     """ShareGPT's conversations, whose turns have `from` and `value`, a list or JSON lines."""
     OPENAI = "openai"
     """Messages of the chat completions API: a list, an object with `messages`, or such objects as JSON lines."""
-    LOCOMO = "locomo"
-    """LoCoMo's conversations, a list of them or one."""
-    LONGMEMEVAL = "longmemeval"
-    """LongMemEval's questions, each with its own sessions history."""
-    MADIAL = "madial"
-    """MADial-Bench's memories, an object `{ID: {time, event, user-id}}` a line."""
     OUTBOX = "outbox"
     """Writes that waited for their store when the process ended, a SQLite file."""
-    UNITS = "units"
-    """A list of `{id, units: [{id, session, speaker, date, text}]}`."""
     TEXTS = "texts"
     """A JSON list of texts."""
     TEXT = "text"

@@ -32,7 +32,7 @@ def data_files(
 ) -> Iterator[tuple[Path, str]]:
     """Yield each data file that a path names, with the name that is shown for it.
 
-    Files of a folder or an archive that are of no known format are left out, and named in the log.
+    Files of a folder or an archive of an unrecognised format are left out, and named in the log.
 
     Args:
         path: a file, a folder, a zip file, or a pattern such as `chats/*.txt` where there is no file of that name.

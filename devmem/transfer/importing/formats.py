@@ -12,19 +12,6 @@ from typing import Final, TypeGuard
 from devmem.errors import DataFileError, OutboxError
 from devmem.model.items import MemoryItem
 from devmem.storage.outbox import outbox_bodies
-from devmem.transfer.importing.benchmarks import (
-    count_locomo_turns,
-    count_units,
-    is_locomo,
-    is_longmemeval,
-    is_madial,
-    is_units,
-    read_locomo,
-    read_longmemeval,
-    read_madial,
-    read_units,
-)
-from devmem.transfer.importing.benchmarks import count_longmemeval_turns as count_turns_of_questions
 from devmem.transfer.importing.calendars import is_calendar, read_calendar
 from devmem.transfer.importing.chats import (
     count_langchain,
@@ -71,7 +58,6 @@ from devmem.transfer.importing.memories import (
     read_mem0,
     read_metagpt,
 )
-from devmem.transfer.importing.pages import is_html, read_html
 from devmem.transfer.importing.phone_chats import (
     count_telegram,
     is_telegram,
@@ -79,7 +65,7 @@ from devmem.transfer.importing.phone_chats import (
     read_telegram,
     read_whatsapp,
 )
-from devmem.transfer.importing.prose import is_text_list, read_paragraphs, read_text_list
+from devmem.transfer.importing.prose import is_html, is_text_list, read_html, read_paragraphs, read_text_list
 from devmem.transfer.importing.records import Origin, Record, looks_like_record, read_record
 from devmem.transfer.importing.tables import read_table
 
@@ -102,11 +88,13 @@ def find_document(document: object, origin: Origin) -> DocumentFormat:
     """Return the format of a document.
 
     Raises:
-        DataFileError: it has no known one.
+        DataFileError: its format is unrecognised.
     """
     found = next((one for one in DOCUMENTS.values() if one.detects(document)), None)
     if found is None:
-        raise DataFileError(origin.path, f"of no known format ({known_formats()}): the document is {_looks(document)}")
+        raise DataFileError(
+            origin.path, f"unrecognised format (not one of {known_formats()}): the document is {_looks(document)}"
+        )
     return found
 
 
@@ -163,9 +151,6 @@ def _count_chat_messages(conversations: list[object]) -> int:
 
 _FORMATS: Final = (
     DocumentFormat(name=FileFormat.EXPORT, detects=is_export, count=count_exported, read=read_export),
-    _of_elements(FileFormat.LOCOMO, is_locomo, count_locomo_turns, read_locomo),
-    _of_elements(FileFormat.LONGMEMEVAL, is_longmemeval, count_turns_of_questions, read_longmemeval),
-    _of_elements(FileFormat.UNITS, is_units, count_units, read_units),
     DocumentFormat(name=FileFormat.METAGPT, detects=is_metagpt, count=count_messages, read=read_metagpt),
     _of_elements(FileFormat.CHATGPT, is_chatgpt, _count_nodes, read_chatgpt),
     _of_elements(FileFormat.CLAUDE, is_claude, _count_chat_messages, read_claude),
@@ -283,7 +268,7 @@ def open_data(
         dates: order of day and month in dates such as `03/04/2025`; None finds out where the dates tell.
 
     Raises:
-        DataFileError: it cannot be read, or is of no known format. Consuming the records raises it too.
+        DataFileError: it cannot be read, or its format is unrecognised. Consuming the records raises it too.
     """
     file = Path(path)
     origin = Origin(path=Path(name) if name else file, dates=DateOrder(dates) if dates else None)
@@ -349,7 +334,7 @@ def _rereading(file: Path, encoding: str | None, origin: Origin) -> Callable[[],
 
 
 def detect_format(path: str | Path) -> FileFormat:
-    """Return the format of a file; raises `DataFileError` when it cannot be read or is of no known format."""
+    """Return the format of a file; raises `DataFileError` when it cannot be read or its format is unrecognised."""
     return open_data(path).format
 
 
@@ -370,8 +355,8 @@ def _format_of_file(path: Path, encoding: str | None) -> FileFormat:
     if encoding is None and not is_text(path):
         raise DataFileError(
             path,
-            f"of no known format ({known_formats()}): it is no text. Unpack an archive first; name the encoding of a "
-            "text (--encoding)",
+            f"unrecognised format (binary file; not one of {known_formats()}): unpack an archive first; name the "
+            "encoding of a text (--encoding)",
         )
     first = next((line.strip() for line in read_text_lines(path, encoding, quiet=True) if line.strip()), "")
     if named in (None, FileFormat.TEXT) and is_whatsapp(read_text_lines(path, encoding, quiet=True)):
@@ -386,8 +371,8 @@ def _format_of_file(path: Path, encoding: str | None) -> FileFormat:
         return _format_of_lines(path)
     raise DataFileError(
         path,
-        f"of no known format ({known_formats()}): it begins with {first[:40]!r}; --format text reads it as plain text, "
-        "--format csv as a table",
+        f"unrecognised format (not one of {known_formats()}): it begins with {first[:40]!r}; --format text reads it as "
+        "plain text, --format csv as a table",
     )
 
 
@@ -414,7 +399,7 @@ def _format_of_lines(path: Path) -> FileFormat:
 
 
 def _parsed(path: Path) -> Iterator[Mapping[str, object] | None]:
-    """Yield the object on each line, None for a line that is none."""
+    """Yield the object on each line, None for any other line."""
     for _, line in read_lines(path):
         try:
             raw = parse_json(line)
@@ -473,19 +458,12 @@ def _read_plain(lines: Iterable[Line]) -> Iterator[Record]:
         yield read_record(raw, origin)
 
 
-def _read_madial(lines: Iterable[Line]) -> Iterator[Record]:
-    for raw, origin in lines:
-        yield from read_madial(raw, origin)
-
-
 _LINES: Final[Mapping[FileFormat, Callable[[Iterable[Line]], Iterator[Record]]]] = {
     FileFormat.JSONL: _read_plain,
-    FileFormat.MADIAL: _read_madial,
     FileFormat.CLAUDE_CODE: read_claude_code,
     FileFormat.CODEX: read_codex,
 }
 _DETECTED_LINES: Final[Mapping[FileFormat, Callable[[object], bool]]] = {
-    FileFormat.MADIAL: is_madial,
     FileFormat.CLAUDE_CODE: is_claude_code,
     FileFormat.CODEX: is_codex,
 }

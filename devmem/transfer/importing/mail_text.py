@@ -8,8 +8,8 @@ from email.message import Message
 from typing import Final
 
 from devmem.text.files import UnreadableError, decode_text
+from devmem.text.html import read_page
 from devmem.transfer.importing.files import decode_as_declared
-from devmem.transfer.importing.pages import read_page
 
 _LONGEST_MARK: Final = 400
 """Characters of a line, or of lines together, that may introduce a quotation."""
@@ -61,7 +61,7 @@ def is_forward(subject: str) -> bool:
 def own_words(text: str, *, is_forwarded: bool = False) -> str:
     """Return the text without quoted replies, signatures, and footers of mailing lists and telephones.
 
-    What is forwarded is kept, as is everything where a mail begins with a quotation that has no marks.
+    Forwarded text is kept, as is everything where a mail begins with a quotation that has no marks.
 
     Args:
         text: with line feeds as line ends.
@@ -181,7 +181,7 @@ def _text_of(part: Message, encoding: str | None, attached: list[str], depth: in
 
 
 def _name_of(part: Message) -> str:
-    """Return the file name of a part as it is written; empty where it has none."""
+    """Return the file name of a part as its header has it; empty where it has none."""
     try:
         return " ".join((part.get_filename() or "").replace("\0", "").split())[:_LONGEST_MARK]
     except (ValueError, TypeError, LookupError):

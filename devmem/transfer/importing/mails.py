@@ -70,7 +70,7 @@ def read_eml(path: Path, origin: Origin, encoding: str | None) -> list[MemoryIte
 
     Args:
         path: the file.
-        origin: the file, as it is named in messages.
+        origin: name of the file in messages.
         encoding: of texts that do not name theirs; None detects it.
 
     Raises:

@@ -32,7 +32,7 @@ def is_export(raw: object) -> bool:
 
 
 def count_exported(document: object) -> int:
-    """Count the items of an export; 0 when the document is none."""
+    """Count the items of an export; 0 for any other document."""
     items = document.get("items") if isinstance(document, Mapping) else None
     return len(items) if isinstance(items, list) else 0
 

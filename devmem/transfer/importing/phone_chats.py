@@ -50,7 +50,7 @@ def read_whatsapp(lines: Iterable[tuple[int, str]], origin: Origin) -> list[Memo
             themselves tell.
 
     Raises:
-        DataFileError: a date is none, or day and month cannot be told apart.
+        DataFileError: a date is invalid, or day and month cannot be told apart.
     """
     messages = list(_messages(lines))
     order = origin.dates or _order_of(messages, origin)

@@ -1,4 +1,4 @@
-"""Plain text and Markdown: each paragraph an item, with the headings that it stands under and the front matter."""
+"""Plain text, Markdown and HTML: each paragraph an item, with the headings that it stands under."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import date
 from math import isfinite
+from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from devmem.config.compose import compose
 from devmem.errors import ConfigError
 from devmem.model.items import MemoryItem
+from devmem.text.html import Page, read_page
+from devmem.transfer.importing.files import decode_declared, read_data
 from devmem.transfer.importing.records import Origin, digest, text_item
 
 _HEADING: Final = re.compile(r"(#{1,6})\s+(.*?)\s*#*\s*$")
@@ -26,6 +29,9 @@ _SECONDS_FROM: Final = 100_000_000
 """A number this large (in 1973) is of seconds; a smaller one is a year or a day without hyphens."""
 _LOG: Final = logging.getLogger(__name__)
 _FENCE: Final = re.compile(r"\s{0,3}(`{3,}|~{3,})")
+_CHARSET: Final = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?([\w.:-]{1,40})""", re.IGNORECASE)
+_CHARSET_WITHIN: Final = 4096
+"""Number of bytes in which a page names its encoding."""
 
 Line = tuple[int, str]
 Paragraph: TypeAlias = tuple[int, list[str], str]
@@ -90,7 +96,7 @@ def _json_value(key: object, raw: object) -> object:
 
 
 def _front_matter_time(front: Mapping[object, object], origin: Origin) -> float | None:
-    """Return the time that a front matter names, in seconds since the epoch; a date that is none is logged."""
+    """Return the time that a front matter names, in seconds since the epoch; an invalid date is logged."""
     named = {str(key).lower(): (str(key), raw) for key, raw in front.items() if raw is not None}
     for usual in _FRONT_MATTER_TIMES:
         if usual in named:
@@ -153,6 +159,41 @@ def _paragraphs(lines: Iterable[Line], *, markdown: bool) -> Iterator[Paragraph]
             fence = "" if fence and opened[1].startswith(fence) else fence or opened[1]
 
 
+def is_html(head: bytes) -> bool:
+    """Whether a file begins as a page does."""
+    return head.lower().startswith((b"<!doctype html", b"<html"))
+
+
+def read_html(path: Path, origin: Origin, encoding: str | None) -> list[MemoryItem]:
+    """Return an item for each block of text, with the headings above it as `section` and the title in the metadata.
+
+    Args:
+        path: the file.
+        origin: name of the file in messages.
+        encoding: None takes the one that the page declares, or detects it.
+
+    Raises:
+        DataFileError: the file cannot be read, or is not text.
+    """
+    data = read_data(path)
+    declared = _CHARSET.search(data, 0, _CHARSET_WITHIN)
+    name = declared[1].decode("ascii", "replace") if declared else ""
+    page = read_page(decode_declared(data, name, encoding, path=path, shown=origin.path))
+    about = {"title": page.title, "author": page.author}
+    time = origin.time_or_none("published", page.published)
+    metadata = {key: value for key, value in about.items() if value}
+    return list(paragraph_items(_blocks(page), origin, metadata=metadata, time=time))
+
+
+def _blocks(page: Page) -> Iterator[Paragraph]:
+    headings: list[tuple[int, str]] = []
+    for block in page.blocks:
+        if block.level:
+            headings = [*(one for one in headings if one[0] < block.level), (block.level, block.text)]
+        else:
+            yield block.lines[0], [text for _, text in headings], block.text
+
+
 def is_text_list(document: object) -> bool:
     """Whether a document is a list of texts."""
     return isinstance(document, list) and bool(document) and all(isinstance(one, str) for one in document)
@@ -162,7 +203,7 @@ def read_text_list(texts: list[object], origin: Origin) -> Iterator[MemoryItem]:
     """Yield an item for each text that is not blank.
 
     Raises:
-        DataFileError: an element is no text.
+        DataFileError: an element is not a text.
     """
     for at, text in enumerate(texts):
         if not isinstance(text, str):

@@ -47,7 +47,7 @@ class Origin:
         return self.error(f"{place}: {first['msg']}" if place else first["msg"])
 
     def time(self, key: str, raw: object) -> float:
-        """Read a time; raises `DataFileError` when it is none, `DateOrderError` when two days may be meant."""
+        """Read a time; raises `DataFileError` for anything else, `DateOrderError` when two days may be meant."""
         try:
             return parse_time(raw, self.dates)
         except AmbiguousDateError as error:
@@ -56,7 +56,7 @@ class Origin:
             raise self.error(f"{key!r}: {error}") from error
 
     def time_or_none(self, key: str, raw: object) -> float | None:
-        """Read a time of a document that is usable without it; log what is no time.
+        """Read a time of a document that is usable without it; log anything else.
 
         Raises:
             DateOrderError: two days may be meant.
@@ -133,7 +133,7 @@ def _named(kind: str, part: Mapping[str, Any]) -> str:
 
 
 Record: TypeAlias = MemoryItem | MemoryWritePayload
-"""An item to add as it is, or the payload of a write, which the store makes an item of."""
+"""An item to add unchanged, or the payload of a write, which the store makes an item of."""
 
 _TEXT_KEYS: Final = ("text", "content", "content_summary")
 _SPEAKER_KEYS: Final = ("speaker", "role")
@@ -243,7 +243,7 @@ def _dumped(raw: Mapping[str, Any], origin: Origin) -> MemoryItem:
         raise origin.invalid(error) from error
     if raw.get("provenance"):
         return item
-    # An export of devmem leaves out what is by default, as full trust; only other programs' items have no hash.
+    # An export of devmem leaves out defaults, such as full trust; only other programs' items have no hash.
     is_foreign = "trust" not in raw and "content_hash" not in raw
     return replace(item, provenance=_imported(origin), trust=TRUST[SourceKind.IMPORT] if is_foreign else item.trust)
 
@@ -316,7 +316,7 @@ _ROLES: Final[Mapping[str, str]] = {
     "bot": "assistant",
     "assistant": "assistant",
 }
-"""Speakers of a conversation; prompts and tools are none."""
+"""Speakers of a conversation, which prompts and tools are not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -358,7 +358,7 @@ def read_conversations(
         turns: returns the turns of a conversation, which stands at the given place.
 
     Raises:
-        DataFileError: an element is no conversation, or has a turn that is none.
+        DataFileError: an element is not a conversation, or an element of one is not a turn.
     """
     for at, raw in enumerate(conversations):
         here = replace(origin, entry=f"[{at}]")

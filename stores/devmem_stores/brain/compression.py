@@ -113,6 +113,10 @@ def given_summary(text: str, state: BrainState, older: Sequence[Entry], now: flo
     )
 
 
+_NOTHING_LEFT: Final = "…"
+"""Text of a summary every sentence of which tombstones keep out."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compressed:
     """Result of compressing a conversation."""
@@ -127,9 +131,17 @@ class Compressor:
     """Compresses conversations; the model is called while nothing is locked, and backs off after a failure."""
 
     def __init__(
-        self, config: BrainConfig, states: StateStore, summarizer: Summarizer, clock: Callable[[], float]
+        self,
+        config: BrainConfig,
+        states: StateStore,
+        summarizer: Summarizer,
+        clock: Callable[[], float],
+        *,
+        without_erased: Callable[[str, ChatKey], str],
     ) -> None:
+        """Take what is compressed, and how; `without_erased` leaves out what tombstones keep out."""
         self._config, self._states, self._summarizer = config, states, summarizer
+        self._without_erased = without_erased
         self._busy: set[ChatKey] = set()
         self._lock = threading.Lock()
         self._backoff = Backoff(longest=_LONGEST_PAUSE, clock=clock)
@@ -162,6 +174,7 @@ class Compressor:
             steps += 1
             try:
                 made = self._summarizer.summarize(step.text(), max_words=self._config.summary_words)
+                made = replace(made, text=self._without_erased(made.text, key) or _NOTHING_LEFT)
                 put = self._put(key, step, step.summary(made))
             except (ChatModelError, MissingExtraError, BrainBusyError) as error:
                 self._failed(error)

@@ -11,6 +11,7 @@ from typing import Final
 from devmem import MemoryItem, WriteOutcome
 from devmem.errors import MessageError
 from devmem.messages import Message, Role
+from devmem.model.results import ERASED_BEFORE
 from devmem.stores import WriteStatus, skipped
 from devmem_stores.brain.archive import entry_of, item_of
 from devmem_stores.brain.compression import Compressed, Rewriting, given_summary
@@ -63,7 +64,8 @@ class Conversation(ConversationReader):
                 return state
             return replace(state, knowledge_entries=(*state.knowledge_entries, entry))
 
-        return self._changed(added, self._services.archive.add_item(item))
+        outcome = self._services.archive.add_item(item)
+        return outcome if outcome.erased_before else self._changed(added, outcome)
 
     def pop_last_talk(self) -> str | None:
         """Return and clear the last message of the user; of several callers one gets it."""
@@ -78,9 +80,15 @@ class Conversation(ConversationReader):
         return taken[0]
 
     def set_history_summary(self, summary: str) -> WriteOutcome:
-        """Replace all but the latest messages by a summary; setting the same text again changes nothing."""
+        """Replace all but the latest messages by a summary; setting the same text again changes nothing.
+
+        Sentences that a tombstone keeps out are left out of it.
+        """
         if not summary.strip():
             return skipped("the summary is empty")
+        summary = self._services.archive.without_erased(summary, self.key)
+        if not summary:
+            return skipped(ERASED_BEFORE)
         now = self._services.clock()
 
         def told(state: BrainState) -> BrainState:
@@ -195,6 +203,8 @@ class Conversation(ConversationReader):
             return refused
         item = self._item_of(message)
         archived = self._services.archive.add_item(item)
+        if archived.erased_before:
+            return archived
         late: list[WriteOutcome] = []
 
         def added(state: BrainState) -> BrainState:

@@ -12,8 +12,7 @@ from typing import Final, Literal, Protocol, TypeVar
 
 from devmem.errors import CollectionError
 from devmem.storage import Residue, StateKey, StateTable, write_transaction
-from devmem.storage.sidecar_db import rewrite_database
-from devmem.text.files import create_empty
+from devmem.storage.sidecar_db import PoolClosedError, SidecarDb
 from devmem_stores.brain.config import CacheUnavailableError
 from devmem_stores.brain.state import load_state
 
@@ -204,33 +203,16 @@ class StatesInFile:
 
     def __init__(self, file: Path, *, durability: Literal["full", "normal"]) -> None:
         self.place = str(file)
-        self._file, self._durability = file, durability
-        self._lock = threading.Lock()
-        self._opened: sqlite3.Connection | None = None
+        self._db = SidecarDb(file, lambda db: _prepare(db, durability), busy_seconds=_BUSY_SECONDS)
 
     def _run(self, operation: str, action: Callable[[sqlite3.Connection], T]) -> T:
-        with self._lock:
-            try:
-                if self._opened is None:
-                    self._opened = self._open()
-                return action(self._opened)
-            except (sqlite3.Error, OSError) as error:
-                raise CacheUnavailableError(self.place, operation, str(error)) from error
+        return self._translated(operation, lambda: self._db.run(action))
 
-    def _open(self) -> sqlite3.Connection:
-        self._file.parent.mkdir(parents=True, exist_ok=True)
-        create_empty(self._file)
-        opened = sqlite3.connect(self._file, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    def _translated(self, operation: str, action: Callable[[], T]) -> T:
         try:
-            opened.execute("PRAGMA journal_mode = WAL")
-            opened.execute("PRAGMA secure_delete = ON")
-            opened.execute(f"PRAGMA synchronous = {self._durability.upper()}")
-            for statement in _SCHEMA:
-                opened.execute(statement)
-        except (sqlite3.Error, OSError):
-            opened.close()
-            raise
-        return opened
+            return action()
+        except (sqlite3.Error, OSError, PoolClosedError) as error:
+            raise CacheUnavailableError(self.place, operation, str(error)) from error
 
     def get(self, key: str) -> Stored | None:
         """Return the value of a key."""
@@ -255,7 +237,7 @@ class StatesInFile:
 
     def rewrite(self) -> list[Residue]:
         """Rewrite the file, so that nothing of earlier values is left in it."""
-        return self._run("rewrite the file", lambda db: rewrite_database(db, self._file)) if self._file.exists() else []
+        return self._translated("rewrite the file", self._db.rewrite)
 
     def keys(self, *, waiting: bool = False) -> list[str]:
         """Return all keys, or those that wait for Redis."""
@@ -292,10 +274,14 @@ class StatesInFile:
 
     def close(self) -> None:
         """Release the file."""
-        with self._lock:
-            if self._opened is not None:
-                self._opened.close()
-                self._opened = None
+        self._db.close()
+
+
+def _prepare(db: sqlite3.Connection, durability: Literal["full", "normal"]) -> None:
+    db.execute("PRAGMA journal_mode = WAL")
+    db.execute(f"PRAGMA synchronous = {durability.upper()}")
+    for statement in _SCHEMA:
+        db.execute(statement)
 
 
 def _run_each(db: sqlite3.Connection, statement: str, deletions: Sequence[Deletion]) -> None:

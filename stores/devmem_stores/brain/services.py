@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import takewhile
@@ -13,6 +13,7 @@ from typing import Final, Protocol
 from devmem import Filter, MemoryItem, Scope, WriteOutcome
 from devmem.messages import Message
 from devmem.models import Summarizer
+from devmem.stores import LEAST_TRUST
 from devmem_stores.brain.archive import KNOWLEDGE_KEY, belongs_to_conversation, entries_of, was_said
 from devmem_stores.brain.compression import Compressor, LlmTasks
 from devmem_stores.brain.config import BrainConfig, ChatKey
@@ -49,6 +50,29 @@ def without(state: BrainState, items: set[str], read: Callable[[list[str]], Iter
     )
 
 
+def retrusted(
+    state: BrainState, items: Mapping[str, float], read: Callable[[list[str]], Iterable[Entry]]
+) -> BrainState:
+    """Return the state with another trust of some items: what is made of them is trusted no more than they are.
+
+    Those in quarantine leave it, as by `without`.
+    """
+    state = without(state, {item for item, trust in items.items() if trust < LEAST_TRUST}, read)
+
+    def entry(one: Entry) -> Entry:
+        return replace(one, trust=items.get(one.item_id, one.trust))
+
+    def summary(one: Summary) -> Summary:
+        return replace(one, trust=min([one.trust, *(items[source] for source in one.sources if source in items)]))
+
+    return replace(
+        state,
+        entries=tuple(map(entry, state.entries)),
+        knowledge_entries=tuple(map(entry, state.knowledge_entries)),
+        summaries=tuple(map(summary, state.summaries)),
+    )
+
+
 def emptied(state: BrainState) -> BrainState:
     """Return an empty state, in which everything counts as forgotten."""
     knowledge = {entry.item_id for entry in state.knowledge_entries}
@@ -74,6 +98,10 @@ class Archive(Protocol):
 
     def add_item(self, item: MemoryItem) -> WriteOutcome:
         """Store an item, durably."""
+        ...
+
+    def without_erased(self, text: str, key: ChatKey) -> str:
+        """Return a text without the sentences that a tombstone keeps out."""
         ...
 
     def stamped(self, items: list[MemoryItem]) -> list[MemoryItem]:

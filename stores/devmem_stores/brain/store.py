@@ -25,12 +25,15 @@ from devmem.stores import (
     FileReport,
     MemoryBase,
     MemoryQuery,
+    PassageEmbeddings,
+    Progress,
     Provenance,
     SearchReport,
     SourceKind,
     StoreSetup,
     damage,
     unfinished,
+    without_erased,
 )
 from devmem.text import estimate_tokens, extract_summary, mostly_unspaced
 from devmem_stores.brain import services as metagpt_helpers
@@ -40,7 +43,7 @@ from devmem_stores.brain.config import BrainCacheError, BrainConfig, ChatKey
 from devmem_stores.brain.conversation import Brain
 from devmem_stores.brain.local_states import Deletion, LocalStates, StatesInDatabase, StatesInFile, StatesInProcess
 from devmem_stores.brain.redis_cache import RedisCache
-from devmem_stores.brain.services import Services, emptied, without
+from devmem_stores.brain.services import Services, emptied, retrusted, without
 from devmem_stores.brain.state import BrainState, Entry, load_state, merge, spoken
 from devmem_stores.brain.state_store import StateStore
 
@@ -218,11 +221,17 @@ class BrainMemory(CollectionMemory):
             archive=self,
             states=self._states,
             local=self._local,
-            compressor=Compressor(config, self._states, summarizer, setup.monotonic),
+            compressor=Compressor(
+                config, self._states, summarizer, setup.monotonic, without_erased=self.without_erased
+            ),
             summarizer=summarizer,
             llm_tasks=LlmTasks(model, config.language),
             clock=setup.clock,
         )
+
+    def without_erased(self, text: str, key: ChatKey) -> str:
+        """Return a text without the sentences that a tombstone of a conversation's user keeps out."""
+        return without_erased(self.collection, text, key.user or None)
 
     def examine(self) -> Iterator[FileReport]:
         """Report on the collection's file and on that of the states."""
@@ -279,6 +288,24 @@ class BrainMemory(CollectionMemory):
         """Store one item without adding it to a conversation."""
         return self.store_items([item])[0]
 
+    def add(
+        self,
+        items: Sequence[MemoryItem],
+        progress: Progress | None = None,
+        *,
+        embeddings: Mapping[str, PassageEmbeddings] | None = None,
+        expected: Mapping[str, str | None] | None = None,
+    ) -> list[WriteOutcome]:
+        """Store finished items; the conversation of one that replaces a version trusts it as it is then."""
+        outcomes = super().add(items, progress, embeddings=embeddings, expected=expected)
+        changed: dict[ChatKey, dict[str, float]] = {}
+        for item in items:
+            if (expected or {}).get(item.id) is not None:
+                changed.setdefault(ChatKey.of(item.scope), {})[item.id] = item.trust
+        for key, trusts in changed.items():
+            self.brain(key.user, key.chat).forget(partial(retrusted, items=trusts, read=self._services.entries))
+        return outcomes
+
     def compose(self, payload: MemoryWritePayload) -> MemoryItem | WriteOutcome:
         """Make the item of an exchange."""
         return item_of_exchange(payload, length=self.config.max_content_length, now=self.setup.clock())
@@ -290,6 +317,8 @@ class BrainMemory(CollectionMemory):
             return item
         (item,) = self.stamped([item])
         outcome = self.add_item(item)
+        if outcome.erased_before:
+            return outcome
         return self.brain_of(payload.scope).remember(entries_of_exchange(item, payload), outcome)
 
     def rank(self, query: MemoryQuery) -> SearchReport:

@@ -13,7 +13,7 @@ from devmem import Filter, MemoryContentSnapshot, MemoryItem, Scope, WriteOutcom
 from devmem.models import Summarizer, TextModel
 from devmem.recording import Interaction, InteractionKind, Participant, ParticipantType
 from devmem.storage import Collection, Order
-from devmem.stores import StoreSetup, derived
+from devmem.stores import LEAST_TRUST, StoreSetup, derived, without_erased
 from devmem.text import estimate_tokens, shorten
 from devmem_stores.conversation.config import ConversationConfig
 from devmem_stores.conversation.items import View, item_to_interaction, sentence, summaries_for, within
@@ -22,6 +22,8 @@ UNTIL: Final = "until"
 """Key of a summary's extras: event time and sequence of the last record that it stands for."""
 COUNT: Final = "records"
 """Key of a summary's extras: number of the records that it stands for."""
+_NOTHING_LEFT: Final = "…"
+"""Text of a summary every sentence of which tombstones keep out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,11 +166,13 @@ class Maintenance:
         before = item_to_interaction(found[0]) if found else None
         view = View(agent=agent, counterparts=frozenset(self._config.view.memory_types))
         start = covered_until(before)[0] if before is not None else None
-        records = self._archive.records(view.filter(replace(where, after=start)))
+        records = self._archive.records(view.filter(replace(where, after=start, min_trust=LEAST_TRUST)))
         made = summarize(records, before, agent=agent, config=self._config, summarizer=self._summarizer)
         if made is None:
             return 0
-        items = self._archive.items_of([made.record])
+        # A language model may know more than the records say.
+        text = without_erased(self._archive.collection, made.record.content, made.record.user) or _NOTHING_LEFT
+        items = self._archive.items_of([replace(made.record, content=text)])
         parents = self._archive.collection.get(made.sources)
         self._archive.store_items([derived(item, parents) for item in items])
         return made.added
@@ -185,6 +189,14 @@ class Maintenance:
         told = summaries_of(items, collection.scan)
         if told:
             collection.delete(ids=[item.id for item in told])
+
+    def forget_too_trusted(self, changed: Sequence[MemoryItem]) -> None:
+        """Delete the summaries that are trusted more than a changed record of theirs; `compress` makes them again."""
+        told = summaries_of(changed, self._archive.collection.scan)
+        trusts = {item.id: item.trust for item in changed}
+        gone = [one.id for one in told if any(trusts.get(parent, 1.0) < one.trust for parent in one.provenance.parents)]
+        if gone:
+            self._archive.collection.delete(ids=gone)
 
     def trim_to_tokens(self, max_tokens: int, where: Filter) -> int:
         """Delete the oldest items that match until the others have at most `max_tokens` tokens; see the store."""

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar
 from uuid import uuid4
 
 from devmem import Caller, Filter, MemoryContentSnapshot, MemoryItem, MemoryWritePayload, Scope, WriteOutcome
+from devmem.models import Summarizer
 from devmem.recording import Interaction, InteractionKind, Participant, ParticipantType, caller_in_trace, in_order
 from devmem.storage import EraseRequest, Order, Unique
 from devmem.stores import (
     CollectionMemory,
     ConfigModel,
     MemoryQuery,
+    PassageEmbeddings,
+    Progress,
     SearchReport,
     StoreSetup,
     ViewConfig,
@@ -249,6 +252,20 @@ class ConversationMemory(CollectionMemory):
         """Return the number of items that a search could find."""
         return super().count_memories(where and by_participant(where))
 
+    def add(
+        self,
+        items: Sequence[MemoryItem],
+        progress: Progress | None = None,
+        *,
+        embeddings: Mapping[str, PassageEmbeddings] | None = None,
+        expected: Mapping[str, str | None] | None = None,
+    ) -> list[WriteOutcome]:
+        """Store finished items; summaries of one that replaces a known version are trusted no more than it is."""
+        outcomes = super().add(items, progress, embeddings=embeddings, expected=expected)
+        if changed := [item for item in items if (expected or {}).get(item.id) is not None]:
+            self._maintenance.forget_too_trusted(changed)
+        return outcomes
+
     def _delete(self, ids: Sequence[str] | None, where: Filter | None) -> int:
         """Delete items, and the summaries that tell of them.
 
@@ -272,6 +289,10 @@ class ConversationMemory(CollectionMemory):
             [*first, *derived], lambda where: super(ConversationMemory, self).select_erasable(EraseRequest(where=where))
         )
         return [*derived, *(item for item in told if item.id not in known)]
+
+    def summarizer(self) -> Summarizer:
+        """Return what makes the store's summaries."""
+        return open_summarizer(self.config, self.setup)
 
     def compress(self) -> int:
         """Summarize the older records of each agent's view of each conversation; return the number of new ones.

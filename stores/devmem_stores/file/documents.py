@@ -1,4 +1,4 @@
-"""The formats of documents, which other projects' packages read: HTML, PDF, DOCX; each is split into sections."""
+"""The formats of documents: HTML, and PDF and DOCX, which other packages read; each is split into sections."""
 
 from __future__ import annotations
 
@@ -7,16 +7,12 @@ import logging
 import re
 import zipfile
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from devmem import MissingExtraError
 from devmem.text import UnreadableError
+from devmem.text.html import Page, read_page
 from devmem_stores.file.chunks import Section
-
-if TYPE_CHECKING:
-    from bs4.element import NavigableString, Tag
-
-_BLANKS: Final = re.compile(r"\s+")
 
 
 def _by_heading(lines: Iterable[tuple[int, int | None, str]], path: list[tuple[int, str]]) -> list[Section]:
@@ -46,66 +42,19 @@ def _by_heading(lines: Iterable[tuple[int, int | None, str]], path: list[tuple[i
     return found
 
 
-_SILENT: Final = frozenset(["script", "style", "noscript", "template", "head", "nav", "svg", "iframe"])
-_BLOCKS: Final = frozenset(
-    """address article aside blockquote body dd details div dl dt fieldset figcaption figure footer form h1 h2 h3 h4 h5
-    h6 header hr html li main ol p pre section summary table tbody td tfoot th thead tr ul br""".split()
-)
-_TAG_OF_HEADING: Final = re.compile(r"h([1-6])")
-
-
 def html(text: str) -> list[Section]:
-    """Split a page at its headings, each line a block's text; scripts, styles and navigation are left out."""
-    try:
-        from bs4 import BeautifulSoup
-    except ImportError as error:
-        raise MissingExtraError(feature="indexing HTML", package="beautifulsoup4", extra="files") from error
-    soup = BeautifulSoup(text, "html.parser")
-    title = soup.title.get_text(" ", strip=True) if soup.title else ""
-    return _by_heading(_lines(soup), [(0, title)] if title else [])
+    """Split a page at its headings; scripts, styles and navigation are left out."""
+    page = read_page(text)
+    return _by_heading(_lines(page), [(0, page.title)] if page.title else [])
 
 
-def _lines(soup: Tag) -> Iterator[tuple[int, int | None, str]]:
-    """Return the blocks: line in the file, level as a heading or None, text."""
-    from bs4.element import NavigableString, Tag
-
-    words: list[str] = []
-    number, last = 1, 1
-    level: int | None = None
-    for is_block, piece in _walk(soup):
-        if isinstance(piece, Tag):
-            last = max(last, piece.sourceline or 1)
-        if is_block:
-            if line := _BLANKS.sub(" ", "".join(words)).strip():
-                yield number, level, line
-            words = []
-            heading = _TAG_OF_HEADING.fullmatch(piece.name) if isinstance(piece, Tag) else None
-            number, level = last, int(heading[1]) if heading else None
-        elif isinstance(piece, NavigableString):
-            words.append(str(piece))
-    if line := _BLANKS.sub(" ", "".join(words)).strip():
-        yield number, level, line
-
-
-def _walk(root: Tag) -> Iterator[tuple[bool, Tag | NavigableString | None]]:
-    """Return texts and block boundaries in order, without recursion: pages nest deeply."""
-    from bs4.element import NavigableString, PreformattedString, Tag
-
-    stack: list[Tag | NavigableString | None] = [root]
-    while stack:
-        node = stack.pop()
-        if node is None:
-            yield True, None
-        elif isinstance(node, Tag):
-            if node.name in _SILENT:
-                continue
-            is_block = node.name in _BLOCKS
-            yield is_block, node
-            if is_block:
-                stack.append(None)
-            stack.extend(child for child in reversed(node.contents) if isinstance(child, (Tag, NavigableString)))
-        elif not isinstance(node, PreformattedString):  # a comment, a doctype
-            yield False, node
+def _lines(page: Page) -> Iterator[tuple[int, int | None, str]]:
+    """Yield the lines of the blocks: number in the file, level as a heading or None, text."""
+    for block in page.blocks:
+        if block.level:
+            yield block.lines[0], block.level, " ".join(block.text.split())
+        else:
+            yield from ((at, None, line) for at, line in zip(block.lines, block.text.split("\n"), strict=True))
 
 
 def pdf(data: bytes) -> list[Section]:

@@ -194,8 +194,8 @@ def plan_index(scan: Scan, known: Mapping[str, Entry], recipe: Recipe, *, rebuil
 _BATCH_SIZE: Final = 256
 """Number of chunks that are embedded and stored together; small files share a batch."""
 
-Store = Callable[[Sequence[MemoryItem], Mapping[str, PassageEmbeddings]], None]
-"""Stores items, and embeds those whose embeddings, by id, are not given."""
+Store = Callable[[Sequence[MemoryItem], Mapping[str, PassageEmbeddings]], set[str]]
+"""Stores items, and embeds those whose embeddings, by id, are not given; returns the ids that tombstones keep out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,6 +218,7 @@ class _Counts:
     stored: int = 0
     removed: int = 0
     embedded: int = 0
+    kept_out: int = 0
     done: int = 0
 
 
@@ -391,14 +392,17 @@ class Indexer:
         fresh = [each for work in self._waiting for each in work.ids if each not in set(work.had)]
         self._manifest.intend([work.entry.name for work in self._waiting], fresh)
         items = [item for work in self._waiting for item in work.items]
+        kept_out: set[str] = set()
         for start in range(0, len(items), _BATCH_SIZE):
             part = items[start : start + _BATCH_SIZE]
-            self._store(part, self._embeddings)
-            self._counts.stored += len(part)
+            refused = self._store(part, self._embeddings)
+            kept_out |= refused
+            self._counts.kept_out += len(refused)
+            self._counts.stored += len(part) - len(refused)
             self._counts.embedded += sum(item.id not in self._embeddings for item in part) if self._embeds else 0
             self._tell()
         for work in self._waiting:
-            self._manifest.record(work.entry, work.ids)
+            self._manifest.record(work.entry, [each for each in work.ids if each not in kept_out])
         self._waiting.clear()
         self._embeddings.clear()
         self._tell()
@@ -437,6 +441,7 @@ class Indexer:
             stored=counts.stored,
             removed=counts.removed,
             embedded=counts.embedded,
+            kept_out=counts.kept_out,
             seconds=seconds,
             guessed=self._guessed,
         )

@@ -17,10 +17,9 @@ from typing import Final, Protocol
 from devmem.errors import CollectionDamagedError, CollectionUnwritableError, Finding
 from devmem.model.results import Fact
 from devmem.storage import Residue, StateKey, StateTable, write_transaction
-from devmem.storage.sidecar_db import examine_database, rewrite_database, tables_of
+from devmem.storage.sidecar_db import examine_database, open_sidecar, rewrite_database, tables_of
 from devmem.storage.sqlite.examination import connect_read_only
 from devmem.stores import FileReport, damage, unfinished
-from devmem.text.files import create_empty
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -394,20 +393,18 @@ def _opened(path: str) -> sqlite3.Connection:
         OSError: it cannot be created.
         sqlite3.Error: it cannot be used.
     """
-    if path != _MEMORY:
-        create_empty(Path(path))
-    db = sqlite3.connect(path, timeout=30.0, isolation_level=None, check_same_thread=False)
     try:
-        db.execute("PRAGMA secure_delete = ON")
-        if db.execute("PRAGMA user_version").fetchone()[0] != _VERSION:
-            write_transaction(db, lambda: _create_tables(db))
-        _check(db)
-    except BaseException as error:
-        db.close()
-        if isinstance(error, sqlite3.Error) and _is_damage(error):
+        return open_sidecar(None if path == _MEMORY else Path(path), _prepare)
+    except sqlite3.Error as error:
+        if _is_damage(error):
             raise _DamagedError(error) from error
         raise
-    return db
+
+
+def _prepare(db: sqlite3.Connection) -> None:
+    if db.execute("PRAGMA user_version").fetchone()[0] != _VERSION:
+        write_transaction(db, lambda: _create_tables(db))
+    _check(db)
 
 
 def _create_tables(db: sqlite3.Connection) -> None:

@@ -401,8 +401,10 @@ class FileMemory(CollectionMemory):
         )  # fmt: skip
         return vectors
 
-    def _embed_and_store(self, items: Sequence[MemoryItem], known: Mapping[str, PassageEmbeddings]) -> None:
-        self.store_items(items, unique=Unique.ID, embeddings=known)
+    def _embed_and_store(self, items: Sequence[MemoryItem], known: Mapping[str, PassageEmbeddings]) -> set[str]:
+        """Store chunks; return the ids of those that tombstones keep out."""
+        outcomes = self.store_items(items, unique=Unique.ID, embeddings=known)
+        return {item.id for item, outcome in zip(items, outcomes, strict=True) if outcome.erased_before}
 
     def _log_problems(self, report: IndexReport) -> None:
         """Log each problem once, why unchanged files are indexed again, and encodings that were guessed now."""

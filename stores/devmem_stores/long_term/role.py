@@ -166,7 +166,9 @@ class RoleMemory(ShortTermMemory):
         watched = [message for message in unknown if self.watches(message)]
         outcomes = self._store.keep(watched, self.scope) if watched else []
         # What two threads add at once is new to the one whose write came first.
-        known = {each.id for each, was in zip(watched, outcomes, strict=True) if was is WriteStatus.DUPLICATE}
+        # What a tombstone keeps out is in neither memory, as little as what is known already is new.
+        told = (WriteStatus.DUPLICATE, WriteStatus.SKIPPED)
+        known = {each.id for each, was in zip(watched, outcomes, strict=True) if was in told}
         written = {each.id for each in watched} - known
         added = [(each, super(RoleMemory, self).add(each)) for each in unknown if each.id not in known]
         return [message for message, appended in added if appended or message.id in written]
@@ -189,7 +191,10 @@ class RoleMemory(ShortTermMemory):
 
     def _keep_instead(self, older: str, message: Message, scope: Scope) -> None:
         newer = item_id(scope, message.id)
-        if self._store.keep([message], scope) == [WriteStatus.DUPLICATE]:
+        (kept,) = self._store.keep([message], scope)
+        if kept is WriteStatus.SKIPPED:
+            return
+        if kept is WriteStatus.DUPLICATE:
             # Its words alone make it the one that is there.
             self._store.forget([older])
             self._store.keep([message], scope)

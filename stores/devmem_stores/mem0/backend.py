@@ -16,7 +16,13 @@ from pydantic import JsonValue
 from devmem import Filter, MemoryItem, Scope
 from devmem.text import Backoff
 from devmem_stores.mem0.config import Mem0Config
-from devmem_stores.mem0.errors import Mem0Error, Mem0RateLimitError, Mem0ScopeError, Mem0UnavailableError
+from devmem_stores.mem0.errors import (
+    Mem0AnswerError,
+    Mem0Error,
+    Mem0RateLimitError,
+    Mem0ScopeError,
+    Mem0UnavailableError,
+)
 from devmem_stores.mem0.items import ID_KEY, Change, Record, to_item
 
 Filters: TypeAlias = dict[str, JsonValue]
@@ -125,6 +131,28 @@ class Page:
     total: int
     """Number of memories on all pages."""
     more: bool
+
+
+_MOST_PAGES: Final = 10_000
+
+
+def every_page(fetch: Callable[[int], Page], operation: str) -> Iterator[Page]:
+    """Yield all pages, each of which `fetch` returns by its number (from 1).
+
+    Raises:
+        Mem0AnswerError: they do not end.
+    """
+    seen: set[str] = set()
+    for number in range(1, _MOST_PAGES + 1):
+        page = fetch(number)
+        yield page
+        if not page.more:
+            return
+        ids = {record.id for record in page.records}
+        if ids <= seen:
+            raise Mem0AnswerError(operation, f"page {number} repeats those before it, and names another one")
+        seen |= ids
+    raise Mem0AnswerError(operation, f"after {_MOST_PAGES:,} pages it names another one")
 
 
 class Backend(Protocol):
@@ -278,13 +306,8 @@ class Records:
 
     def records(self, ids: Ids, metadata: Mapping[str, str] | None = None) -> Iterator[Record]:
         """Return every record, page by page."""
-        number = 1
-        while True:
-            page = self.page(ids, number, metadata)
+        for page in every_page(lambda number: self.page(ids, number, metadata), "list memories"):
             yield from page.records
-            if not page.more:
-                return
-            number += 1
 
     def items(self, where: Filter | None, operation: str) -> Iterator[tuple[Record, MemoryItem]]:
         """Return every item that passes the filter, with its record."""

@@ -29,6 +29,7 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from devmem import DevmemError, MissingExtraError
+from devmem.redaction import without_repeated
 
 if TYPE_CHECKING:
     import httpx
@@ -176,6 +177,8 @@ def hide_in_logs(secrets: Iterable[str]) -> None:
             logging.getLogger(name).addFilter(_BLOTTING)
 
 
+_TEXTS: Final = frozenset({"query", "content", "metadata"})
+"""Keys of a request whose values are texts of a memory."""
 _SECONDS: Final = re.compile(r"\d+(\.\d+)?")
 
 
@@ -252,14 +255,27 @@ def _by_model(status: int, cause: BaseException, operation: str, secrets: tuple[
 
 
 def _detail(response: httpx.Response) -> str:
-    """Return what the server says of the error: `detail`, or whatever it answered."""
+    """Return what the server says of the error: `detail`, or whatever it answered, unless it repeats its request."""
     try:
         raw = response.json()
     except (ValueError, RecursionError):
         raw = response.text
     said = raw.get("detail", raw) if isinstance(raw, dict) else raw
     text = said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
-    return " ".join(text.split()) or response.reason_phrase
+    return without_repeated(" ".join(text.split()), _sent_texts(response.request.content)) or response.reason_phrase
+
+
+def _sent_texts(body: bytes) -> Iterator[str]:
+    """Yield the texts of a memory that a request has in its body."""
+    left: list[tuple[bool, object]] = [(False, json.loads(body))] if body else []
+    while left:
+        is_text, part = left.pop()
+        if isinstance(part, dict):
+            left += [(is_text or key in _TEXTS, value) for key, value in part.items()]
+        elif isinstance(part, list):
+            left += [(is_text, value) for value in part]
+        elif is_text and isinstance(part, str):
+            yield part
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:

@@ -12,7 +12,7 @@ from typing import Final
 from devmem import MemoryItem, WriteOutcome
 from devmem.storage import Delivery, DeliveryPolicy, Entry, Outbox, deliver
 from devmem.stores import WriteStatus
-from devmem_stores.mem0.backend import Backend, Ids, Retrier, Write
+from devmem_stores.mem0.backend import Backend, Ids, Retrier, Write, every_page
 from devmem_stores.mem0.errors import Mem0Error, Mem0RejectedError, Mem0ScopeError
 from devmem_stores.mem0.items import WRITE_KEY, Record, to_item
 
@@ -144,12 +144,9 @@ class Sender:
 
     def _find(self, write: Write) -> str | None:
         """Return the id of a memory that was made of the write; None when there is none."""
-        number = 1
-        while True:
-            page = self._backend.page(write.ids, number, _PAGE, {WRITE_KEY: write.key})
+        mark = {WRITE_KEY: write.key}
+        for page in every_page(lambda number: self._backend.page(write.ids, number, _PAGE, mark), "list memories"):
             for record in page.records:
                 if record.marked(WRITE_KEY) == write.key:
                     return record.id
-            if not page.more:
-                return None
-            number += 1
+        return None

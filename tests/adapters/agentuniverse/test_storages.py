@@ -83,6 +83,9 @@ class TestMessages:
         for session, agent in (("s", "bob"), ("s", "eve"), ("t", "bob")):
             storage.add([Message(content=f"{session} {agent}")], session, agent)
         storage.delete()
+        storage.delete("")
+        storage.delete("", "bob")
+        storage.delete("s", " ")
         storage.delete(agent_id="nobody")
         assert len(storage.get()) == 3
         storage.delete("s", "bob")
@@ -238,6 +241,9 @@ class TestConversations:
         """agentUniverse's SQLite storage drops the conditions on agent and trace."""
         storage.add(TURNS, "s")
         storage.delete()
+        storage.delete("")
+        storage.delete("", "bob")
+        storage.delete("s", " ")
         storage.delete(agent_id="nobody")
         storage.delete("s", trace_id="u")
         assert len(storage.get()) == 4

@@ -22,6 +22,8 @@ from utils.schema_exporter import build_schema_response
 
 import devmem
 from devmem.adapters.chatdev import install, uninstall
+from devmem.storage.recall_log import FILE_NAME, RecallLog
+from devmem.workflow import session_folder
 
 PAGE = Path(__file__).resolve().parents[3] / "docs/adapters/chatdev.md"
 pytestmark = pytest.mark.usefixtures("installed")
@@ -96,6 +98,22 @@ def test_the_manager_retrieves_at_the_stages_of_an_attachment() -> None:
     assert [item.id for item in found.items] == [item.id for item in store.contents]
     with pytest.raises(ValueError, match="notes"):
         workflow.graph.MemoryManager([attachment], {})
+
+
+def test_what_agents_are_shown_is_recorded_in_a_workflows_log(folder: Path) -> None:
+    team = folder / "team.yaml"
+    team.write_text("memory: [{name: notes, type: simple, config: {memory_path: n.db}}]\nrecord_recalls: true\n")
+    install(user="ann", record_recalls=team)
+    store = made()
+    attachment = MemoryAttachmentConfig.from_dict({"name": "notes", "retrieve_stage": ["gen"], "top_k": 3}, path="")
+    manager = workflow.graph.MemoryManager([attachment], {"notes": store})
+    manager.update(payload("Where is the key?", "The key is under the mat."))
+    found = manager.retrieve("", MemoryContentSnapshot(text="key mat"), AgentExecFlowStage.GEN_STAGE)
+    assert manager.retrieve("", MemoryContentSnapshot(text="key"), AgentExecFlowStage.PRE_GEN_THINKING_STAGE) is None
+    folder_of_log = session_folder(devmem.load_workflow(str(team)))
+    (step,) = RecallLog(folder_of_log / FILE_NAME).recalls()
+    assert (step.block, step.user, step.stage.value) == (found.formatted_text, "ann", "gen")
+    assert [entry.store for entry in step.shown] == ["notes"]
 
 
 def test_every_store_type_and_key_of_devmem_can_be_declared() -> None:

@@ -22,7 +22,7 @@ from devmem.adapters.crewai import DevmemStorage
 from devmem.adapters.crewai.storage import Searcher
 from devmem.testing import HashEmbedder
 from tests.adapters.actors import actors
-from tests.adapters.contract import Notes
+from tests.adapters.contract import Notes, Searches
 
 LONG_AGO = datetime(2025, 1, 1)
 PAGE = Path(__file__).resolve().parents[3] / "docs/adapters/crewai.md"
@@ -268,6 +268,10 @@ def test_the_example_of_the_page_works(
     assert "INV-17" in capsys.readouterr().out
 
 
-class TestContract(Notes):
+class TestContract(Notes, Searches):
+    def found(self, memory: devmem.Memory, query: str) -> int:
+        storage = DevmemStorage(memory)
+        return len(storage.search(storage.embedder([query])[0]))
+
     def note(self, memory: devmem.Memory, text: str) -> None:
         DevmemStorage(memory).save([MemoryRecord(content=text)])

@@ -21,7 +21,7 @@ from devmem.errors import NotStoredError, ScopeError
 from devmem.storage import differs_from
 from devmem.testing import HashEmbedder
 from tests.adapters.actors import actors
-from tests.adapters.contract import ANSWER, QUESTION, RESULT, Talks
+from tests.adapters.contract import ANSWER, QUESTION, RESULT, Searches, Talks
 from tests.adapters.pages import run_example
 
 ANN: dict[str, Any] = {"app_name": "shop", "user_id": "ann"}
@@ -205,7 +205,11 @@ def test_the_history_names_the_author_or_the_application(service: DevmemMemorySe
     assert actors(memory) == {"shop", "user"}
 
 
-class TestContract(Talks):
+class TestContract(Talks, Searches):
+    def found(self, memory: devmem.Memory, query: str) -> int:
+        service = DevmemMemoryService(memory)
+        return len(run(service.search_memory(app_name="app", user_id="ann", query=query)).memories)
+
     def talk(self, memory: devmem.Memory) -> None:
         response = types.Part(function_response=types.FunctionResponse(name="look", response={"result": RESULT}))
         returned = Event(id="2", author="helper", content=types.Content(role="user", parts=[response]))

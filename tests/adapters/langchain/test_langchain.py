@@ -18,7 +18,7 @@ from langchain_tests.integration_tests import RetrieversIntegrationTests, Vector
 import devmem
 from devmem.adapters.langchain import DevmemChatMessageHistory, DevmemRetriever, DevmemVectorStore
 from devmem.stores import SourceKind
-from tests.adapters.contract import ANSWER, QUESTION, RESULT, Talks
+from tests.adapters.contract import ANSWER, QUESTION, RESULT, Searches, Talks
 from tests.adapters.pages import run_example
 
 GIVEN = {"provider": "given", "model": "fake"}
@@ -134,8 +134,11 @@ def test_a_history_keeps_every_message(memory: devmem.Memory) -> None:
         DevmemChatMessageHistory(" ", memory)
 
 
-class TestContract(Talks):
+class TestContract(Talks, Searches):
     keeps_results = True
+
+    def found(self, memory: devmem.Memory, query: str) -> int:
+        return len(DevmemRetriever(memory).invoke(query))
 
     def talk(self, memory: devmem.Memory) -> None:
         DevmemChatMessageHistory("s", memory).add_messages(

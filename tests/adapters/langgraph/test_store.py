@@ -21,7 +21,7 @@ import devmem
 from devmem.adapters.langgraph import DevmemStore
 from devmem.adapters.langgraph.reading import Reader
 from devmem.stores import CollectionMemory
-from tests.adapters.contract import Notes
+from tests.adapters.contract import Notes, Searches
 
 NOTES = ("ann", "notes")
 PAGE = Path(__file__).resolve().parents[3] / "docs/adapters/langgraph.md"
@@ -359,6 +359,9 @@ def test_the_page_about_moving_here_copies_a_store_of_langgraph(tmp_path: Path) 
     assert tea.value == {"text": "She takes her tea without milk.", "sure": True}
 
 
-class TestContract(Notes):
+class TestContract(Notes, Searches):
+    def found(self, memory: devmem.Memory, query: str) -> int:
+        return len(DevmemStore(memory).search((), query=query))
+
     def note(self, memory: devmem.Memory, text: str) -> None:
         DevmemStore(memory).put(NOTES, "hall", {"text": text})

@@ -12,7 +12,7 @@ from mcp import Client, MCPError
 import devmem
 from devmem.adapters.mcp import ServerOptions, make_server
 from tests.adapters.actors import actors
-from tests.adapters.contract import Notes
+from tests.adapters.contract import Notes, Searches
 
 from .conftest import Tools, ask
 
@@ -21,6 +21,7 @@ def test_what_is_remembered_is_recalled_with_date_and_score(tools: Tools) -> Non
     new = tools("remember", text="Ann moved the launch to June 2nd.", time="2026-05-08", metadata={"topic": "launch"})
     (found,) = tools("recall", query="launch")["memories"]
     assert found.pop("score") > 0
+    assert len(found.pop("version")) == 12
     assert found == {
         "id": new["id"],
         "text": "Ann moved the launch to June 2nd.",
@@ -159,6 +160,17 @@ def test_update_changes_only_what_is_given(tools: Tools, memory: devmem.Memory) 
     assert record.text == "The launch is on June 2nd."
     assert record.metadata == {"topic": "x"}
     assert record.time.isoformat() == "2026-05-01T00:00:00+00:00"
+
+
+def test_a_version_that_was_read_is_changed_and_no_newer_one(tools: Tools, memory: devmem.Memory) -> None:
+    new = tools("remember", text="Ann eats fish.", key="diet", if_version="none")
+    assert "was changed" in tools.error("update", id=new["id"], text="x", if_version="0" * 12)
+    newer = tools("update", id=new["id"], text="Ann eats no fish.", if_version=new["version"])
+    assert "was changed" in tools.error("remember", text="x", key="diet", if_version=new["version"])
+    assert tools("recall", query="fish")["memories"][0]["version"] == newer["version"]
+    tools("remember", text="Ann is a vegan.", key="diet", if_version=newer["version"])
+    assert memory.recent(1)[0].text == "Ann is a vegan."
+    assert "name the key" in tools.error("remember", text="x", if_version="none")
 
 
 def test_forget_names_what_was_not_there(tools: Tools, memory: devmem.Memory) -> None:
@@ -312,6 +324,9 @@ def test_the_history_names_the_client(memory: devmem.Memory) -> None:
     assert actors(memory) == {"mcp"}
 
 
-class TestContract(Notes):
+class TestContract(Notes, Searches):
+    def found(self, memory: devmem.Memory, query: str) -> int:
+        return len(Tools(memory)("recall", query=query)["memories"])
+
     def note(self, memory: devmem.Memory, text: str) -> None:
         Tools(memory)("remember", text=text)

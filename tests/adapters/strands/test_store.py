@@ -14,7 +14,7 @@ from strands.memory.types import AddMessagesContext
 import devmem
 from devmem.adapters.strands import DevmemMemoryStore
 from tests.adapters.actors import actors
-from tests.adapters.contract import ANSWER, QUESTION, RESULT, Notes, Talks
+from tests.adapters.contract import ANSWER, QUESTION, RESULT, Notes, Searches, Talks
 from tests.adapters.pages import run_example
 
 
@@ -107,8 +107,11 @@ def test_the_history_names_the_host(store: DevmemMemoryStore, memory: devmem.Mem
     assert actors(memory) == {"strands"}
 
 
-class TestContract(Notes, Talks):
+class TestContract(Notes, Talks, Searches):
     keeps_results = True
+
+    def found(self, memory: devmem.Memory, query: str) -> int:
+        return len(run(DevmemMemoryStore(memory).search(query)))
 
     def note(self, memory: devmem.Memory, text: str) -> None:
         run(DevmemMemoryStore(memory).add(text))

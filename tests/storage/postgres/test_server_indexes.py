@@ -15,13 +15,13 @@ from devmem.model.items import MemoryItem, Scope
 from devmem.storage import Filter, SearchQuery, SqliteCollection
 from devmem.storage.postgres.collection import PostgresCollection
 from devmem.storage.postgres.database import Connection, composed
-from devmem.storage.postgres.schema import SEARCH_TABLES, VERSION_TABLES
 from devmem.storage.postgres.server import maintenance, merging
 from devmem.storage.postgres.server import texts as searched_texts
 from devmem.storage.postgres.writes import BatchWriter
 from devmem.storage.writing import PreparedItem, Unique
 from devmem.testing import HashEmbedder, ManualClock
 from tools.bench.synthetic import make_corpus
+from tools.older_formats import postgres_to_1, postgres_to_2, postgres_to_3
 from tools.postgres_server import PostgresServer
 
 SERVER = IndexConfig(mode="server")
@@ -169,6 +169,7 @@ def test_another_analysis_makes_the_segments_again(store_url: str, clock: Manual
         assert sum(_segments(store)) == 30
 
 
+@pytest.mark.postgres
 def test_many_vectors_are_searched_by_hnsw(store_url: str, clock: ManualClock) -> None:
     """It finds what comparing with all finds, and is gone when the vectors of another model come."""
     corpus = make_corpus(1500, dimension=32)
@@ -212,7 +213,7 @@ def test_tables_of_version_1_are_upgraded(postgres_server: PostgresServer, clock
     with closing(_open(url, clock)) as store:
         store.add(_items(30))
         number = store._store
-        store._database.write(_downgrade)
+        store._database.write(postgres_to_1)
     with closing(_open(url, clock)) as store:
         assert len(store.search(SearchQuery(text="tea", limit=30))) > 3
         store.maintain()
@@ -232,7 +233,7 @@ def test_tables_of_version_2_are_upgraded(store_url: str, clock: ManualClock) ->
     url = f"{store_url}&schema=old2"
     with closing(_open(url, clock)) as store:
         store.add([MemoryItem(id="1", content_summary="tea at three", created_at=clock() - 100)])
-        store._database.write(_downgrade_to_2)
+        store._database.write(postgres_to_2)
     with closing(_open(url, clock)) as store:
         store.add([MemoryItem(id="1", content_summary="tea at four")])
         assert [each.began.at for each in store.history("1")] == pytest.approx([clock() - 100, clock()])
@@ -248,7 +249,7 @@ def test_no_process_of_version_3_makes_segments_after_the_upgrade(store_url: str
     with closing(_open(url, clock)) as older:
         older.add(_items(30))
         older.maintain()
-        older._database.write(_downgrade_to_3)
+        older._database.write(postgres_to_3)
         with closing(_open(url, clock)) as store:
             older_insert = (
                 "INSERT INTO segments(store, segment, passages, lengths, texts, total_length) "
@@ -259,44 +260,6 @@ def test_no_process_of_version_3_makes_segments_after_the_upgrade(store_url: str
             store.maintain()
             assert sum(_segments(store)) == 30
             assert len(store.search(SearchQuery(vector=_items(1)[0].embedding, limit=30))) == 30
-
-
-def _downgrade_to_3(connection: Connection) -> None:
-    connection.execute("DROP TABLE vector_codes")
-    connection.execute("ALTER TABLE segments DROP COLUMN coded")
-    connection.execute("ALTER TABLE search_states DROP COLUMN erased, DROP COLUMN cleaned")
-    connection.execute("ALTER TABLE tokens ALTER codes SET STORAGE EXTENDED")
-    connection.execute("ALTER TABLE erasures DROP COLUMN plan, DROP COLUMN backend, DROP COLUMN backend_start")
-    connection.execute('CREATE INDEX items_by_scope ON items(store, "user", agent, conversation)')
-    connection.execute("DROP INDEX items_of_user")
-    connection.execute("DROP INDEX items_by_source")
-    connection.execute("UPDATE properties SET value = '3' WHERE name = 'version'")
-
-
-def _downgrade_to_2(connection: Connection) -> None:
-    _downgrade_to_3(connection)
-    without_versions(connection)
-    connection.execute("UPDATE properties SET value = '2' WHERE name = 'version'")
-
-
-def without_versions(connection: Connection) -> None:
-    """Take the tables and columns of versions away."""
-    for table in VERSION_TABLES:
-        connection.execute(composed(f"DROP TABLE {table}"))
-    for column in ("operation", "change_run", "recorded_from", "change_actor"):
-        connection.execute(composed(f"ALTER TABLE items DROP COLUMN {column}"))
-
-
-def _downgrade(connection: Connection) -> None:
-    _downgrade_to_3(connection)
-    without_versions(connection)
-    for table in SEARCH_TABLES:
-        connection.execute(composed(f"DROP TABLE {table}"))
-    for index in ("items_by_turn", "items_by_turn_of_session", "items_standing"):
-        connection.execute(composed(f"DROP INDEX {index}"))
-    connection.execute("CREATE INDEX items_by_conversation ON items(store, conversation)")
-    connection.execute("CREATE INDEX items_by_session ON items(store, session)")
-    connection.execute("UPDATE properties SET value = '1' WHERE name = 'version'")
 
 
 def test_items_without_words_are_in_segments_too(store: PostgresCollection) -> None:

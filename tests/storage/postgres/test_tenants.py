@@ -18,6 +18,7 @@ from devmem.model.items import MemoryContentSnapshot, MemoryItem, SnapshotBlock
 from devmem.storage import SearchQuery
 from devmem.storage.attachments import INLINE_LIMIT
 from devmem.storage.postgres.collection import PostgresCollection, drop_store
+from devmem.storage.postgres.database import composed
 from devmem.storage.postgres.location import Location
 from devmem.storage.postgres.schema import PARTITIONED
 from tools.postgres_server import PostgresServer
@@ -28,7 +29,8 @@ PICTURE = "data:image/png;base64," + "AAAA" * INLINE_LIMIT
 GRANTS = """
 GRANT USAGE ON SCHEMA devmem TO app;
 GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA devmem TO app;
-GRANT USAGE ON ALL SEQUENCES IN SCHEMA devmem TO app
+GRANT USAGE ON ALL SEQUENCES IN SCHEMA devmem TO app;
+REVOKE INSERT, UPDATE, DELETE ON devmem.properties FROM app
 """
 
 
@@ -122,6 +124,93 @@ def test_a_tenant_neither_sees_nor_changes_what_is_of_another(secured: Secured) 
         with pytest.raises(psycopg.errors.InsufficientPrivilege, match="row-level security"):
             connection.execute("INSERT INTO changes(store, row, kind) VALUES (%s, 1, 'deleted')", store)
     assert texts(secured.url("acme")) == ["The launch of acme."]
+
+
+OTHERS = ("acme", "large")
+TRICKS = """
+CREATE FUNCTION pg_temp.tell(text) RETURNS boolean LANGUAGE plpgsql COST 0.0001
+    AS $$ BEGIN RAISE NOTICE 'told %', $1; RETURN true; END $$;
+CREATE TEMP VIEW seen AS SELECT * FROM items;
+CREATE FUNCTION pg_temp.every() RETURNS SETOF items LANGUAGE sql SECURITY DEFINER AS 'SELECT * FROM devmem.items'
+"""
+READS = [
+    *(f"SELECT * FROM {table} WHERE pg_temp.tell({table}::text)" for table in ("stores", *PARTITIONED)),
+    *(f"SELECT * FROM {table}_of_all WHERE pg_temp.tell({table}_of_all::text)" for table in PARTITIONED),
+    "SELECT * FROM seen WHERE pg_temp.tell(body)",
+    "SELECT * FROM pg_temp.every() WHERE pg_temp.tell(body)",
+    "SELECT * FROM items JOIN stores USING (store) WHERE pg_temp.tell(body || tenant)",
+    "SELECT * FROM ONLY items_of_all TABLESAMPLE SYSTEM (100)",
+    "SELECT body::integer FROM items_of_all WHERE body LIKE '%acme%'",
+    "SELECT 1 / (CASE WHEN body LIKE '%acme%' THEN 0 ELSE 1 END) FROM items",
+    "EXPLAIN ANALYZE SELECT * FROM items WHERE body LIKE '%a%'",
+    "SELECT * FROM pg_stats WHERE schemaname = 'devmem'",
+    "SELECT * FROM pg_stats_ext",
+    "SELECT query FROM pg_stat_activity",
+]
+"""Queries by which a tenant tries to see rows of others: through functions, views, errors, plans and statistics."""
+_COPY = "SELECT {store}, kind, name_key, name, value FROM states"
+WRITES = [
+    f"INSERT INTO states(store, kind, name_key, name, value) {_COPY}",
+    f"INSERT INTO states(store, kind, name_key, name, value) {_COPY} ON CONFLICT DO NOTHING",
+    f"INSERT INTO states(store, kind, name_key, name, value) {_COPY} "
+    "ON CONFLICT (store, kind, name_key) DO UPDATE SET value = 'x' RETURNING *",
+    "INSERT INTO attachments VALUES ({store}, 'x', 'x')",
+    "INSERT INTO attachment_uses SELECT {store}, sha256, 1 FROM attachments",
+    "UPDATE items SET store = {store}",
+    "UPDATE stores SET tenant = 'acme'",
+    "INSERT INTO stores(tenant, name, analysis) VALUES ('acme', 'more', '1')",
+    "INSERT INTO stores(store, tenant, name, analysis) OVERRIDING SYSTEM VALUE VALUES ({store}, 'zeta', 'more', '1')",
+    "UPDATE properties SET value = 'off' WHERE name = 'row_security'",
+    "UPDATE properties SET value = '99' WHERE name = 'version'",
+    "DELETE FROM properties",
+    "TRUNCATE items",
+    "ALTER TABLE items DISABLE ROW LEVEL SECURITY",
+    "ALTER POLICY devmem_tenant ON items USING (true)",
+    "SET row_security = off; SELECT * FROM items",
+    "SET ROLE owner",
+    "CREATE FUNCTION devmem.evil() RETURNS integer LANGUAGE sql AS 'SELECT 1'",
+    "SELECT setval('row_numbers', 1)",
+]
+
+
+def test_a_tenant_learns_nothing_of_another(secured: Secured) -> None:
+    """Whatever a query of its session asks, in the rows, in notices, in plans, in errors and in statistics."""
+    told: list[object] = []
+    with secured.connect("postgres") as administrator:
+        administrator.execute("ANALYZE")
+    with secured.connect() as connection:
+        connection.add_notice_handler(lambda notice: told.append(notice.message_primary))
+        connection.execute("SET search_path = devmem")
+        connection.execute("SET devmem.tenant = 'zeta'")
+        connection.execute(composed(TRICKS))
+        for query in READS:
+            try:
+                told += connection.execute(composed(query)).fetchall()
+            except psycopg.Error as error:
+                told += [str(error), error.diag.message_detail]
+    assert "The launch of zeta" in str(told)
+    assert [
+        one for one in map(str, told) if any(f"launch of {name}" in one or f"'{name}'" in one for name in OTHERS)
+    ] == []
+
+
+def test_a_tenant_writes_nothing_for_another(secured: Secured) -> None:
+    """Nor does an error tell it what is there."""
+    with secured.connect("postgres") as administrator:
+        ((store,),) = administrator.execute("SELECT store FROM devmem.stores WHERE tenant = 'acme'").fetchall()
+    accepted, told = list[str](), list[str]()
+    with secured.connect() as connection:
+        for statement in WRITES:
+            connection.execute("SET row_security = on; SET search_path = devmem; SET devmem.tenant = 'zeta'")
+            try:
+                connection.execute(composed(statement.format(store=store)))
+                accepted.append(statement)
+            except psycopg.Error as error:
+                told.append(f"{error}{error.diag.message_detail}")
+    assert accepted == []
+    assert "launch" not in str(told)
+    for tenant in (*OTHERS, "zeta"):
+        assert texts(secured.url(tenant)) == [f"The launch of {tenant}."]
 
 
 def test_every_index_begins_with_the_store(secured: Secured) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from devmem import MemoryContentSnapshot, MemoryWritePayload, MissingExtraError
+from devmem import Memory, MemoryContentSnapshot, MemoryWritePayload, MissingExtraError
 from devmem.errors import ChatModelError
 from devmem.messages import Message
 from devmem.stores import ChatReply, ChatRequest, WriteStatus
@@ -38,6 +38,24 @@ def test_ten_older_messages_become_a_summary(make_brain: MakeBrain) -> None:
     assert [item.event_time for item in brain.sources(summary)] == [1e9 + n for n in range(10)]
     assert summary.sources == tuple(f"ann:c:m{n}" for n in range(10))
     assert "message 3 " in store.retrieve("", "message 3", 1)[0].content_summary
+    assert store.count_memories() == 12
+
+
+def test_what_is_trusted_less_is_trusted_less_in_its_conversation(make_brain: MakeBrain) -> None:
+    """Whether it is summarized already or not; what is in quarantine leaves history and summaries."""
+    store = make_brain(keep_messages=2)
+    brain, memory = store.brain("ann", "c"), Memory(store)
+    talk(brain, 12)
+    memory.update("ann:c:m3", trust=0.2)
+    memory.update("ann:c:m10", trust=0.3)
+    assert brain.summaries[0].trust == 0.2
+    assert [entry.trust for entry in brain.snapshot().entries] == [0.3, 1.0]
+    memory.update("ann:c:m3", trust=0)
+    assert brain.summaries == ()
+    assert [message.id for message in brain.history] == [f"m{n}" for n in range(12) if n != 3]
+    brain.compress()
+    assert brain.compress() == 0
+    assert "message 3 " not in brain.snapshot().whole_text()
     assert store.count_memories() == 12
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from devmem import Caller, Filter, MemoryItem, Scope
+from devmem import Caller, Filter, Memory, MemoryItem, Scope
 from devmem.errors import ChatModelError
 from devmem.recording import Interaction, InteractionKind, Participant, ParticipantType
 from devmem.stores import MemoryQuery, StoreSetup
@@ -178,6 +178,23 @@ def test_a_summary_is_trusted_no_more_than_its_records(store: ConversationMemory
     second = next(one for one in summaries_in(store) if one.id != first.id)
     assert (second.trust, second.expires_at) == (0.3, 9e9)
     assert {first.id, "c4"} < set(second.provenance.parents)
+
+
+def test_what_is_in_quarantine_is_in_no_summary(store: ConversationMemory) -> None:
+    """Nor does a summary keep the trust of a record that lost its own."""
+    tell(store, *range(6))
+    memory = Memory(store)
+    memory.update("c1", trust=0)
+    store.compress()
+    (made,) = summaries_in(store)
+    assert made.trust == 0.8
+    assert set(made.provenance.parents) == {"c0", "c2", "c3"}
+    memory.update("c2", trust=0.8)
+    assert summaries_in(store) == [made]
+    memory.update("c2", trust=0.2)
+    assert summaries_in(store) == []
+    store.compress()
+    assert [one.trust for one in summaries_in(store)] == [0.2]
 
 
 def summaries_in(store: ConversationMemory) -> list[MemoryItem]:

@@ -139,9 +139,9 @@ def test_other_chunks_are_made_file_by_file_and_it_is_said(
     seen: list[int] = []
     real = type(store)._embed_and_store
 
-    def look(self: object, items: list[MemoryItem], known: dict[str, PassageEmbeddings]) -> None:
+    def look(self: object, items: list[MemoryItem], known: dict[str, PassageEmbeddings]) -> set[str]:
         seen.append(store.collection.count())
-        real(store, items, known)
+        return real(store, items, known)
 
     monkeypatch.setattr(type(store), "_embed_and_store", look)
     store.load()

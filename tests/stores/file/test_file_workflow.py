@@ -30,7 +30,7 @@ QUESTIONS = {
     "What does the simple store's devall ranking score?": ("docs/stores/simple.md", "0.7 x cosine"),
     "How long does a durable update take with 10,000 items?": ("docs/benchmarks.md", "`update` p50"),
     "Which tables does the SQLite file have?": ("docs/decisions/storage.md", "| `vectors` |"),
-    "What is not stored again, such as an answer that only quotes?": ("docs/guide.md", "only quotes what was recalled"),
+    "What is not stored again, such as an answer that only quotes?": ("docs/guide.md", "only quotes recalled text"),
 }  # fmt: skip
 
 
@@ -49,6 +49,7 @@ def documentation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FileMemo
     store.close()
 
 
+@pytest.mark.kit
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_the_documentation_answers(documentation: FileMemory, question: str) -> None:
     file, words = QUESTIONS[question]

@@ -70,6 +70,7 @@ class FakeMem0:
         self.keys = {KEY}
         self.ping: Any = {"status": "ok", "org_id": "org-1", "project_id": "proj-1", "user_email": "ann@example.org"}
         self.knows_metadata_filters = True
+        self.repeats_its_last_page = False
         self.answers_key = "results"
         self.queues_writes = False
         """Answer as the platform does: the memories are made later, their ids are not told."""
@@ -188,7 +189,10 @@ class FakeMem0:
         found = self._matching(seen.body["filters"])
         page, size = int(seen.query.get("page", 1)), int(seen.query.get("page_size", 50))
         shown = found[(page - 1) * size : page * size]
-        following = f"{self.address}/v3/memories/?page={page + 1}" if page * size < len(found) else None
+        if self.repeats_its_last_page:
+            shown = shown or found[-size:]
+        is_last = page * size >= len(found) and not self.repeats_its_last_page
+        following = None if is_last else f"{self.address}/v3/memories/?page={page + 1}"
         return 200, {"count": len(found), "next": following, "previous": None, "results": shown}
 
     def _matching(self, filters: JsonObject) -> list[JsonObject]:

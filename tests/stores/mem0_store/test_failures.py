@@ -87,6 +87,20 @@ def test_what_will_never_work_is_not_tried_again(store: Mem0Memory, fake: FakeMe
     assert len(fake.called("/v3/memories/search/")) == 2
 
 
+@pytest.mark.parametrize("status", [400, 401, 500])
+def test_what_repeats_the_request_is_left_out(
+    status: int, store: Mem0Memory, fake: FakeMem0, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Errors go to logs, which hold no contents."""
+    for text in ("Quillfeather", "Quillfeather moved the launch to June 2nd"):
+        detail = f"invalid: {{'query': '{text}', 'messages': [{{'content': '{text}'}}]}}"
+        fake.faults += [failure(status, detail) for _ in range(8)]
+        with pytest.raises(Mem0Error, match="words are left out") as caught:
+            store.retrieve("", text)
+        assert "Quillfeather" not in f"{caught.value} {caplog.text}"
+        fake.faults.clear()
+
+
 @pytest.mark.parametrize(("header", "pause"), [("7", 7.0), ("0", 0.0), ("1.5", 1.5), ("soon", 0.5)])
 def test_retry_after_is_kept_to(
     header: str, pause: float, store: Mem0Memory, fake: FakeMem0, sleeps: list[float]

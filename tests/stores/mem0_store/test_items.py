@@ -13,7 +13,7 @@ from devmem import Filter, MemoryContentSnapshot, MemoryItem, MemoryWritePayload
 from devmem.errors import FilterError
 from devmem.stores import MemoryQuery, Provenance, SourceKind, WriteStatus
 from devmem_stores.mem0 import Mem0Memory
-from devmem_stores.mem0.errors import Mem0ScopeError
+from devmem_stores.mem0.errors import Mem0AnswerError, Mem0ScopeError
 
 from .conftest import MakeStore
 from .fake_mem0 import FakeMem0
@@ -71,6 +71,17 @@ def test_every_page_is_read(store: Mem0Memory, fake: FakeMem0) -> None:
     assert [item.content_summary for item in store.get_all()] == [f"Fact {n}." for n in range(250)]
     assert store.count_memories() == 250
     assert [seen.query["page"] for seen in fake.called("/v3/memories/")[:3]] == ["1", "2", "3"]
+
+
+def test_pages_that_do_not_end_are_an_error(store: Mem0Memory, fake: FakeMem0) -> None:
+    """As of a proxy that answers every page with the last one."""
+    for number in range(150):
+        fake.remember(f"Fact {number}.", user_id="ann")
+    fake.repeats_its_last_page = True
+    with pytest.raises(Mem0AnswerError, match="page 3 repeats those before it"):
+        list(store.get_all())
+    with pytest.raises(Mem0AnswerError, match="repeats"):
+        store.recent(2)
 
 
 def test_newest_come_first_whatever_the_server_s_order(store: Mem0Memory, fake: FakeMem0) -> None:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from devmem.errors import DataFileError, DateOrderError
 from devmem.model.items import MemoryItem
+from devmem.text.html import read_page
 from devmem.transfer.importing import FileFormat, open_data, parse_time
-from devmem.transfer.importing.pages import read_page
 
 PAGE = Path(__file__).parents[2] / "data" / "imports" / "page.html"
 
@@ -96,7 +96,23 @@ def test_malformed_html_is_read_as_far_as_it_has_text(source: str, expected: lis
 
 @pytest.mark.parametrize(
     "piece",
-    ["<", "<a ", "<a b='", "<!--", "<![CDATA[", "</ ", "<? ", "&", "&#", "<div>", "<td>", "<script>", "x", "<a b=c"],
+    [
+        "<",
+        "<a ",
+        "<a b='",
+        "<!--",
+        "<![CDATA[",
+        "</ ",
+        "<? ",
+        "&",
+        "&#",
+        "<div>",
+        "<td>",
+        "<script>",
+        "x",
+        "<a b=c",
+        "<pre>\n",
+    ],
 )
 def test_hostile_pages_take_linear_time(piece: str) -> None:
     """Each would take hours if it took time quadratic in the length."""
@@ -123,7 +139,8 @@ def test_a_page_that_is_no_text_or_too_large_is_refused(tmp_path: Path) -> None:
 def test_whatever_is_between_tags_a_page_is_read(pieces: list[str]) -> None:
     for block in read_page("".join(pieces)).blocks:
         assert block.text.strip()
-        assert 1 <= block.line <= pieces.count("\n") + 1
+        assert len(block.lines) == len(block.text.split("\n"))
+        assert all(1 <= line <= pieces.count("\n") + 1 for line in block.lines)
 
 
 @given(st.lists(st.text(alphabet=st.characters(categories=["L", "N"]), min_size=1), min_size=1, max_size=8))

@@ -12,11 +12,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from devmem import DevmemError
-from devmem.transfer.importing import FileFormat, detect_format
 from tools.bench.retrieval.cases import Bm25Case, Case, StoreCase, VectorCase
 from tools.bench.retrieval.databases import postgres_cases
 from tools.bench.retrieval.dataset import Dataset
 from tools.bench.retrieval.forms import read_conversations
+from tools.bench.retrieval.items import is_memories
 from tools.bench.retrieval.madial import is_dialogues, memories_beside, read_madial
 from tools.bench.retrieval.memo import EmbeddingMemo
 from tools.bench.retrieval.report import markdown, print_tables, questions_of, rows_of, write_questions
@@ -85,7 +85,7 @@ def read_datasets(paths: Sequence[Path]) -> list[Dataset]:
     others = [path for path in paths if path not in dialogues]
     if dialogues:
         # Memories are read with their dialogues.
-        others = [path for path in others if detect_format(path) is not FileFormat.MADIAL]
+        others = [path for path in others if not is_memories(path)]
     return found + [read_conversations(path, _name(path)) for path in others]
 
 

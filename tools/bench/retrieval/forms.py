@@ -1,4 +1,4 @@
-"""Reading data sets: the items as `devmem import` reads them, the questions with their evidence beside them.
+"""Reading data sets: their items, and the questions with their evidence beside them.
 
 A question names its evidence by the ids that the items got, so what is measured is what an import gives.
 """
@@ -12,10 +12,8 @@ from typing import Any, Final
 
 from devmem import MemoryItem
 from devmem.errors import DataFileError
-from devmem.transfer.importing import FileFormat, open_data
-from devmem.transfer.importing.benchmarks import session_names
-from devmem.transfer.importing.files import read_document
 from tools.bench.retrieval.dataset import Dataset, Haystack, Question
+from tools.bench.retrieval.items import DataForm, read_items, session_names
 
 LOCOMO_TYPES: Final = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
 """LoCoMo's categories; the answers of adversarial questions are not in the conversation, so they are reported apart."""
@@ -32,16 +30,16 @@ def read_conversations(path: Path, name: str) -> Dataset:
     """Read a file of conversations that bring their own questions.
 
     Raises:
-        DataFileError: it is none, a question has no text, or two conversations have one id.
+        DataFileError: it is not a data set, a question has no text, or two conversations have one id.
     """
-    data = open_data(path)
-    ask, key = _asked(path, data.format)
-    items = [record for record in data.records if isinstance(record, MemoryItem)]
+    data = read_items(path)
+    if data.form not in _QUESTIONS:
+        raise DataFileError(path, "memories of MADial-Bench have no questions; name the file of their dialogues too")
+    ask, key = _QUESTIONS[data.form]
+    groups = data.groups
     by_conversation: dict[str, list[MemoryItem]] = {}
-    for item in items:
+    for item in data.items:
         by_conversation.setdefault(str(item.scope.conversation), []).append(item)
-    document = read_document(path)
-    groups: Sequence[Group] = document if isinstance(document, list) else [document]  # type: ignore[list-item]
     _check_ids(path, groups, key)
     haystacks, asked = [], 0
     for at, group in enumerate(groups):
@@ -51,14 +49,14 @@ def read_conversations(path: Path, name: str) -> Dataset:
             _check_texts(path, f"[{at}]", questions)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise DataFileError(
-                path, f"the questions of {group[key]!r} are not as {data.format} has them: {error!r}"
+                path, f"the questions of {group[key]!r} are not as {data.form} has them: {error!r}"
             ) from error
         asked += len(questions)
         counted = tuple(question for question in questions if question.gold)
         if counted:
             haystacks.append(Haystack(id=str(group[key]), items=tuple(found), questions=counted))
     if not haystacks:
-        raise DataFileError(path, f"{data.format} without a question whose evidence is there: nothing can be measured")
+        raise DataFileError(path, f"{data.form} without a question whose evidence is there: nothing can be measured")
     return Dataset(
         name=name, haystacks=tuple(haystacks), not_counted=asked - sum(len(one.questions) for one in haystacks)
     )
@@ -77,22 +75,6 @@ def _check_texts(path: Path, entry: str, questions: Sequence[Question]) -> None:
     for question in questions:
         if not question.text.strip():
             raise DataFileError(path, f"{entry}: question {question.id!r}: expected text, found {question.text!r}")
-
-
-def _asked(path: Path, found: FileFormat) -> tuple[Ask, str]:
-    match found:
-        case FileFormat.LOCOMO:
-            return _locomo, "sample_id"
-        case FileFormat.LONGMEMEVAL:
-            return _longmemeval, "question_id"
-        case FileFormat.UNITS:
-            return _units, "id"
-        case _:
-            raise DataFileError(
-                path,
-                f"{found.value} has no questions; known are LoCoMo, LongMemEval, units with `queries`, and "
-                "MADial-Bench's dialogues with their memories.",
-            )
 
 
 def _sessions(gold: Iterable[str], items: Mapping[str, MemoryItem]) -> frozenset[str]:
@@ -153,3 +135,11 @@ def _units(group: Group, items: Mapping[str, MemoryItem]) -> Iterator[Question]:
             gold=gold,
             gold_sessions=_sessions(gold, items),
         )
+
+
+_QUESTIONS: Final[Mapping[DataForm, tuple[Ask, str]]] = {
+    DataForm.LOCOMO: (_locomo, "sample_id"),
+    DataForm.LONGMEMEVAL: (_longmemeval, "question_id"),
+    DataForm.UNITS: (_units, "id"),
+}
+"""The reader of a group's questions, and the key of its id."""

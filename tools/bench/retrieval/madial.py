@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from devmem import MemoryItem
 from devmem.errors import DataFileError
-from devmem.transfer.importing import FileFormat, detect_format, read_records
 from devmem.transfer.importing.files import parse_line, read_lines
 from tools.bench.retrieval.dataset import Dataset, Haystack, Question
+from tools.bench.retrieval.items import is_memories, read_items
 
 _SAID: Final = 300
 """Characters of what was said last that are the query."""
@@ -37,7 +37,7 @@ def memories_beside(dialogues: Path, given: Sequence[Path]) -> Path:
     """
     likely = dialogues.with_name(dialogues.name.replace("dialogue", "memory"))
     for path in (*given, likely):
-        if path != dialogues and path.is_file() and detect_format(path) is FileFormat.MADIAL:
+        if path != dialogues and path.is_file() and is_memories(path):
             return path
     raise DataFileError(dialogues, "dialogues of MADial-Bench; name the file of their memories beside it")
 
@@ -48,7 +48,7 @@ def read_madial(dialogues: Path, memories: Path, name: str) -> Dataset:
     Raises:
         DataFileError: a file is not as MADial-Bench has it.
     """
-    items = {item.id: item for item in read_records(memories) if isinstance(item, MemoryItem)}
+    items = {item.id: item for item in read_items(memories).items}
     questions = list(_questions(dialogues, items))
     counted = tuple(question for question in questions if question.gold)
     if not counted:

@@ -14,14 +14,13 @@ from numpy.typing import NDArray
 
 from devmem.model.filters import Filter
 from devmem.search.indexes.columns import Positions, Rows, locked
-from devmem.search.indexes.postings import Docs
-from devmem.search.indexes.scoring import Codes
+from devmem.search.indexes.scoring import Codes, Docs
 from devmem.storage.postgres.database import Connection, Snapshot, composed
-from devmem.storage.postgres.predicates import EVENT_TIME, where_sql
+from devmem.storage.postgres.predicates import DIALECT
 from devmem.storage.postgres.server.posting_cache import TermPostings
 from devmem.storage.postgres.server.segments import SegmentMap
 from devmem.storage.postgres.server.term_texts import numbers_from, of_store
-from devmem.storage.sql import Sql
+from devmem.storage.sql import EVENT_TIME, Sql
 
 T = TypeVar("T")
 
@@ -168,7 +167,7 @@ class Admitted:
     @classmethod
     def of(cls, moment: ReadSnapshot, where: Filter, period: tuple[float, float] | None) -> Admitted:
         """Return what a filter admits within a period; None for any."""
-        condition, values = _narrowed(where_sql(where, moment.now), period)
+        condition, values = _narrowed(DIALECT.where(where, moment.now), period)
         restricts = period is not None or not where.everything()
         return cls(moment=moment, condition=condition, values=tuple(values), restricts=restricts)
 
@@ -214,7 +213,7 @@ def count_hidden(admitted: Admitted, where: Filter, now: float) -> int:
     scope = Filter(
         scope=where.scope, include_unscoped=where.include_unscoped, unbound=where.unbound, scope_in=where.scope_in
     )
-    condition, values = where_sql(scope, now)
+    condition, values = DIALECT.where(scope, now)
     query = f"SELECT count(*) FROM items WHERE store = %s AND {condition} AND ({admitted.condition}) IS NOT TRUE"
     parameters = (admitted.store, *values, *admitted.values)
     ((count,),) = admitted.connection.execute(composed(query), parameters).fetchall()

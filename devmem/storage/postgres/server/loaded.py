@@ -60,6 +60,7 @@ class ItemFields:
         self._order: Positions = np.empty(0, dtype=np.int64)
         self._columns: dict[str, NDArray[Any]] = {name: np.empty(0, dtype=kind) for name, kind in _TYPES.items()}
         self._speakers: list[str | None] = []
+        self._conversations: list[str | None] = []
 
     def add(self, found: Sequence[FieldRow]) -> None:
         """Append items, none of which was added before."""
@@ -73,6 +74,7 @@ class ItemFields:
         self._rows = np.append(self._rows, np.array(rows, dtype=np.int64))
         self._order = np.argsort(self._rows)
         self._speakers += speaker
+        self._conversations += conversation
         for name, kind in _TYPES.items():
             self._columns[name] = np.append(self._columns[name], np.array(new[name], dtype=kind))
 
@@ -94,6 +96,10 @@ class ItemFields:
     def speakers(self, positions: Positions) -> list[str | None]:
         """Return the speaker of each item at some positions."""
         return [self._speakers[position] for position in positions.tolist()]
+
+    def conversations(self, positions: Positions) -> list[str | None]:
+        """Return the conversation of each item at some positions."""
+        return [self._conversations[position] for position in positions.tolist()]
 
 
 def _indexed_forms(column: Sequence[str | None]) -> list[str | None]:
@@ -311,6 +317,10 @@ class ServerDocValues:
     def speakers(self, positions: Positions) -> list[str | None]:
         """Return the speaker of each item at some positions."""
         return self._loaded.fields.speakers(positions)
+
+    def conversations(self, positions: Positions) -> list[str | None]:
+        """Return the conversation of each item at some positions."""
+        return self._loaded.fields.conversations(positions)
 
     def with_cues(self, cues: int, admitted: Mask | None = None) -> Positions:  # noqa: ARG002 - it is the search's
         """Return the positions of those of the nearest items whose text has one of some cues."""

@@ -7,11 +7,13 @@ what the table `passages` has, what was deleted is left out of it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
 
 from devmem.search.indexes.columns import Rows
+from devmem.search.indexes.scoring import sorted_by_term
 from devmem.storage.postgres.database import Connection, RowNumbers, composed
 from devmem.storage.postgres.schema import PASSAGE_BITS
 from devmem.storage.postgres.server.segments import UNMERGED, fetch_terms, read_terms
@@ -248,16 +250,12 @@ def write_segment(connection: Connection, store: int, texts: TermTexts) -> None:
     lengths = np.minimum(texts.lengths, np.iinfo(np.uint16).max).astype("<u2")
     values = (store, texts.passages.astype("<i8").tobytes(), lengths.tobytes(), len(lengths), int(lengths.sum()))
     ((segment,),) = connection.execute(_MERGING_INSERT, values).fetchall()
-    order = np.argsort(texts.hashes, kind="stable")
-    hashes, docs, codes = texts.hashes[order], texts.docs[order].astype("<i4"), texts.codes[order].astype("<u2")
-    starts = np.flatnonzero(np.append(True, hashes[1:] != hashes[:-1])) if len(hashes) else np.empty(0, np.int64)
-    ends = np.append(starts, len(hashes))[1:]
-    terms = hashes[starts].view(np.int64).tolist()
+    terms, starts, docs, codes = sorted_by_term(texts.hashes, texts.docs.astype("<i4"), texts.codes.astype("<u2"))
     columns = "postings(store, segment, term, docs, codes)"
     with (
         connection.cursor() as cursor,
         cursor.copy(composed(f"COPY {columns} FROM STDIN (FORMAT BINARY)")) as copy,
     ):
         copy.set_types(["int4", "int8", "int8", "bytea", "bytea"])
-        for term, start, end in zip(terms, starts.tolist(), ends.tolist(), strict=True):
+        for term, (start, end) in zip(terms.view(np.int64).tolist(), pairwise(starts.tolist()), strict=True):
             copy.write_row((store, segment, term, docs[start:end].tobytes(), codes[start:end].tobytes()))

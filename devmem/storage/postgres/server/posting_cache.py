@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from devmem.search.indexes.columns import Positions, locked
-from devmem.search.indexes.postings import Docs, Postings
-from devmem.search.indexes.scoring import NOT_THERE, Codes, DensePostings, Impacts, PostingList
+from devmem.search.indexes.postings import Postings
+from devmem.search.indexes.scoring import NOT_THERE, Codes, DensePostings, Docs, Impacts, PostingList
 from devmem.storage.postgres.database import Connection, RowNumbers
 from devmem.storage.postgres.server.term_texts import numbers_from, of_store
 

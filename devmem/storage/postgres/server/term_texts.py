@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from devmem.errors import CollectionClosedError, CollectionError
 from devmem.search.indexes.columns import Rows
 from devmem.search.indexes.postings import Postings
-from devmem.search.indexes.scoring import Codes, Impacts, posting_codes
+from devmem.search.indexes.scoring import Codes, Docs, Hashes, Impacts, decode_terms
 from devmem.storage.postgres.database import Connection, composed
 from devmem.storage.postgres.schema import PASSAGE_BITS, lock
 
@@ -29,25 +29,19 @@ class TermTexts:
     """In any order, shape (n,)."""
     lengths: NDArray[np.float32]
     """In terms, shape (n,)."""
-    hashes: NDArray[np.uint64]
+    hashes: Hashes
     """Hash of each posting, in the order of the passages."""
-    docs: NDArray[np.int32]
+    docs: Docs
     """Place of each posting's passage."""
     codes: Codes
 
     @classmethod
     def of(cls, rows: Sequence[TermRow]) -> TermTexts:
         """Read rows of the table `passages`."""
-        lengths = np.array([row[3] for row in rows], dtype=np.float32)
-        each = np.fromiter((len(row[2]) for row in rows), dtype=np.int64, count=len(rows))
-        counts = np.frombuffer(b"".join(row[2] for row in rows), dtype=np.uint8)
-        return cls(
-            passages=np.array([row[0] for row in rows], dtype=np.int64),
-            lengths=lengths,
-            hashes=np.frombuffer(b"".join(row[1] for row in rows), dtype="<u8").astype(np.uint64),
-            docs=np.repeat(np.arange(len(rows), dtype=np.int32), each),
-            codes=posting_codes(counts, np.repeat(lengths, each)),
-        )
+        passages, hashes, counts, each = zip(*rows, strict=True) if rows else ((), (), (), ())
+        lengths = np.array(each, dtype=np.float32)
+        terms, docs, codes = decode_terms(hashes, counts, lengths)
+        return cls(passages=np.array(passages, dtype=np.int64), lengths=lengths, hashes=terms, docs=docs, codes=codes)
 
     def where(self, keep: NDArray[np.bool_]) -> TermTexts:
         """Return the passages at some places."""

@@ -9,20 +9,14 @@ import html
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
-
-from devmem.model.items import MemoryItem
-from devmem.transfer.importing.files import decode_declared, read_data
-from devmem.transfer.importing.prose import Paragraph, paragraph_items
-from devmem.transfer.importing.records import Origin
 
 _SILENT: Final = frozenset("script style noscript template nav svg iframe object select button".split())
 """Elements whose content is not text of the page."""
 _RAW: Final = frozenset("script style".split())
 """Elements in which a `<` begins no tag, except their own end."""
 _MAY_HIDE: Final = frozenset("div span table pre".split())
-"""Elements with an end tag of their own, which a style may hide."""
+"""Elements with their own end tag, which a style may hide."""
 _HIDDEN: Final = re.compile(r"display\s*:\s*none|gmail_signature\b|moz-signature\b", re.IGNORECASE)
 _BLOCKS: Final = frozenset(
     """address article aside blockquote body caption center dd details div dl dt fieldset figcaption figure footer form
@@ -31,10 +25,12 @@ _BLOCKS: Final = frozenset(
 _GROUPS: Final = frozenset("ul ol dl table".split())
 """Elements that are one block with a line for each part."""
 _CELLS: Final = frozenset("td th".split())
+_CELL: Final = " | "
+_ITEM: Final = "- "
+_MARKS: Final = (_CELL, _ITEM)
 _PUBLISHED: Final = frozenset("article:published_time date dc.date dcterms.created dcterms.date datepublished".split())
-_CHARSET: Final = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?([\w.:-]{1,40})""", re.IGNORECASE)
 _HEAD: Final = 4096
-"""Number of bytes in which a page names its encoding, and of characters in which a tag has its attributes."""
+"""Number of characters in which a tag has its attributes."""
 _TAG: Final = re.compile(r"(/?[A-Za-z][^\s/>]{0,40})")
 _ATTRIBUTE_END: Final = re.compile(r"""[^=>]*+(?:=\s*+(?P<quote>["']?)|(?P<end>>))""")
 _ATTRIBUTE: Final = re.compile(r"""([\w:.-]{1,60})\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""")
@@ -47,8 +43,8 @@ class Block:
     """A heading, a paragraph, a list or a table."""
 
     text: str
-    line: int
-    """1-based, in the file."""
+    lines: tuple[int, ...]
+    """Line of the page, from 1, in which each line of the text begins."""
     level: int = 0
     """Level of a heading, from 1; 0 of other text."""
     is_quoted: bool = False
@@ -64,41 +60,6 @@ class Page:
     published: str = ""
     """Time as the page names it; empty where it does not."""
     author: str = ""
-
-
-def is_html(head: bytes) -> bool:
-    """Whether a file begins as a page does."""
-    return head.lower().startswith((b"<!doctype html", b"<html"))
-
-
-def read_html(path: Path, origin: Origin, encoding: str | None) -> list[MemoryItem]:
-    """Return an item for each block of text, with the headings above it as `section` and the title in the metadata.
-
-    Args:
-        path: the file.
-        origin: the file, as it is named in messages.
-        encoding: None takes the one that the page declares, or detects it.
-
-    Raises:
-        DataFileError: the file cannot be read, or is not text.
-    """
-    data = read_data(path)
-    declared = _CHARSET.search(data, 0, _HEAD)
-    name = declared[1].decode("ascii", "replace") if declared else ""
-    page = read_page(decode_declared(data, name, encoding, path=path, shown=origin.path))
-    about = {"title": page.title, "author": page.author}
-    time = origin.time_or_none("published", page.published)
-    metadata = {key: value for key, value in about.items() if value}
-    return list(paragraph_items(_paragraphs(page), origin, metadata=metadata, time=time))
-
-
-def _paragraphs(page: Page) -> Iterator[Paragraph]:
-    headings: list[tuple[int, str]] = []
-    for block in page.blocks:
-        if block.level:
-            headings = [*(one for one in headings if one[0] < block.level), (block.level, block.text)]
-        else:
-            yield block.line, [text for _, text in headings], block.text
 
 
 def read_page(source: str) -> Page:
@@ -183,10 +144,9 @@ class _Builder:
         self.title: list[str] = []
         self.meta: dict[str, str] = {}
         self.blocks: list[Block] = []
-        self._pieces: list[str] = []
-        self._start = 1
+        self._pieces: list[tuple[str, int]] = []
         self._level = self._groups = self._quotes = self._preformatted = 0
-        self._in_title = self._has_words = False
+        self._in_title = False
         self._silent, self._depth = "", 0
 
     def take_text(self, text: str) -> None:
@@ -196,10 +156,13 @@ class _Builder:
         if self._in_title:
             self.title.append(text)
             return
-        if not self._has_words and text.strip():
-            self._has_words = True
-            self._start = self.line + text[: len(text) - len(text.lstrip())].count("\n")
-        self._pieces.append(text if self._preformatted else re.sub(r"\s+", " ", text))
+        if self._preformatted:
+            for at, line in enumerate(text.split("\n")):
+                self._pieces.extend([("\n", self.line + at - 1)] if at else [])
+                self._pieces.extend([(line, self.line + at)] if line else [])
+            return
+        start = self.line + text[: len(text) - len(text.lstrip())].count("\n")
+        self._pieces.append((re.sub(r"\s+", " ", text), start))
 
     def take_tag(self, tag: str, attributes: str) -> None:
         """Take a tag, `/div` for an end."""
@@ -212,7 +175,7 @@ class _Builder:
         elif name == "meta":
             self._note_meta(attributes)
         elif name == "br":
-            self._pieces.append("\n")
+            self._pieces.append(("\n", self.line))
         elif name in _BLOCKS:
             self._in_title = False
             self._take_block(name, step=-1 if is_end else 1)
@@ -250,25 +213,41 @@ class _Builder:
             self._level = int(name[1:]) if step > 0 else 0
 
     def _break_line(self, name: str, *, is_start: bool) -> None:
-        is_begun = bool(self._pieces) and bool("".join(self._pieces[-2:]).strip(" "))
+        pieces = self._pieces
         if name in _CELLS:
-            self._pieces.extend([" | "] if is_start and is_begun and not self._pieces[-1].endswith("\n") else [])
+            is_begun = any(text.strip(" ") for text, _ in pieces[-2:])
+            pieces.extend([(_CELL, self.line)] if is_start and is_begun and pieces[-1][0] != "\n" else [])
             return
-        self._pieces.append("\n")
+        pieces.append(("\n", self.line))
         if name == "li" and is_start:
-            self._pieces.append("- ")
+            pieces.append((_ITEM, self.line))
 
     def flush(self) -> None:
         """End the block that was begun."""
-        lines = "".join(self._pieces).split("\n")
-        if self._preformatted:
-            kept = [line.rstrip() for line in lines]
-        else:
-            tidy = (" ".join(line.split()).removeprefix("| ") for line in lines)
-            kept = [line for line in tidy if line.strip(" |") and line != "-"]
-        if words := "\n".join(kept).strip("\n"):
-            block = Block(text=words, line=self._start, level=self._level, is_quoted=self._quotes > 0)
-            self.blocks.append(block)
+        kept = [(line.rstrip() if self._preformatted else line, at) for line, at in self._lines()]
+        filled = [at for at, (line, _) in enumerate(kept) if line]
+        if filled:
+            kept = kept[filled[0] : filled[-1] + 1]
+            text, numbers = "\n".join(line for line, _ in kept), tuple(at for _, at in kept)
+            self.blocks.append(Block(text=text, lines=numbers, level=self._level, is_quoted=self._quotes > 0))
             # A heading whose end tag is missing does not make headings of what follows.
             self._level = 0
-        self._pieces, self._has_words = [], False
+        self._pieces = []
+
+    def _lines(self) -> Iterator[tuple[str, int]]:
+        """Yield the lines of the block that was begun, each with its number in the page; tidy ones are not empty."""
+        line: list[str] = []
+        number = first = 0
+        for text, at in [*self._pieces, ("\n", self.line)]:
+            if text != "\n":
+                line.append(text)
+                first = first or at
+                # Words say where a line begins; marks of a list or a table only where it has none.
+                number = number or (at if text.strip() and text not in _MARKS else 0)
+                continue
+            whole = "".join(line)
+            if self._preformatted:
+                yield whole, number or first or at
+            elif (tidy := " ".join(whole.split()).removeprefix("| ")).strip(" |") and tidy != "-":
+                yield tidy, number or first
+            line, number, first = [], 0, 0

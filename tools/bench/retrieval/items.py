@@ -1,36 +1,101 @@
-"""LoCoMo's form: a conversation is an object whose `session_N` are lists of turns."""
+"""The items of benchmarks' data sets: LoCoMo, LongMemEval, MADial-Bench, and plain units.
+
+`python -m tools.bench items FILE` prints them as JSON lines, which `devmem import` reads.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Final
 
-from devmem.model.items import MemoryItem, Scope
+import typer
+
+from devmem import DevmemError, MemoryItem, Scope
+from devmem.errors import DataFileError
+from devmem.model.items import dump_item
+from devmem.transfer.importing.files import parse_line, read_document, read_lines
 from devmem.transfer.importing.records import Origin, text_item, text_of
 
 _SESSION: Final = re.compile(r"session_(\d+)")
 
 
-def is_locomo(raw: object) -> bool:
-    """Whether an element of a document, or the document, is a conversation."""
-    return isinstance(raw, Mapping) and isinstance(raw.get("conversation"), Mapping)
+class DataForm(StrEnum):
+    """Forms of data sets."""
+
+    LOCOMO = "locomo"
+    """LoCoMo's conversations, a list of them or one."""
+    LONGMEMEVAL = "longmemeval"
+    """LongMemEval's questions, each with its own history."""
+    MADIAL = "madial"
+    """MADial-Bench's memories, an object `{ID: {time, event, user-id}}` a line."""
+    UNITS = "units"
+    """A list of `{id, units: [{id, session, speaker, date, text}]}`."""
 
 
-def count_locomo_turns(samples: list[object]) -> int:
-    """Count the turns of all conversations, broken ones left out."""
-    return sum(
-        len(turns)
-        for sample in samples
-        if isinstance(sample, Mapping) and isinstance(sample.get("conversation"), Mapping)
-        for name, turns in sample["conversation"].items()
-        if _SESSION.fullmatch(name) and isinstance(turns, list)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataSetFile:
+    """A file of a data set."""
+
+    form: DataForm
+    groups: Sequence[Mapping[str, Any]]
+    """Its conversations, histories or groups of units as they stand there; of MADial-Bench, its lines."""
+    items: Sequence[MemoryItem]
+
+
+def read_items(path: Path) -> DataSetFile:
+    """Read a file, plain or gzipped, whose form its content decides.
+
+    Raises:
+        DataFileError: it cannot be read, or is of none of the forms.
+    """
+    origin = Origin(path=path)
+    if is_memories(path):
+        lines = [(parse_line(path, number, line), replace(origin, line=number)) for number, line in read_lines(path)]
+        items = [item for raw, here in lines for item in _read_madial(raw, here)]
+        return DataSetFile(form=DataForm.MADIAL, groups=[raw for raw, _ in lines if isinstance(raw, dict)], items=items)
+    document: Any = read_document(path)
+    groups: list[Any] = document if isinstance(document, list) else [document]
+    for form, (key, kind, read) in _FORMS.items():
+        if groups and isinstance(groups[0], Mapping) and isinstance(groups[0].get(key), kind):
+            return DataSetFile(form=form, groups=groups, items=list(read(groups, origin)))
+    raise DataFileError(
+        path,
+        "not a data set; known are LoCoMo, LongMemEval, units, and MADial-Bench's dialogues with their memories",
     )
 
 
-def read_locomo(samples: list[object], origin: Origin) -> Iterator[MemoryItem]:
+def is_memories(path: Path) -> bool:
+    """Whether a file holds memories of MADial-Bench; raises `DataFileError` when it cannot be read."""
+    _, first = next(iter(read_lines(path)), (0, ""))
+    try:
+        raw = json.loads(first)
+    except (json.JSONDecodeError, RecursionError):
+        return False
+    return (
+        isinstance(raw, Mapping)
+        and bool(raw)
+        and all(isinstance(memory, Mapping) and {"event", "user-id"} <= memory.keys() for memory in raw.values())
+    )
+
+
+def command(
+    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="LoCoMo, LongMemEval, units or memories.")],
+) -> None:
+    """Print the items of a data set as JSON lines for `devmem import`."""
+    try:
+        for item in read_items(file).items:
+            typer.echo(json.dumps(dump_item(item), ensure_ascii=False))
+    except DevmemError as error:
+        raise typer.BadParameter(str(error)) from error
+
+
+def _read_locomo(samples: list[object], origin: Origin) -> Iterator[MemoryItem]:
     """Yield an item for each turn, in the order of the conversation.
 
     Raises:
@@ -79,25 +144,7 @@ def _turn(turn: object, origin: Origin, scope: Scope, event_time: float | None) 
     )
 
 
-def is_longmemeval(raw: object) -> bool:
-    """Whether an element of a document, or the document, is a question with its history."""
-    return isinstance(raw, Mapping) and isinstance(raw.get("haystack_sessions"), list)
-
-
-def count_longmemeval_turns(questions: list[object]) -> int:
-    """Count the turns that have a text, broken questions left out."""
-    return sum(
-        1
-        for question in questions
-        if isinstance(question, Mapping) and is_longmemeval(question)
-        for turns in question["haystack_sessions"]
-        if isinstance(turns, list)
-        for turn in turns
-        if not _is_blank(turn)
-    )
-
-
-def read_longmemeval(questions: list[object], origin: Origin) -> Iterator[MemoryItem]:
+def _read_longmemeval(questions: list[object], origin: Origin) -> Iterator[MemoryItem]:
     """Yield an item for each turn that has a text; the question's id is the conversation.
 
     A turn's id is `QUESTION/SESSION/N`, N being its 1-based place in the session; its metadata repeat the parts.
@@ -169,16 +216,7 @@ def _longmemeval_turn(turn: object, origin: Origin, scope: Scope, number: int, s
 _USUAL: Final = frozenset({"time", "event", "user-id", "id"})
 
 
-def is_madial(raw: object) -> bool:
-    """Whether an object holds memories of this form."""
-    return (
-        isinstance(raw, Mapping)
-        and bool(raw)
-        and all(isinstance(memory, Mapping) and {"event", "user-id"} <= memory.keys() for memory in raw.values())
-    )
-
-
-def read_madial(raw: object, origin: Origin) -> Iterator[MemoryItem]:
+def _read_madial(raw: object, origin: Origin) -> Iterator[MemoryItem]:
     """Yield an item for each memory of an object: its event, bound to its user; scene and emotion are metadata.
 
     A memory's id is `madial/ID`.
@@ -202,17 +240,7 @@ def read_madial(raw: object, origin: Origin) -> Iterator[MemoryItem]:
         )
 
 
-def is_units(raw: object) -> bool:
-    """Whether an element of a document, or the document, has this form."""
-    return isinstance(raw, Mapping) and isinstance(raw.get("units"), list)
-
-
-def count_units(groups: list[object]) -> int:
-    """Count the units, broken groups left out."""
-    return sum(len(group["units"]) for group in groups if isinstance(group, Mapping) and is_units(group))
-
-
-def read_units(groups: list[object], origin: Origin) -> Iterator[MemoryItem]:
+def _read_units(groups: list[object], origin: Origin) -> Iterator[MemoryItem]:
     """Yield an item for each unit, in order.
 
     Raises:
@@ -248,3 +276,11 @@ def _unit(unit: object, origin: Origin, conversation: str, said_at: Counter[str]
         scope=Scope(conversation=conversation, session=session),
         metadata={"unit_id": said_as, "speaker": speaker},
     )
+
+
+_FORMS: Final[Mapping[DataForm, tuple[str, type, Callable[[list[Any], Origin], Iterator[MemoryItem]]]]] = {
+    DataForm.LOCOMO: ("conversation", Mapping, _read_locomo),
+    DataForm.LONGMEMEVAL: ("haystack_sessions", list, _read_longmemeval),
+    DataForm.UNITS: ("units", list, _read_units),
+}
+"""Forms of documents: the key of a group that tells the form, the type of its value, and the reader."""

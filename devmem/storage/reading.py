@@ -1,0 +1,133 @@
+"""Reading a collection by SQL: what databases do with the same statements."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, Final
+
+from devmem.model.conditions import Order
+from devmem.model.filters import NO_FILTER, Filter
+from devmem.model.items import MemoryItem
+from devmem.storage.searching import SearchingCollection
+from devmem.storage.sql import FilterDialect
+
+BATCH_SIZE: Final = 500
+"""Number of items that one statement reads."""
+_GROWTH: Final = 8
+_MOST_ROWS: Final = 100_000
+"""Maximum number of rows that are found by one statement."""
+
+
+class SqlReader(SearchingCollection):
+    """The reading methods of `Collection`, on a table or view `items` and what a subclass runs its statements with."""
+
+    _filters: FilterDialect
+    _of: str = ""
+    """Condition that a row of `items` is of the collection, and others follow; empty where all are."""
+    _select_whole: ClassVar[str]
+    """Query of the arguments of `_item`, to which a condition is added."""
+    _key: ClassVar[str]
+    """Column by which items are found."""
+    _verifies: ClassVar[bool]
+    """Whether the items that a statement finds by a filter are compared with it again, as columns may be damaged."""
+
+    @abstractmethod
+    def _fetch(self, query: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
+        """Return the rows of a statement that sees the database as of one commit."""
+
+    @abstractmethod
+    def _item(self, row: int, *columns: Any) -> MemoryItem | None:  # noqa: ANN401 - they are the database's
+        """Return the item of a selected row, with its embedding; None for a damaged row."""
+
+    @abstractmethod
+    def _key_of(self, item_id: str) -> object:
+        """Return the value of an item's key column."""
+
+    def _page(self, condition: str, ordered: str) -> str:
+        """Return the clause that selects the items that match at some places of an order; a limit and an offset follow.
+
+        A subclass restricts them in another way where that is faster.
+        """
+        return f"{condition} ORDER BY {ordered} LIMIT {self._filters.mark} OFFSET {self._filters.mark}"
+
+    def _fetch_items(self, clause: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
+        return self._fetch(f"{self._select_whole} WHERE {self._of}{clause}", values)
+
+    def _intact(self, found: Sequence[tuple[Any, ...]], where: Filter) -> list[MemoryItem]:
+        """Return those of the selected items that can be read and match, with their embeddings and attachments."""
+        admits = where.matcher(self._now())
+        read = (self._item(*columns) for columns in found)
+        return self._with_attachments([item for item in read if item is not None and admits(item)])
+
+    def _matching(self, found: Sequence[tuple[Any, ...]], where: Filter) -> list[MemoryItem]:
+        """Return those of the items that a statement found by a filter; an item's columns never change."""
+        return self._intact(found, where if self._verifies else NO_FILTER)
+
+    def get(self, ids: Sequence[str]) -> list[MemoryItem]:
+        """Return the items that are there, in the order of `ids`."""
+        return list(self._in_order([self._key_of(wanted) for wanted in ids], NO_FILTER))
+
+    def recent(
+        self, limit: int, where: Filter | None = None, *, order: Order = Order.STORED, offset: int = 0
+    ) -> list[MemoryItem]:
+        """Return the last items of an order, the last one first."""
+        wanted = where or NO_FILTER
+        condition, values = self._filters.where(wanted, self._now())
+        page = self._page(condition, self._filters.order(order, newest_first=True))
+        return self._matching(self._fetch_items(page, (*values, max(limit, 0), max(offset, 0))), wanted)
+
+    def scan(
+        self, where: Filter | None = None, *, order: Order = Order.STORED, offset: int = 0
+    ) -> Iterator[MemoryItem]:
+        """Return every item in an order; no lock is held between the parts, so a slow reader blocks no writer."""
+        wanted, dialect = where or NO_FILTER, self._filters
+        condition, values = dialect.where(wanted, self._now())
+        if order is not Order.STORED:
+            # By key, as an item that is changed meanwhile gets another row.
+            query = f"SELECT {self._key} FROM items WHERE {self._of}{condition} ORDER BY {dialect.order(order)}"
+            found = self._fetch(query, values)
+            yield from self._in_order([key for (key,) in found[max(offset, 0) :]], wanted)
+            return
+        page = self._page(f"items.row > {dialect.mark} AND {condition}", dialect.order(order))
+        if found := self._fetch_items(page, (0, *values, BATCH_SIZE, max(offset, 0))):
+            yield from self._matching(found, wanted)
+            for rows in self._rows_after(found[-1][0], condition, values):
+                clause, numbers = dialect.among("items.row", rows)
+                yield from self._matching(self._fetch_items(f"{clause} ORDER BY items.row", numbers), wanted)
+
+    def _rows_after(self, last: int, condition: str, values: Sequence[object]) -> Iterator[Sequence[int]]:
+        """Yield the rows that match after one, ascending, in batches; an item that is changed meanwhile comes last.
+
+        Where an index on the filter is used, the database sorts all that match for each statement, as the index has
+        them in another order. So each finds the rows of many batches.
+        """
+        mark, most = self._filters.mark, _GROWTH * BATCH_SIZE
+        query = (
+            f"SELECT items.row FROM items WHERE {self._of}items.row > {mark} AND {condition} "
+            f"ORDER BY items.row LIMIT {mark}"
+        )
+        while rows := [row for (row,) in self._fetch(query, (last, *values, most))]:
+            yield from (rows[start : start + BATCH_SIZE] for start in range(0, len(rows), BATCH_SIZE))
+            last, most = rows[-1], min(_GROWTH * most, _MOST_ROWS)
+
+    def _in_order(self, keys: Sequence[object], where: Filter) -> Iterator[MemoryItem]:
+        """Return the items of some keys that match, in their order, reading them in batches."""
+        for start in range(0, len(keys), BATCH_SIZE):
+            part = keys[start : start + BATCH_SIZE]
+            intact = self._intact(self._fetch_items(*self._filters.among(self._key, part)), where)
+            found = {self._key_of(item.id): item for item in intact}
+            yield from (found[key] for key in part if key in found)
+
+    def count(self, where: Filter | None = None) -> int:
+        """Return the number of items that a search could find."""
+        condition, values = self._filters.where(where or NO_FILTER, self._now())
+        ((count,),) = self._fetch(f"SELECT count(*) FROM items WHERE {self._of}{condition}", values)
+        return int(count)
+
+    def waiting(self, limit: int) -> list[MemoryItem]:
+        """Return items whose embedding is still to be made, oldest first."""
+        mark = self._filters.mark
+        # The plus signs keep SQLite from the index of expiring items: waiting ones are fewer, and have one in order.
+        clause = f"waiting AND (+expires_at IS NULL OR +expires_at > {mark}) ORDER BY items.row LIMIT {mark}"
+        return self._intact(self._fetch_items(clause, (self._now(), max(limit, 0))), NO_FILTER)

@@ -1,0 +1,66 @@
+"""Tombstones of a store: kept for what it erases, and applied to what came back with a backup."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from devmem.model.items import MemoryItem
+from devmem.model.results import WriteOutcome
+from devmem.storage.protocol import Collection, VersionedCollection
+from devmem.storage.tombstones import TombstoneCollection
+
+_LOG: Final = logging.getLogger(__name__)
+
+
+def bury(collection: Collection, selected: Iterable[MemoryItem], derived: Sequence[MemoryItem]) -> int:
+    """Keep tombstones of items that are about to be erased, in every version; return the number of texts.
+
+    The sentences of what was derived from others may be those of items that stay: it is kept out as a whole only.
+
+    Args:
+        collection: holds the items; nothing is done where it keeps no tombstones.
+        selected: items that were selected.
+        derived: items that go with them.
+    """
+    if not isinstance(collection, TombstoneCollection):
+        return 0
+    erased = [*selected, *derived]
+    named = {item.id for item in erased}
+    wholes = {item.id for item in derived} | {i.id for i in erased if not named.isdisjoint(i.provenance.parents)}
+    versions = [version for item in erased for version in _versions_of(collection, item)]
+    erasure = collection.keep_tombstones(versions, wholes=wholes) if versions else ""
+    return sum(each.texts for each in collection.tombstones() if each.id == erasure)
+
+
+def _versions_of(collection: TombstoneCollection, item: MemoryItem) -> list[MemoryItem]:
+    earlier = collection.history(item.id) if isinstance(collection, VersionedCollection) else []
+    return [item, *(version.item for version in earlier if version.item.scope.user == item.scope.user)]
+
+
+def log_kept_out(store: str, outcomes: Iterable[WriteOutcome]) -> None:
+    """Log how many items of a write were not stored because of tombstones."""
+    if kept_out := sum(outcome.erased_before for outcome in outcomes):
+        _LOG.info("memory store %r: %d item(s) were not stored, as tombstones keep them out.", store, kept_out)
+
+
+def without_erased(collection: Collection, text: str, user: str | None) -> str:
+    """Return a text, such as a summary, without the sentences that a tombstone of a user keeps out.
+
+    None stands for unscoped items.
+    """
+    return collection.without_erased(text, user) if isinstance(collection, TombstoneCollection) else text
+
+
+def erase_again(collection: Collection, store: str) -> int:
+    """Erase what came back with another file in the collection's place; return the number of items, which is logged."""
+    if not isinstance(collection, TombstoneCollection):
+        return 0
+    items = collection.apply_tombstones().items
+    if items:
+        _LOG.warning(
+            "memory store %r: %d item(s) that had been erased came back with another file, and were erased again.",
+            store, items,
+        )  # fmt: skip
+    return items

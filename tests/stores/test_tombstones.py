@@ -1,0 +1,131 @@
+"""Ways back that a store type has of its own: a folder, an outbox, summaries, the state of a conversation."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+import devmem
+from devmem.memory.memory import Memory
+from devmem.messages import Message
+from devmem.recording import Interaction, InteractionKind, Participant, ParticipantType
+from devmem.stores import Indexing
+from devmem.transfer.filling import Filler
+from devmem_stores.brain import BrainMemory
+from devmem_stores.conversation import ConversationMemory
+from devmem_stores.long_term import LongTermMemory
+from devmem_stores.role_zero import RoleZeroMemory
+
+SECRET = "Her door code is 4711-Zeta."
+OTHER = "The launch is on May 5th."
+
+
+def opened(folder: Path, kind: str, **config: object) -> Memory:
+    settings = ", ".join(f"{key}: {value}" for key, value in {"memory_path": "store.db", **config}.items())
+    (folder / "team.yaml").write_text(f"memory: [{{name: s, type: {kind}, config: {{{settings}}}}}]\n")
+    return devmem.open(folder / "team.yaml#s")
+
+
+def test_a_folder_that_is_indexed_again(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    file = tmp_path / "docs" / "ann.md"
+    file.write_text(f"# Ann\n\n{SECRET}\n")
+    (tmp_path / "docs" / "plans.md").write_text(OTHER)
+    (tmp_path / "team.yaml").write_text(
+        "memory: [{name: s, type: file, config: {index_path: index.db, file_sources: [{path: docs}]}}]\n"
+    )
+    with devmem.open(tmp_path / "team.yaml#s") as docs:
+        (chunk,) = [record.id for record in docs.recent() if "4711" in record.text]
+        assert docs.erase(chunk, tombstone=True).tombstones
+    file.write_text(f"# About Ann\n\n{SECRET} Really.\n")
+    with devmem.open(tmp_path / "team.yaml#s") as docs:
+        report = cast("Indexing", docs.store).index(rebuild=True)
+        assert (report.kept_out, report.chunks) == (1, 1)
+        assert ["4711" in record.text for record in docs.recent()] == [False]
+
+
+def test_an_outbox_that_is_delivered(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with opened(tmp_path, "role_zero") as memory:
+        store = cast("RoleZeroMemory", memory.store)
+        memory.add([SECRET, OTHER])
+        (item,) = store.get([memory.search("door code")[0].id])
+        memory.erase(item.id, tombstone=True)
+        outbox = store._outbox
+        # As if the database had been away.
+        assert outbox is not None
+        outbox.put({item.id: item})
+        with caplog.at_level(logging.INFO):
+            store.save()
+        assert "1 item(s) were not stored, as tombstones keep them out" in caplog.text
+        assert (store.unsent, [record.text for record in memory.recent()]) == (0, [OTHER])
+
+
+def test_the_state_of_a_conversation(tmp_path: Path) -> None:
+    """Neither a message, nor knowledge, nor a summary that somebody wrote brings it back."""
+    with opened(tmp_path, "brain") as memory:
+        store = cast("BrainMemory", memory.store)
+        brain = store.brain("ann", "c1")
+        brain.add_talk(SECRET)
+        brain.add_answer(OTHER)
+        memory.erase(user="ann", matching="door code", tombstone=True)
+        assert brain.add_talk(SECRET).erased_before
+        assert brain.add_knowledge(SECRET).erased_before
+        assert brain.pop_last_talk() is None
+        assert brain.set_history_summary(SECRET.upper()).erased_before
+        brain.set_history_summary(f"They met. {SECRET} {OTHER}")
+        assert brain.historical_summary == f"They met. {OTHER}"
+        payload = devmem.MemoryWritePayload(inputs_text=SECRET, scope=devmem.Scope(user="ann", conversation="c1"))
+        assert store.update(payload).erased_before
+        assert "4711" not in brain.snapshot().whole_text()
+
+
+def test_a_summary_that_a_model_writes(tmp_path: Path) -> None:
+    class Remembering:
+        text = f"They met. {SECRET}"
+        method = "llm"
+
+        def summarize(self, *_: object, **__: object) -> Remembering:
+            return self
+
+    with opened(tmp_path, "conversation", summary="{keep: 1, words: 20}") as memory:
+        store = cast("ConversationMemory", memory.store)
+        who = Participant("ann", ParticipantType.USER)
+        records = [
+            Interaction(id=f"r{n}", conversation="c", trace="t", source=who, target=who, kind=InteractionKind.INPUT,
+                        content=text, event_time=float(n), sequence=n)
+            for n, text in enumerate((SECRET, OTHER, "It rained.", "It snowed."))
+        ]  # fmt: skip
+        store.record(records)
+        memory.erase(matching="door code", tombstone=True)
+        store._maintenance._summarizer = Remembering()  # type: ignore[assignment]
+        assert store.compress() > 0
+        summaries = [item.content_summary for item in store.scan() if item.id.startswith("summary-")]
+        assert summaries == ["They met."]
+
+
+def test_a_role_that_is_told_again(tmp_path: Path) -> None:
+    """It is new to neither memory."""
+    with opened(tmp_path, "long_term") as memory:
+        role = cast("LongTermMemory", memory.store).recover("architect")
+        said = Message(role="user", content=SECRET)
+        assert role.add(said)
+        memory.erase(matching="door code", agent="architect", tombstone=True)
+        assert not role.add(Message(role="user", content=SECRET))
+        assert role.add_batch([Message(role="user", content=OTHER)])
+        assert [message.content for message in role.get()] == [OTHER]
+
+
+def test_an_import_says_how_many(tmp_path: Path) -> None:
+    with opened(tmp_path, "simple") as memory:
+        memory.add(SECRET)
+        items = list(memory.store.recent(9))
+        memory.erase(user=devmem.ANY, tombstone=True)
+        filler = Filler(memory.store)
+        for item in items:
+            filler.put(item)
+        filler.flush()
+        assert filler.counts["skipped"] == 1
+        assert any("1 skipped: it was erased" in note for note in filler.notes())

@@ -1,0 +1,86 @@
+"""Files and tables as earlier versions of devmem left them: what later versions added is taken away again."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+from devmem.storage.postgres.database import Connection, composed
+from devmem.storage.postgres.schema import SEARCH_TABLES, VERSION_TABLES
+
+_TRIGGER_OF_FORMAT_3: Final = """
+CREATE TRIGGER count_down AFTER DELETE ON items BEGIN
+    UPDATE meta SET value = value - 1 WHERE key = 'count';
+    DELETE FROM vectors WHERE passage IN (SELECT passage FROM passages WHERE row = old.row);
+    DELETE FROM tokens WHERE passage IN (SELECT passage FROM passages WHERE row = old.row);
+    DELETE FROM passages WHERE row = old.row;
+    INSERT INTO changes(row, kind) VALUES (old.row, 'deleted');
+END;
+"""
+
+
+def sqlite_to_3(path: Path) -> None:
+    """Bring a file to format 3, without versions and runs."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        for trigger in ("count_down", "drop_passages", "drop_version"):
+            connection.execute(f"DROP TRIGGER {trigger}")
+        for table in ("versions", "runs"):
+            connection.execute(f"DROP TABLE {table}")
+        connection.execute("DROP INDEX items_by_change_run")
+        for column in ("operation", "change_run", "recorded_from", "change_actor", "change_checksum"):
+            connection.execute(f"ALTER TABLE items DROP COLUMN {column}")
+        connection.execute("DELETE FROM meta WHERE key = 'recorded'")
+        connection.executescript(_TRIGGER_OF_FORMAT_3)
+        connection.execute("PRAGMA user_version = 3")
+
+
+def sqlite_to_4(path: Path) -> None:
+    """Bring a file to format 4, without actors and checksums of changes."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        for table, columns in (("items", ()), ("versions", ("end_actor",))):
+            for column in (*columns, "change_actor", "change_checksum"):
+                connection.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
+        connection.execute("PRAGMA user_version = 4")
+
+
+def postgres_to_3(connection: Connection) -> None:
+    """Bring tables to version 3, without codes of vectors and ids of erasures."""
+    connection.execute("DROP TABLE vector_codes")
+    connection.execute("ALTER TABLE segments DROP COLUMN coded")
+    connection.execute("ALTER TABLE search_states DROP COLUMN erased, DROP COLUMN cleaned")
+    connection.execute("ALTER TABLE tokens ALTER codes SET STORAGE EXTENDED")
+    connection.execute("ALTER TABLE erasures DROP COLUMN plan, DROP COLUMN backend, DROP COLUMN backend_start")
+    connection.execute('CREATE INDEX items_by_scope ON items(store, "user", agent, conversation)')
+    connection.execute("DROP INDEX items_of_user")
+    connection.execute("DROP INDEX items_by_source")
+    connection.execute("UPDATE properties SET value = '3' WHERE name = 'version'")
+
+
+def postgres_to_2(connection: Connection) -> None:
+    """Bring tables to version 2, without versions."""
+    postgres_to_3(connection)
+    _without_versions(connection)
+    connection.execute("UPDATE properties SET value = '2' WHERE name = 'version'")
+
+
+def _without_versions(connection: Connection) -> None:
+    """Take the tables and columns of versions away."""
+    for table in VERSION_TABLES:
+        connection.execute(composed(f"DROP TABLE {table}"))
+    for column in ("operation", "change_run", "recorded_from", "change_actor"):
+        connection.execute(composed(f"ALTER TABLE items DROP COLUMN {column}"))
+
+
+def postgres_to_1(connection: Connection) -> None:
+    """Bring tables to version 1, without tables for searches on the server."""
+    postgres_to_3(connection)
+    _without_versions(connection)
+    for table in SEARCH_TABLES:
+        connection.execute(composed(f"DROP TABLE {table}"))
+    for index in ("items_by_turn", "items_by_turn_of_session", "items_standing"):
+        connection.execute(composed(f"DROP INDEX {index}"))
+    connection.execute("CREATE INDEX items_by_conversation ON items(store, conversation)")
+    connection.execute("CREATE INDEX items_by_session ON items(store, session)")
+    connection.execute("UPDATE properties SET value = '1' WHERE name = 'version'")
