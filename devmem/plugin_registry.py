@@ -15,7 +15,7 @@ from functools import lru_cache
 from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import Final, Generic, TypeAlias, TypeVar, cast
+from typing import Any, Final, Generic, TypeAlias, TypeVar, cast
 
 from devmem.errors import BrokenPluginError, PluginClashError, PluginLoadError, UnknownPluginError
 
@@ -61,12 +61,15 @@ class PluginRegistry(Generic[T]):
                 return f"module {self._registered[name][1]}"
         return " and ".join(_owner(claim) for claim in self._claims(name))
 
-    def register(self, name: str, plugin: T, owner: str) -> None:
-        """Register a plugin in the name of `owner` (a module), which may do so again.
+    def register(self, name: str, plugin: T, owner: str | None = None) -> None:
+        """Register a plugin in the name of a module, which may do so again; None takes the module that defines it.
 
         Raises:
             PluginClashError: other code registered the name.
+            TypeError: the object is no such plugin.
         """
+        plugin = self._check(name, plugin)
+        owner = owner or str(getattr(plugin, "__module__", ""))
         with self._lock:
             known = self._registered.get(name)
             if known is not None and known[1] != owner:
@@ -122,6 +125,17 @@ class PluginRegistry(Generic[T]):
             raise BrokenPluginError(self._kind, point.name, _owner(point), str(error)) from error
         with self._lock:
             return self._loaded.setdefault(point, plugin)
+
+
+def callable_plugin(what: str) -> Callable[[str, object], Any]:
+    """Return the check of a registry whose plugins are functions that make something; `what` names it in the error."""
+
+    def check(_name: str, found: object) -> object:
+        if not callable(found):
+            raise TypeError(f"{found!r} cannot be called to make {what}")
+        return found
+
+    return check
 
 
 @lru_cache(maxsize=4)

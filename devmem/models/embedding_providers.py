@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from threading import RLock
-from typing import Final, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
+from typing import Final, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from devmem.errors import DevmemError, EmbeddingError, PluginError
 from devmem.model.items import Vector
 from devmem.models.embedder import Embedder, ModelIdentity, TokenEmbedder, TokenEmbedding, query_embedder, unit_rows
 from devmem.models.given_vectors import Provider as GivenVectors
-from devmem.plugin_registry import PluginRegistry
+from devmem.plugin_registry import PluginRegistry, callable_plugin
 from devmem.text.analysis import split_text
 
 T = TypeVar("T")
@@ -137,13 +137,9 @@ class _Embeds(Protocol):
     def embed(self, texts: Sequence[str]) -> Vector: ...
 
 
-def _factory(_name: str, found: object) -> EmbeddingProvider:
-    if not callable(found):
-        raise TypeError(f"{found!r} cannot be called to make an embedder")
-    return cast("EmbeddingProvider", found)
-
-
-PROVIDERS: Final = PluginRegistry("embedding provider", "devmem.embeddings", _factory)
+PROVIDERS: Final[PluginRegistry[EmbeddingProvider]] = PluginRegistry(
+    "embedding provider", "devmem.embeddings", callable_plugin("an embedder")
+)
 
 
 def register_embedding_provider(name: str, provider: EmbeddingProvider) -> None:
@@ -153,7 +149,7 @@ def register_embedding_provider(name: str, provider: EmbeddingProvider) -> None:
         PluginClashError: other code registered the name.
         TypeError: the provider cannot be called.
     """
-    PROVIDERS.register(name, _factory(name, provider), provider.__module__)
+    PROVIDERS.register(name, provider)
 
 
 def embedding_provider_names() -> Sequence[str]:

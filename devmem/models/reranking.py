@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final, Protocol, TypeAlias, cast, runtime_checkable
+from typing import Final, Protocol, TypeAlias, runtime_checkable
 
 from devmem.config.store import WITHIN_SEARCH, RerankerConfig
 from devmem.errors import DevmemError, PluginClashError, PluginError, RerankerError
-from devmem.plugin_registry import PluginRegistry
+from devmem.plugin_registry import PluginRegistry, callable_plugin
 
 
 @runtime_checkable
@@ -28,13 +28,9 @@ RerankerFactory: TypeAlias = Callable[[RerankerConfig, Path], Reranker]
 """Makes a reranker from its configuration and the folder where relative paths start, without loading a model."""
 
 
-def _factory(_name: str, found: object) -> RerankerFactory:
-    if not callable(found):
-        raise TypeError(f"{found!r} cannot be called to make a reranker")
-    return cast("RerankerFactory", found)
-
-
-RERANKERS: Final = PluginRegistry("reranker", "devmem.rerankers", _factory)
+RERANKERS: Final[PluginRegistry[RerankerFactory]] = PluginRegistry(
+    "reranker", "devmem.rerankers", callable_plugin("a reranker")
+)
 
 
 def register_reranker(name: str, factory: RerankerFactory) -> None:
@@ -46,7 +42,7 @@ def register_reranker(name: str, factory: RerankerFactory) -> None:
     """
     if name in WITHIN_SEARCH:
         raise PluginClashError("reranker", name, ["devmem's search", f"module {factory.__module__}"])
-    RERANKERS.register(name, _factory(name, factory), factory.__module__)
+    RERANKERS.register(name, factory)
 
 
 def reranker_names() -> Sequence[str]:

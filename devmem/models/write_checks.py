@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Final, Protocol, TypeAlias, cast, runtime_checkable
+from typing import Final, Protocol, TypeAlias, runtime_checkable
 
 from devmem.config.guard import GuardCheckConfig
 from devmem.errors import ChatModelError, DevmemError, GuardError, PluginError
@@ -13,7 +13,7 @@ from devmem.model.items import MemoryItem, SourceKind
 from devmem.model.message import Message, Role
 from devmem.models.chat import ChatModel, ChatRequest
 from devmem.models.chat_providers import open_chat_model
-from devmem.plugin_registry import PluginRegistry
+from devmem.plugin_registry import PluginRegistry, callable_plugin
 from devmem.text.analysis import shorten
 from devmem.text.orders import find_order, find_split_order
 from devmem.text.patterns import lazy_pattern
@@ -41,13 +41,9 @@ WriteCheckFactory: TypeAlias = Callable[[GuardCheckConfig, Path], WriteCheck]
 """Makes a check from its configuration and the folder where relative paths start, without loading a model."""
 
 
-def _factory(_name: str, found: object) -> WriteCheckFactory:
-    if not callable(found):
-        raise TypeError(f"{found!r} cannot be called to make a check of a guard")
-    return cast("WriteCheckFactory", found)
-
-
-WRITE_CHECKS: Final = PluginRegistry("check of a guard", "devmem.guards", _factory)
+WRITE_CHECKS: Final[PluginRegistry[WriteCheckFactory]] = PluginRegistry(
+    "check of a guard", "devmem.guards", callable_plugin("a check of a guard")
+)
 
 
 def register_write_check(name: str, factory: WriteCheckFactory) -> None:
@@ -57,7 +53,7 @@ def register_write_check(name: str, factory: WriteCheckFactory) -> None:
         PluginClashError: other code registered the name.
         TypeError: the factory cannot be called.
     """
-    WRITE_CHECKS.register(name, _factory(name, factory), factory.__module__)
+    WRITE_CHECKS.register(name, factory)
 
 
 def write_check_names() -> Sequence[str]:

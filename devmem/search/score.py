@@ -245,7 +245,7 @@ def _features(
         coverage=coverage,
         brevity=brevity,
         thread=np.where(threads == 0, -1, thread),
-        speaker=_said_by(context.text, doc_values.speakers(positions), doc_values.conversations(positions)),
+        speaker=_said_by(context, positions),
         has_time=_having(cues, Cue.HAS_TIME, 1.0 if asks_when(context.text) else _DATED),
         names=_having(cues, Cue.NAMES, float(asks_for_name(context.text))),
         second_person=np.where(threads == 0, 0.0, _having(cues, Cue.SECOND_PERSON, 1.0)),
@@ -263,13 +263,18 @@ def _having(cues: NDArray[np.uint8], cue: Cue, value: float) -> Column:
     return np.where((cues & cue) > 0, value, 0.0)
 
 
-def _said_by(query: str, speakers: list[str | None], conversations: list[str | None]) -> Column:
+def _said_by(context: QueryContext, positions: Places) -> Column:
     """Return 1 for what was said by whom the query is about, 0 by others whom it names, and -1 by anybody else.
 
     A query without names may be about a side of the conversation. Among more than two speakers, who speaks says less
     about what is said: what is asked of one is told by others too.
     """
-    said_by = _speaker_values(query, speakers)
+    doc_values = context.indexes.doc_values
+    speakers = doc_values.speakers(positions)
+    said_by = _speaker_values(context.text, speakers)
+    if not said_by.any():
+        return said_by
+    conversations = doc_values.conversations(positions)
     heard: dict[str, set[str]] = {}
     for speaker, conversation in zip(speakers, conversations, strict=True):
         if speaker and conversation:

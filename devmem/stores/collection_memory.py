@@ -125,8 +125,6 @@ class CollectionMemory(MemoryBase):
         """Return the maximum number of items, beyond which the oldest are deleted; None keeps all."""
         return self._limits.max_items
 
-    # The place.
-
     @property
     def collection(self) -> Collection:
         """The place where the items are; opened by `load`, or on first use.
@@ -230,8 +228,6 @@ class CollectionMemory(MemoryBase):
         """Return the collection's file with those beside it; a store type with further files adds theirs."""
         file = None if (place := self.setup.location(self._place.memory_path)) is None else file_of(place)
         return [Path(f"{file}{suffix}") for suffix in ("", "-wal", "-shm", ".faiss", ".files", SUFFIX)] if file else []
-
-    # The model.
 
     @property
     def embedder(self) -> Embedder | None:
@@ -382,9 +378,14 @@ class CollectionMemory(MemoryBase):
         older = [item for item in items if expected is None or expected.get(item.id, "") is not None]
         known = {**self.stored_embeddings(older), **(embeddings or {})}
         outcomes = self.store_items(items, unique=Unique.ID, embeddings=known, expected=expected)
+        if replacing := [item for item in items if (expected or {}).get(item.id) is not None]:
+            self._replaced(replacing)
         if progress:
             progress(len(outcomes))
         return outcomes
+
+    def _replaced(self, items: Sequence[MemoryItem]) -> None:
+        """Follow up items that have taken the place of known versions; a hook for what was made of these."""
 
     def store_items(
         self,

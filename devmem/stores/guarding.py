@@ -6,7 +6,6 @@ import hashlib
 import logging
 import re
 import threading
-import unicodedata
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -29,6 +28,7 @@ from devmem.models.embedder import PassageEmbeddings
 from devmem.models.write_checks import WriteCheck, open_write_check
 from devmem.search.query import SearchQuery, Weights
 from devmem.storage.protocol import Collection
+from devmem.storage.tombstones import normal_form
 from devmem.storage.writing import PreparedItem, Unique
 from devmem.stores.memory import StoreSetup
 
@@ -221,7 +221,7 @@ class WriteGuard:
         return None
 
     def _of_duplicate(self, item: MemoryItem, text: str, collection: Collection, twins: Counter[str]) -> str | None:
-        plain = _plain(text) if self._config.duplicates else ""
+        plain = normal_form(text) if self._config.duplicates else ""
         if not plain:
             return None
         name = f"{asdict(item.scope)} {plain}"
@@ -230,7 +230,7 @@ class WriteGuard:
         exactly = Filter(scope=Scope(**own), unbound=tuple(part for part, value in own.items() if value is None))
         asked = SearchQuery(text=text[:1000], limit=_LOOKED_AT, where=exactly, weights=Weights())
         for hit in collection.search(asked) if twins[name] == 1 else ():
-            if hit.item.id != item.id and not is_quarantined(hit.item) and _plain(_text_of(hit.item)) == plain:
+            if hit.item.id != item.id and not is_quarantined(hit.item) and normal_form(_text_of(hit.item)) == plain:
                 return f"it says the same as {hit.item.id}"
         return "it says the same as another text of this call" if twins[name] > 1 else None
 
@@ -273,10 +273,6 @@ def _opened(config: GuardCheckConfig, store: str, base_dir: Path) -> WriteCheck:
 
 def _text_of(item: MemoryItem) -> str:
     return "\n".join(dict.fromkeys([item.full_text(), *(each.text for each in field_texts(item))]))
-
-
-def _plain(text: str) -> str:
-    return "".join(char for char in unicodedata.normalize("NFKC", text).casefold() if char.isalnum())
 
 
 def _is_empty_talk(text: str) -> bool:

@@ -75,6 +75,22 @@ def test_the_questions_are_those_of_the_page() -> None:
     assert [question.asks for question in load_questions(QUESTIONS)] == re.findall(r"^## (.*)$", page, re.MULTILINE)
 
 
+def test_each_answer_is_on_its_pages(prepared: Path) -> None:
+    """The built site is asked as well, which takes Sphinx a minute."""
+    missing = [
+        f"{page}: {question.says}"
+        for question in load_questions(QUESTIONS)
+        for page in question.pages
+        if question.says not in _prose(prepared / f"{page}.md")
+    ]
+    assert missing == []
+
+
+def _prose(page: Path) -> str:
+    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", page.read_text("utf-8"))
+    return " ".join(re.sub(r"[`*]|\\(?=[<>])", "", text).split())
+
+
 def _index(**pages: str) -> SearchIndex:
     """Return an index of pages by title whose terms are the words of their texts, as Sphinx writes it."""
     words = sorted({word for text in pages.values() for word in text.split()})

@@ -25,8 +25,6 @@ from devmem.stores import (
     FileReport,
     MemoryBase,
     MemoryQuery,
-    PassageEmbeddings,
-    Progress,
     Provenance,
     SearchReport,
     SourceKind,
@@ -288,23 +286,13 @@ class BrainMemory(CollectionMemory):
         """Store one item without adding it to a conversation."""
         return self.store_items([item])[0]
 
-    def add(
-        self,
-        items: Sequence[MemoryItem],
-        progress: Progress | None = None,
-        *,
-        embeddings: Mapping[str, PassageEmbeddings] | None = None,
-        expected: Mapping[str, str | None] | None = None,
-    ) -> list[WriteOutcome]:
-        """Store finished items; the conversation of one that replaces a version trusts it as it is then."""
-        outcomes = super().add(items, progress, embeddings=embeddings, expected=expected)
+    def _replaced(self, items: Sequence[MemoryItem]) -> None:
+        """Trust items in their conversations as they are now."""
         changed: dict[ChatKey, dict[str, float]] = {}
         for item in items:
-            if (expected or {}).get(item.id) is not None:
-                changed.setdefault(ChatKey.of(item.scope), {})[item.id] = item.trust
+            changed.setdefault(ChatKey.of(item.scope), {})[item.id] = item.trust
         for key, trusts in changed.items():
             self.brain(key.user, key.chat).forget(partial(retrusted, items=trusts, read=self._services.entries))
-        return outcomes
 
     def compose(self, payload: MemoryWritePayload) -> MemoryItem | WriteOutcome:
         """Make the item of an exchange."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import ClassVar
 from uuid import uuid4
@@ -15,8 +15,6 @@ from devmem.stores import (
     CollectionMemory,
     ConfigModel,
     MemoryQuery,
-    PassageEmbeddings,
-    Progress,
     SearchReport,
     StoreSetup,
     ViewConfig,
@@ -252,19 +250,9 @@ class ConversationMemory(CollectionMemory):
         """Return the number of items that a search could find."""
         return super().count_memories(where and by_participant(where))
 
-    def add(
-        self,
-        items: Sequence[MemoryItem],
-        progress: Progress | None = None,
-        *,
-        embeddings: Mapping[str, PassageEmbeddings] | None = None,
-        expected: Mapping[str, str | None] | None = None,
-    ) -> list[WriteOutcome]:
-        """Store finished items; summaries of one that replaces a known version are trusted no more than it is."""
-        outcomes = super().add(items, progress, embeddings=embeddings, expected=expected)
-        if changed := [item for item in items if (expected or {}).get(item.id) is not None]:
-            self._maintenance.forget_too_trusted(changed)
-        return outcomes
+    def _replaced(self, items: Sequence[MemoryItem]) -> None:
+        """Delete summaries that are trusted more than what they tell of is now."""
+        self._maintenance.forget_too_trusted(items)
 
     def _delete(self, ids: Sequence[str] | None, where: Filter | None) -> int:
         """Delete items, and the summaries that tell of them.
