@@ -126,7 +126,9 @@ T = TypeVar("T")
 
 FIRST_WAIT: Final = 0.02
 """Seconds to wait before what failed is tried again; twice as long each time."""
-LONGEST_WAIT: Final = 1.0
+_LONGEST_WAIT: Final = 1.0
+_LOSSES: Final = 20
+"""Number of lost connections after which an operation is tried again, however long it has taken."""
 _SETTINGS: Final = "SELECT set_config(name, value, false) FROM unnest(%s::text[], %s::text[]) AS setting(name, value)"
 _IDENTITY: Final = (
     "SELECT (SELECT system_identifier FROM pg_control_system()), (SELECT timeline_id FROM pg_control_checkpoint()), "
@@ -287,6 +289,34 @@ def _conninfo(access: Access) -> str:
     return make_conninfo(access.location.conninfo, **{name: defaults[name] for name in defaults if name not in given})
 
 
+class Retries:
+    """Whether an operation whose connection was lost is tried again.
+
+    A server that cannot be reached is waited for `busy_timeout` seconds. While it answers, the number of losses counts
+    too: by time alone, an operation that has waited for a lock or for a busy machine would fail at its first loss.
+    """
+
+    def __init__(self, busy_timeout: float) -> None:
+        self._timeout, self._wait = busy_timeout, FIRST_WAIT
+        self._started = self._answered = time.monotonic()
+        self._losses = 0
+
+    def wait(self, error: psycopg.Error) -> bool:
+        """Wait before the next attempt; return False, at once, when there is to be none."""
+        now = time.monotonic()
+        if isinstance(error, NotConnectedError):
+            is_last = now + self._wait > self._answered + self._timeout
+        else:
+            self._answered = now
+            self._losses += 1
+            is_last = self._losses > _LOSSES and now + self._wait > self._started + self._timeout
+        if is_last or not is_lost(error):
+            return False
+        time.sleep(self._wait)
+        self._wait = min(2 * self._wait, _LONGEST_WAIT)
+        return True
+
+
 def run_alone(access: Access, operation: Callable[[Connection], T]) -> T:
     """Run an operation on its own connection: again where that is lost, or the server is starting.
 
@@ -299,7 +329,7 @@ def run_alone(access: Access, operation: Callable[[Connection], T]) -> T:
     Raises:
         CollectionError: it cannot be done; see `translate_errors`.
     """
-    deadline, wait, answered = time.monotonic() + access.busy_timeout, FIRST_WAIT, False
+    retries, answered = Retries(access.busy_timeout), False
     while True:
         try:
             with closing(connect(access)) as connection:
@@ -307,10 +337,8 @@ def run_alone(access: Access, operation: Callable[[Connection], T]) -> T:
                 return operation(connection)
         except psycopg.Error as error:
             answered = answered or is_starting(error)
-            if not (answered and is_lost(error)) or time.monotonic() + wait > deadline:
+            if not (answered and retries.wait(error)):
                 raise translated(str(access.location), error) from error
-        time.sleep(wait)
-        wait = min(2 * wait, LONGEST_WAIT)
 
 
 def refuse_shared_sessions(connection: Connection, access: Access) -> None:

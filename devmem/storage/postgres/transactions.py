@@ -17,11 +17,11 @@ from devmem.errors import CollectionBusyError, CollectionClosedError
 from devmem.storage.postgres.database import (
     CONFLICTS,
     FIRST_WAIT,
-    LONGEST_WAIT,
     NOT_KNOWN,
     Access,
     Connection,
     NotConnectedError,
+    Retries,
     check_session,
     composed,
     connect,
@@ -203,31 +203,30 @@ class Database:
             )
         try:
             with translate_errors(self._location):
-                return self._tried_again(transaction, time.monotonic() + timeout)
+                return self._tried_again(transaction)
         except PoolClosedError as error:
             raise CollectionClosedError(self._location, "the collection was closed.") from error
         finally:
             self._shared.slots.release()
 
-    def _tried_again(self, transaction: Callable[[Connection], T], deadline: float) -> T:
-        """Run a transaction until it is not the connection's fault that it fails, at most until the deadline."""
-        wait = FIRST_WAIT
+    def _tried_again(self, transaction: Callable[[Connection], T]) -> T:
+        """Run a transaction until it is not the connection's fault that it fails, or there are no more retries."""
+        retries = Retries(self._access.busy_timeout)
         lost: psycopg.Error | None = None
         while True:
             try:
                 return self._shared.pool.run(partial(without_conflict, transaction))
             except psycopg.Error as error:
-                if not is_lost(error) or time.monotonic() + wait > deadline:
+                if is_lost(error):
+                    # After a restart of the server every connection is lost.
+                    self._shared.pool.close_idle()
+                if not retries.wait(error):
                     if lost is not None and isinstance(error, NotConnectedError):
                         # No connection was made since, but what was sent before may have been committed.
                         raise lost from error
                     raise
                 if not isinstance(error, NotConnectedError):
                     lost = error
-            # After a restart of the server every connection is lost.
-            self._shared.pool.close_idle()
-            time.sleep(wait)
-            wait = min(2 * wait, LONGEST_WAIT)
 
     def close(self) -> None:
         """Release the connections; closing twice is allowed."""

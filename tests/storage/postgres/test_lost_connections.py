@@ -14,6 +14,7 @@ import psycopg
 import pytest
 
 from devmem.config import IndexConfig
+from devmem.errors import CollectionBusyError
 from devmem.model.items import MemoryItem
 from devmem.model.results import WriteStatus
 from devmem.storage import SearchQuery, Unique
@@ -76,24 +77,50 @@ def test_a_write_is_neither_lost_nor_applied_twice(
     assert [each for each in caplog.records if each.name == "psycopg"] == []
 
 
+def _lose_searches(url: str, losses: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Have the first searches on the server lose their connections; return the list that grows with each."""
+    find, lost = ServerWordQuery.__init__, list[int]()
+
+    def lose(self: ServerWordQuery, *arguments: Any) -> None:
+        if len(lost) < losses:
+            with psycopg.connect(Location.parse(url).conninfo, autocommit=True) as administrator:
+                query = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'devmem'"
+                lost.append(len(administrator.execute(query).fetchall()))
+        find(self, *arguments)
+
+    monkeypatch.setattr(ServerWordQuery, "__init__", lose)
+    return lost
+
+
+def test_losses_do_not_end_a_call_that_took_its_time(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one that waited for locks, or for a busy machine: the server answers all the time."""
+    with closing(PostgresCollection(store_url, index=IndexConfig(mode="server"), busy_timeout=0.1)) as collection:
+        collection.add([MemoryItem(id="1", content_summary="tea")])
+        lost = _lose_searches(store_url, 6, monkeypatch)
+        assert [hit.item.id for hit in collection.search(SearchQuery(text="tea"))] == ["1"]
+    # The waits between the attempts alone take several times the limit.
+    assert len(lost) == 6
+
+
+def test_losses_without_end_are_an_error(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("devmem.storage.postgres.database._LOSSES", 3)
+    with closing(PostgresCollection(store_url, index=IndexConfig(mode="server"), busy_timeout=0.1)) as collection:
+        collection.add([MemoryItem(id="1", content_summary="tea")])
+        lost = _lose_searches(store_url, 100, monkeypatch)
+        with pytest.raises(CollectionBusyError, match="cannot be reached"):
+            collection.search(SearchQuery(text="tea"))
+    assert 3 < len(lost) < 10
+
+
 def test_a_search_whose_connection_is_lost_runs_again(
     store_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """While the server works for it, and without a word of the database's library."""
-    find, lost = ServerWordQuery.__init__, list[int]()
     vector = np.full(4, 0.5, dtype=np.float32)
-
-    def lose(self: ServerWordQuery, *arguments: Any) -> None:
-        if not lost:
-            with psycopg.connect(Location.parse(store_url).conninfo, autocommit=True) as administrator:
-                query = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'devmem'"
-                lost.extend(range(len(administrator.execute(query).fetchall())))
-        find(self, *arguments)
-
     with closing(PostgresCollection(store_url, index=IndexConfig(mode="server"))) as collection:
         collection.add([MemoryItem(id="1", content_summary="tea", embedding=vector)])
-        monkeypatch.setattr(ServerWordQuery, "__init__", lose)
+        lost = _lose_searches(store_url, 1, monkeypatch)
         query = SearchQuery(text="tea", vector=vector)
         assert [hit.item.id for hit in collection.search(query)] == ["1"]
-    assert lost
+    assert lost[0] > 0
     assert [each for each in caplog.records if each.name == "psycopg"] == []

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
 from random import Random
 from typing import Final
 
+import psycopg
+
 import devmem
 from devmem import ANY, Memory, MemoryRecord
+from devmem.storage.postgres.location import Location
 from tools.postgres_server import PostgresServer
 from tools.torture.children import Child
 from tools.torture.results import Plan, Result
@@ -25,6 +29,15 @@ _EVERY: Final = 1_000
 _WAYS: Final = (
     *("add", "add", "add list", "update", "forget", "forget all", "run", "discarded run"),
     *("get", "search", "search", "recent", "scan", "count", "context", "history"),
+)
+_STEP: Final = "."
+"""Line that a process sends after each step of a thread."""
+_STEPS_A_KILL: Final = 3
+"""Number of steps of all threads after which connections are killed."""
+_POLL: Final = 0.02
+"""Seconds to wait for the lines of one process."""
+_KILL: Final = (
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'devmem' ORDER BY random() LIMIT 3"
 )
 
 Send = Callable[[str], None]
@@ -38,27 +51,49 @@ def run(plan: Plan) -> list[Result]:
 
 
 def run_postgres(plan: Plan) -> list[Result]:
-    """Use a PostgreSQL store likewise."""
+    """Use a PostgreSQL store likewise, while its connections are killed."""
+    # It reports every connection that is killed.
+    logging.getLogger("psycopg").setLevel(logging.ERROR)
     with closing(PostgresServer()) as server:
-        return [_torture(plan, "postgres_storm", server.url(store="storm"), plan.extent(short=8, full=40))]
+        steps = plan.extent(short=8, full=40)
+        return [_torture(plan, "postgres_storm", server.url(store="storm"), steps, partial(_kill_connections, server))]
 
 
-def _torture(plan: Plan, fault: str, place: str, steps: int) -> Result:
+def _kill_connections(server: PostgresServer, processes: Sequence[Child]) -> None:
+    """Kill connections after every few steps, until all processes have ended.
+
+    Steps are counted, not seconds, so that a busy machine gets on too.
+    """
+    conninfo, done = Location.parse(server.url()).conninfo, 0
+    with psycopg.connect(conninfo, autocommit=True) as administrator:
+        while not all(process.ended for process in processes):
+            now = sum(len(process.wait_for_lines(sys.maxsize, _POLL)) for process in processes)
+            if now >= done + _STEPS_A_KILL:
+                done = now
+                administrator.execute(_KILL)
+
+
+def _torture(
+    plan: Plan, fault: str, place: str, steps: int, disturb: Callable[[Sequence[Child]], None] | None = None
+) -> Result:
     logging.getLogger("devmem").setLevel(logging.ERROR)
     result = Result(fault=fault)
     with devmem.open(place, embedding=None):
         pass
     processes = [Child(partial(_work, plan.seed, place, steps, number)) for number in range(_PROCESSES)]
+    if disturb is not None:
+        disturb(processes)
     expected: dict[str, Texts] = {}
     for process in processes:
         for line in process.finish():
-            if line.startswith("!"):
+            if line == _STEP:
+                result.tried += 1
+            elif line.startswith("!"):
                 result.fail("leaked" if line.startswith("! leaked") else "wrong", f"seed {plan.seed}: {line}")
             else:
                 expected |= json.loads(line)
         if process.status:
             result.fail("unrecovered", f"seed {plan.seed}: a process ended with {process.status}")
-    result.tried = _PROCESSES * _THREADS * steps
     _judge(place, expected, result)
     return result
 
@@ -121,6 +156,7 @@ class _Worker:
             except Exception as error:  # noqa: BLE001 - whatever a call raises is the finding
                 self._send(f"! {self._user}: {way}: {type(error).__name__}: {str(error)[:200]}")
                 self._texts = {record.id: record.text for record in self._memory.scan()}
+            self._send(_STEP)
         self._send(json.dumps({self._user: self._texts}))
 
     def _key(self) -> str:
