@@ -37,7 +37,7 @@ _DROP: Final = (
     r"(?:do not|don't|never) (?:follow|obey)|stop obeying|cancel|turn off|switch off|disable|lift|pretend)"
 )
 _START: Final = (
-    r"(?:^|[.;:!?,\n\"'(\[*>-] ?|\b(?:and|then|please|must|should|will|shall|to|instead|kindly|now|also|you) )"
+    r"(?:^|[.;:!?,\n\"'(\[*>-] ?|\b(?:and|then|please|must|should|will|shall|(?<=\w )to|instead|kindly|now|also|you) )"
 )
 
 
@@ -86,17 +86,17 @@ ENGLISH: Final = _cues(
     (
         "speaks to a model",
         3,
-        r"if (?:you are|you're|this is read by|an?) (?:an? )?(?:a\.?i\.?|llm|(?:large )?language model|assistant|chat ?bot|bot|agent)\b|as an (?:a\.?i\.?|llm|assistant|language model),? (?:you|system)|when (?:this|you) \w+ (?:is|are) (?:used|read) by an? (?:assistant|ai|agent|model)",
+        r"if (?:you are|you're|this is read by|an?) (?:an? )?(?:automated |autonomous )?(?:a\.?i\.?|llm|(?:large )?language model|assistant|chat ?bot|bot|agent)\b|as an (?:a\.?i\.?|llm|assistant|language model),? (?:you|system)|when (?:this|you) \w+ (?:is|are) (?:used|read) by an? (?:assistant|ai|agent|model)",
     ),
     (
         "speaks to a model",
         2,
-        rf"{_MODEL} (?:(?:that|who|which) (?:read|visit|process|collect|summari[sz]e|see)s?|(?:reading|visiting|processing|summari[sz]ing|collecting) this)|automated readers",
+        rf"{_MODEL} (?:(?:that|who|which) (?:read|visit|process|collect|summari[sz]e|see)s?|(?:reading|visiting|processing|summari[sz]ing|condensing|collecting|quoting) (?:this|these|the|reviews|texts?|pages?|documents?)\b)|automated readers",
     ),
     (
         "speaks to a model",
         3,
-        rf"any {_MODEL} (?:processing|reading)|whoever (?:is )?(?:generating|summari[sz]ing)|as the summari[sz]er,? you",
+        rf"(?:any|whichever|whatever) {_MODEL} (?:process|read|summari[sz]|condens|visit|handl)(?:ing|e?s)\b|(?:^|[.\n(] ?)(?:a\.?i\.?|llm) (?:reviewers?|readers?|graders?|agents?|assistants?|systems?):|whoever (?:is )?(?:generating|summari[sz]ing)|as the summari[sz]er,? you",
     ),
     (
         "speaks to a model",
@@ -106,7 +106,7 @@ ENGLISH: Final = _cues(
     (
         "speaks to a model",
         2,
-        r"(?:^|[.:\n\[!*-] ?|\((?=\w+[,:] (?:please|ignore|report|say|tell)))(?:assistant|claude|copilot|model|bots?|agent|system prompt leak required)(?: (?!\d)\w+)?[,:] (?!then|i\b|the\b|you wanted|hello|why|of course\b.{0,20}$)\w+",
+        r"(?:^|[.:\n\[!*-] ?|\((?=\w+[,:] (?:please|ignore|report|say|tell)))(?:assistant|claude|copilot|model|bots?|agent)(?: (?!\d)\w+)?[,:] (?!then|i\b|the\b|you wanted|hello|why|of course\b.{0,20}$)\w+",
     ),
     ("speaks to a model", 1, r"\b(?:assistants?|a\.i\.|ai|llms?|language models?|chat ?bots?|chatgpt|gpt)\b"),
     (
@@ -124,7 +124,7 @@ ENGLISH: Final = _cues(
     (
         "hides",
         2,
-        r"without (?:telling|informing|(?:mentioning|notifying|asking) (?:the user|any|it)|a check|checks?|checking|further checks|confirmation|any (?:warnings?|confirmation|checks?))\b|(?:do not|don't|never) (?:tell|inform|mention|reveal|alert|ask)(?: it| this| that)?(?: to)? (?:the )?(?:user|anyone|anybody|it\b|this\b|for passwords|again)|must not tell|hide (?:it|this) from|never ask again|never reveal it",
+        r"without (?:telling|informing|(?:mentioning|notifying|asking) (?:the user|any|it)|a check|checks?|checking|further checks|confirmation|any (?:warnings?|confirmation|checks?))\b|(?:do not|don't|never) (?:tell|inform|mention|reveal|alert|ask)(?: it| this| that)?(?: to)? (?:the )?(?:user|anyone|anybody|it\b|this\b|for passwords|again)|must not tell|hide (?:it|this) from|never (?:say|explain) why|never ask again|never reveal it",
     ),
     (
         "gives away",
@@ -134,7 +134,7 @@ ENGLISH: Final = _cues(
     (
         "gives away",
         2,
-        r"(?:reveal|print|output|disclose|leak|hand(?:s|ed)? (?:out|over)|hand (?:it|them) out|append|list|read me|upload|paste|contains?|pass|send|gives? away|shares?|give)\b[^.\n]{0,50}(?:api key|private key|pass(?:word|phrase)s?(?: hint)?\b|credentials|secrets?\b|access token|session token|salar(?:y|ies)|memories|phone numbers|discount codes|customers?(?: list)? you|user'?s'? files|last message)",
+        r"(?:reveal|print|output|disclose|leak|hand(?:s|ed)? (?:out|over)|hand (?:it|them) out|append|list|read me|upload|paste|contains?|pass|send|gives? away|shares?|give)\b[^.\n]{0,50}(?:api key|private key|(?<!new )(?<!reset )(?<!change )(?<!forgotten )pass(?:word|phrase)s?(?: hint)?\b|credentials|secrets?\b|access token|session token|salar(?:y|ies)|memories|phone numbers|discount codes|customers?(?: list)? you|user'?s'? files|last message)",
     ),
     (
         "sends away",
@@ -150,7 +150,7 @@ ENGLISH: Final = _cues(
     (
         "dictates",
         2,
-        r"(?:output|say|write|answer|reply|respond|state|report|insert|embed|include|claim|tell)\b[^.\n]{0,30}(?:instead\b|and nothing else|nothing else|only with|only the word|the string|verbatim)|instead (?:tell|say|write|of these)|is always (?:option )?[a-z]\b|(?:must|to) answer\b|answer 0|do not list any|leave out (?:section|the)\b[^.]{0,30}and (?:state|say)",
+        r"(?:output|say|write|answer|reply|respond|state|report|insert|embed|include|claim|tell)\b[^.\n]{0,30}(?:instead\b|and nothing else|nothing else|only with|only the word|the string|verbatim)|instead (?:tell|say|write|of these)|is always (?:option )?[a-z]\b|(?:must|to) answer\b|\byour (?:next |only )?(?:reply|answer|response|output|summary) (?:must|should|has to|is to|will|is the)\b|end your (?:reply|answer|response|summary) with|answer 0|do not list any|leave out (?:section|the)\b[^.]{0,30}and (?:state|say)",
     ),
     (
         "dictates",
@@ -193,7 +193,7 @@ ENGLISH: Final = _cues(
     (
         "asks to be remembered",
         3,
-        r"(?:your|long-term|into|the user's) (?:own )?(?:long-term )?(?:memory|memories|profile|knowledge|notes)\b(?=.{0,200})(?<!phone)|to (?:your |long-term )?memory\b|in memory across|memory update|update your|to your system prompt|instruction for yourself",
+        r"(?:your|long-term|into|the user's) (?:own )?(?:long-term )?(?:memory|memories|profile|knowledge|notes)\b(?=.{0,200})(?<!phone)|to (?:your |long-term )?memory\b|in memory across|memory update|update your|to your system prompt|instruction for yourself|to what you (?:know|remember) about the user",
     ),
     (
         "asks to be remembered",
@@ -214,13 +214,13 @@ ENGLISH: Final = _cues(
     (
         "claims trust",
         2,
-        r"as (?:coming )?from the administrator|no password needed|no confirmation (?:before|needed)|(?:are|is|be) (?:paid|approved|executed|denied|dismissed|ignored|skipped)[^.]{0,30}(?:without|at once|skipped|from here)|may be skipped|right to approve (?:its|his|her) own|need no (?:confirmation|review)|waived all|false alarms? and|approved all|approval for all|is to be (?:executed|ignored)|overrides that of|trusts .{0,40} above|correct answer to (?:questions|the question)",
+        r"as (?:coming )?from (?:the administrator|(?:your|the) (?:operator|developers?))|no password needed|no confirmation (?:before|needed)|(?:are|is|be) (?:paid|approved|executed|denied|dismissed|ignored|skipped)[^.]{0,30}(?:without|at once|skipped|from here)|may be skipped|right to approve (?:its|his|her) own|needs? no (?:confirmation|review|check(?:s|ing)?)\b|waived all|false alarms? and|approved all|approval for all|is to be (?:executed|ignored)|overrides that of|trusts .{0,40} above|correct answer to (?:questions|the question)",
     ),
     # A part is played.
     (
         "plays a part",
         3,
-        r"you are (?:now |no longer )(?:an? |the |'|dan\b|in )?(?:assistant|dan|chat ?bot|bot|model|ai|(?:\w+ )?mode|salesman|unrestricted|developer|administrator|system|bound|able)|you are '?\w*bot\b|stay in character|developer mode\.? (?:in|all|is|enabled|,)|in (?:developer|test|maintenance|god|admin|jailbreak) mode[,.]? (?:all|you|hand|every|no|without)|(?:switched|put) you (?:in)?to \w+ mode",
+        r"you are (?:now |no longer )(?:an? |the |'|dan\b|in )?(?:assistant|dan|chat ?bot|bot|model|ai|(?:\w+ )?mode|salesman|unrestricted|developer|administrator(?! (?:of|for|in|on)\b)|system|bound|able)|you are (?:now )?(?:the |an? )(?:\w+ )?(?:shell|terminal|console)\b|you are (?:now )?'?\w*bot\b|stay in character|developer mode\.? (?:in|all|is|enabled|,)|in (?:developer|test|maintenance|god|admin|jailbreak) mode[,.]? (?:all|you|hand|every|no|without)|(?:switched|put) you (?:in)?to \w+ mode",
     ),
     (
         "plays a part",
@@ -243,12 +243,12 @@ FORGED: Final = _cues(
     (
         "forges a message",
         3,
-        r"(?:^|\n)\W{0,12}(?:system|developer) ?(?:message|override|prompt|instruction|note|notice)?(?: v[\d.]+)?(?: \([^)\n]{0,60}\))?:(?! \n| ?$)(?! (?:the system|\d))\s*\S|(?:begin|end) system prompt|\bsystem override\b|(?:^|\n)#+ (?:system|instructions?|response):",
+        r"(?:^|\n)\W{0,12}(?:system|developer) ?(?:message|override|prompt|instruction|note|notice)?(?: v[\d.]+)?(?: \([^)\n]{0,60}\))?:(?! \n| ?$)(?! (?:the system|\d))(?! ?\S+(?: \S+)?\n[\w-]+: ?\S)\s*\S|(?:begin|end) system prompt|\bsystem override\b|(?:^|\n)#+ (?:system|instructions?|response):",
     ),
     (
         "forges a message",
         3,
-        r"\"role\": ?\"(?:system|developer)\"|(?:^|\n)role: (?:developer|system)\b|\"tool\": ?\"\w+\", ?\"arguments\"|instructions?_for_ai|<invoke name",
+        r"\n\s*human: [^\n]+\n+assistant: ?$|\"role\": ?\"(?:system|developer)\"|(?:^|\n)role: (?:developer|system)\b|\"tool\": ?\"\w+\", ?\"arguments\"|instructions?_for_ai|<invoke name",
     ),
     (
         "forges a message",
@@ -262,17 +262,26 @@ FORGED: Final = _cues(
     ),
 )
 
+_TAKEN_BACK: Final = (
+    r"(?:忽略|无视|無視|忘记|忘掉|忘記|抛开|跳过|绕过|不要遵守|不要再遵守|别再遵守|不再遵守|停止遵守|停止执行|取消|撤销)"
+    r"(?:你|您|掉|一切|所有|全部|之前|以前|以上|此前|先前|上面|前面|当前|现在|开发者|管理员|用户|安全|内容|政策|给你|系统|任何|的){1,8}"
+)
+
 CHINESE: Final = _cues(
+    ("drops rules", 3, rf"{_TAKEN_BACK}(?:指令|指示|规则|規則|准则|提示|提示词|设定|审核|保密\w*)"),
+    # People lift limits and cancel tasks too, but not what a developer or the reader was given.
     (
         "drops rules",
         3,
-        r"(?:忽略|无视|無視|忘记|忘掉|忘記|抛开|跳过|绕过|不要遵守|不要再遵守|别再遵守|不再遵守|停止遵守|停止执行|取消|撤销)(?:你|您|掉|一切|所有|全部|之前|以前|以上|此前|先前|上面|前面|当前|现在|开发者|管理员|用户|安全|内容|政策|给你|系统|任何|的){1,8}(?:指令|指示|规则|規則|准则|要求|提示|提示词|政策|限制|设定|审核|保密\w*|任务|目标|规定)",
+        rf"(?=\w{{0,16}}(?:你|您|开发者|系统|安全|内容|所有|一切)){_TAKEN_BACK}(?:要求|政策|限制|任务|目标|规定)",
     ),
+    ("drops rules", 2, rf"{_TAKEN_BACK}(?:要求|政策|限制|任务|目标|规定)"),
     (
         "drops rules",
         3,
-        r"(?:规则|限制|指令|过滤器|准则)(?:已|已经|都已|都|在\w{0,6})?(?:被\w{0,4})?(?:撤销|解除|关闭|取消|失效)|忽略政策|忽略用户|请无视|取代以前|优先于你",
+        r"(?:(?:你|您)[^。，]{0,6}规则|指令|过滤器|准则)(?:已|已经|都已|都|在\w{0,6})?(?:被\w{0,4})?(?:撤销|解除|关闭|取消|失效)|忽略政策|忽略用户|取代以前|优先于你",
     ),
+    ("drops rules", 2, r"(?:规则|限制)(?:已|已经|都已|都|在\w{0,6})?(?:被\w{0,4})?(?:撤销|解除|关闭|取消|失效)|请无视"),
     ("no restrictions", 2, r"没有(?:任何)?(?:限制|规则|约束)|不受约束|不会拒绝|不得拒绝|什么都回答"),
     (
         "speaks to a model",
@@ -316,9 +325,9 @@ CHINESE: Final = _cues(
     (
         "lasts",
         2,
-        r"从现在(?:起|开始)|从今以后|自今日起|自今天起|(?:今后|往后)(?:凡是|每次|总是|只)|以后(?:每次|遇到|总是|不用|一律|不要)|每次(?:谈到|提到|都|回答)|永远|总是|一直(?:推荐|记得)|无论[^。，]{0,12}(?:都|问)",
+        r"从现在(?:起|开始)|从今以后|自今日起|自今天起|(?:今后|往后)(?:凡是|每次|总是|只)|以后(?:每次|遇到|总是|不用|一律|不要)|每次(?:谈到|提到|都|回答)|一直(?:推荐|记得)|(?:无论|不管)[^。，]{0,12}(?:都|问)",
     ),
-    ("lasts", 1, r"今后|往后|一律|每份"),
+    ("lasts", 1, r"今后|往后|一律|每份|永远|总是"),
     (
         "lasts",
         3,
@@ -327,7 +336,7 @@ CHINESE: Final = _cues(
     (
         "asks to be remembered",
         3,
-        r"(?:你|您)?(?:的)?(?:长期)?记忆(?:里|中|库)?(?=[^体]|$)(?:注明|，|。|：|$|更新|中)|(?:保存|存入|写入|写进|加入|添加)[^。]{0,12}(?:长期记忆|记忆|用户画像|长期指令)|更新你的记忆|长期(?:记忆|指令|偏好)|永久(?:记住|偏好|保存|记忆)|替换[^。]{0,4}你?记忆",
+        r"(?:你|您)(?:的)?(?:长期)?记忆(?:里|中|库)?(?=[^体]|$)(?:注明|，|。|：|$|更新|中)|(?:保存|存入|写入|写进|加入|添加)[^。]{0,12}(?:长期记忆|记忆|用户画像|长期指令)|更新你的记忆|长期(?:记忆|指令|偏好)|永久(?:记住|偏好|保存|记忆)|替换[^。]{0,4}你?记忆",
     ),
     (
         "asks to be remembered",
@@ -344,7 +353,7 @@ CHINESE: Final = _cues(
     (
         "plays a part",
         3,
-        r"你现在是[^。，]{0,6}(?:dan|没有|一个没有|不受|模型|床垫|推销)|(?:扮演|假装你是|假装自己是|想象你是|假设你是)[^。，]{0,10}(?:管理员|开发者|终端|没有规则|人工智能|不受约束|奶奶|root|系统)|(?:进入|切换到|处于)(?:开发者|维护|测试|管理员)模式|你不再是助手|以[“\"][^”\"]{1,12}[”\"]的身份|做与指示相反|保持这个角色|玩一个游戏[：:，]?你扮演",
+        r"你现在是[^。，]{0,6}(?:dan|没有|一个没有|不受|模型|床垫|推销)|(?:(?:^|[。！？，：:；;\n“\"]|请|你|来|现在|要)扮演|假装你是|假装自己是|想象你是|假设你是)[^。，]{0,10}(?:管理员|开发者|终端|没有规则|人工智能|不受约束|奶奶|root|系统)|(?:进入|切换到|处于)(?:开发者|维护|测试|管理员)模式|你不再是助手|以[“\"][^”\"]{1,12}[”\"]的身份|做与指示相反|保持这个角色|玩一个游戏[：:，]?你扮演",
     ),
     (
         "harms",

@@ -25,6 +25,8 @@ ENOUGH: Final = 3
 """Weight of the cues from which a part of a text is taken for an order."""
 SUFFICIENT: Final = frozenset({"drops rules", "forges a message", "plays a part", "speaks to a model"})
 """Cues that need no company of others; people ask each other to remember, answer or send things too."""
+MENTIONS: Final = frozenset({"speaks to a model", "speaks of the user"})
+"""Cues that, where they weigh least, only name somebody."""
 _WINDOW: Final = 600
 _STEP: Final = 400
 """Characters of a part, and between the beginnings of two."""
@@ -33,6 +35,8 @@ _JOINED: Final = 150
 _DECODED: Final = 20_000
 """Characters of an encoding that are decoded."""
 
+_UNFINISHED: Final = lazy_pattern(r"(?:^|\s)[a-z']+,?$|[\u3400-\u9fff，、]$")
+_SENTENCE_END: Final = lazy_pattern(r"[.!?。！？\n]+")
 _HAN: Final = lazy_pattern("[\u3400-\u9fff]")
 _LATIN: Final = lazy_pattern("[a-z]")
 _INLINE_TAG: Final = lazy_pattern(r"</?(?:b|i|u|em|strong|span|font|wbr|small|mark)\b[^<>]{0,80}>")
@@ -76,26 +80,32 @@ def find_order(text: str) -> str | None:
 
 
 def find_split_order(before: str, text: str) -> str | None:
-    """Return what makes a text an order together with the one before it; a cue must be in both of them."""
+    """Return what makes a text an order together with the one before it.
+
+    A cue must span the end of the first one, or a sentence with cues in both parts must.
+    """
     tail, head = _folded(before[-2 * _JOINED :])[-_JOINED:].rstrip(), _folded(text[: 2 * _JOINED])[:_JOINED]
-    joint, found = f"{tail} {head}", dict[str, int]()
-    for cues in _sets_for(joint):
-        _count(joint, cues, found)
+    gap = "" if _HAN.search(tail[-1:]) and _HAN.search(head[:1]) else " "
+    joint = f"{tail}{gap}{head}"
+    found = _weights(joint)
     if not _is_enough(found):
         return None
     matches = (match for cues in _sets_for(joint) for cue in cues for match in cue.pattern.finditer(joint))
     spans = any(match.start() < len(tail) and match.end() > len(tail) + 1 for match in matches)
-    return f"{', '.join(found)} (with the text before)" if spans else None
+    return f"{', '.join(found)} (with the text before)" if spans or _goes_on(tail, head) else None
+
+
+def _goes_on(tail: str, head: str) -> bool:
+    """Whether the last sentence of a text goes on in the next one, with a cue in both parts of it."""
+    if _UNFINISHED.search(tail) is None:
+        return False
+    return bool(_weights(_SENTENCE_END.split(tail)[-1]) and _weights(_SENTENCE_END.split(head, 1)[0]))
 
 
 def _cues_in(folded: str) -> str | None:
     """Return the names of the cues of the first part that has enough of them."""
-    sets = _sets_for(folded)
     for start in range(0, max(len(folded) - (_WINDOW - _STEP), 1), _STEP):
-        part = folded[start : start + _WINDOW]
-        found: dict[str, int] = {}
-        for cues in sets:
-            _count(part, cues, found)
+        found = _weights(folded[start : start + _WINDOW])
         if _is_enough(found):
             return ", ".join(found)
     return None
@@ -111,10 +121,29 @@ def _is_enough(found: Mapping[str, int]) -> bool:
     return sum(found.values()) >= ENOUGH and (len(found) > 1 or not SUFFICIENT.isdisjoint(found))
 
 
-def _count(part: str, cues: Sequence[Cue], found: dict[str, int]) -> None:
-    for cue in cues:
-        if cue.weight > found.get(cue.name, 0) and cue.pattern.search(part):
-            found[cue.name] = cue.weight
+def _weights(part: str) -> dict[str, int]:
+    """Return the weight of each kind of cue in a part.
+
+    A mention of a model or a user says nothing more where a heavier cue rests on the same words, as in "the assistant
+    must".
+    """
+    found: dict[str, int] = {}
+    mentions: list[Cue] = []
+    taken: list[tuple[int, int]] = []
+    for cues in _sets_for(part):
+        for cue in cues:
+            if cue.weight == 1 and cue.name in MENTIONS:
+                mentions.append(cue)
+            elif cue.weight > found.get(cue.name, 0) and (
+                spans := [each.span() for each in cue.pattern.finditer(part)]
+            ):
+                taken += spans if cue.weight > 1 else []
+                found[cue.name] = cue.weight
+    for cue in mentions:
+        spans = [each.span() for each in cue.pattern.finditer(part)]
+        if any(not any(first <= start and end <= last for first, last in taken) for start, end in spans):
+            found.setdefault(cue.name, 1)
+    return found
 
 
 def _folded(text: str) -> str:
