@@ -51,6 +51,11 @@ class SqlReader(SearchingCollection):
         """
         return f"{condition} ORDER BY {ordered} LIMIT {self._filters.mark} OFFSET {self._filters.mark}"
 
+    def _fetch_number(self, query: str, values: Sequence[object]) -> int:
+        """Return the only value of a statement that counts."""
+        ((number,),) = self._fetch(query, values)
+        return int(number)
+
     def _fetch_items(self, clause: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
         return self._fetch(f"{self._select_whole} WHERE {self._of}{clause}", values)
 
@@ -122,8 +127,7 @@ class SqlReader(SearchingCollection):
     def count(self, where: Filter | None = None) -> int:
         """Return the number of items that a search could find."""
         condition, values = self._filters.where(where or NO_FILTER, self._now())
-        ((count,),) = self._fetch(f"SELECT count(*) FROM items WHERE {self._of}{condition}", values)
-        return int(count)
+        return self._fetch_number(f"SELECT count(*) FROM items WHERE {self._of}{condition}", values)
 
     def waiting(self, limit: int) -> list[MemoryItem]:
         """Return items whose embedding is still to be made, oldest first."""

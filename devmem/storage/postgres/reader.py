@@ -167,6 +167,10 @@ class PostgresReader(SqlReader):
     def _fetch(self, query: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
         return self._read(lambda connection: connection.execute(composed(query), values, binary=True).fetchall())
 
+    def _fetch_number(self, query: str, values: Sequence[object]) -> int:
+        # Through `_read`, for which 0 is nothing found: the count of a store that was dropped must not look like that.
+        return self._read(lambda connection: int((connection.execute(composed(query), values).fetchone() or (0,))[0]))
+
     def _item(self, row: int, *columns: Any) -> MemoryItem | None:  # noqa: ANN401 - they are the database's
         return rows.item_from(self._database.damaged, row, *columns)
 
