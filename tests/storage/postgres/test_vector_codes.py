@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from functools import cache
 
 import numpy as np
 import pytest
@@ -21,13 +22,18 @@ from devmem.storage.postgres.collection import PostgresCollection
 from devmem.storage.postgres.database import Connection
 from devmem.storage.postgres.server import maintenance, merging, vector_codes
 from devmem.storage.postgres.server import merging as coding
-from tools.bench.synthetic import make_corpus
+from tools.bench.synthetic import Corpus, make_corpus
 
 pytestmark = pytest.mark.postgres
 
 SIZE = 1200
 MODEL = ModelIdentity(name="codes", dimension=48)
-CORPUS = make_corpus(SIZE, dimension=48, words=4)
+
+
+@cache
+def corpus() -> Corpus:
+    """Return the texts and vectors, made when the first test asks."""
+    return make_corpus(SIZE, dimension=48, words=4)
 
 
 @pytest.fixture(autouse=True)
@@ -50,8 +56,8 @@ def _open(url: str, codes_mb: int = 1) -> PostgresCollection:
 def _item(at: int, *, embedded: bool = True) -> MemoryItem:
     return MemoryItem(
         id=str(at),
-        content_summary=CORPUS.texts[at],
-        embedding=CORPUS.vectors[at] if embedded else None,
+        content_summary=corpus().texts[at],
+        embedding=corpus().vectors[at] if embedded else None,
         scope=Scope(user=f"user {at % 2}"),
         created_at=float(at),
     )
@@ -66,11 +72,11 @@ def _found(store: PostgresCollection, vector: Vector, user: str | None = None) -
 
 def _nearest(vector: Vector, among: range | list[int]) -> list[int]:
     numbers = np.array(among)
-    return [int(each) for each in numbers[np.argsort(-(CORPUS.vectors[numbers] @ vector))[:10]]]
+    return [int(each) for each in numbers[np.argsort(-(corpus().vectors[numbers] @ vector))[:10]]]
 
 
 def _check(store: PostgresCollection, among: range | list[int]) -> None:
-    for vector in CORPUS.vectors[:12]:
+    for vector in corpus().vectors[:12]:
         assert _found(store, vector) == _nearest(vector, among)
         assert _found(store, vector, "user 1") == _nearest(vector, [at for at in among if at % 2])
 
@@ -96,7 +102,7 @@ def test_vectors_that_come_later_are_found(store: PostgresCollection) -> None:
     store.maintain()
     store.add([_item(at, embedded=at % 3 > 0) for at in range(600, 650)])
     _check(store, [at for at in range(650) if at % 3])
-    late = {str(at): PassageEmbeddings.of(CORPUS.vectors[at]) for at in range(0, 650, 3)}
+    late = {str(at): PassageEmbeddings.of(corpus().vectors[at]) for at in range(0, 650, 3)}
     assert store.set_embeddings(late) == len(late)
     _check(store, range(650))
     store.maintain()
@@ -111,14 +117,14 @@ def test_deleted_and_replaced_items_are_not_found(store: PostgresCollection, sto
     _check(store, range(700))
     with closing(_open(store_url)) as other:
         other.delete(ids=[str(at) for at in range(0, 700, 4)])
-        other.add([MemoryItem(id="1", content_summary="moved", embedding=CORPUS.vectors[1], scope=Scope(user="ann"))])
+        other.add([MemoryItem(id="1", content_summary="moved", embedding=corpus().vectors[1], scope=Scope(user="ann"))])
         left = [at for at in range(700) if at % 4]
-        assert 1 not in _found(store, CORPUS.vectors[1], "user 1")
-        assert _found(store, CORPUS.vectors[1], "ann") == [1]
-        for vector in CORPUS.vectors[:12]:
+        assert 1 not in _found(store, corpus().vectors[1], "user 1")
+        assert _found(store, corpus().vectors[1], "ann") == [1]
+        for vector in corpus().vectors[:12]:
             assert _found(store, vector) == _nearest(vector, left)
         other.maintain()
-        assert _found(store, CORPUS.vectors[2]) == _nearest(CORPUS.vectors[2], left)
+        assert _found(store, corpus().vectors[2]) == _nearest(corpus().vectors[2], left)
 
 
 def test_another_model_has_codes_of_its_own(store: PostgresCollection) -> None:
@@ -161,7 +167,7 @@ def test_words_within_a_filter_are_ranked_as_in_memory(store: PostgresCollection
     with closing(PostgresCollection(f"{store_url}&mode=follow", model=MODEL)) as follower:
         for at in (0, 1, 2, 0):
             for user in (None, "user 0", "user 1"):
-                query = SearchQuery(text=CORPUS.texts[at], limit=20, where=Filter(scope=Scope(user=user)))
+                query = SearchQuery(text=corpus().texts[at], limit=20, where=Filter(scope=Scope(user=user)))
                 there, here = (
                     [(hit.item.id, pytest.approx(hit.lexical)) for hit in each.search(query)]
                     for each in (store, follower)
@@ -179,7 +185,7 @@ def test_a_vector_that_comes_while_its_item_is_merged_is_found_once(
     write_codes = merging.write_codes
 
     def embed_first(connection: Connection, number: int, rows: Rows) -> None:
-        store.set_embeddings({"1": PassageEmbeddings.of(CORPUS.vectors[1])})
+        store.set_embeddings({"1": PassageEmbeddings.of(corpus().vectors[1])})
         write_codes(connection, number, rows)
 
     monkeypatch.setattr(merging, "write_codes", embed_first)
@@ -195,7 +201,7 @@ def test_vectors_whose_reading_failed_are_read_by_the_next_search(
     with monkeypatch.context() as patched:
         patched.setattr(vector_codes, "_VECTORS", "SELECT 1 / 0")
         with pytest.raises(CollectionError, match="division"):
-            _found(store, CORPUS.vectors[0])
+            _found(store, corpus().vectors[0])
     _check(store, range(50))
 
 
