@@ -39,10 +39,25 @@ _DIFFERENT = {
 _CONTEXT.set_forkserver_preload(
     [
         "__main__",
-        "devmem.cli.targets",
+        "devmem.adapters.mcp.server",
+        "devmem.cli.commands.items",
+        "devmem.cli.commands.running",
+        "devmem.cli.commands.searching",
         "devmem.cli.ids",
-        "devmem_stores.simple.store",
+        "devmem.cli.targets",
+        "devmem.memory.opening",
+        "devmem.messages.short_term",
+        "devmem.models.onnx_backend",
+        "devmem.recording.calls",
         "devmem.storage.sqlite.collection",
+        "devmem.transfer.filling",
+        "devmem.transfer.importing.formats",
+        "devmem.views.documents",
+        "devmem_stores.blackboard.store",
+        "devmem_stores.conversation.store",
+        "devmem_stores.simple.store",
+        "snowballstemmer",
+        "uvicorn",
     ]
 )
 
