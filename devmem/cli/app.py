@@ -101,6 +101,7 @@ _COMMANDS: Final = {
     "drop": ("forgetting", "Drop a store of a database as a whole."),
     "compress": ("maintenance", "Summarize older items."),
     "stale": ("maintenance", "List items whose sources changed or are gone, or renew them."),
+    "facts": ("facts", "Show how many facts were extracted from turns, or extract those that wait."),
     "history": ("items", "Show the versions of an item."),
     "diff": ("items", "Show what changed between two times, or in a run."),
     "runs": ("runs", "List the runs of a memory, and end those that are pending."),

@@ -54,7 +54,7 @@ class ConfigModel(BaseModel):
     `keeps_versions`. `has_similarity = False` says that its answers know no similarity to the query.
     For `devmem plan`, `sends_to` names the addresses that a store sends its items to, and `model_calls` when a block
     asks its model, by the block's path: with each `write` (assumed of a block that it does not name), each `search`,
-    or `never` in a run.
+    or `never` in a run; `model_prompts` is the number of tokens of the instructions of each call, by path.
     """
 
     model_config = ConfigDict(

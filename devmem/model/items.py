@@ -447,3 +447,28 @@ def with_key(item: MemoryItem, key: str, scope: Scope) -> MemoryItem:
         raise ValueError("`key` is empty; leave it out where there is none")
     named = json.dumps([KEY, key, scope.user, scope.agent, scope.session, scope.conversation])
     return replace(item, id=hashlib.sha256(named.encode()).hexdigest()[:32], metadata={**item.metadata, KEY: key})
+
+
+FACT: Final = "fact"
+"""Metadata key of a fact's parts: `key`, `subject`, `attribute`, `value`, `quote`, and of its time: `time`, `from`,
+`until`."""
+FACT_KEY: Final = "fact_key"
+"""Metadata key of a fact's subject and attribute, as `ann.diet`."""
+FACT_SOURCE: Final = "fact_of"
+"""Metadata key of the id of the item that a fact was extracted from."""
+_FACT_PARTS: Final = ("user", "agent", "session", "conversation")
+
+
+def fact_id(scope: Scope, key: tuple[str, str]) -> str:
+    """Return the id that the fact of a subject and an attribute has within a scope; no item with a key has it."""
+    named = json.dumps([FACT, *key, *(getattr(scope, part) for part in _FACT_PARTS)])
+    return hashlib.sha256(named.encode()).hexdigest()[:32]
+
+
+def is_fact(item: MemoryItem) -> bool:
+    """Whether an item is a fact that was extracted from another one, its source."""
+    parts = item.metadata.get(FACT)
+    if not isinstance(parts, Mapping) or len(item.provenance.parents) != 1:
+        return False
+    key = parts.get("key")
+    return isinstance(key, list) and len(key) == 2 and item.id == fact_id(item.scope, (str(key[0]), str(key[1])))

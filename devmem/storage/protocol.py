@@ -216,7 +216,7 @@ StateKey: TypeAlias = tuple[str, str]
 """Kind and name of a value."""
 
 
-class StateTable(Protocol):
+class StateValues(Protocol):
     """Values of a store by kind and name; safe to use from several threads and processes.
 
     Every method raises `CollectionError` where the database cannot do its work.
@@ -224,10 +224,6 @@ class StateTable(Protocol):
 
     def get(self, keys: Several[StateKey]) -> dict[StateKey, bytes]:
         """Return the values that are there, as of one moment."""
-        ...
-
-    def names(self, kind: str) -> list[str]:
-        """Return the names of all values of a kind, in order."""
         ...
 
     def scan(self, kind: str) -> Iterator[tuple[str, bytes]]:
@@ -246,6 +242,14 @@ class StateTable(Protocol):
         Returns:
             Whether the expected values were there.
         """
+        ...
+
+
+class StateTable(StateValues, Protocol):
+    """Values of a store in a database."""
+
+    def names(self, kind: str) -> list[str]:
+        """Return the names of all values of a kind, in order."""
         ...
 
     def exclusive(self, purpose: str) -> AbstractContextManager[None]:

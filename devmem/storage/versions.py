@@ -10,7 +10,7 @@ from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 from devmem.errors import RunConflictError, RunStateError
 from devmem.model.caller import current_actor
-from devmem.model.items import PARENT_HASH, MemoryItem, version_hash
+from devmem.model.items import PARENT_HASH, MemoryItem, is_fact, version_hash
 from devmem.model.versions import Change, ItemDifference, ItemVersion, Operation, RunInfo, RunState
 from devmem.storage.runs import TOUCHED, Runs, VersionEnd, VersionTables, author_of, recorded, seconds
 from devmem.storage.writing import WritingCollection
@@ -164,16 +164,16 @@ class RunChanges:
         """Take the runs of the collection."""
         self.runs, self._tables = runs, runs.tables
 
-    def _derived(self, run: str) -> set[str]:
-        """Return the ids of the items that were derived, by others, from what the run wrote."""
+    def _derived(self, run: str) -> dict[int, MemoryItem]:
+        """Return the items that were derived, by others, from what the run wrote, by their rows."""
         name, read_text = self._tables.text(run), self._tables.read_text
         written = self._tables.fetch("SELECT id, content_hash FROM items WHERE {of}change_run = :run", run=name)
         says = {read_text(found): content_hash for found, content_hash in written}
         if not says:
-            return set()
+            return {}
         rows = self._tables.fetch(_WITH_PARENTS, run=name, parents=PARENTS)
-        items = self._tables.items(row for (row,) in rows).values()
-        return {item.id for item in items if any(_is_of(item, parent, says[parent]) for parent in says)}
+        items = self._tables.items(row for (row,) in rows).items()
+        return {row: item for row, item in items if any(_is_of(item, parent, says[parent]) for parent in says)}
 
     def _name_of(self, key: object) -> str:
         """Return the id of an item."""
@@ -204,8 +204,10 @@ class RunChanges:
     def read(self, info: RunInfo) -> tuple[list[RunChange], list[str]]:
         """Return what a committed run did, and the ids of the items that build on it; raises as `conflicts` does."""
         self.runs.require(info, RunState.COMMITTED)
-        changes: list[RunChange] = []
-        conflicts = self._derived(info.run)
+        derived = self._derived(info.run)
+        # A fact goes with its turn: it was extracted in the background, and nobody built on it.
+        changes = [RunChange(left=row, replaced=None) for row, item in derived.items() if is_fact(item)]
+        conflicts = {item.id for item in derived.values() if not is_fact(item)}
         for key in self.runs.touched(info.run):
             change = self._change(key, info.run)
             if change is None:

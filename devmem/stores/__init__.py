@@ -7,10 +7,12 @@ from devmem.lazy_names import lazy_names as _lazy_names
 if TYPE_CHECKING:
     from devmem.config.agent import ChatConfig, ViewConfig
     from devmem.config.base import ConfigModel, Duration
+    from devmem.config.facts import FactKeepingConfig, FactsConfig
     from devmem.config.store import EmbeddingConfig, EmbeddingParams, IndexConfig
     from devmem.model.fields import FieldText, is_path, texts_at
     from devmem.model.items import (
         AGENT_KEY,
+        FACT_KEY,
         LEAST_TRUST,
         PINNED,
         TRUST,
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from devmem.models.chat_providers import open_chat, open_chat_model
     from devmem.models.embedder import Embedder, ModelIdentity, PassageEmbeddings
     from devmem.models.embedding_providers import open_embedder
+    from devmem.models.facts import Said
     from devmem.search.merging import by_conversation
     from devmem.stores.abilities import versions_of, viewed
     from devmem.stores.collection_memory import CollectionMemory
@@ -45,6 +48,8 @@ if TYPE_CHECKING:
         RetentionConfig,
     )
     from devmem.stores.embedding_queue import embed_items
+    from devmem.stores.fact_queue import FactStatus
+    from devmem.stores.facts import FactKeepingMemory, exchange_of
     from devmem.stores.indexing import Indexing, IndexPlan, IndexProgress, IndexReport, IndexStep
     from devmem.stores.items import item_from, skipped, turns_of
     from devmem.stores.keyed_memory import KeyedMemory
@@ -56,6 +61,7 @@ else:
 
 __all__ = [
     "AGENT_KEY",
+    "FACT_KEY",
     "LEAST_TRUST",
     "PINNED",
     "TRUST",
@@ -71,6 +77,10 @@ __all__ = [
     "EmbeddingConfig",
     "EmbeddingParams",
     "ExpiryConfig",
+    "FactKeepingConfig",
+    "FactKeepingMemory",
+    "FactStatus",
+    "FactsConfig",
     "FieldText",
     "FileReport",
     "History",
@@ -94,6 +104,7 @@ __all__ = [
     "QueryEmbedding",
     "RecallRecorder",
     "RetentionConfig",
+    "Said",
     "SearchReport",
     "SnapshotBlock",
     "SourceKind",
@@ -108,6 +119,7 @@ __all__ = [
     "derived",
     "dump_item",
     "embed_items",
+    "exchange_of",
     "is_path",
     "is_pinned",
     "is_quarantined",

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from devmem.model.items import MemoryContentSnapshot, MemoryItem, Provenance, SourceKind, parent_hash
+from devmem.model.items import MemoryContentSnapshot, MemoryItem, Provenance, SourceKind, is_fact, parent_hash
 from devmem.model.results import Hit, HitGroup, SearchReport
 from devmem.stores.config import CollectionConfig, ExpiryConfig, RetentionConfig
 from devmem.text.analysis import SUMMARY_LENGTH, shorten
@@ -203,7 +203,8 @@ _ROUNDS: Final = 100
 def renew(store: MemoryBase, ids: Iterable[str] | None = None) -> list[str]:
     """Summarize what stale items were derived from once more, as far as it is left; return the ids of those renewed.
 
-    An item nothing of whose sources is left stays stale. What is derived from a renewed item is renewed after it.
+    An item nothing of whose sources is left stays stale, and so does a fact, which is extracted again with its turn.
+    What is derived from a renewed item is renewed after it.
 
     Args:
         store: keeps the items; their versions before stay in its history.
@@ -216,7 +217,7 @@ def renew(store: MemoryBase, ids: Iterable[str] | None = None) -> list[str]:
     wanted, done = None if ids is None else set(ids), dict[str, None]()
     for _ in range(_ROUNDS):
         stale = (each for each in stale_items(store) if each.item.id not in done)
-        due = [each for each in stale if wanted is None or each.item.id in wanted]
+        due = [each for each in stale if not is_fact(each.item) and (wanted is None or each.item.id in wanted)]
         # Of a chain first what rests on nothing stale.
         first = [each for each in due if each.reason is not StaleReason.STALE_SOURCE] or due[:1]
         made = [new for each in first if (new := _renewed(store, each.item)) is not None]

@@ -109,6 +109,12 @@ def models_of(store: StoreDeclaration) -> Iterator[tuple[str, Moment, _ModelBloc
         yield path, said.get(path, moment), block
 
 
+def _prompt_tokens(store: StoreDeclaration, path: str) -> int:
+    """Return the tokens of the instructions that a store sends to a model with each call, as far as it says."""
+    said: Mapping[str, int] = getattr(store.config, "model_prompts", {})
+    return said.get(path, 0)
+
+
 def _blocks(config: ConfigModel, path: str) -> Iterator[tuple[str, _ModelBlock]]:
     for key, value in config:
         if not isinstance(value, ConfigModel) or key == "tokens":
@@ -248,7 +254,8 @@ class RunEstimate:
         for path, moment, block in models_of(self._stores[store]):
             if moment == "write":
                 said = 0 if isinstance(block, EmbeddingConfig) else len(sizes) * self._assumed.answer_tokens
-                self._use(block).add(f"store {store}: {path}", len(sizes), sum(sizes), said)
+                prompts = len(sizes) * _prompt_tokens(self._stores[store], path)
+                self._use(block).add(f"store {store}: {path}", len(sizes), sum(sizes) + prompts, said)
 
     def _count_records(self, said: Sequence[tuple[int, int]], prompts: Sequence[tuple[int, int]]) -> None:
         """Count what a `conversation` block records of an agent, each call with its answer."""

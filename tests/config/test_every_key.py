@@ -27,6 +27,7 @@ _REQUIRED: Final = {
     "store": "records",
     "into": "copies",
     "name": "notes",
+    "llm": {"model": "m"},
 }
 """Values of the keys that a block cannot do without."""
 _BESIDE: Final[Mapping[str, Mapping[str, Any]]] = {"Mem0Config": {"api_key": "k"}}

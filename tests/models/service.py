@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
@@ -39,6 +39,8 @@ class ChatService:
     script: list[Reply] = field(default_factory=lambda: [answering("hello")])
     requests: list[dict[str, Any]] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
+    choose: Callable[[dict[str, Any]], Reply] | None = None
+    """Chooses the reply to a request instead of `script`."""
 
     def __post_init__(self) -> None:
         self._over = threading.Event()
@@ -59,14 +61,19 @@ class ChatService:
         self._server.server_close()
         self._thread.join()
 
+    def next_reply(self) -> Reply:
+        """Return the next reply of the script; the last one again from then on."""
+        return self.script.pop(0) if len(self.script) > 1 else self.script[0]
+
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         service = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
-                service.requests.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+                request = json.loads(self.rfile.read(int(self.headers["content-length"])))
+                service.requests.append(request)
                 service.keys.append(self.headers.get("authorization", ""))
-                reply = service.script.pop(0) if len(service.script) > 1 else service.script[0]
+                reply = service.choose(request) if service.choose else service.next_reply()
                 if reply.hangs:
                     service._over.wait()
                     return

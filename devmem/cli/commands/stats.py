@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 
+from devmem.cli.commands.facts import status_text
 from devmem.cli.targets import (
     AsJson,
     MemoryPlace,
@@ -26,11 +27,13 @@ from devmem.model.caller import DEFAULT_SESSION
 from devmem.model.filters import Filter
 from devmem.storage.protocol import CollectionInfo
 from devmem.storage.recall_log import FILE_NAME, RecallLog, RecallStatistics
+from devmem.stores.fact_queue import FactStatus
+from devmem.stores.facts import FactKeepingMemory
 from devmem.text.analysis import shorten
 from devmem.workflow.stores import session_folder
 
 _NOBODY: Final = "(none)"
-_Numbers: TypeAlias = tuple[StoreStatistics, CollectionInfo]
+_Numbers: TypeAlias = tuple[StoreStatistics, CollectionInfo, FactStatus | None]
 
 
 def stats(
@@ -60,7 +63,7 @@ def stats(
         found = list(_statistics(terminal, addresses, days))
         recalls = _recalls(addresses[0], limit)
         if as_json:
-            stores = [_as_json(one, info, limit) for one, info in found]
+            stores = [_as_json(one, info, limit) | _facts_json(facts) for one, info, facts in found]
             terminal.json({"stores": stores, "recalls": recalls and asdict(recalls)})
         else:
             _print(terminal, found, recalls, limit)
@@ -83,7 +86,8 @@ def _statistics(terminal: Terminal, addresses: list[StoreAddress], days: int) ->
     for address in addresses:
         with opened_if_written(terminal, address, looking=True) as store:
             if store is not None:
-                yield statistics_of(store, Filter(), days=days), store.info()
+                facts = store.fact_status() if isinstance(store, FactKeepingMemory) else None
+                yield statistics_of(store, Filter(), days=days), store.info(), facts
 
 
 def _recalls(address: StoreAddress, limit: int) -> RecallStatistics | None:
@@ -98,6 +102,10 @@ def _as_json(one: StoreStatistics, info: CollectionInfo, limit: int) -> dict[str
     return {"store": one.store, "type": one.type, **asdict(info), "items": one.items, **counts, "days": days}
 
 
+def _facts_json(facts: FactStatus | None) -> dict[str, Any]:
+    return {} if facts is None else {"facts": asdict(facts)}
+
+
 def _named(counts: Counts) -> Iterator[tuple[str, int]]:
     return ((value or "", count) for value, count in counts)
 
@@ -107,11 +115,14 @@ def _print(terminal: Terminal, found: list[_Numbers], recalls: RecallStatistics 
     rows = [
         (one.store, one.type, f"{one.items:,}", f"{info.waiting:,}", f"{info.damaged:,}", size_text(info.size_bytes),
          info.embedding or "")
-        for one, info in found
+        for one, info, _ in found
     ]  # fmt: skip
     terminal.table(columns, rows, numbers=columns[2:6])
-    for one, _ in found:
+    for one, _, facts in found:
         _print_counts(terminal, one, limit)
+        if facts is not None:
+            dropped = sum(facts.dropped.values())
+            terminal.print(f"{one.store}: {status_text(facts)}, {dropped:,} statements dropped")
     if recalls is not None:
         _print_recalls(terminal, recalls)
 

@@ -7,7 +7,15 @@ from typing import ClassVar, Final, Literal
 
 from pydantic import Field, field_validator
 
-from devmem.stores import ChatConfig, CollectionConfig, ConfigModel, IndexConfig, RetentionConfig, ViewConfig
+from devmem.stores import (
+    ChatConfig,
+    CollectionConfig,
+    ConfigModel,
+    FactKeepingConfig,
+    IndexConfig,
+    RetentionConfig,
+    ViewConfig,
+)
 
 INDEXED: Final = ("source", "target", "type")
 """Metadata keys of records by which views and deletions select."""
@@ -26,7 +34,7 @@ class SummaryConfig(ConfigModel):
     """Instruction for the language model in place of the built-in one; `{words}` in it becomes the number of words."""
 
 
-class ConversationConfig(RetentionConfig, CollectionConfig):
+class ConversationConfig(FactKeepingConfig, RetentionConfig, CollectionConfig):
     """Configuration of a `conversation` store."""
 
     keeps_records: ClassVar[bool] = True

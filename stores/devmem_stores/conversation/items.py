@@ -9,8 +9,8 @@ from typing import Final, Literal
 
 from devmem import Filter, Hit, MemoryContentSnapshot, MemoryItem, Scope
 from devmem.recording import Interaction, InteractionKind, Participant, ParticipantType
-from devmem.storage import Condition, differs_from, one_of
-from devmem.stores import TRUST, Provenance, SourceKind
+from devmem.storage import Condition, absent, differs_from, one_of
+from devmem.stores import FACT_KEY, TRUST, Provenance, Said, SourceKind, exchange_of
 from devmem.text import estimate_tokens, indented, shorten
 
 RECORD_KEY: Final = "interaction"
@@ -203,6 +203,35 @@ def summaries_for(agent: str | None, where: Filter) -> Filter:
 
 def _views_named(side: str, agent: str) -> Mapping[str, str]:
     return {side: agent, f"{side}_type": ParticipantType.AGENT.value}
+
+
+def without_facts(where: Filter) -> Filter:
+    """Return a filter that leaves out facts: in a chronological view their turns say the same."""
+    return replace(where, metadata={**where.metadata, FACT_KEY: absent()})
+
+
+_SIDE_KEYS: Final = ("source", "source_type", "target", "target_type")
+
+
+def participants_in(item: MemoryItem) -> dict[str, str]:
+    """Return the metadata of a record that say who took part in it; none of an item that is no record."""
+    found = {key: item.metadata.get(key) for key in _SIDE_KEYS}
+    return {key: value for key, value in found.items() if isinstance(value, str)}
+
+
+def said_in(item: MemoryItem) -> list[Said]:
+    """Return who said what in a record between users and agents; nothing for calls of tools, models and knowledge."""
+    record = item_to_interaction(item)
+    if record is None:
+        return exchange_of(item)
+    if not {record.source.type, record.target.type} <= {ParticipantType.USER, ParticipantType.AGENT}:
+        return []
+    said = [Said(record.source.name or record.source.type.value, record.content)]
+    question = _ROLE.sub("", item.input_snapshot.text).strip() if item.input_snapshot else ""
+    if question and record.kind is InteractionKind.OUTPUT:
+        # Written by an attachment, which keeps the question beside its answer.
+        said.insert(0, Said(record.target.name or record.target.type.value, question))
+    return [one for one in said if one.text.strip()]
 
 
 _WORTH_SHOWING: Final = 20

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar
 from uuid import uuid4
+
+from pydantic import JsonValue
 
 from devmem import Caller, Filter, MemoryContentSnapshot, MemoryItem, MemoryWritePayload, Scope, WriteOutcome
 from devmem.models import Summarizer
 from devmem.recording import Interaction, InteractionKind, Participant, ParticipantType, caller_in_trace, in_order
 from devmem.storage import EraseRequest, Order, Unique
 from devmem.stores import (
-    CollectionMemory,
     ConfigModel,
+    FactKeepingMemory,
     MemoryQuery,
+    Said,
     SearchReport,
     StoreSetup,
     ViewConfig,
@@ -32,13 +35,16 @@ from devmem_stores.conversation.items import (
     chronological_hits,
     interaction_to_item,
     item_to_interaction,
+    participants_in,
+    said_in,
     summaries_for,
+    without_facts,
     worded,
 )
 from devmem_stores.conversation.maintenance import Maintenance, open_summarizer, stands_for, summaries_of
 
 
-class ConversationMemory(CollectionMemory):
+class ConversationMemory(FactKeepingMemory):
     """Keeps each record once, by its id, and returns it in the order in which things happened.
 
     An `InteractionRecorder` writes to it with `record`. Agents that attach it read a view: by default their own
@@ -166,7 +172,7 @@ class ConversationMemory(CollectionMemory):
             report = self.search_collection(replace(query, where=view.filter(query.where)))
             hits = [replace(hit, item=self._shown(hit.item, me, query.where)) for hit in report.hits]
             return replace(report, hits=tuple(hits))
-        items = self._latest(view.filter(query.where), query.top_k)
+        items = self._latest(view.filter(without_facts(query.where)), query.top_k)
         if options.summaries:
             items = self._behind_summary(items, view.agent, query)
         shown = [self._shown(item, me, query.where) for item in items]
@@ -198,7 +204,7 @@ class ConversationMemory(CollectionMemory):
             counterparts=frozenset(options.memory_types),
         )
         query = MemoryQuery(text="", top_k=top_k, where=where or Filter())
-        items = self._latest(chosen.filter(query.where), top_k)
+        items = self._latest(chosen.filter(without_facts(query.where)), top_k)
         if options.summaries:
             items = self._behind_summary(items, chosen.agent, query)
         shown = [worded(item, me=agent, language=language or self.config.language) for item in items]
@@ -250,8 +256,17 @@ class ConversationMemory(CollectionMemory):
         """Return the number of items that a search could find."""
         return super().count_memories(where and by_participant(where))
 
+    def texts_of(self, item: MemoryItem) -> list[Said]:
+        """Return what was said in a record between users and agents; nothing for calls of tools and models."""
+        return said_in(item)
+
+    def fact_metadata(self, item: MemoryItem) -> Mapping[str, JsonValue]:
+        """Return who took part in a record: those whose views have it have its facts."""
+        return {**participants_in(item), "type": "fact"}
+
     def _replaced(self, items: Sequence[MemoryItem]) -> None:
-        """Delete summaries that are trusted more than what they tell of is now."""
+        """Delete summaries and facts that are trusted more than what they tell of is now."""
+        super()._replaced(items)
         self._maintenance.forget_too_trusted(items)
 
     def _delete(self, ids: Sequence[str] | None, where: Filter | None) -> int:

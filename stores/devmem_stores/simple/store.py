@@ -11,6 +11,7 @@ from devmem import Hit, MemoryContentSnapshot, MemoryItem, MemoryWritePayload, W
 from devmem.storage import Unique, Weights
 from devmem.stores import (
     ConfigModel,
+    FactKeepingMemory,
     KeyedMemory,
     MemoryQuery,
     SearchReport,
@@ -66,7 +67,7 @@ def summarize_exchange(asked: str, answered: str, limit: int) -> str:
     return "\n".join(label + shorten(text, most) for (label, text), most in zip(sides, limits, strict=True))
 
 
-class SimpleMemory(KeyedMemory):
+class SimpleMemory(FactKeepingMemory, KeyedMemory):
     """Keeps each exchange once: a summary to show and to embed, and both sides whole."""
 
     config_model: ClassVar[type[ConfigModel]] = SimpleConfig

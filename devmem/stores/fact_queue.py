@@ -1,0 +1,200 @@
+"""The turns whose facts are still to be extracted, and counts of those that were; durable beside the store's items."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from devmem.errors import CollectionError, Finding
+from devmem.model.results import FileReport, damage, unfinished
+from devmem.storage.erasure import Residue
+from devmem.storage.protocol import StateKey, StateValues
+from devmem.storage.sidecar_db import examine_database
+from devmem.storage.state_file import TABLE, StateFile
+
+SUFFIX: Final = ".facts"
+"""End of the name of the file beside a store's own."""
+WAITING: Final = "facts.waiting"
+_COUNTS: Final = "facts.counts"
+_TRIES: Final = 20
+"""Attempts at a compare-and-set that others keep winning."""
+EXTRACTED, CALLS, TOKENS_IN, TOKENS_OUT = "extracted", "calls", "input tokens", "output tokens"
+_OWN_COUNTS: Final = frozenset({EXTRACTED, CALLS, TOKENS_IN, TOKENS_OUT})
+_LEASE: Final = 300.0
+"""Seconds for which a turn is left to the process that asks about it: longer than a chat model may take."""
+_EXPECTED_FOR: Final = 3_600.0
+"""Seconds for which an item may be missing that was announced before it was written, while no run is pending."""
+
+_DAMAGED: Final = float("-inf")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingTurn:
+    """A turn whose facts are to be extracted."""
+
+    id: str
+    """Id of the item."""
+    since: float
+    """When it was announced: seconds since the epoch, as all times here."""
+    tries: int
+    """Number of attempts that failed."""
+    taken_until: float
+    """Until when another process may be asking about it; 0 where none is."""
+    value: bytes
+    """The entry as it is stored."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FactStatus:
+    """What became of the turns of a store so far."""
+
+    waiting: int
+    """Number of turns whose facts are still to be extracted."""
+    extracted: int = 0
+    """Number of facts that were stored, new values of known ones included."""
+    calls: int = 0
+    """Number of answers of the model."""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    """Number of statements that were not kept, by reason."""
+    failure: str = ""
+    """Why the model did not answer last, in this process; empty where it did."""
+
+
+class FactQueue:
+    """Turns that wait, in the order in which they were announced. Safe to use from several threads and processes."""
+
+    def __init__(self, values: Callable[[], StateValues]) -> None:
+        """Take what opens the place of the entries."""
+        self._values = values
+
+    def announce(self, ids: Iterable[str], now: float) -> None:
+        """Put turns into the queue, durable when it returns; one that is there starts again.
+
+        Raises:
+            CollectionError: they cannot be written.
+        """
+        body = _entry(now, 0, 0.0)
+        self._values().write({(WAITING, item_id): body for item_id in ids})
+
+    def remove(self, ids: Iterable[str]) -> None:
+        """Take turns out of the queue."""
+        if gone := {(WAITING, item_id): None for item_id in ids}:
+            self._values().write(gone)
+
+    def turns(self) -> list[WaitingTurn]:
+        """Return the turns that wait: those that failed least often first, then the oldest."""
+        found = (_turn(name, value) for name, value in self._values().scan(WAITING))
+        return sorted(found, key=lambda turn: (turn.tries, turn.since, turn.id))
+
+    def take(self, turn: WaitingTurn, now: float) -> WaitingTurn | None:
+        """Take a turn for this process alone; None where another one has it, or it has changed."""
+        if turn.taken_until > now:
+            return None
+        body = _entry(turn.since, turn.tries, now + _LEASE)
+        return _turn(turn.id, body) if self._replace(turn, body) else None
+
+    def give_back(self, turn: WaitingTurn, *, failed: bool) -> None:
+        """Leave a turn that was taken to others, or to a later attempt."""
+        self._replace(turn, _entry(turn.since, turn.tries + failed, 0.0))
+
+    def _replace(self, turn: WaitingTurn, body: bytes) -> bool:
+        key = (WAITING, turn.id)
+        return self._values().write({key: body}, expected={key: turn.value})
+
+    def finish(self, turn: WaitingTurn, counts: Mapping[str, int]) -> None:
+        """Take a turn out of the queue and add to the counts, in one transaction.
+
+        One that was announced again meanwhile stays.
+        """
+        values, key = self._values(), (WAITING, turn.id)
+        added = Counter({name: number for name, number in counts.items() if number})
+        for _ in range(_TRIES):
+            names = [(_COUNTS, name) for name in added]
+            there = values.get([key, *names])
+            old: dict[StateKey, bytes | None] = {name: there.get(name) for name in names}
+            new: dict[StateKey, bytes | None] = {
+                name: str(_number(old[name]) + added[name[1]]).encode() for name in names
+            }
+            own = there.get(key)
+            if own == turn.value:
+                new[key], old[key] = None, own
+            if values.write(new, expected=old):
+                return
+        raise CollectionError(WAITING, f"the counts of facts were changed by others {_TRIES} times in a row")
+
+    def counts(self) -> Counter[str]:
+        """Return the counts so far, by name."""
+        return Counter({name: _number(value) for name, value in self._values().scan(_COUNTS)})
+
+    def status(self, failure: str = "") -> FactStatus:
+        """Return the counts and the number of turns that wait."""
+        counts = self.counts()
+        return FactStatus(
+            waiting=len(self.turns()),
+            extracted=counts[EXTRACTED],
+            calls=counts[CALLS],
+            input_tokens=counts[TOKENS_IN],
+            output_tokens=counts[TOKENS_OUT],
+            dropped={name: count for name, count in sorted(counts.items()) if name not in _OWN_COUNTS and count},
+            failure=failure,
+        )
+
+    def rewrite(self) -> Sequence[Residue]:
+        """Rewrite the file of the entries, so that nothing of removed ones is left; a database does so itself."""
+        values = self._values()
+        return values.rewrite() if isinstance(values, StateFile) else ()
+
+
+def is_overdue(turn: WaitingTurn, now: float) -> bool:
+    """Whether an announced turn that is not stored will hardly be any more."""
+    return now - turn.since > _EXPECTED_FOR
+
+
+def _entry(since: float, tries: int, taken_until: float) -> bytes:
+    return json.dumps([since, tries, taken_until]).encode()
+
+
+def _turn(item_id: str, value: bytes) -> WaitingTurn:
+    try:
+        since, tries, until = json.loads(value)
+        return WaitingTurn(id=item_id, since=float(since), tries=int(tries), taken_until=float(until), value=value)
+    except (ValueError, TypeError):
+        # A damaged entry still names a turn: it is asked about once more.
+        return WaitingTurn(id=item_id, since=_DAMAGED, tries=0, taken_until=0.0, value=value)
+
+
+def _number(value: bytes | None) -> int:
+    try:
+        return int(value or b"0")
+    except ValueError:
+        return 0
+
+
+def examine_facts(file: Path) -> Iterator[FileReport]:
+    """Yield the report of a queue's file, read-only; nothing where there is none."""
+    if not file.exists():
+        return
+
+    def look(connection: object) -> tuple[dict[str, int], list[Finding]]:
+        rows = list(connection.execute(f"SELECT kind, name, value FROM {TABLE}"))  # type: ignore[attr-defined] # noqa: S608
+        counts = {name: _number(bytes(value)) for kind, name, value in rows if kind == _COUNTS}
+        waiting = sum(1 for kind, _, _ in rows if kind == WAITING)
+        bad = [name for kind, name, value in rows if kind == WAITING and _turn(name, bytes(value)).since == _DAMAGED]
+        facts = {"waiting": waiting, EXTRACTED: counts.pop(EXTRACTED, 0)}
+        facts["dropped"] = sum(count for name, count in counts.items() if name not in _OWN_COUNTS)
+        findings = [damage(f"the entry of the turn {name!r} cannot be read") for name in bad]
+        if waiting:
+            findings.append(
+                unfinished(
+                    f"facts of {waiting:,} turn(s) are still to be extracted; `devmem facts --catch-up` extracts them"
+                )
+            )
+        return facts, findings
+
+    yield examine_database(file, "facts", look)

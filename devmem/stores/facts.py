@@ -1,0 +1,568 @@
+"""Facts beside the turns of a store: a chat model extracts them in the background, and no write waits for it.
+
+A turn is announced in a durable queue before it is stored. A thread asks the model about the turns that wait, and
+stores their facts in one transaction, on condition that the turn is still what the model read. A fact has the id of
+its subject and attribute within the turn's exact scope, so that a new value becomes a new version of it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+from weakref import WeakValueDictionary
+
+from pydantic import JsonValue
+
+from devmem.config.facts import FactKeepingConfig, FactsConfig
+from devmem.errors import ChatModelError, CollectionError, DevmemError, MissingExtraError, VersionConflictError
+from devmem.model.filters import Filter, event_key
+from devmem.model.items import (
+    AGENT_KEY,
+    FACT,
+    FACT_KEY,
+    FACT_SOURCE,
+    TRUST,
+    MemoryItem,
+    Provenance,
+    Scope,
+    SourceKind,
+    agent_of,
+    fact_id,
+    is_fact,
+    is_quarantined,
+    parent_hash,
+    version_hash,
+)
+from devmem.model.results import FileReport, WriteOutcome, WriteStatus
+from devmem.model.versions import RunState
+from devmem.models.embedder import PassageEmbeddings
+from devmem.models.facts import DropReason, Extraction, FactModel, Said, Statement, normal
+from devmem.models.summarizer import prompt_language
+from devmem.storage.erasure import EraseRequest, EraseResult, Residue
+from devmem.storage.opening import file_of
+from devmem.storage.protocol import Collection, StateValues, VersionedCollection, states_of
+from devmem.storage.sidecar_db import tables_of
+from devmem.storage.state_file import TABLE, StateFile
+from devmem.storage.writing import Unique
+from devmem.stores.collection_memory import CollectionMemory
+from devmem.stores.fact_queue import (
+    CALLS,
+    EXTRACTED,
+    SUFFIX,
+    TOKENS_IN,
+    TOKENS_OUT,
+    FactQueue,
+    FactStatus,
+    WaitingTurn,
+    examine_facts,
+    is_overdue,
+)
+from devmem.stores.memory import Progress, StoreSetup
+from devmem.text.moments import local
+from devmem.text.patterns import lazy_pattern
+from devmem.text.retry import Backoff
+from devmem.text.times import Period
+
+_LOG: Final = logging.getLogger(__name__)
+_LONGEST_PAUSE: Final = 300.0
+_SECONDS_A_CLOSE: Final = 2.0
+"""Time that closing leaves to the turn that the model is asked about; it is asked again by the next process."""
+_CONFLICTS: Final = 5
+"""Attempts to store the facts of a turn that others keep changing."""
+_SHOWN: Final = 50
+"""Maximum number of subjects and attributes in use that the model is shown."""
+_BATCH_SIZE: Final = 500
+_FAR: Final = 1e11
+"""Seconds since the epoch beyond which a time is the open end of a period."""
+_SCOPE: Final = ("user", "agent", "session", "conversation")
+_ROLE: Final = lazy_pattern(r"(?:\A|\n\n)\((system|user|assistant|tool)\) ")
+_QUEUES: Final[WeakValueDictionary[int, FactQueue]] = WeakValueDictionary()
+"""Queues by the setup of their store, which the store's views of runs share."""
+
+
+class FactKeepingMemory(CollectionMemory):
+    """A store that keeps the facts of its turns beside them, if its configuration, a `FactKeepingConfig`, says so.
+
+    A store type may override `texts_of`, who said what in a turn, and `fact_metadata`.
+    """
+
+    def __init__(self, setup: StoreSetup) -> None:
+        super().__init__(setup)
+        config = setup.config.facts if isinstance(setup.config, FactKeepingConfig) else None
+        self._facts = None if config is None else FactExtractor(self, config)
+        if config is not None:
+            index = self._options.index
+            keys = tuple(dict.fromkeys((*index.metadata, FACT_SOURCE, FACT_KEY)))
+            self._options = self._options.model_copy(update={"index": index.model_copy(update={"metadata": keys})})
+
+    def texts_of(self, item: MemoryItem) -> list[Said]:
+        """Return what was said in a turn, and by whom; nothing for an item whose facts are not to be extracted."""
+        return exchange_of(item)
+
+    def fact_metadata(self, item: MemoryItem) -> Mapping[str, JsonValue]:
+        """Return metadata of a turn that its facts have too."""
+        agent = item.metadata.get(AGENT_KEY)
+        return {AGENT_KEY: agent} if isinstance(agent, str) else {}
+
+    def fact_status(self) -> FactStatus | None:
+        """Return what became of the store's turns; None where it extracts no facts."""
+        return None if self._facts is None else self._facts.queue.status(self._facts.failure)
+
+    def catch_up_facts(self, progress: Progress | None = None, *, whole: bool = False) -> FactStatus:
+        """Extract the facts of the turns that wait, until the model stops answering.
+
+        Args:
+            progress: is called with the number of turns done so far.
+            whole: ask about every stored turn without facts, also what was stored before there was a `facts:` block.
+
+        Raises:
+            ValueError: the store extracts no facts.
+            CollectionError: the store cannot be read or written.
+        """
+        if self._facts is None:
+            raise ValueError(f"memory store {self.name!r} has no `facts:` block")
+        if whole:
+            self._facts.announce_stored()
+        self._facts.catch_up(progress)
+        return self._facts.queue.status(self._facts.failure)
+
+    def store_items(
+        self,
+        items: Sequence[MemoryItem],
+        *,
+        unique: Unique | None = None,
+        embeddings: Mapping[str, PassageEmbeddings] | None = None,
+        expected: Mapping[str, str | None] | None = None,
+        absent: Filter | None = None,
+    ) -> list[WriteOutcome]:
+        """Store items, and have the facts of the turns among them extracted later."""
+        announced = [] if self._facts is None else self._facts.announce(items)
+        outcomes = super().store_items(items, unique=unique, embeddings=embeddings, expected=expected, absent=absent)
+        if self._facts is not None and announced:
+            self._facts.settle(announced, items, outcomes)
+        return outcomes
+
+    def _replaced(self, items: Sequence[MemoryItem]) -> None:
+        """Delete facts that are trusted more than their turn is now; those of a trusted turn are extracted again."""
+        super()._replaced(items)
+        if self._facts is not None:
+            self._facts.forget_too_trusted(items)
+
+    def save(self) -> None:
+        """Finish what waits; the facts that are still to be extracted are so in the background."""
+        super().save()
+        if self._facts is not None:
+            self._facts.start()
+
+    def show(self, view: Collection) -> None:
+        """Take a view in the place of the collection; its turns wait until they are current items."""
+        super().show(view)
+        if self._facts is not None:
+            self._facts.become_view()
+
+    def clear(self) -> int:
+        """Delete everything; return how many items there were."""
+        deleted = super().clear()
+        if self._facts is not None:
+            self._facts.queue.remove([turn.id for turn in self._facts.queue.turns()])
+        return deleted
+
+    def erase_selected(
+        self, request: EraseRequest, derived: Sequence[str] = (), *, words: Sequence[str] = (), vacuum: bool = False
+    ) -> EraseResult:
+        """Erase items down to the bytes; no facts of them are extracted any more."""
+        if self._facts is not None:
+            self._facts.queue.remove([*(item.id for item in self.select_erasable(request)), *derived])
+        return super().erase_selected(request, derived, words=words, vacuum=vacuum)
+
+    def rewrite_files(self) -> Sequence[Residue]:
+        """Remove the bytes of what was erased from the queue."""
+        left = super().rewrite_files()
+        return left if self._facts is None else [*left, *self._facts.queue.rewrite()]
+
+    def files(self) -> Iterable[Path]:
+        """Return the collection's files, and the file of the turns that wait."""
+        file = self._facts_file()
+        return [*super().files(), *([] if file is None else [file])]
+
+    def examine(self) -> Iterator[FileReport]:
+        """Report on the collection, and on the turns that wait beside a file."""
+        yield from super().examine()
+        if (file := self._facts_file()) is not None:
+            yield from examine_facts(file)
+
+    @classmethod
+    def examine_file(cls, path: Path) -> FileReport | None:
+        """Report on a file of turns that wait; None for any other."""
+        if tables_of(path) >= {TABLE}:
+            return next(examine_facts(path), None)
+        return super().examine_file(path)
+
+    def close(self) -> None:
+        """Release the collection; turns whose facts are not extracted yet wait for the next process."""
+        if self._facts is not None:
+            self._facts.close()
+        super().close()
+
+    def _facts_file(self) -> Path | None:
+        place = self.setup.location(self._place.memory_path)
+        file = None if place is None else file_of(place)
+        return None if file is None else Path(f"{file}{SUFFIX}")
+
+    def open_fact_values(self) -> StateValues:
+        """Open the place of the turns that wait: beside the store's file, in its database, or in this process.
+
+        Raises:
+            CollectionError: the database keeps items alone.
+        """
+        place = self.setup.location(self._place.memory_path)
+        if place is not None and file_of(place) is None:
+            return states_of(self.collection)
+        return StateFile(self._facts_file())
+
+
+def exchange_of(item: MemoryItem) -> list[Said]:
+    """Return what was said to an agent and what it answered, or the one text of an item."""
+    heard = item.metadata.get("received_from")
+    asking = str(heard[0]) if isinstance(heard, list) and len(heard) == 1 else item.scope.user or "user"
+    said = list(_messages(item.input_snapshot.text, asking)) if item.input_snapshot else []
+    shot = item.output_snapshot
+    text = shot.text if shot is not None and shot.text.strip() else "" if said else item.content_summary
+    speaker = item.metadata.get("speaker")
+    kind = item.provenance.kind
+    named = item.scope.user or "user" if kind is SourceKind.USER else agent_of(item) or item.provenance.name or kind
+    said.append(Said(speaker if isinstance(speaker, str) and speaker else str(named), text))
+    return [one for one in said if one.text.strip()]
+
+
+def _messages(text: str, asking: str) -> Iterator[Said]:
+    """Yield the messages of a snapshot; what the system says is no fact about anybody."""
+    parts = _ROLE.split(text)
+    if parts[0].strip():
+        yield Said(asking, parts[0])
+    for role, said in zip(parts[1::2], parts[2::2], strict=True):
+        if role != "system":
+            yield Said(asking if role == "user" else role, said)
+
+
+class FactExtractor:
+    """Extracts the facts of one store's turns, in its own thread; safe to use from several threads."""
+
+    def __init__(self, store: FactKeepingMemory, config: FactsConfig) -> None:
+        self._store, self._config, setup = store, config, store.setup
+        self._model = FactModel(config.llm, setup.open_chat, limit=config.per_turn, length=config.max_length)
+        self._backoff = Backoff(longest=_LONGEST_PAUSE, clock=setup.monotonic)
+        self._values: StateValues | None = None
+        self.queue = FactQueue(self._opened)
+        _QUEUES.setdefault(id(setup), self.queue)
+        self.is_view = False
+        """Whether the store is a view, whose turns are not those of everybody yet."""
+        self.failure = ""
+        """Why the model did not answer last; empty where it did."""
+        self._state = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._has_work = self._closing = False
+        self._taken: WaitingTurn | None = None
+
+    def _opened(self) -> StateValues:
+        with self._state:
+            if self._values is None:
+                self._values = self._store.open_fact_values()
+            return self._values
+
+    def become_view(self) -> None:
+        """Announce turns in the queue of the store that this one is a view of, which extracts their facts."""
+        self.is_view = True
+        self.queue = _QUEUES.get(id(self._store.setup), self.queue)
+
+    # What waits.
+
+    def _is_turn(self, item: MemoryItem) -> bool:
+        is_read = item.provenance.kind in self._config.sources and not is_fact(item)
+        return is_read and not is_quarantined(item) and bool(self._store.texts_of(item))
+
+    def announce(self, items: Sequence[MemoryItem]) -> list[str]:
+        """Record the turns among items that are about to be stored, and return their ids.
+
+        A queue that cannot be written costs no write: what is stored stays without facts, which is logged.
+        """
+        ids = [item.id for item in items if self._is_turn(item)]
+        try:
+            if ids:
+                self.queue.announce(ids, self._store.setup.clock())
+        except CollectionError as error:
+            self._warn("%d turn(s) stay without facts unless `devmem facts --all` asks for them: %s", len(ids), error)
+            return []
+        return ids
+
+    def settle(self, announced: Sequence[str], items: Sequence[MemoryItem], outcomes: Sequence[WriteOutcome]) -> None:
+        """Compare what was announced with what was stored, and start extracting."""
+        known = set(announced)
+        gone, new = [], []
+        for item, outcome in zip(items, outcomes, strict=True):
+            if item.id not in known or (outcome.item_id == item.id and outcome.status is not WriteStatus.SKIPPED):
+                continue
+            gone.append(item.id)
+            if outcome.item_id and outcome.status in (WriteStatus.STORED, WriteStatus.SUPERSEDED):
+                new.append(outcome.item_id)
+        try:
+            if new:
+                self.queue.announce(new, self._store.setup.clock())
+            self.queue.remove(gone)
+        except CollectionError as error:
+            self._warn("the queue of facts could not be brought up to date: %s", error)
+        self.start()
+
+    def announce_stored(self) -> None:
+        """Announce every stored turn without facts."""
+        collection, batch = self._store.collection, list[str]()
+        told = {item.metadata.get(FACT_SOURCE) for item in collection.scan() if is_fact(item)}
+        for item in collection.scan():
+            if item.id not in told and self._is_turn(item):
+                batch.append(item.id)
+            if len(batch) >= _BATCH_SIZE:
+                self.queue.announce(batch, self._store.setup.clock())
+                batch = []
+        if batch:
+            self.queue.announce(batch, self._store.setup.clock())
+
+    # Working it off.
+
+    def start(self) -> None:
+        """Extract what waits in the background, unless the model is left alone after a failure."""
+        if self.is_view or self._backoff.left:
+            return
+        with self._state:
+            self._has_work = True
+            if self._closing or (self._thread is not None and self._thread.is_alive()):
+                return
+            thread = threading.Thread(target=self._run, name="devmem-facts", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:
+                # As at the end of the interpreter: the turns wait for the next process.
+                self._warn("facts wait: %s", error)
+                return
+            self._thread = thread
+
+    def _run(self) -> None:
+        try:
+            while self._takes_work():
+                self._work_off(None)
+        except Exception as error:  # noqa: BLE001 - a chat model may be a stranger's code; nobody waits for this thread
+            if not self._closing:
+                self._failed(error)
+        finally:
+            with self._state:
+                self._thread = None
+                self._state.notify_all()
+
+    def _takes_work(self) -> bool:
+        with self._state:
+            wanted, self._has_work = self._has_work and not self._closing and not self._backoff.left, False
+            if not wanted:
+                # Whoever brings work from now on starts another thread.
+                self._thread = None
+            return wanted
+
+    def catch_up(self, progress: Progress | None) -> None:
+        """Extract what waits in the caller's thread; a model that failed a moment ago is asked again."""
+        with self._state:
+            self._state.wait_for(lambda: self._thread is None or not self._thread.is_alive())
+        self._backoff.worked()
+        self._work_off(progress)
+
+    def _work_off(self, progress: Progress | None) -> None:
+        done, worked = 0, True
+        while worked:
+            worked = False
+            for waiting in self.queue.turns():
+                if self._closing:
+                    return
+                taken = self._taken_turn(waiting)
+                if taken is None:
+                    continue
+                try:
+                    is_done = self._extracted(taken, was_taken=waiting.taken_until > 0)
+                except (ChatModelError, MissingExtraError) as error:
+                    self._failed(error)
+                    return
+                if is_done:
+                    done, worked = done + 1, True
+                    if progress:
+                        progress(done)
+
+    def _taken_turn(self, waiting: WaitingTurn) -> WaitingTurn | None:
+        """Take a turn; None where another process has it, or it is not stored yet, as in a pending run."""
+        now = self._store.setup.clock()
+        is_lost = is_overdue(waiting, now) and not self._has_pending_runs()
+        if not is_lost and not self._store.get([waiting.id]):
+            return None
+        return self.queue.take(waiting, now)
+
+    def _extracted(self, taken: WaitingTurn, *, was_taken: bool) -> bool:
+        """Extract the facts of a turn that was taken; return whether it is out of the queue."""
+        self._taken, counts, failed = taken, None, True
+        try:
+            counts = self._counts_of(taken, was_taken=was_taken)
+            failed = False
+        finally:
+            self._taken = None
+            if not self._closing:
+                if counts is None:
+                    self.queue.give_back(taken, failed=failed)
+                else:
+                    self.queue.finish(taken, counts)
+        return counts is not None
+
+    def _counts_of(self, taken: WaitingTurn, *, was_taken: bool) -> Mapping[str, int] | None:
+        """Extract and store the facts of a turn; return what to count, None where the turn has to wait."""
+        item = next(iter(self._store.get([taken.id])), None)
+        if item is None or not self._is_turn(item):
+            # It was deleted, or never stored.
+            return {}
+        older = self._facts_from(item.id)
+        if current := [fact for fact in older if _is_current(fact, item)]:
+            # A process died after it had stored them.
+            return {EXTRACTED: len(current)} if was_taken else {}
+        found = self._model.facts_of(
+            self._store.texts_of(item), said_at=event_key(item)[0], known=self._known_keys(item.scope)
+        )
+        self._backoff.worked()
+        self.failure = ""
+        return None if self._closing else self._stored(item, found, older)
+
+    def _stored(self, item: MemoryItem, found: Extraction, older: Sequence[MemoryItem]) -> Mapping[str, int] | None:
+        counts: Counter[str] = Counter({reason.value: number for reason, number in found.dropped.items()})
+        counts += Counter({CALLS: 1, TOKENS_IN: found.usage.input_tokens, TOKENS_OUT: found.usage.output_tokens})
+        made = [self._composed(item, statement) for statement in found.statements]
+        for _ in range(_CONFLICTS):
+            there = {each.id: each for each in self._store.get([fact.id for fact in made])}
+            reasons = {fact.id: self._refusal(fact, there.get(fact.id)) for fact in made}
+            new = [fact for fact in made if reasons[fact.id] is None]
+            versions = {fact.id: version_hash(there[fact.id]) if fact.id in there else None for fact in new}
+            try:
+                # Only if the turn is still what the model read: it may have been changed, or erased.
+                outcomes = self._store.store_items(
+                    new, unique=Unique.ID, expected={**versions, item.id: version_hash(item)}
+                )
+            except VersionConflictError as error:
+                if error.item_id == item.id:
+                    return None
+                continue
+            kept = [one.status is not WriteStatus.SKIPPED for one in outcomes]
+            refused = Counter(reason.value for reason in reasons.values() if reason is not None)
+            self._forget(fact.id for fact in older if fact.id not in {each.id for each in made})
+            return counts + refused + Counter({EXTRACTED: sum(kept), DropReason.NOT_STORED: kept.count(False)})
+        return None
+
+    def _refusal(self, fact: MemoryItem, there: MemoryItem | None) -> DropReason | None:
+        """Return why a fact does not take the place of the item with its id; None where it does."""
+        if there is None or there.provenance.parents == fact.provenance.parents:
+            return None
+        if not is_fact(there):
+            return DropReason.TAKEN
+        if _value(there) == _value(fact) and self._store.get(there.provenance.parents):
+            return DropReason.KNOWN
+        if event_key(there)[0] > event_key(fact)[0]:
+            return DropReason.OLDER
+        return DropReason.LESS_TRUSTED if there.trust > fact.trust else None
+
+    def _composed(self, item: MemoryItem, statement: Statement) -> MemoryItem:
+        """Return the item of a fact: of the turn's exact scope, trusted no more than it, and gone with it."""
+        scope, key = item.scope, statement.key
+        parts: dict[str, JsonValue] = {name: getattr(statement, name) for name in ("subject", "attribute", "value")}
+        parts |= {"key": [*key], "quote": statement.quote}
+        if statement.period is not None:
+            parts |= {"time": statement.time, **_edges(statement.period)}
+        known: dict[str, JsonValue] = {
+            FACT: parts,
+            FACT_KEY: ".".join(key),
+            FACT_SOURCE: item.id,
+            "speaker": statement.speaker,
+        }
+        return MemoryItem(
+            id=fact_id(scope, key),
+            content_summary=statement.worded(prompt_language(statement.quote, "auto")),
+            metadata={**self._store.fact_metadata(item), **known, "speaker": statement.speaker},
+            created_at=self._store.setup.clock(),
+            event_time=event_key(item)[0],
+            expires_at=item.expires_at,
+            scope=scope,
+            provenance=Provenance(kind=item.provenance.kind, name=item.provenance.name, parents=(item.id,)),
+            trust=min(item.trust, TRUST[SourceKind.NODE]),
+        )
+
+    def _facts_from(self, item_id: str) -> list[MemoryItem]:
+        return [each for each in self._store.scan(Filter(metadata={FACT_SOURCE: item_id})) if is_fact(each)]
+
+    def forget_too_trusted(self, items: Sequence[MemoryItem]) -> None:
+        """Delete the facts that are trusted more than the turn that they were extracted from is now."""
+        turns = (item for item in items if not is_fact(item))
+        self._forget(fact.id for item in turns for fact in self._facts_from(item.id) if fact.trust > item.trust)
+
+    def _forget(self, ids: Iterable[str]) -> None:
+        if gone := list(ids):
+            self._store.delete(ids=gone)
+
+    def _known_keys(self, scope: Scope) -> list[str]:
+        own = {part: getattr(scope, part) for part in _SCOPE}
+        exactly = Filter(scope=Scope(**own), unbound=tuple(part for part, value in own.items() if value is None))
+        found = self._store.values(f"metadata.{FACT_KEY}", exactly, limit=_SHOWN)
+        return [key for key in found if isinstance(key, str)]
+
+    def _has_pending_runs(self) -> bool:
+        collection = self._store.collection
+        runs = collection.runs() if isinstance(collection, VersionedCollection) else []
+        return any(run.state is RunState.PENDING for run in runs)
+
+    def _failed(self, error: Exception) -> None:
+        if not self.failure:
+            self._warn("facts wait, and are extracted when the model answers again: %s", error)
+        self.failure = f"{type(error).__name__}: {error}"
+        self._backoff.failed()
+
+    def _warn(self, message: str, *arguments: object) -> None:
+        _LOG.warning("memory store %r: " + message, self._store.name, *arguments)
+
+    def close(self) -> None:
+        """Stop extracting, and leave what is not finished to the next process."""
+        with self._state:
+            if not self.is_view and not self._closing:
+                self._state.wait_for(lambda: self._thread is None, _SECONDS_A_CLOSE)
+            self._closing = True
+            taken, values = self._taken, self._values
+        if _QUEUES.get(id(self._store.setup)) is self.queue and not self.is_view:
+            del _QUEUES[id(self._store.setup)]
+        if taken is not None:
+            try:
+                self.queue.give_back(taken, failed=False)
+            except DevmemError as error:
+                self._warn("the turn %s waits for some minutes: %s", taken.id, error)
+        if isinstance(values, StateFile):
+            values.close()
+
+
+def _is_current(fact: MemoryItem, item: MemoryItem) -> bool:
+    """Whether a fact is of what its turn says now, and for those who see the turn."""
+    return (
+        fact.provenance.parent_hashes == (parent_hash(item),)
+        and replace(fact.scope, trace=None, run=None) == replace(item.scope, trace=None, run=None)
+        and fact.trust <= item.trust
+    )
+
+
+def _edges(period: Period) -> dict[str, str]:
+    """Return the beginning and the end of a time in ISO 8601; an open end has none."""
+    edges = {"from": period.start, "until": period.end}
+    return {name: local(edge).isoformat() for name, edge in edges.items() if abs(edge) < _FAR}
+
+
+def _value(item: MemoryItem) -> str:
+    parts = item.metadata.get(FACT)
+    return normal(str(parts.get("value"))).casefold() if isinstance(parts, Mapping) else ""

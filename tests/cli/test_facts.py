@@ -1,0 +1,83 @@
+"""`devmem facts`: counts of the facts of turns, and extracting those that wait."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.models.service import ChatService, Reply, answering
+
+DOWN = Reply(body={"error": {"message": "overloaded"}}, status=400)
+FACT = {"subject": "I", "attribute": "diet", "value": "vegan", "quote": "My diet is vegan"}
+Devmem = Callable[..., Any]
+
+
+@pytest.fixture
+def service() -> Iterator[ChatService]:
+    wrong = {**FACT, "attribute": "city", "value": "Rome"}
+    with ChatService(script=[answering(json.dumps({"facts": [FACT, wrong]}))]) as running:
+        yield running
+
+
+@pytest.fixture
+def team(tmp_path: Path, service: ChatService) -> Path:
+    llm = {"model": "m", "api_key": "k", "base_url": service.address, "params": {"max_retries": 0}}
+    stores = [
+        {"name": "notes", "type": "simple", "config": {"memory_path": "notes.db", "facts": {"llm": llm}}},
+        {"name": "plain", "type": "simple", "config": {"memory_path": "plain.db"}},
+    ]
+    node = {"id": "a", "type": "agent", "config": {"memories": ["notes", "plain"], "provider": "extractive"}}
+    file = tmp_path / "team.yaml"
+    file.write_text(yaml.safe_dump({"memory": stores, "nodes": [node]}))
+    return file
+
+
+def test_what_waits_is_shown_and_extracted(devmem: Devmem, team: Path, service: ChatService) -> None:
+    """A model that is down is reported with exit code 1; counts are in `stats` and `doctor` too."""
+    good, service.script[:] = service.script[0], [DOWN]
+    devmem("add", f"{team}#notes", "My diet is vegan.", "--user", "ann")
+    assert "0 facts extracted, 1 turn waiting" in devmem("facts", team, "notes").stdout
+    told = devmem("facts", team, "notes", "--catch-up", code=1)
+    assert "1 turn still waiting: ChatModelError: chat model 'm' gave no answer" in told.stderr
+    assert "facts of 1 turn(s) are still to be extracted" in devmem("doctor", team).stderr
+    service.script[:] = [good]
+    told = devmem("facts", team, "notes", "--catch-up")
+    assert "1 fact extracted, 0 turns waiting (1 call" in told.stdout
+    assert "1 dropped: the value is not in the quote" in told.stdout
+    found = json.loads(devmem("facts", team, "notes", "--json").stdout)
+    assert found["dropped"] == {"the value is not in the quote": 1}
+    assert (
+        "1 fact extracted, 0 turns waiting (1 call, 0 tokens in, 0 out), 1 statements" in devmem("stats", team).stdout
+    )
+    (notes,) = json.loads(devmem("stats", team, "--json").stdout)["stores"]
+    assert (notes["facts"]["extracted"], notes["facts"]["waiting"]) == (1, 0)
+    assert 'Fact: ann, diet: vegan (ann said: "My diet is vegan")' in devmem("show", f"{team}#notes").stdout
+
+
+def test_older_turns_are_read_on_request(devmem: Devmem, team: Path, service: ChatService) -> None:
+    """Without `--all` nothing is asked for them."""
+    whole = yaml.safe_load(team.read_text())
+    facts = whole["memory"][0]["config"].pop("facts")
+    team.write_text(yaml.safe_dump(whole))
+    devmem("add", f"{team}#notes", "My diet is vegan.", "--user", "ann")
+    assert "extracts no facts" in devmem("facts", team, "notes", code=2).stderr
+    whole["memory"][0]["config"]["facts"] = facts
+    team.write_text(yaml.safe_dump(whole))
+    assert "0 facts extracted" in devmem("facts", team, "notes", "--catch-up").stdout
+    assert service.requests == []
+    assert "1 fact extracted" in devmem("facts", team, "notes", "--all").stdout
+
+
+def test_the_plan_counts_the_calls(devmem: Devmem, team: Path) -> None:
+    """One for each write, with its instructions."""
+    (use,) = [
+        each
+        for each in json.loads(devmem("plan", team, "--json").stdout)["models"]
+        if "store notes: facts.llm" in each["purposes"]
+    ]
+    assert (use["calls"], use["tokens_in"], use["tokens_out"]) == (1, 200 + 300 + 450, 300)
