@@ -15,10 +15,19 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from pydantic import JsonValue
 
-from devmem.memory.records import REPEATS, VECTOR, When, expiry_of, seconds_of
-from devmem.memory.scope import checked_mapping, checked_name
+from devmem.memory.records import VECTOR, When, expiry_of, seconds_of
+from devmem.memory.scope import ScopeParts, checked_mapping, checked_name
 from devmem.model.fields import is_path
-from devmem.model.items import TRUST, MemoryContentSnapshot, MemoryItem, Provenance, Scope, SourceKind, with_key
+from devmem.model.items import (
+    REPEATS,
+    TRUST,
+    MemoryContentSnapshot,
+    MemoryItem,
+    Provenance,
+    Scope,
+    SourceKind,
+    with_key,
+)
 from devmem.model.message import MadeId, Message, Role
 from devmem.model.message_json import holds_message, load_message, message_to_item, readable_text
 from devmem.models.given_vectors import checked_vector
@@ -33,6 +42,25 @@ _ROLES: Final[Mapping[object, str]] = {"developer": "system", "function": "tool"
 """Roles of chat APIs that have another name here."""
 _TEXT_PARTS: Final = frozenset({"text", "input_text", "output_text"})
 _NOTHING: Final[Mapping[str, object]] = {}
+
+
+class AddOptions(ScopeParts, total=False):
+    """Options of `Memory.add`, for all that it is given."""
+
+    metadata: Mapping[str, JsonValue] | None
+    """Facts beside the text; searches and `forget` can ask for its values."""
+    time: When | None
+    """When it happened; None is not known, or the message's own time."""
+    expires_at: When | timedelta | None
+    """From when on it is forgotten, or how long from now."""
+    trust: float | None
+    """From 0 (hearsay) to 1 (the user's own words); None takes its source's: user 1, agent 0.8, tool 0.4."""
+    source: Provenance | None
+    """Origin of a text (`devmem.stores.Provenance`); None is the scope's agent, else its user."""
+    derived_from: Sequence[str] | None
+    """Ids of the records that it was concluded from; once these change, it is stale (`Memory.stale`)."""
+    fields: Sequence[str] | None
+    """Paths of the metadata that are searched too, such as `title`; None takes those of the store."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ from devmem import telemetry
 from devmem.errors import DevmemError
 from devmem.memory import quarantine
 from devmem.memory.contents import (
+    AddOptions,
     Content,
     check_one_text,
     drafts_of,
@@ -52,39 +53,21 @@ from devmem.memory.scope import (
 )
 from devmem.memory.updating import Changes, update_item, update_matching
 from devmem.model.caller import acting_as
-from devmem.model.items import Provenance, Scope
+from devmem.model.items import Scope
 from devmem.model.message import Message
 from devmem.model.twins import as_async
 from devmem.model.versions import RunInfo, replaced_versions
 from devmem.storage.tombstones import Tombstone
+from devmem.stores import consolidation
 from devmem.stores.abilities import as_of, tombstones_of, versions_of
 from devmem.stores.erasing import ForgetReceipt
-from devmem.stores.memory import MemoryBase, observed, records_of
+from devmem.stores.memory import MemoryBase, Progress, observed, records_of
 from devmem.stores.staleness import renew, stale_items
 
 _LOG: Final = logging.getLogger(__name__)
 _FORMER_NAME: Final = "Memory.update(expected=) is now if_version=; the old name goes with the next release"
 _SHOWN: Final = 10
 """Number of records that a notebook shows of a memory."""
-
-
-class AddOptions(ScopeParts, total=False):
-    """Options of `Memory.add`, for all that it is given."""
-
-    metadata: Mapping[str, JsonValue] | None
-    """Facts beside the text; searches and `forget` can ask for its values."""
-    time: When | None
-    """When it happened; None is not known, or the message's own time."""
-    expires_at: When | timedelta | None
-    """From when on it is forgotten, or how long from now."""
-    trust: float | None
-    """From 0 (hearsay) to 1 (the user's own words); None takes its source's: user 1, agent 0.8, tool 0.4."""
-    source: Provenance | None
-    """Origin of a text (`devmem.stores.Provenance`); None is the scope's agent, else its user."""
-    derived_from: Sequence[str] | None
-    """Ids of the records that it was concluded from; once these change, it is stale (`Memory.stale`)."""
-    fields: Sequence[str] | None
-    """Paths of the metadata that are searched too, such as `title`; None takes those of the store."""
 
 
 class Memory(MemoryReader):
@@ -384,6 +367,36 @@ class Memory(MemoryReader):
         within = {each.record.id for each in self.stale()}
         return renew(self.store, within.intersection(ids) if ids else within)
 
+    def consolidate(
+        self,
+        *,
+        ignore: Sequence[str] = (),
+        dry_run: bool = False,
+        progress: Progress | None = None,
+        **scope: Unpack[ScopeParts],
+    ) -> consolidation.Consolidation:
+        """Merge near-duplicates within each scope in one run, which `revert` undoes, and return what it did.
+
+        Texts that differ in a number, a name, a negation or a word are none. What is left of each group tells of the
+        others in its metadata. Interrupted, the run is pending, and the next call with the same arguments continues it.
+
+        Args:
+            ignore: metadata keys whose values may differ.
+            dry_run: change nothing.
+            progress: is called with the number of records that were read.
+            scope: whose records: user, agent, session, conversation.
+
+        Raises:
+            NoVersionsError: the store keeps no versions.
+            RunConflictError: others changed the same records again and again; nothing was changed.
+            ScopeError: the scope is out of reach.
+        """
+        matching = self._guard.matching(scope)
+        with observed(self.store, "update_memory") as operation, acting_as(self._guard.parts.agent):
+            done = consolidation.consolidate(self.store, matching, ignore=ignore, dry_run=dry_run, progress=progress)
+            operation.records(0 if dry_run else done.removed, tuple)
+            return done
+
     def history(self, id: str) -> History:  # noqa: A002 - what databases call it
         """Return the versions of a record that are within reach, oldest first; the current one has no `until`.
 
@@ -564,6 +577,7 @@ class Memory(MemoryReader):
     atombstones = as_async(tombstones)
     astale = as_async(stale)
     arenew = as_async(renew)
+    aconsolidate = as_async(consolidate)
     aremove_tombstones = as_async(remove_tombstones)
     ahistory = as_async(history)
     aruns = as_async(runs)

@@ -11,7 +11,7 @@ from typing import ClassVar, Final, TypeAlias, TypeVar
 import numpy as np
 from pydantic import JsonValue
 
-from devmem.model.items import QUARANTINE, MemoryItem, Scope, Vector, version_hash
+from devmem.model.items import QUARANTINE, REPEATS, MemoryItem, Scope, Vector, version_hash
 from devmem.model.message import Message
 from devmem.model.message_json import CAUSE_KEY, MESSAGE_KEY, holds_message, item_to_message
 from devmem.model.results import Hit, html_table
@@ -27,8 +27,6 @@ Numbers: TypeAlias = Sequence[float] | Vector
 """A vector, shape (dimension,)."""
 _MESSAGE_KEYS: Final = frozenset({MESSAGE_KEY, CAUSE_KEY})
 """Metadata keys of what `MemoryRecord.message` returns."""
-REPEATS: Final = "devmem.stated_before"
-"""Metadata key of an item's earlier statements, see `MemoryRecord.stated_before`."""
 VECTOR: Final = "devmem.vector"
 """Metadata key of a vector that the caller gave: its length, and a hash that tells it from others of the same text."""
 _GIVEN: Final = re.compile(r"(?P<length>0x1\.[0-9a-f]+p[-+][0-9]{1,4}) [0-9a-f]{16}")

@@ -14,9 +14,9 @@ from pydantic import JsonValue
 
 from devmem.errors import EmbeddingError, NotStoredError, ScopeError, VersionConflictError
 from devmem.memory.contents import NO_VERSION, Draft
-from devmem.memory.records import REPEATS, VECTOR, datetime_of
+from devmem.memory.records import VECTOR, datetime_of
 from devmem.model.filters import Filter
-from devmem.model.items import KEY, MemoryItem, Scope, version_hash
+from devmem.model.items import KEY, REPEATS, MemoryItem, Scope, version_hash
 from devmem.model.message_json import MESSAGE_KEY, SPEAKER_KEY, holds_message
 from devmem.models.embedder import PassageEmbeddings
 from devmem.models.given_vectors import checked_vector

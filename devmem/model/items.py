@@ -421,6 +421,12 @@ def version_hash(item: MemoryItem) -> str:
 KEY: Final = "key"
 """Metadata key of an item's key."""
 
+REPEATS: Final = "devmem.stated_before"
+"""Metadata key of the earlier statements of an item's text."""
+
+MERGED: Final = "devmem.merged"
+"""Metadata key of the near-duplicates that an item stands for, one mapping for each."""
+
 
 AGENT_KEY: Final = "agent"
 """Metadata key of the name of the agent that wrote an item."""

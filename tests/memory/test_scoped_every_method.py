@@ -47,6 +47,11 @@ ATTEMPTS: Final[dict[str, Callable[[devmem.Memory, Ann], object]]] = {
     ],
     "stale": lambda bob, _: bob.stale(),
     "renew": lambda bob, _: [bob.renew(), bob.renew("cinnamon-5")],
+    "consolidate": lambda bob, _: [
+        bob.consolidate().merges,
+        bob.consolidate(dry_run=True).merges,
+        raises(lambda: bob.consolidate(user="ann")),
+    ],
     "quarantined": lambda bob, _: bob.quarantined(),
     "approve": lambda bob, _: [
         raises(lambda: bob.approve("cinnamon-6")),

@@ -15,6 +15,7 @@ from tools.bench.rows import JsonFile, Row, write_json
 from tools.torture.faults import (
     bodies,
     clocks,
+    consolidations,
     corruption,
     erasures,
     files,
@@ -70,6 +71,8 @@ FAULTS: Final = {
     "forgetting": forgetting.run,
     "store_runs": store_runs.run,
     "tombstones": tombstones.run,
+    "consolidations": consolidations.run,
+    "postgres_consolidations": consolidations.run_postgres,
     "pending_runs": pending_runs.run,
     "postgres_pending_runs": pending_runs.run_postgres,
     "erasures": erasures.run,

@@ -56,7 +56,8 @@ from devmem.text.analysis import shorten
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from devmem.memory.memory import AddOptions, Memory
+    from devmem.memory.contents import AddOptions
+    from devmem.memory.memory import Memory
     from devmem.memory.records import MemoryRecord
     from devmem.model.items import MemoryItem
     from devmem.model.versions import Change, ItemDifference, ItemVersion

@@ -1,0 +1,311 @@
+"""Consolidation of a store: near-duplicates become one item, in one run that is committed, or reverted, as a whole.
+
+Two items are near-duplicates if the form of their texts is the same (`statement_form`), and so are their user, agent,
+session and conversation, their metadata, the day on which they happened, and whether they expire. Groups are found by
+hashes, in time that grows with the number of items.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from itertools import islice
+from typing import TYPE_CHECKING, Final, cast
+from uuid import uuid4
+
+from pydantic import JsonValue
+
+from devmem.errors import NoVersionsError, RunConflictError, RunStateError, VersionConflictError
+from devmem.model.caller import current_actor
+from devmem.model.filters import Filter
+from devmem.model.items import KEY, MERGED, REPEATS, MemoryItem, is_pinned, is_quarantined, version_hash
+from devmem.model.message_json import holds_message
+from devmem.model.versions import ItemDifference, RunState
+from devmem.stores.abilities import every_item, versions_of
+from devmem.stores.collection_memory import CollectionMemory
+from devmem.stores.guarding import admitting
+from devmem.stores.indexing import Indexing
+from devmem.stores.runs import StoreRun
+from devmem.text.duplicates import depends_on_day, statement_form
+
+if TYPE_CHECKING:
+    from devmem.stores.memory import MemoryBase, Progress
+
+_LOG: Final = logging.getLogger(__name__)
+_DAY: Final = 86_400
+_PARTS: Final = ("user", "agent", "session", "conversation")
+_BATCH_SIZE: Final = 100
+"""Number of groups that are merged in one transaction."""
+_LARGEST_GROUP: Final = 1_000
+"""Number of items that become one; of a larger group more than one is left."""
+_ATTEMPTS: Final = 3
+"""Number of times that a run is begun, when others change its items before it is committed."""
+_RUNS: Final = 1_000
+"""Number of the newest runs among which a pending one is looked for."""
+_PREFIX: Final = "consolidation-"
+_RECORD: Final = "interaction"
+"""Metadata key of a record of the store type `conversation`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merge:
+    """Items that say the same, and the one that is left of them."""
+
+    before: MemoryItem
+    """The item that is left, as it was."""
+    kept: MemoryItem
+    """The same item with what is known of the others in its metadata (`MERGED`)."""
+    merged: tuple[MemoryItem, ...]
+    """The others, which are deleted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Consolidation:
+    """Result of a consolidation, or of its dry run."""
+
+    run: str | None
+    """Id of the committed run, which `revert` undoes; None where nothing was to be done, and of a dry run."""
+    items: int
+    """Number of items before."""
+    merges: tuple[Merge, ...]
+
+    @property
+    def removed(self) -> int:
+        """Number of items that are left out."""
+        return sum(len(each.merged) for each in self.merges)
+
+
+def consolidate(
+    store: MemoryBase,
+    where: Filter | None = None,
+    *,
+    ignore: Sequence[str] = (),
+    dry_run: bool = False,
+    progress: Progress | None = None,
+) -> Consolidation:
+    """Merge near-duplicates.
+
+    Pinned items, those with a key or in quarantine, messages and records of conversations, items with attachments, and
+    those that were derived from others, or others from them, stay unchanged. A run whose process died is continued.
+
+    Args:
+        store: keeps the items, with their versions.
+        where: filter of the items that may be merged.
+        ignore: metadata keys whose values may differ.
+        dry_run: change nothing.
+        progress: is called with the number of items that were read.
+
+    Raises:
+        NoVersionsError: the store keeps no versions, so that nothing could be reverted.
+        RunConflictError: others changed the same items again and again; nothing was changed.
+    """
+    _check(store)
+    where, before = where or Filter(), store.count_memories(where)
+    if dry_run:
+        return Consolidation(run=None, items=before, merges=tuple(_planned(store, store, where, ignore, progress)))
+    left = _ATTEMPTS
+    while True:
+        run = StoreRun(_run_id(store, where, ignore), {store.name: store}, decisions=None, actor=current_actor().name)
+        left -= 1
+        try:
+            return _consolidated(store, run, where, ignore, before, progress)
+        except (RunConflictError, RunStateError, VersionConflictError) as error:
+            info = versions_of(store).find_run(run.run)
+            if isinstance(error, RunConflictError) and info is not None and info.state is RunState.PENDING:
+                run.discard()
+            # Another process that continued the same run may have changed its items, or ended it.
+            if not left:
+                raise
+            _LOG.info("%s: others changed items that were about to be merged; beginning again", store.name)
+        finally:
+            run.close()
+
+
+def _check(store: MemoryBase) -> None:
+    """Refuse a store whose items could not be put back.
+
+    Raises:
+        NoVersionsError: it is one.
+    """
+    versions_of(store)
+    if getattr(store.setup.config, "history_days", None) == 0:
+        raise NoVersionsError(store.name, "its `history` is `none`, so that a consolidation could not be reverted")
+    if isinstance(store, Indexing):
+        raise NoVersionsError(store.name, "they are made of files, which would bring back what is merged")
+
+
+def _run_id(store: MemoryBase, where: Filter, ignore: Sequence[str]) -> str:
+    """Return the id of a pending run with the same arguments, whose process may have died, or a new one."""
+    named = blake2b(repr((store.name, where, sorted(ignore))).encode("utf-8", "surrogatepass"), digest_size=6)
+    prefix = f"{_PREFIX}{named.hexdigest()}-"
+    for info in versions_of(store).runs(_RUNS):
+        if info.state is RunState.PENDING and info.run.startswith(prefix):
+            _LOG.info("%s: continuing run %s", store.name, info.run)
+            return info.run
+    return f"{prefix}{uuid4().hex[:12]}"
+
+
+def _consolidated(
+    store: MemoryBase, run: StoreRun, where: Filter, ignore: Sequence[str], before: int, progress: Progress | None
+) -> Consolidation:
+    view, versions = cast("CollectionMemory", run.stores[store.name]), versions_of(store)
+    merges = _planned(store, view, where, ignore, progress)
+    while batch := list(islice(merges, _BATCH_SIZE)):
+        _write(view, batch)
+    if versions.find_run(run.run) is None:
+        return Consolidation(run=None, items=before, merges=())
+    done = _merges_of(versions.diff(run.run))
+    run.commit()
+    return Consolidation(run=run.run, items=before, merges=done)
+
+
+def _write(view: CollectionMemory, merges: Sequence[Merge]) -> None:
+    """Store what is left, and delete the others; a process that dies in between has lost nothing."""
+    with admitting(*(each.before.id for each in merges)):
+        view.add(
+            [each.kept for each in merges], expected={each.before.id: version_hash(each.before) for each in merges}
+        )
+    view.delete(ids=[item.id for each in merges for item in each.merged])
+
+
+def _merges_of(changes: Iterable[ItemDifference]) -> tuple[Merge, ...]:
+    """Return what a run merged, those of an earlier process included."""
+    every = list(changes)
+    gone = {each.before.id: each.before for each in every if each.before is not None and each.after is None}
+    return tuple(
+        Merge(before=each.before, kept=each.after, merged=merged)
+        for each in every
+        if each.before is not None
+        and each.after is not None
+        and (merged := tuple(gone[name] for name in _merged_ids(each.after) if name in gone))
+    )
+
+
+# Finding near-duplicates.
+
+
+def _planned(
+    store: MemoryBase, view: MemoryBase, where: Filter, ignore: Sequence[str], progress: Progress | None
+) -> Iterator[Merge]:
+    """Yield what is to be merged, of the items that a view of the store has."""
+    groups = _groups(view, where, ignore, progress)
+    sources = {
+        parent
+        for item in (store.derived_from([name for names in groups for name in names]) if groups else ())
+        for parent in item.provenance.parents
+    }
+    for names in groups:
+        found = view.get([name for name in names if name not in sources])
+        # They may have changed since they were read first.
+        for items in _alike(filter(_may_merge, found), ignore):
+            for start in range(0, len(items), _LARGEST_GROUP):
+                if len(part := items[start : start + _LARGEST_GROUP]) > 1:
+                    yield _merged(part)
+
+
+def _groups(view: MemoryBase, where: Filter, ignore: Sequence[str], progress: Progress | None) -> list[list[str]]:
+    """Return the ids of items that are alike, in groups of two and more."""
+    now, ids = view.setup.clock(), dict[bytes, list[str]]()
+    for number, item in enumerate(every_item(view, where), start=1):
+        if _may_merge(item) and not item.expired(now) and (key := _key(item, ignore)) is not None:
+            ids.setdefault(key, []).append(item.id)
+        if progress is not None and number % _BATCH_SIZE == 0:
+            progress(number)
+    return [names for names in ids.values() if len(names) > 1]
+
+
+def _alike(items: Iterable[MemoryItem], ignore: Sequence[str]) -> Iterator[list[MemoryItem]]:
+    found: dict[bytes | None, list[MemoryItem]] = {}
+    for item in items:
+        found.setdefault(_key(item, ignore), []).append(item)
+    found.pop(None, None)
+    yield from found.values()
+
+
+def _may_merge(item: MemoryItem) -> bool:
+    snapshots = (item.input_snapshot, item.output_snapshot)
+    return not (
+        is_pinned(item)
+        or is_quarantined(item)
+        or item.provenance.parents
+        or KEY in item.metadata
+        or item.metadata.get(_RECORD) is True
+        or holds_message(item)
+        or any(snapshot is not None and snapshot.has_multimodal() for snapshot in snapshots)
+    )
+
+
+def _key(item: MemoryItem, ignore: Sequence[str]) -> bytes | None:
+    """Return what near-duplicates have in common, hashed; None where the text has no words."""
+    text = item.full_text()
+    form = statement_form(text)
+    if not form:
+        return None
+    if item.event_time is not None:
+        day: object = item.event_time // _DAY
+    else:
+        day = f"stored {item.created_at // _DAY}" if depends_on_day(text) else None
+    compared = {key: value for key, value in item.metadata.items() if key not in (MERGED, REPEATS, *ignore)}
+    facts = json.dumps(compared, sort_keys=True, default=str)
+    scope = [getattr(item.scope, part) for part in _PARTS]
+    said = repr((scope, day, form, facts, item.expires_at is None, item.indexed_fields))
+    return blake2b(said.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def _merged(items: Sequence[MemoryItem]) -> Merge:
+    """Return near-duplicates as one item: the most trusted of them, of these the oldest.
+
+    One that stands for others already comes first: a run that was interrupted after it had written it is continued so.
+    """
+    first, *others = sorted(items, key=lambda item: (-item.trust, MERGED not in item.metadata, item.created_at))
+    told = [*_notes(first), *(note for item in others for note in _told(item, first))]
+    notes = {str(note["id"]): note for note in told if note["id"] != first.id}
+    times = [item.expires_at for item in items if item.expires_at is not None]
+    kept = replace(
+        first,
+        metadata={**first.metadata, MERGED: list[JsonValue](notes.values())},
+        expires_at=max(times, default=None),
+        embedding=None,
+    )
+    return Merge(before=first, kept=kept, merged=tuple(others))
+
+
+def _notes(item: MemoryItem) -> list[dict[str, JsonValue]]:
+    """Return what an item tells of the near-duplicates that it stands for already."""
+    found = item.metadata.get(MERGED)
+    return (
+        [dict(each) for each in found if isinstance(each, Mapping) and "id" in each] if isinstance(found, list) else []
+    )
+
+
+def _merged_ids(item: MemoryItem) -> Iterator[str]:
+    return (str(each["id"]) for each in _notes(item))
+
+
+def _told(item: MemoryItem, kept: MemoryItem) -> list[dict[str, JsonValue]]:
+    """Return what is kept of an item that is merged into another one: its id and times, and what differs."""
+    note: dict[str, JsonValue] = {"id": item.id, "stored": item.created_at}
+    if item.event_time is not None:
+        note["time"] = item.event_time
+    if item.content_hash != kept.content_hash:
+        note["text"] = item.full_text()
+    if item.provenance != kept.provenance:
+        note["source"] = {"kind": item.provenance.kind.value, "name": item.provenance.name}
+    if item.trust != kept.trust:
+        note["trust"] = item.trust
+    if item.expires_at != kept.expires_at:
+        note["expires_at"] = item.expires_at
+    scope = {name: value for name in ("trace", "run") if (value := getattr(item.scope, name)) is not None}
+    if scope:
+        note["scope"] = {**scope}
+    own = {
+        key: value
+        for key, value in item.metadata.items()
+        if key != MERGED and (key not in kept.metadata or kept.metadata[key] != value)
+    }
+    if own:
+        note["metadata"] = own
+    return [*_notes(item), note]

@@ -1,0 +1,56 @@
+"""`devmem consolidate`: a dry run, the run, and its end by `devmem revert`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import devmem as library
+
+from .conftest import Devmem
+
+TEXTS = ("Ann's train leaves at 9:15.", "Hi, Ann's train leaves at 9:15!", "Ann's train leaves at 9:45.")
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Path:
+    """A file with near-duplicates of a user and of nobody."""
+    with library.open(tmp_path / "notes.db", embedding=None) as memory:
+        memory.add(TEXTS)
+        memory.add(TEXTS[:2], user="ann")
+    return tmp_path / "notes.db"
+
+
+def test_a_dry_run_shows_what_would_be_merged(notes: Path, devmem: Devmem) -> None:
+    shown = devmem("consolidate", notes, "--dry-run").stdout
+    assert f" {TEXTS[0]}\n- " in shown
+    assert f"[ann] {TEXTS[1]}" in shown
+    assert "9:45" not in shown
+    assert "2 items would be merged into 2 of 5" in shown
+    assert devmem("runs", notes, "--json").stdout.strip() == "[]"
+
+
+def test_it_is_one_run_that_can_be_reverted(notes: Path, devmem: Devmem) -> None:
+    assert "2 items merged into 2 of 5, as run consolidation-" in devmem("consolidate", notes).stdout
+    (run,) = json.loads(devmem("runs", notes, "--json").stdout)
+    assert (run["state"], run["actor"]) == ("committed", "devmem consolidate")
+    assert json.loads(devmem("consolidate", notes, "--json").stdout) == {
+        "store": str(notes), "dry_run": False, "run": None, "items": 3, "removed": 0, "merges": [],
+    }  # fmt: skip
+    assert "no near-duplicates among 3 items" in devmem("consolidate", notes).stdout
+    devmem("revert", notes, run["run"])
+    assert json.loads(devmem("consolidate", notes, "--dry-run", "--json").stdout)["removed"] == 2
+
+
+def test_metadata_that_may_differ_are_named(tmp_path: Path, devmem: Devmem) -> None:
+    with library.open(tmp_path / "lines.db", embedding=None) as memory:
+        for line, text in enumerate(TEXTS):
+            memory.add(text, metadata={"line": line})
+    assert json.loads(devmem("consolidate", tmp_path / "lines.db", "--json").stdout)["removed"] == 0
+    assert json.loads(devmem("consolidate", tmp_path / "lines.db", "--ignore", "line", "--json").stdout)["removed"] == 1
+
+
+def test_a_memory_that_is_not_there_is_an_error(tmp_path: Path, devmem: Devmem) -> None:
+    assert "does not exist" in devmem("consolidate", tmp_path / "none.db", code=2).stderr

@@ -1,0 +1,280 @@
+"""Near-duplicates of a store become one item, in a run that is committed as a whole and can be reverted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import devmem
+from devmem import Filter
+from devmem.errors import NoVersionsError, RunConflictError
+from devmem.memory.memory import Memory
+from devmem.messages import UserMessage
+from devmem.model.items import MERGED, MemoryItem, dump_item
+from devmem.stores import Provenance, SourceKind
+from devmem.stores.consolidation import consolidate
+from devmem.stores.runs import StoreRun
+from devmem.text.duplicates import depends_on_day, statement_form
+
+LAUNCH = "Ann moved the launch to June 2nd."
+SAME = (
+    "Hi, ANN moved the launch to June 2nd!",
+    "ann moved launch to June 2nd. Thanks.",
+    "* **Ann** moved the launch to “June 2nd”",
+)
+OTHERS = (
+    "Ann moved the launch to June 3rd.",
+    "Ann did not move the launch to June 2nd.",
+    "Bob moved the launch to June 2nd.",
+    "Did Ann move the launch to June 2nd?",
+    "Ann moves the launch to June 2nd.",
+)  # fmt: skip
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Memory:
+    """A memory in a file, searched by words."""
+    return devmem.open(tmp_path / "notes.db", embedding=None)
+
+
+def contents(memory: Memory) -> dict[str, Mapping[str, object]]:
+    """Return the whole of each item, by id."""
+    return {item.id: dump_item(item) for item in memory.store.collection.scan()}  # type: ignore[attr-defined]
+
+
+def notes_of(item: MemoryItem) -> list[Any]:
+    """Return what an item tells of those that were merged into it."""
+    found = item.metadata[MERGED]
+    assert isinstance(found, list)
+    return found
+
+
+def texts(memory: Memory) -> list[str]:
+    return sorted(record.text for record in memory.scan(user=devmem.ANY))
+
+
+def test_texts_that_say_the_same_become_one_and_revert_restores_every_byte(memory: Memory) -> None:
+    ids = memory.add([LAUNCH, *SAME, *OTHERS])
+    before = contents(memory)
+    planned = memory.consolidate(dry_run=True)
+    assert (planned.run, planned.items, planned.removed) == (None, 9, 3)
+    assert contents(memory) == before
+    done = memory.consolidate()
+    assert (done.items, done.removed) == (9, 3)
+    assert [merge.kept.id for merge in done.merges] == [ids[0]]
+    assert texts(memory) == sorted([LAUNCH, *OTHERS])
+    (kept,) = memory.get_many([ids[0]])
+    assert [(note["id"], note["text"]) for note in notes_of(kept.item)] == list(zip(ids[1:4], SAME, strict=True))
+    assert memory.consolidate().run is None
+    assert done.run is not None
+    memory.revert(done.run)
+    assert contents(memory) == before
+
+
+def test_an_item_of_another_scope_is_never_merged(memory: Memory) -> None:
+    scopes: list[dict[str, Any]] = [
+        {"user": "ann"},
+        {"user": "bob"},
+        {"user": "ann", "agent": "writer"},
+        {"user": "ann", "session": "s"},
+        {},
+    ]
+    for scope in scopes:
+        memory.add([LAUNCH, SAME[0]], **scope)
+    done = memory.scoped(user="ann").consolidate()
+    assert done.removed == 3
+    assert all({item.scope.user for item in (each.kept, *each.merged)} == {"ann"} for each in done.merges)
+    assert memory.count(user="bob") == memory.count() == 2
+    assert memory.consolidate(user=devmem.ANY).removed == 2
+
+
+def test_what_is_protected_stays(memory: Memory) -> None:
+    source = Provenance(kind=SourceKind.TOOL, name="web")
+    memory.add(SAME[0], metadata={"pinned": True})
+    memory.add(SAME[1], key="launch")
+    memory.add(SAME[2], trust=0, source=source)
+    parent = memory.add(LAUNCH)
+    memory.add("The venue has to be booked.", derived_from=[parent])
+    memory.add("ann moved the launch to june 2nd", derived_from=[parent])
+    memory.add([UserMessage(content=LAUNCH), UserMessage(content="Ann moved the launch to June 2nd")], conversation="c")
+    before = contents(memory)
+    assert memory.consolidate(user=devmem.ANY).run is None
+    assert contents(memory) == before
+
+
+def test_values_of_metadata_and_days_tell_items_apart(memory: Memory) -> None:
+    memory.add(LAUNCH, metadata={"line": 1, "project": "a"})
+    memory.add(SAME[0], metadata={"line": 2, "project": "a"})
+    memory.add(SAME[1], metadata={"line": 3, "project": "b"})
+    assert memory.consolidate(dry_run=True).removed == 0
+    done = memory.consolidate(ignore=["line"])
+    assert done.removed == 1
+    (note,) = notes_of(done.merges[0].kept)
+    assert note["metadata"] == {"line": 2}
+    memory.add("I went for a run.", time="2026-05-03")
+    memory.add("i went for a run", time="2026-05-09")
+    memory.add("I went for a run!", time="2026-05-09T12:00")
+    assert memory.consolidate().removed == 1
+
+
+def test_the_most_trusted_is_left_and_never_expires_where_one_does_not(memory: Memory) -> None:
+    source = Provenance(kind=SourceKind.TOOL, name="web")
+    memory.add(SAME[0], source=source)
+    ann = memory.add(LAUNCH)
+    memory.add(SAME[1], expires_at="in 1 day")
+    memory.add(SAME[2], expires_at="in 2 days")
+    done = memory.consolidate()
+    assert done.removed == 2
+    assert {merge.kept.id for merge in done.merges} >= {ann}
+    (note,) = notes_of(memory.get_many([ann])[0].item)
+    assert note["source"] == {"kind": "tool", "name": "web"}
+    (limited,) = [record for record in memory.scan() if record.expires_at is not None]
+    assert limited.expires_at is not None
+    assert limited.expires_at.timestamp() - memory.store.setup.clock() > 86_400
+
+
+def test_an_interrupted_run_is_continued(memory: Memory) -> None:
+    for number in range(250):
+        memory.add([f"Note {number} is done.", f"note {number} is DONE"])
+    before = contents(memory)
+
+    with pytest.MonkeyPatch.context() as patch:
+        original, calls = type(memory.store).delete, []
+
+        def delete(self: object, **options: object) -> int:
+            calls.append(1)
+            if len(calls) == 2:
+                raise KeyboardInterrupt
+            return original(self, **options)  # type: ignore[arg-type]
+
+        patch.setattr(type(memory.store), "delete", delete)
+        with pytest.raises(KeyboardInterrupt):
+            memory.consolidate()
+    (run,) = memory.runs()
+    assert run.state == "pending"
+    assert contents(memory) == before
+    done = memory.consolidate()
+    assert (done.run, done.removed) == (run.run, 250)
+    assert len(memory) == 250
+    memory.revert(run.run)
+    assert contents(memory) == before
+
+
+def test_what_others_change_meanwhile_is_kept(memory: Memory) -> None:
+    first, second = memory.add([LAUNCH, SAME[0]])
+    changed: list[str] = []
+
+    def edit(_: int) -> None:
+        if not changed:
+            changed.append(memory.update(second, "Bob has two cats.").id)
+
+    memory.add([f"Note {number}." for number in range(100)])
+    with pytest.MonkeyPatch.context() as patch:
+        commit = StoreRun.commit
+
+        def late(run: StoreRun) -> None:
+            edit(0)
+            commit(run)
+
+        patch.setattr("devmem.stores.runs.StoreRun.commit", late)
+        assert memory.consolidate().run is None
+    assert memory.get_many([first, second])[1].text == "Bob has two cats."
+    assert [run.state for run in memory.runs()] == ["discarded"]
+
+
+def test_a_store_that_could_not_put_anything_back_is_refused(tmp_path: Path) -> None:
+    with devmem.open(tmp_path / "notes.json", embedding=None) as memory, pytest.raises(NoVersionsError):
+        memory.consolidate()
+    (tmp_path / "team.yaml").write_text("memory: [{name: n, type: simple, config: {memory_path: n.db, history: none}}]")
+    with devmem.open(f"{tmp_path / 'team.yaml'}#n") as memory, pytest.raises(NoVersionsError, match="history"):
+        memory.consolidate()
+
+
+def test_embeddings_stay(tmp_path: Path) -> None:
+    with devmem.open(tmp_path / "v.db", embedding={"provider": "given", "model": "m"}) as memory:
+        ids = [memory.add(text, embedding=[1.0, 0.0, 0.5]) for text in (LAUNCH, "ann moved the launch to june 2nd")]
+        before = contents(memory)
+        done = memory.consolidate(ignore=["devmem.vector"])
+        assert done.removed == 1
+        assert contents(memory)[ids[0]]["embedding"] == before[ids[0]]["embedding"]
+        assert memory.store.info().waiting == 0
+        assert done.run is not None
+        memory.revert(done.run)
+        assert contents(memory) == before
+
+
+def test_a_filter_of_the_store_selects_what_is_merged(memory: Memory) -> None:
+    memory.add([LAUNCH, SAME[0]], metadata={"room": "a"})
+    memory.add([SAME[1], SAME[2]], metadata={"room": "b"})
+    assert consolidate(memory.store, Filter(metadata={"room": "a"})).removed == 1
+    assert len(memory) == 3
+
+
+@given(st.lists(st.sampled_from("Ann two 2 cats not don't the red 3 $5 -5 你好 茶 不 C++ ?".split()), min_size=1))
+def test_case_marks_and_layout_do_not_count(words: list[str]) -> None:
+    text = " ".join(words)
+    form = statement_form(text)
+    assert statement_form(f"  {text}\n") == form
+    assert statement_form(text.swapcase() + ".") == form
+    assert statement_form("\n".join(words) + "!") == form
+
+
+@given(st.text(), st.text())
+def test_any_text_has_a_form(one: str, other: str) -> None:
+    assert isinstance(statement_form(one + other), tuple)
+    assert statement_form(f"{one} 41") != statement_form(f"{one} 42")
+    assert depends_on_day(f"{one} tomorrow") is True
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("It is in the US.", "It is in us."),
+        ("Vitamin A helps.", "Vitamin helps."),
+        ("-5 degrees", "5 degrees"),
+        ("It costs $5.", "It costs 5."),
+        ("C++ is used.", "C is used."),
+        ("Write to ann@x.org", "Write to ann@x.com"),
+        ("她不喜欢茶", "她喜欢茶"),
+        ("I can go", "I can't go"),
+        ("x < 5", "x > 5"),
+        ("10-12 people", "10 12 people"),
+        ("We meet at 10:30", "We meet at 10 30"),
+    ],
+)
+def test_texts_that_differ_in_meaning_differ_in_form(one: str, other: str) -> None:
+    assert statement_form(one) != statement_form(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("I can’t come, thanks.", "i cannot come"),
+        ("It's 1,000 metres.", "It is 1000 metres"),
+        ("Ann has two cats.", "Ann has 2 cats!"),
+        ("用 Python 写代码！", "用Python写代码"),
+        ("你好，会议在三点。谢谢。", "会议在三点"),
+        ("Please note that the door is open.", "The door is open"),
+        ("Ｆｕｌｌ　ｗｉｄｔｈ", "full width"),
+    ],
+)
+def test_texts_that_say_the_same_have_one_form(one: str, other: str) -> None:
+    assert statement_form(one) == statement_form(other)
+
+
+def test_a_conflict_that_does_not_end_is_reported(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory.add([LAUNCH, SAME[0]])
+
+    def refuse(run: object) -> None:
+        raise RunConflictError("notes", "run", ["x"])
+
+    monkeypatch.setattr("devmem.stores.runs.StoreRun.commit", refuse)
+    with pytest.raises(RunConflictError):
+        memory.consolidate()
+    assert len(memory) == 2
+    assert {run.state for run in memory.runs()} == {"discarded"}
