@@ -201,6 +201,7 @@ _READERS: Final[Mapping[str, tuple[str, ...]]] = {
     "params.timeout": ("openai",),
     "params.max_retries": ("openai",),
     "params.threads": ("minilm", "e5", "onnx"),
+    "params.workers": ("minilm", "e5", "onnx"),
     "params.backend": ("minilm", "e5"),
     "params.pooling": ("onnx",),
     "params.query_prefix": ("onnx", "local"),

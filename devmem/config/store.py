@@ -66,7 +66,9 @@ class EmbeddingParams(ConfigModel):
     max_retries: int = Field(default=5, ge=0)
     """How often `openai` is asked again after 429, 5xx or a timeout, waiting longer each time."""
     threads: int = Field(default=1, ge=1)
-    """Threads that `minilm`, `e5` and `onnx` use; more than one is slower on a busy machine."""
+    """Threads that `minilm`, `e5` and `onnx` use for a question or a batch; more are slower on a busy machine."""
+    workers: int | None = Field(default=None, ge=1)
+    """Batches that `minilm`, `e5` and `onnx` compute at a time; None computes one on each processor."""
     backend: Literal["auto", "numpy", "onnx"] = "auto"
     """Library that `minilm` and `e5` run on; `auto` takes onnxruntime where it is installed."""
     pooling: Literal["auto", "mean", "cls"] = "auto"

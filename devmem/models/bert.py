@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from importlib.util import find_spec
 from itertools import groupby
@@ -16,7 +16,15 @@ from threadpoolctl import ThreadpoolController
 
 from devmem.config.store import EmbeddingParams
 from devmem.model.items import Vector
-from devmem.models.embedder import CommonDirections, ModelIdentity, TokenEmbedding, share_of_known, unit_rows
+from devmem.models.embedder import (
+    CommonDirections,
+    ModelIdentity,
+    TokenEmbedding,
+    in_parallel,
+    share_of_known,
+    unit_rows,
+    workers_of,
+)
 
 HEADS: Final = 12
 WIDTH: Final = 384
@@ -53,6 +61,8 @@ def places_of(weights: Mapping[str, Vector]) -> Vector:
 
 _BATCH_TOKENS: Final = 512
 """Maximum number of tokens in one run of the model; with more, intermediate results leave the CPU's cache."""
+_LEAST_BATCH_TOKENS: Final = 128
+"""Tokens below which a run is not divided among threads; the time of a run then depends on reading the weights."""
 
 
 class Tokenizer(Protocol):
@@ -104,16 +114,17 @@ class LazyModel:
 class BertEmbedder:
     """Embeds texts by the mean of their token vectors."""
 
-    def __init__(self, model: LazyModel, identity: ModelIdentity, *, batch_size: int, prefix: str = "") -> None:
+    def __init__(self, model: LazyModel, identity: ModelIdentity, params: EmbeddingParams, *, prefix: str = "") -> None:
         """Prepare an embedder.
 
         Args:
             model: loaded at the first text.
             identity: the same one for each backend, as all make the same vectors.
-            batch_size: maximum number of texts in one run of the model.
+            params: say how many texts one run of the model has, and how many runs there are at a time.
             prefix: put before every text, as the model was trained with; its tokens get no vectors.
         """
-        self._model, self._identity, self._batch_size, self._prefix = model, identity, batch_size, prefix
+        self._model, self._identity, self._prefix = model, identity, prefix
+        self._batch_size, self._workers = params.batch_size, workers_of(params)
 
     @property
     def identity(self) -> ModelIdentity:
@@ -154,16 +165,20 @@ class BertEmbedder:
         prefixed = [self._prefix + text for text in texts]
         tokens = [model.tokenizer.encode(text) for text in prefixed]
         hidden: dict[int, Vector] = {}
-        for batch in self._batches([len(ids) for ids in tokens]):
-            hidden |= zip(batch, model.backend.forward([tokens[number] for number in batch]), strict=True)
+        batches = list(self._batches([len(ids) for ids in tokens]))
+        inputs = [[tokens[number] for number in batch] for batch in batches]
+        for batch, found in zip(batches, in_parallel(model.backend.forward, inputs, self._workers), strict=True):
+            hidden |= zip(batch, found, strict=True)
         return ((text, hidden[number]) for number, text in enumerate(prefixed))
 
     def _batches(self, lengths: Sequence[int]) -> Iterator[list[int]]:
         """Return the texts' numbers in batches, the longest texts first, so that little is padded."""
+        share = -(-sum(lengths) // self._workers)
+        most = min(max(share, _LEAST_BATCH_TOKENS), _BATCH_TOKENS)
         batch: list[int] = []
         for number in sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True):
             longest = lengths[batch[0]] if batch else 0
-            if len(batch) == self._batch_size or longest * (len(batch) + 1) > _BATCH_TOKENS:
+            if len(batch) == self._batch_size or longest * (len(batch) + 1) > most:
                 yield batch
                 batch = []
             batch.append(number)
@@ -227,6 +242,17 @@ _A = [np.float32(a) for a in (1.061405429, -1.453152027, 1.421413741, -0.2844967
 _ROOT_HALF = np.float32(np.sqrt(0.5))
 
 
+_ROWS_AT_ONCE: Final = 16
+"""Rows whose intermediate results stay in the CPU's cache between one operation and the next."""
+
+
+def _activate(rows: Vector) -> Vector:
+    """Apply `gelu` in place, a few rows at a time."""
+    for start in range(0, len(rows), _ROWS_AT_ONCE):
+        rows[start : start + _ROWS_AT_ONCE] = gelu(rows[start : start + _ROWS_AT_ONCE])
+    return rows
+
+
 def gelu(x: Vector) -> Vector:
     """Return x times the normal distribution function of x, elementwise, as a new array; exact to 1e-6."""
     z = np.abs(x)
@@ -256,10 +282,10 @@ _HEAD_WIDTH = WIDTH // HEADS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Layer:
-    """The weights of one layer; each matrix is (out, in)."""
+    """The weights of one layer; each matrix is (in, out)."""
 
     qkv: Vector
-    """Query, key and value below one another; the query is scaled by 1 / sqrt(_HEAD_WIDTH) already."""
+    """Query, key and value beside one another; the query is scaled by 1 / sqrt(_HEAD_WIDTH) already."""
     qkv_bias: Vector
     mixed: Vector
     mixed_bias: Vector
@@ -269,6 +295,11 @@ class _Layer:
     narrow: Vector
     narrow_bias: Vector
     narrow_norm: tuple[Vector, Vector]
+
+    def contiguous(self) -> _Layer:
+        """Return the layer with matrices in the order by which BLAS takes two thirds of the time for a few rows."""
+        qkv, mixed, wide, narrow = map(np.ascontiguousarray, (self.qkv, self.mixed, self.wide, self.narrow))
+        return replace(self, qkv=qkv, mixed=mixed, wide=wide, narrow=narrow)
 
 
 def _norm(weights: Mapping[str, Vector], name: str) -> tuple[Vector, Vector]:
@@ -283,17 +314,20 @@ def _layer(weights: Mapping[str, Vector], number: int) -> _Layer:
     for array in (qkv, qkv_bias):
         array[:WIDTH] /= np.float32(np.sqrt(_HEAD_WIDTH))
     return _Layer(
-        qkv=qkv,
+        qkv=qkv.T,
         qkv_bias=qkv_bias,
-        mixed=weights[f"{name}.attention.output.dense.weight"],
+        mixed=weights[f"{name}.attention.output.dense.weight"].T,
         mixed_bias=weights[f"{name}.attention.output.dense.bias"],
         mixed_norm=_norm(weights, f"{name}.attention.output"),
-        wide=weights[f"{name}.intermediate.dense.weight"],
+        wide=weights[f"{name}.intermediate.dense.weight"].T,
         wide_bias=weights[f"{name}.intermediate.dense.bias"],
-        narrow=weights[f"{name}.output.dense.weight"],
+        narrow=weights[f"{name}.output.dense.weight"].T,
         narrow_bias=weights[f"{name}.output.dense.bias"],
         narrow_norm=_norm(weights, f"{name}.output"),
     )
+
+
+_RUN_THAT_COPIES: Final = 2
 
 
 class NumpyBackend:
@@ -304,6 +338,7 @@ class NumpyBackend:
         self._threads, self._words, self._places = threads, words, places_of(weights)
         self._norm = _norm(weights, "embeddings")
         self._layers = [_layer(weights, number) for number in range(layers_of(weights))]
+        self._runs = 0
 
     def forward(self, batch: Sequence[Sequence[int]]) -> list[Vector]:
         """Return each text's token vectors, shape (its tokens, 384)."""
@@ -312,6 +347,10 @@ class NumpyBackend:
         ids = [each for text in batch for each in text]
         hidden = _normalise(self._words[ids] + self._places[places], self._norm)
         groups = [(length, len(list(same))) for length, same in groupby(lengths)]
+        # A command embeds one text, and would wait longer for the copies than they save.
+        self._runs += 1
+        if self._runs == _RUN_THAT_COPIES:
+            self._layers = [layer.contiguous() for layer in self._layers]
         with limited_blas(self._threads):
             for layer in self._layers:
                 hidden = _run(layer, hidden, groups)
@@ -323,14 +362,14 @@ def _run(layer: _Layer, hidden: Vector, groups: Sequence[tuple[int, int]]) -> Ve
     mixed = _linear(_attend(qkv, groups), layer.mixed, layer.mixed_bias)
     mixed += hidden
     hidden = _normalise(mixed, layer.mixed_norm)
-    wide = gelu(_linear(hidden, layer.wide, layer.wide_bias))
+    wide = _activate(_linear(hidden, layer.wide, layer.wide_bias))
     narrow = _linear(wide, layer.narrow, layer.narrow_bias)
     narrow += hidden
     return _normalise(narrow, layer.narrow_norm)
 
 
 def _linear(rows: Vector, matrix: Vector, bias: Vector) -> Vector:
-    result: Vector = rows @ matrix.T
+    result: Vector = rows @ matrix
     result += bias
     return result
 

@@ -292,8 +292,8 @@ class Provider(BertEmbedder):
             )
         params = config.params
         model = LazyModel(lambda: _load(params))
-        super().__init__(model, _IDENTITY, batch_size=params.batch_size, prefix=_PASSAGE)
-        self._queries = BertEmbedder(model, _IDENTITY, batch_size=params.batch_size, prefix=_QUERY)
+        super().__init__(model, _IDENTITY, params, prefix=_PASSAGE)
+        self._queries = BertEmbedder(model, _IDENTITY, params, prefix=_QUERY)
 
     def for_queries(self) -> BertEmbedder:
         """Return the embedder of questions."""

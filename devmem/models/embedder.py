@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import re
 from bisect import bisect_right
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Final, Protocol, Self, TypeAlias, runtime_checkable
+from threading import Lock
+from typing import Final, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
+from devmem.config.store import EmbeddingParams
 from devmem.errors import EmbeddingError
 from devmem.model.items import Vector
 from devmem.text.analysis import is_content, mostly_unspaced
@@ -61,6 +66,69 @@ class AsymmetricEmbedder(Protocol):
 def query_embedder(embedder: Embedder) -> Embedder:
     """Return what embeds the questions for texts that `embedder` embeds: itself, unless the model tells them apart."""
     return embedder.for_queries() if isinstance(embedder, AsymmetricEmbedder) else embedder
+
+
+_QUERIES_KEPT: Final = 256
+_QueryVectors: TypeAlias = "tuple[Vector, TokenEmbedding | None]"
+_kept_queries: WeakKeyDictionary[Embedder, OrderedDict[str, _QueryVectors]] = WeakKeyDictionary()
+_keeping = Lock()
+
+
+def embed_query(embedder: Embedder, text: str) -> _QueryVectors:
+    """Embed a question by the embedder of the texts it is asked of; safe to call from several threads.
+
+    The last 256 questions of each embedder are kept in memory: a page of results, another store, or the next step of
+    an agent asks the same one again.
+
+    Returns:
+        The vector, shape (dimension,), and that of the text's tokens; None for a model without them.
+
+    Raises:
+        EmbeddingError: the provider failed.
+    """
+    with _keeping:
+        kept = _kept_by(embedder)
+        if text in kept:
+            kept.move_to_end(text)
+            return kept[text]
+    queries = query_embedder(embedder)
+    if isinstance(queries, TokenEmbedder):
+        (tokens,) = queries.embed_tokens([text])
+        made: _QueryVectors = (tokens.vector, tokens)
+    else:
+        made = (queries.embed([text])[0], None)
+    with _keeping:
+        kept[text] = made
+        while len(kept) > _QUERIES_KEPT:
+            kept.popitem(last=False)
+    return made
+
+
+def _kept_by(embedder: Embedder) -> OrderedDict[str, _QueryVectors]:
+    try:
+        return _kept_queries.setdefault(embedder, OrderedDict())
+    except TypeError:  # a plugin's embedder may be neither hashable nor open to weak references
+        return OrderedDict()
+
+
+Batch = TypeVar("Batch")
+Result = TypeVar("Result")
+
+
+def workers_of(params: EmbeddingParams) -> int:
+    """Return how many batches to compute at a time: `workers`, or one on each processor that `threads` leaves."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    processors = len(affinity(0)) if affinity else os.cpu_count() or 1
+    return params.workers or max(1, processors // params.threads)
+
+
+def in_parallel(run: Callable[[Batch], Result], batches: Sequence[Batch], workers: int) -> Iterator[Result]:
+    """Yield the results of batches in their order, several computed at a time in threads."""
+    if min(workers, len(batches)) <= 1:
+        yield from map(run, batches)
+        return
+    with ThreadPoolExecutor(min(workers, len(batches)), thread_name_prefix="devmem-embedding") as pool:
+        yield from pool.map(run, batches)
 
 
 READABLE: Final = 0.5

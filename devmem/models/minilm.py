@@ -241,7 +241,7 @@ class Provider(BertEmbedder):
             )
         params = config.params
         identity = ModelIdentity(name=f"minilm:{_NAME}", dimension=WIDTH)
-        super().__init__(LazyModel(lambda: _load(params)), identity, batch_size=params.batch_size)
+        super().__init__(LazyModel(lambda: _load(params)), identity, params)
 
 
 def _load(params: EmbeddingParams) -> BertModel:

@@ -15,10 +15,19 @@ from typing import Any, Final
 
 import numpy as np
 
-from devmem.config.store import EmbeddingConfig
+from devmem.config.store import EmbeddingConfig, EmbeddingParams
 from devmem.errors import EmbeddingError, MissingExtraError, ModelNotFoundError
 from devmem.model.items import Vector
-from devmem.models.embedder import SAMPLE_TEXTS, CommonDirections, ModelIdentity, TokenEmbedding, WordFinder, unit_rows
+from devmem.models.embedder import (
+    SAMPLE_TEXTS,
+    CommonDirections,
+    ModelIdentity,
+    TokenEmbedding,
+    WordFinder,
+    in_parallel,
+    unit_rows,
+    workers_of,
+)
 from devmem.models.model_files import Prompts, mapped, read_json, read_prompts, read_tensors, sampled
 
 __all__ = ["Provider"]
@@ -316,8 +325,9 @@ class _Loading:
 class OnnxEmbedder:
     """Embeds texts, each with a prefix before it."""
 
-    def __init__(self, loading: _Loading, *, batch_size: int, for_queries: bool) -> None:
-        self._loading, self._batch_size, self._for_queries = loading, batch_size, for_queries
+    def __init__(self, loading: _Loading, params: EmbeddingParams, *, for_queries: bool) -> None:
+        self._loading, self._for_queries = loading, for_queries
+        self._batch_size, self._workers = params.batch_size, workers_of(params)
 
     @property
     def identity(self) -> ModelIdentity:
@@ -357,10 +367,11 @@ class OnnxEmbedder:
     def _run(self, model: _Model, texts: Sequence[str]) -> list[tuple[Any, Vector]]:
         encodings = model.tokenizer.encode_batch([self._prefix + text for text in texts])
         order = sorted(range(len(texts)), key=lambda number: len(encodings[number].ids))
+        batches = [order[start : start + self._batch_size] for start in range(0, len(order), self._batch_size)]
+        inputs = [[encodings[number] for number in batch] for batch in batches]
         found: dict[int, Vector] = {}
-        for start in range(0, len(order), self._batch_size):
-            batch = order[start : start + self._batch_size]
-            found |= zip(batch, model.run([encodings[number] for number in batch]), strict=True)
+        for batch, hidden in zip(batches, in_parallel(model.run, inputs, self._workers), strict=True):
+            found |= zip(batch, hidden, strict=True)
         return [(encodings[number], found[number]) for number in range(len(texts))]
 
 
@@ -370,9 +381,9 @@ class Provider(OnnxEmbedder):
     def __init__(self, config: EmbeddingConfig) -> None:
         if config.params.model_path is None:
             read_layout(config)
-        loading, batch_size = _Loading(config), config.params.batch_size
-        super().__init__(loading, batch_size=batch_size, for_queries=False)
-        self._queries = OnnxEmbedder(loading, batch_size=batch_size, for_queries=True)
+        loading = _Loading(config)
+        super().__init__(loading, config.params, for_queries=False)
+        self._queries = OnnxEmbedder(loading, config.params, for_queries=True)
 
     def for_queries(self) -> OnnxEmbedder:
         """Return the embedder of questions."""

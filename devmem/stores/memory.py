@@ -40,7 +40,7 @@ from devmem.model.results import (
 from devmem.model.twins import as_async
 from devmem.models.chat import ChatModel
 from devmem.models.chat_providers import open_chat
-from devmem.models.embedder import Embedder, TokenEmbedder, TokenEmbedding, query_embedder
+from devmem.models.embedder import Embedder, TokenEmbedding, embed_query
 from devmem.models.embedding_providers import open_embedder
 from devmem.models.given_vectors import Provider as GivenVectors
 from devmem.search.merging import by_conversation
@@ -102,12 +102,9 @@ class QueryEmbedding:
         return self._tokens.get(embedder.identity.name)
 
     def _embed(self, name: str, embedder: Embedder) -> None:
-        queries = query_embedder(embedder)
-        if isinstance(queries, TokenEmbedder):
-            (self._tokens[name],) = queries.embed_tokens([self.text])
-            self._vectors[name] = self._tokens[name].vector
-        else:
-            self._vectors[name] = queries.embed([self.text])[0]
+        self._vectors[name], tokens = embed_query(embedder, self.text)
+        if tokens is not None:
+            self._tokens[name] = tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -78,6 +78,12 @@ def test_backends_are_one_model(open_minilm: OpenMiniLM) -> None:
     assert {(identity.name, identity.dimension) for identity in identities} == {("minilm:all-MiniLM-L6-v2", 384)}
 
 
+@pytest.mark.parametrize("backend", ["numpy", "onnx"])
+def test_several_workers_change_no_vector(open_minilm: OpenMiniLM, minilm: Embedder, backend: str) -> None:
+    several = open_minilm(backend=backend, workers=3, batch_size=2)
+    np.testing.assert_allclose(several.embed(TEXTS * 2), np.concatenate([minilm.embed(TEXTS)] * 2), atol=2e-6)
+
+
 def test_another_model_is_refused_at_once() -> None:
     with pytest.raises(EmbeddingError, match="provider: local"):
         open_embedder(EmbeddingConfig(model="all-mpnet-base-v2"))
