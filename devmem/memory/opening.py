@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 
 from pydantic import BaseModel, SecretStr
 
+from devmem.config.guard import GuardConfig
 from devmem.config.reading import parse_workflow
 from devmem.config.store import EmbeddingConfig
 from devmem.config.workflow import Workflow
@@ -51,6 +52,7 @@ def open(  # noqa: A001 - `devmem.open` is its name
     *,
     embedding: Embedding | Embedder = "auto",
     fields: Sequence[str] | None = None,
+    guard: GuardConfig | Mapping[str, Any] | None = None,
     session: str = DEFAULT_SESSION,
 ) -> Memory:
     """Open a memory, and make it when it is not there.
@@ -71,20 +73,22 @@ def open(  # noqa: A001 - `devmem.open` is its name
             minilm where it is installed, else e5.
         fields: for a path, the fields of the metadata that are searched beside the text, such as `title`; None takes
             those that the memory records. A workflow or a dict has them under `index`.
+        guard: for a path, the `guard:` block for its writes, which the file does not record; a workflow has its own.
         session: whose `auto` files are meant, in a workflow.
 
     Raises:
         ConfigError: the workflow or the declaration cannot be used, or names no such store.
         CollectionError: the file cannot be used; the error's type and text say why and what to do.
         PluginError: the store's type is not installed.
-        ValueError: `embedding` or `fields` is given beside a workflow or a declaration, or a field is not a path.
+        ValueError: `embedding`, `fields` or `guard` is given beside a workflow or a declaration, or a field is not a
+            path.
     """
     if isinstance(embedding, Embedder):
         model = embedding
-        workflow, name = declared_store(place, _OWN_MODEL, fields)
+        workflow, name = declared_store(place, _OWN_MODEL, fields, guard)
         store = make_store(workflow, name, session=session, embedders=lambda _config: model)
     else:
-        workflow, name = declared_store(place, embedding, fields)
+        workflow, name = declared_store(place, embedding, fields, guard)
         store = make_store(workflow, name, session=session)
     _load(store, words_only=embedding is None)
     return Memory(store)
@@ -120,18 +124,21 @@ def declared_store(
     place: str | os.PathLike[str] | Mapping[str, Any],
     embedding: Embedding = "auto",
     fields: Sequence[str] | None = None,
+    guard: GuardConfig | Mapping[str, Any] | None = None,
 ) -> tuple[Workflow, str]:
     """Return the workflow that declares the store at a place, and the store's name; see `open`."""
     if isinstance(place, Mapping):
-        _refuse_options(embedding, fields, "the declaration")
+        _refuse_options(embedding, fields, guard, "the declaration")
         return _declared({"name": "memory", **place})
     path = os.fsdecode(place)
     if found := _WORKFLOW.fullmatch(path):
-        _refuse_options(embedding, fields, found["file"])
+        _refuse_options(embedding, fields, guard, found["file"])
         return _store_of(load_workflow(found["file"]), found["store"])
     declaration = _declaration_of(path, embedding)
     if (paths := field_paths(fields)) is not None:
         declaration["config"]["index"] = {"fields": list(paths)}
+    if guard is not None:
+        declaration["config"]["guard"] = guard
     return _declared(declaration)
 
 
@@ -168,13 +175,15 @@ def declared_like(place: str, workflow: Workflow, store: str) -> tuple[Workflow,
     return _declared({"name": _literal(_name_of(place)), "type": other.type, "config": config})
 
 
-def _refuse_options(embedding: Embedding, fields: Sequence[str] | None, where: str) -> None:
+def _refuse_options(embedding: Embedding, fields: Sequence[str] | None, guard: object, where: str) -> None:
     if embedding != "auto":
         raise ValueError(f"`embedding` is for a memory that is opened by its path; put the block into {where}")
     if fields is not None:
         raise ValueError(
             f"`fields` are for a memory that is opened by its path; put `index: {{fields: [...]}}` into {where}"
         )
+    if guard is not None:
+        raise ValueError(f"`guard` is for a memory that is opened by its path; put the block into {where}")
 
 
 def _store_of(workflow: Workflow, name: str | None) -> tuple[Workflow, str]:

@@ -16,7 +16,14 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from devmem.config.filter_forms import FilterForm, load_filter
-from devmem.errors import DevmemError, ItemNotFoundError, NoVersionsError, ScopeError, VersionConflictError
+from devmem.errors import (
+    DevmemError,
+    ItemNotFoundError,
+    NotStoredError,
+    NoVersionsError,
+    ScopeError,
+    VersionConflictError,
+)
 from devmem.memory import MemoryRecord, SearchHit
 from devmem.model.caller import acting_as
 from devmem.model.filters import Filter
@@ -81,7 +88,9 @@ class MemoryChange(_Body):
     expires_at: _Time | None = None
     metadata: dict[str, JsonValue] = Field(default_factory=dict, description="Values to set; null takes a key out.")
     if_version: str | None = Field(default=None, description="`version` of the memory that was read.")
-    expected: str | None = Field(default=None, description="Former name of `if_version`.")
+    expected: str | None = Field(
+        default=None, description="Former name of `if_version`.", json_schema_extra={"deprecated": True}
+    )
 
 
 class SearchRequest(_Body):
@@ -244,11 +253,15 @@ ENDPOINTS: Final[Sequence[Endpoint[Any]]] = (
 )  # fmt: skip
 """Every method of the interface."""
 
+_FORMER_NAME: Final = '299 devmem "`expected` is now `if_version`; the former name goes with the next release"'
+"""Header `Warning` of the answer to a request that uses a former name, as `Memory.update` warns its caller."""
+
 _STATUS: Final[Sequence[tuple[type[Exception], HTTPStatus]]] = (
     (ItemNotFoundError, HTTPStatus.NOT_FOUND),
     (VersionConflictError, HTTPStatus.CONFLICT),
     (ScopeError, HTTPStatus.FORBIDDEN),
     (NoVersionsError, HTTPStatus.BAD_REQUEST),
+    (NotStoredError, HTTPStatus.UNPROCESSABLE_ENTITY),
     (ValueError, HTTPStatus.UNPROCESSABLE_ENTITY),
     (DevmemError, HTTPStatus.SERVICE_UNAVAILABLE),
 )
@@ -280,19 +293,23 @@ def _handler(door: Door, endpoints: Mapping[str, Endpoint[Any]]) -> Callable[[Re
             return _problem(HTTPStatus.UNAUTHORIZED, str(error))
         if endpoint.writes and access.read_only:
             return _problem(HTTPStatus.FORBIDDEN, "this memory is served read-only")
+        asked: BaseModel | None = None
         try:
             asked = await _asked(request, endpoint)
             with acting_as(access.actor or _HTTP_CLIENT, by_default=access.actor is None):
                 done = await asyncio.to_thread(endpoint.run, access, request.path_params.get("id", ""), asked)
+            answer: Response = JSONResponse(done.model_dump(mode="json", exclude_none=True), endpoint.status)
         except ValidationError as error:
             found = ((".".join(map(str, each["loc"])), each["msg"]) for each in error.errors())
-            return _problem(
+            answer = _problem(
                 HTTPStatus.UNPROCESSABLE_ENTITY, "; ".join(f"{at}: {said}" if at else said for at, said in found)
             )
         except (DevmemError, ValueError) as error:
             status = next(status for kind, status in _STATUS if isinstance(error, kind))
-            return _problem(status, str(error))
-        return JSONResponse(done.model_dump(mode="json", exclude_none=True), status_code=endpoint.status)
+            answer = _problem(status, str(error))
+        if isinstance(asked, MemoryChange) and asked.expected is not None:
+            answer.headers["Warning"] = _FORMER_NAME
+        return answer
 
     return handle
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import devmem
+from devmem.config.guard import GuardConfig
 from devmem.errors import ConfigError, ModelNotFoundError
 from devmem.memory import opening
 from devmem.model.items import MemoryItem
@@ -38,6 +39,29 @@ def test_what_was_added_is_there_when_the_path_is_opened_again(file: Path) -> No
         item_id = memory.add("The lab's code is 4711.")
     with devmem.open(file, embedding=None) as memory:
         assert memory.get(item_id).text == "The lab's code is 4711."  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("guard", [{"checks": [], "max_length": 10}, GuardConfig(checks=(), max_length=10)])
+def test_a_memory_opened_by_its_path_takes_a_guard(file: Path, guard: Any) -> None:
+    """As a dict, which is a workflow's block, or as the model of it."""
+    with devmem.open(file, embedding=None, guard=guard) as memory:
+        caught = memory.add("Ann likes tea, and Ben likes milk.")
+        assert [record.id for record in memory.quarantined()] == [caught]
+    with devmem.open(file, embedding=None) as memory:
+        assert not memory.search("tea")
+        memory.add("Ben likes a cup of milk.")
+        assert len(memory.quarantined()) == 1
+
+
+def test_a_guard_that_cannot_work_is_refused(file: Path, tmp_path: Path) -> None:
+    """Also the block of a store that a workflow declares, which would be ignored there."""
+    with pytest.raises(ConfigError, match=r"guard\.max_lenght: unknown key; did you mean 'max_length'"):
+        devmem.open(file, guard={"max_lenght": 10})
+    with pytest.raises(ConfigError, match="unknown check of a guard 'ordres'"):
+        devmem.open(file, guard={"checks": [{"type": "ordres"}]})
+    (tmp_path / "team.yaml").write_text(TEAM)
+    with pytest.raises(ValueError, match=r"put the block into .*team\.yaml"):
+        devmem.open(f"{tmp_path / 'team.yaml'}#notes", guard={})
 
 
 def test_a_store_of_a_workflow_is_the_one_that_the_workflow_means(tmp_path: Path) -> None:

@@ -198,12 +198,59 @@ def test_another_thread_can_register_while_a_store_is_imported() -> None:
     assert list(types.names()) == ["meanwhile", "slow"]
 
 
-@pytest.mark.parametrize("group", ["collections", "embeddings", "rerankers", "stores"])
+@pytest.mark.parametrize("group", ["collections", "embeddings", "guards", "rerankers", "stores"])
 def test_the_installed_metadata_is_that_of_pyproject(group: str) -> None:
     pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text())
     declared = pyproject["project"]["entry-points"][f"devmem.{group}"]
     ours = [point for point in entry_points(group=f"devmem.{group}") if point.dist and point.dist.name == NAME]
     assert {point.name: point.value for point in ours} == declared, "the project must be installed again"
+
+
+_PICKY = """
+class Picky:
+    def __init__(self, config): self.word = config.params["word"]
+    def reason(self, text, before, item): return f"{self.word} is here" if self.word in text else None
+
+def make(config, base_dir): return Picky(config)
+"""
+
+
+def test_a_strangers_check_of_a_guard_is_used_from_yaml(tmp_path: Path) -> None:
+    """Found by its entry point, imported when a store names it."""
+    install(tmp_path, "picky-dist", {"picky": "picky_pkg:make"}, {"picky_pkg": _PICKY}, group="devmem.guards")
+    (tmp_path / "flow.yaml").write_text(
+        "memory: [{name: j, type: simple, config: {memory_path: j.db, guard: {checks: [{type: picky, sources: [user], "
+        "params: {word: cat}}]}}}]\n"
+    )
+    code = (
+        "import sys, devmem\n"
+        "from devmem.models.write_checks import write_check_names\n"
+        "assert list(write_check_names()) == ['llm', 'orders', 'picky'] and 'picky_pkg' not in sys.modules\n"
+        "with devmem.open('flow.yaml#j') as memory:\n"
+        "    memory.add('A dog barks.')\n"
+        "    memory.add('A cat sleeps.')\n"
+        "    print([(one.text, one.quarantine_reason) for one in memory.quarantined()])\n"
+    )
+    assert run_python(tmp_path, code) == "[('A cat sleeps.', 'cat is here')]"
+
+
+def test_two_checks_of_one_name_cost_that_name(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        install(
+            tmp_path / name, f"{name}-dist", {"picky": "picky_pkg:make"}, {"picky_pkg": _PICKY}, group="devmem.guards"
+        )
+    (tmp_path / "flow.yaml").write_text(
+        "memory: [{name: j, type: simple, config: {memory_path: j.db, guard: {checks: [{type: picky}]}}}]\n"
+    )
+    code = (
+        f"import sys; sys.path.append({str(tmp_path / 'two')!r}); sys.path.append({str(tmp_path / 'one')!r})\n"
+        "import devmem\n"
+        "try:\n    devmem.open('flow.yaml#j')\n"
+        "except devmem.errors.DevmemError as error:\n    print(error)\n"
+    )
+    found = run_python(tmp_path, code)
+    assert "one-dist 1.0" in found
+    assert "two-dist 1.0" in found
 
 
 @pytest.mark.parametrize("name", ["simple", "blackboard"])

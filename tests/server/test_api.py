@@ -46,8 +46,14 @@ def test_a_key_is_replaced_only_where_the_version_is_the_one_that_was_read(team:
     (first,) = team.request("GET", "/v1/memories", user="ann").json()["memories"]
     assert [put("Ann eats no fish.", first["version"]), put("x", first["version"]), put("x", "none")] == [201, 409, 409]
     (second,) = team.request("GET", "/v1/memories", user="ann").json()["memories"]
-    stale = {"text": "x", "expected": first["version"]}
-    assert team.request("PATCH", f"/v1/memories/{second['id']}", json=stale, user="ann").status_code == 409
+    one = f"/v1/memories/{second['id']}"
+    refused = team.request("PATCH", one, json={"text": "x", "expected": first["version"]}, user="ann")
+    done = team.request("PATCH", one, json={"text": "Ann eats eggs.", "expected": second["version"]}, user="ann")
+    assert (refused.status_code, done.status_code) == (409, 200)
+    assert all("`expected` is now `if_version`" in answer.headers["warning"] for answer in (refused, done))
+    named = {"text": "Ann eats bread.", "if_version": done.json()["version"]}
+    answer = team.request("PATCH", one, json=named, user="ann")
+    assert (answer.status_code, answer.headers.get("warning")) == (200, None)
 
 
 def test_no_request_reaches_what_is_anothers(team: Team) -> None:

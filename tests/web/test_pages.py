@@ -187,6 +187,16 @@ def test_a_pin_outlives_the_limits_and_its_end_puts_the_expiry_back(team: Path, 
         assert memory.store.trim(keep=0) == 1
 
 
+def test_the_list_of_the_quarantine_says_why(team: Path, serve: Serve) -> None:
+    """On the page of health, and on the item's own; a reason may repeat what a hostile text says."""
+    with devmem.open(team.parent / "notes.db", embedding=None, guard={"per_minute": 1}) as memory:
+        ids = [memory.add(text, agent="<b>bot</b>") for text in ("It rains.", "It snows.")]
+        (caught,) = (record.id for record in memory.get_many(ids) if record.quarantine_reason)
+    with serve().browser() as browser:
+        for path in ("/health", f"/item/notes/{caught}"):
+            assert "&lt;b&gt;bot&lt;/b&gt; wrote more than 1 items" in browser.get(path).text
+
+
 def test_a_quarantined_item_is_shown_to_no_agent_until_it_is_released(team: Path, serve: Serve) -> None:
     with devmem.open(f"{team}#notes") as memory:
         item = memory.add("The launch was cancelled.", trust=0.7)

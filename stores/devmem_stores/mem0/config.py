@@ -58,6 +58,16 @@ class Mem0Config(ExpiryConfig):
         parts = ((name, part) for name, part in self.oss.items() if isinstance(part, dict))
         return tuple(place for name, part in parts if (place := _place_of(name, part)) is not None)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _take_no_guard(cls, given: object) -> object:
+        if isinstance(given, Mapping) and given.get("guard") is not None:
+            raise ValueError(
+                "guard: a mem0 store has none, because mem0 has no quarantine that a caught text could wait in, and "
+                "writes texts of its own; have agents write to a store with a `memory_path` and a `guard:`"
+            )
+        return given
+
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         if self.mode == "platform":

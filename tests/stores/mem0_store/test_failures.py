@@ -6,10 +6,11 @@ import logging
 import traceback
 from collections.abc import Callable
 from email.utils import formatdate
+from pathlib import Path
 
 import pytest
 
-from devmem import MemoryManager, MemoryWritePayload
+from devmem import ConfigError, MemoryManager, MemoryWritePayload, load_workflow
 from devmem.config import Attachment
 from devmem.testing import ManualClock
 from devmem_stores.mem0 import Mem0Memory
@@ -288,3 +289,11 @@ def test_call_that_took_long_is_not_repeated(
     with pytest.raises(Mem0ServerError):
         store.retrieve("", "tea")
     assert sleeps == []
+
+
+def test_a_guard_is_refused_with_the_reason(tmp_path: Path) -> None:
+    """Left out without a word, the key would promise a check that nobody makes."""
+    (tmp_path / "flow.yaml").write_text("memory: [{name: m, type: mem0, config: {api_key: k, guard: {}}}]\n")
+    with pytest.raises(ConfigError, match="no quarantine") as caught:
+        load_workflow(tmp_path / "flow.yaml")
+    assert "flow.yaml:1: memory[0].config" in str(caught.value)
