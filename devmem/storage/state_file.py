@@ -82,6 +82,7 @@ class StateFile:
 
 
 def _prepare(db: sqlite3.Connection) -> None:
+    db.execute("PRAGMA journal_mode = WAL")
     db.execute("PRAGMA synchronous = FULL")
     db.execute(_SCHEMA)
 

@@ -50,7 +50,7 @@ class WaitingTurn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FactStatus:
-    """What became of the turns of a store so far."""
+    """Counts of a store's turns and facts so far."""
 
     waiting: int
     """Number of turns whose facts are still to be extracted."""

@@ -188,7 +188,8 @@ class FactKeepingMemory(CollectionMemory):
     def files(self) -> Iterable[Path]:
         """Return the collection's files, and the file of the turns that wait."""
         file = self._facts_file()
-        return [*super().files(), *([] if file is None else [file])]
+        beside = [] if file is None else [Path(f"{file}{suffix}") for suffix in ("", "-wal", "-shm")]
+        return [*super().files(), *beside]
 
     def examine(self) -> Iterator[FileReport]:
         """Report on the collection, and on the turns that wait beside a file."""

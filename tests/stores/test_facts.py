@@ -328,7 +328,7 @@ class FactCases:
         assert [hit.text for hit in memory.search("vegan", user="ann")] == ["My diet is vegan."]
 
     def test_stored_turns_are_read_on_request_alone(self, open_memory: Open, service: ChatService) -> None:
-        """What was stored before there was a `facts:` block costs nothing unless it is asked for."""
+        """Turns that are older than the `facts:` block cost nothing unless they are asked for."""
         plain = open_memory(facts={"sources": ["file"]})
         for at, name in enumerate(("ann", "bob")):
             plain.add("My diet is vegan.", user=name, time=1_000 + at)
@@ -411,14 +411,14 @@ class TestInAFile(FactCases):
         memory = open_memory()
         turn = memory.add("My diet is vegan.", user="ann", id="Rumpelstiltskin")
         caught_up(memory)
-        file = Path(f"{place}.facts")
-        assert file in list(memory.store.files())
+        files = [file for file in memory.store.files() if file.name.startswith("notes.db.facts")]
+        assert files[0] == Path(f"{place}.facts")
         (report,) = [each for each in memory.store.examine() if each.kind == "facts"]
         assert report.facts == {"waiting": 1, "extracted": 0, "dropped": 0}
         assert "facts of 1 turn(s)" in report.findings[0].message
-        assert turn.encode() in file.read_bytes()
+        assert any(turn.encode() in file.read_bytes() for file in files if file.exists())
         memory.erase(turn)
-        assert turn.encode() not in file.read_bytes()
+        assert not any(turn.encode() in file.read_bytes() for file in files if file.exists())
 
     def test_a_queue_that_cannot_be_written_costs_no_write(
         self, open_memory: Open, service: ChatService, place: str, caplog: pytest.LogCaptureFixture
@@ -465,7 +465,7 @@ def test_a_wrong_block_is_refused(facts: dict[str, Any], told: str) -> None:
 
 
 def test_an_exchange_is_read_by_its_sides(tmp_path: Path, service: ChatService, open_memory: Open) -> None:
-    """What was asked is said by the user or the one sender, the answer by the agent."""
+    """The question is said by the user or the one sender, the answer by the agent."""
     memory = open_memory()
     store_of(memory).update(
         MemoryWritePayload(
