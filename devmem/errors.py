@@ -17,6 +17,7 @@
     │   ├── CollectionClosedError
     │   ├── CollectionInUseError     the file belongs to another type of store
     │   ├── CollectionReadOnlyError  an earlier state was asked to change
+    │   ├── EncryptionError          the key of a file is missing or wrong, or a part of a store would be left plain
     │   ├── RunConflictError         others changed what a run changed too
     │   ├── RunStateError            a run that has ended, or that there is not
     │   ├── EmbeddingMismatchError
@@ -100,6 +101,10 @@ class CollectionReadOnlyError(CollectionError):
 
     def __init__(self, location: Path | str, state: str) -> None:
         super().__init__(location, f"{state}, which cannot be changed; write to the collection itself.")
+
+
+class EncryptionError(CollectionError):
+    """A key is missing, wrong or none, or a part of an encrypted store would be left plain; nothing was changed."""
 
 
 class RunConflictError(CollectionError):

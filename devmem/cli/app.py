@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import inspect
 import logging
+import os
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 # typer uses click, or from 0.26 on its own copy, and keeps the types of both to itself: hence `Any` below.
 
 
+KEY_VARIABLE: Final = "DEVMEM_KEY"
+"""Variable of the environment with the key of the memories that a command names by their files."""
 CONTEXT: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 """How every command shows its help."""
 
@@ -119,6 +123,7 @@ _COMMANDS: Final = {
     "index": ("stores", "Bring a store of files up to date."),
     "backup": ("maintenance", "Copy the file of a store while it is in use."),
     "restore": ("maintenance", "Put a backup in place."),
+    "rekey": ("rekeying", "Encrypt a memory, change its key, or decrypt it."),
     "doctor": ("maintenance", "Examine what stores keep on disk."),
     "reindex": ("maintenance", "Embed every item again with another model, or search items by other fields."),
     "web": ("web", "Open a page that shows what is remembered, and why."),
@@ -205,6 +210,12 @@ def _start(
     ctx: typer.Context,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show what devmem logs, not only warnings.")] = False,
+    key_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--key-file", metavar="FILE", help="Key of encrypted memories that are named by their files; or DEVMEM_KEY."
+        ),
+    ] = None,
     _version: Annotated[
         bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
     ] = False,
@@ -215,7 +226,17 @@ def _start(
     terminal = Terminal(debug=debug)
     ctx.obj = terminal
     ctx.call_on_close(show_logs(terminal, verbose=verbose))
+    if key_file is not None or os.environ.get(KEY_VARIABLE):
+        ctx.call_on_close(_use_key(key_file))
     ctx.with_resource(acting_as(f"devmem {ctx.invoked_subcommand}"))
+
+
+def _use_key(file: Path | None) -> Callable[[], None]:
+    """Use the key of --key-file or of the environment; return the function that forgets it."""
+    from devmem.encryption import read_key_file, read_key_variable, set_default_key
+
+    set_default_key(read_key_variable(KEY_VARIABLE) if file is None else read_key_file(file))
+    return lambda: set_default_key(None)
 
 
 class _Lines(logging.Handler):

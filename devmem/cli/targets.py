@@ -370,9 +370,27 @@ def find_store(
 
 
 def require_file(path: Path, advice: str) -> None:
+    """Check as `require_path` does, and use the key of the command, if it has one, for the file."""
+    require_path(path, advice)
+    unlock_file(path)
+
+
+def require_path(path: Path, advice: str) -> None:
     """Raise `CommandError`, with the advice, where the argument FILE of a command is the URL of a database."""
     if _DATABASE_URL.match(str(path)):
         raise CommandError(f"{path} is the URL of a database, not a file: {advice}.")
+
+
+def unlock_file(path: Path) -> None:
+    """Use the key of the command, if it has one, for a file that it names.
+
+    Raises:
+        EncryptionError: the key is wrong, or the file is not encrypted.
+    """
+    from devmem.encryption import default_key, unlock
+
+    if (key := default_key()) is not None:
+        unlock(path, key)
 
 
 def several_stores(place: str, words: Sequence[str], *, after: int) -> Workflow | None:

@@ -44,7 +44,7 @@ class Reader:
         conversation = self._read_conversation(graph, context.inspection)
         recalls = self._read_recalls()
         transaction = self._read_transaction(graph, context.inspection)
-        inspect(Root((), context.inspection, graph.nodes))
+        inspect(Root((), context.inspection, graph.nodes, graph.memory))
         unresolved = unresolved_in(self._report, self._placeholders)
         self._report.raise_errors()
         return Workflow(

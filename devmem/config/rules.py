@@ -468,6 +468,30 @@ def _stores_without_versions(root: Root) -> Found:
         yield (), f"the store {store.name!r} cannot take part in a transaction: {reason}"
 
 
+@check(Rule.PLAIN_FILE, Root, level=Level.ERROR)
+def _plain_files_of_an_encrypted_workflow(root: Root) -> Found:
+    """Report what would be written in plain beside encrypted stores, and stores that do not share their key."""
+    blocks = {store.name: block for store in root.stores if (block := getattr(store.config, "encryption", None))}
+    if not blocks:
+        return
+    first = next(iter(blocks))
+    if root.recording is not None and root.recording.active:
+        what = f"records wait in journals, which are not encrypted as the store {quoted(first)} is"
+        yield (), f"{what}: leave `conversation` out, or `encryption`"
+    if root.path:
+        return
+    for store in root.stores:
+        if blocks.get(store.name) == blocks[first]:
+            continue
+        where = (*store.place.location, "config")
+        if store.name in blocks:
+            yield (*where, "encryption"), f"the files of a session have one key: name that of {quoted(first)}"
+        elif "memory_path" not in type(store.config).model_fields:
+            yield where, f"stores of the type {store.type!r} keep files that are not encrypted as {quoted(first)} is"
+        elif getattr(store.config, "memory_path", None) and not getattr(store.config, "sends_to", ()):
+            yield where, f"this store's file is plain, and that of {quoted(first)} is encrypted: give both `encryption`"
+
+
 @check(Rule.UNKNOWN_NAME, Root)
 def _unknown_agents(root: Root) -> Found:
     """Warn about agents that no node is: only calls that are recorded from Python could be theirs."""

@@ -19,6 +19,7 @@ from pydantic import (
 from pydantic_core.core_schema import ValidationInfo
 
 from devmem.config.base import ConfigModel, Placed
+from devmem.encryption import StoreKey, read_key_file, read_key_variable
 from devmem.model.fields import is_path
 
 
@@ -267,6 +268,38 @@ class IndexConfig(ConfigModel):
         if self.search == "exact":
             return None
         return LEAST_FOR_APPROXIMATE if self.search == "approximate" else self.approximate_from
+
+
+class KeyConfig(ConfigModel):
+    """Place of a key; the key itself is never written into a workflow."""
+
+    env: str | None = Field(default=None, min_length=1)
+    """Variable of the environment that holds the key."""
+    file: Path | None = None
+    """File that holds the key, such as a mounted secret."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.env is None) == (self.file is None):
+            raise ValueError("name one place of the key: `{env: NAME}` or `{file: PATH}`")
+        return self
+
+
+class EncryptionConfig(ConfigModel):
+    """Encryption of the files of a store."""
+
+    key: KeyConfig
+    """Place of the key, which is 32 random bytes as 64 hexadecimal digits or as base64."""
+
+    def read_key(self, base_dir: Path) -> StoreKey:
+        """Return the key; a relative path starts at `base_dir`.
+
+        Raises:
+            EncryptionError: it is not there, or is no key.
+        """
+        if self.key.file is not None:
+            return read_key_file(base_dir / self.key.file.expanduser())
+        return read_key_variable(str(self.key.env))
 
 
 class StoreTypes(Protocol):

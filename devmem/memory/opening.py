@@ -17,7 +17,8 @@ from devmem.config.guard import GuardConfig
 from devmem.config.reading import parse_workflow
 from devmem.config.store import EmbeddingConfig
 from devmem.config.workflow import Workflow
-from devmem.errors import CollectionError, ConfigError, Finding, ModelNotFoundError
+from devmem.encryption import KeySource, StoreKey, default_key, key_of, unlock
+from devmem.errors import CollectionError, ConfigError, EncryptionError, Finding, ModelNotFoundError
 from devmem.memory.contents import field_paths
 from devmem.memory.memory import Memory
 from devmem.model.caller import DEFAULT_SESSION
@@ -27,7 +28,7 @@ from devmem.models.given_vectors import PREFIX
 from devmem.models.minilm import find_model
 from devmem.models.model_files import package_folder
 from devmem.plugins import registry
-from devmem.storage.opening import StoreMetadata, inspect_location
+from devmem.storage.opening import StoreMetadata, file_of, inspect_location
 from devmem.storage.protocol import SupportsWordsOnly
 from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.memory import MemoryBase
@@ -54,6 +55,7 @@ def open(  # noqa: A001 - `devmem.open` is its name
     fields: Sequence[str] | None = None,
     guard: GuardConfig | Mapping[str, Any] | None = None,
     session: str = DEFAULT_SESSION,
+    key: KeySource | None = None,
 ) -> Memory:
     """Open a memory, and make it when it is not there.
 
@@ -71,27 +73,57 @@ def open(  # noqa: A001 - `devmem.open` is its name
         embedding: for a path, its model: a provider's name such as `e5`, an `embedding:` block, or an `Embedder`; None
             searches by words alone, which the place records; `auto` takes the choice of the file, for a new one
             minilm where it is installed, else e5.
-        fields: for a path, the fields of the metadata that are searched beside the text, such as `title`; None takes
-            those that the memory records. A workflow or a dict has them under `index`.
+        fields: for a path, the metadata that is searched beside the text, such as `title`; None takes those recorded.
         guard: for a path, the `guard:` block for its writes, which the file does not record; a workflow has its own.
         session: whose `auto` files are meant, in a workflow.
+        key: for a path, the key of its files: 32 bytes, their text in hexadecimal digits or base64, or a function.
 
     Raises:
         ConfigError: the workflow or the declaration cannot be used, or names no such store.
-        CollectionError: the file cannot be used; the error's type and text say why and what to do.
+        CollectionError: the file, or its key, cannot be used; the error's type and text say why and what to do.
         PluginError: the store's type is not installed.
-        ValueError: `embedding`, `fields` or `guard` is given beside a workflow or a declaration, or a field is not a
-            path.
+        ValueError: an option for paths is given beside a workflow or a declaration, or a field is not a path.
     """
-    if isinstance(embedding, Embedder):
-        model = embedding
-        workflow, name = declared_store(place, _OWN_MODEL, fields, guard)
-        store = make_store(workflow, name, session=session, embedders=lambda _config: model)
-    else:
-        workflow, name = declared_store(place, embedding, fields, guard)
-        store = make_store(workflow, name, session=session)
+    _unlock(place, key)
+    block = _OWN_MODEL if isinstance(embedding, Embedder) else embedding
+    workflow, name = declared_store(place, block, fields, guard)
+    opener = (lambda _config: embedding) if isinstance(embedding, Embedder) else open_embedder
+    store = make_store(workflow, name, session=session, embedders=opener)
     _load(store, words_only=embedding is None)
     return Memory(store)
+
+
+def _unlock(place: str | os.PathLike[str] | Mapping[str, Any], key: KeySource | None) -> None:
+    """Use a key for the file of a path; without one refuse the path that another caller in this process has a key of.
+
+    Raises:
+        EncryptionError: the key is wrong or missing, the file is not encrypted, or the place cannot be.
+        ValueError: a key is given beside a workflow or a declaration.
+    """
+    path = None if isinstance(place, Mapping) or is_in_workflow(os.fsdecode(place)) else os.fsdecode(place)
+    if path is None:
+        if key is not None:
+            raise ValueError("`key` is for a memory that is opened by its path; declare `encryption` for others")
+        return
+    file = None if path == _MEMORY else file_of(path)
+    if key is not None:
+        _unlock_file(path, StoreKey(key))
+    elif default_key() is None and file is not None and key_of(Path(file).expanduser()) is not None:
+        raise EncryptionError(path, "is encrypted: open it with its key (`key=`).")
+
+
+def _use_default_key(path: str) -> None:
+    """Use the key of the command for the file of a path; a workflow has its own."""
+    key = default_key()
+    if key is not None and path != _MEMORY and not is_in_workflow(path):
+        _unlock_file(path, key)
+
+
+def _unlock_file(path: str, key: StoreKey) -> None:
+    file = None if path == _MEMORY else file_of(path)
+    if file is None or path.endswith(".json"):
+        raise EncryptionError(path, "cannot be encrypted: a key is for a SQLite file (a database has its server's).")
+    unlock(Path(file).expanduser(), key)
 
 
 def _load(store: MemoryBase, *, words_only: bool) -> None:
@@ -120,6 +152,11 @@ def is_workflow(place: str) -> bool:
     return found is not None and found["store"] is None
 
 
+def is_in_workflow(place: str) -> bool:
+    """Whether a place is a workflow's file, or a store in one."""
+    return _WORKFLOW.fullmatch(place) is not None
+
+
 def declared_store(
     place: str | os.PathLike[str] | Mapping[str, Any],
     embedding: Embedding = "auto",
@@ -131,6 +168,7 @@ def declared_store(
         _refuse_options(embedding, fields, guard, "the declaration")
         return _declared({"name": "memory", **place})
     path = os.fsdecode(place)
+    _use_default_key(path)
     if found := _WORKFLOW.fullmatch(path):
         _refuse_options(embedding, fields, guard, found["file"])
         return _store_of(load_workflow(found["file"]), found["store"])
@@ -147,6 +185,7 @@ def declared_to_read(place: str, embedding: Embedding = "auto") -> tuple[Workflo
 
     One that has no model yet gets none, as opening it with a model would record that one.
     """
+    _use_default_key(place)
     if place != _MEMORY and not _WORKFLOW.fullmatch(place):
         facts = _facts_of(place)
         if facts is not None and facts.model is None:
@@ -166,6 +205,7 @@ def declared_like(place: str, workflow: Workflow, store: str) -> tuple[Workflow,
         ConfigError: the workflow at the place cannot be used.
         CollectionError: the place cannot be used.
     """
+    _use_default_key(place)
     if place == _MEMORY or _WORKFLOW.fullmatch(place) or _facts_of(place) is not None:
         return declared_store(place)
     other = next(one for one in workflow.memory if one.name == store)

@@ -17,12 +17,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from devmem.errors import JournalError
+from devmem.encryption import key_of
+from devmem.errors import EncryptionError, JournalError
 from devmem.model.interactions import Interaction, ParticipantType
 from devmem.recording import calls as context
 from devmem.recording.content import Renderer, SecretMask
 from devmem.recording.forwarder import Forwarder, Sink
 from devmem.recording.journal import Journal, encode_line, has_journals
+from devmem.stores.memory import MemoryBase
 from devmem.text.retry import Backoff
 
 ALL_TYPES: Final = frozenset(set(ParticipantType) - {ParticipantType.USER, ParticipantType.UNKNOWN})
@@ -67,6 +69,15 @@ class RecordingStatus:
     """Why the store did not take the last batch; empty when it did."""
 
 
+def _refuse_encrypted(sink: Sink, folder: Path) -> None:
+    """Refuse to write plain journals of an encrypted store."""
+    files = [folder, *(sink.files() if isinstance(sink, MemoryBase) else ())]
+    if any(key_of(file) is not None for file in files):
+        raise EncryptionError(
+            folder, "journals of recorded calls are not encrypted: record into a store that is not encrypted either."
+        )
+
+
 class InteractionRecorder:
     """Records interactions; safe to use from several threads.
 
@@ -94,8 +105,10 @@ class InteractionRecorder:
             backoff: when to try again after the sink failed; None waits 1 to 30 seconds.
 
         Raises:
+            EncryptionError: the store or the folder is encrypted, and the journals would be plain.
             ValueError: a pattern of the options is no regular expression.
         """
+        _refuse_encrypted(sink, Path(folder))
         self.options = options or RecordingOptions()
         self.renderer = Renderer(self.options.max_content_length, SecretMask(self.options.secret_patterns))
         self._sink, self._folder, self._clock, self._last_time = sink, Path(folder), clock, 0.0

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from devmem.encryption import key_of
 from devmem.errors import CollectionUnwritableError
 from devmem.model.items import MemoryContentSnapshot, MemoryItem
 from devmem.model.message import AttachmentRef
@@ -35,7 +36,7 @@ def stored_names(body: str) -> set[str]:
 
 
 class AttachmentFiles:
-    """The folder of a collection's large attachments."""
+    """The folder of a collection's large attachments; those of an encrypted collection stay in its rows."""
 
     def __init__(self, folder: Path, *, inline_limit: int = INLINE_LIMIT) -> None:
         self.folder, self._inline_limit = folder, inline_limit
@@ -49,7 +50,8 @@ class AttachmentFiles:
         Raises:
             CollectionUnwritableError: a file cannot be written; nothing refers to it.
         """
-        return map_attachments(item, self._externalize)
+        # Their files would be plain, for whoever gets their paths.
+        return item if key_of(self.folder) is not None else map_attachments(item, self._externalize)
 
     def resolve(self, item: MemoryItem) -> MemoryItem:
         """Return the item with the references to its files as absolute paths."""

@@ -13,6 +13,7 @@ from typing import Final, Generic, TypeVar
 
 from filelock import FileLock, Timeout
 
+from devmem.encryption import connect
 from devmem.errors import CollectionClosedError, Finding, OutboxError, OutboxFullError
 from devmem.model.results import Fact, FileReport, damage, unfinished
 from devmem.storage.erasure import Residue
@@ -293,7 +294,7 @@ def outbox_bodies(file: Path) -> list[str]:
         OutboxError: it is not an outbox, or cannot be read.
     """
     try:
-        with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as db:
+        with closing(connect(file, uri=f"{file.absolute().as_uri()}?mode=ro")) as db:
             return [body for (body,) in db.execute("SELECT body FROM writes ORDER BY number")]
     except sqlite3.Error as error:
         raise OutboxError(file, f"it cannot be read as an outbox: {error}") from error

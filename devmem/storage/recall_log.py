@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
+from devmem.encryption import connect
 from devmem.errors import RecallLogError
 from devmem.model.caller import Caller, Stage
 from devmem.model.filters import Filter
@@ -388,7 +389,7 @@ class RecallLog:
         if not self.file.exists():
             return empty
         try:
-            with closing(sqlite3.connect(f"{self.file.absolute().as_uri()}?mode=ro", uri=True)) as db:
+            with closing(connect(self.file, uri=f"{self.file.absolute().as_uri()}?mode=ro")) as db:
                 if not _has_seconds(db):
                     # A view of this connection alone, as the file may not be writable.
                     db.execute("CREATE TEMP VIEW recalls AS SELECT *, NULL AS seconds FROM main.recalls")

@@ -11,6 +11,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final, Generic, ParamSpec, Protocol, TypeVar
 
+from devmem.encryption import connect
 from devmem.errors import Finding
 from devmem.model.results import Fact, FileReport, damage
 from devmem.storage.erasure import Residue
@@ -64,7 +65,7 @@ def open_sidecar(
     if file is not None:
         file.parent.mkdir(parents=True, exist_ok=True)
         create_empty(file)
-    opened = sqlite3.connect(file or ":memory:", timeout=busy_seconds, isolation_level=None, check_same_thread=False)
+    opened = connect(file or ":memory:", timeout=busy_seconds, isolation_level=None, check_same_thread=False)
     try:
         opened.execute("PRAGMA secure_delete = ON")
         prepare(opened)
@@ -108,7 +109,7 @@ def _is_in_table(connection: sqlite3.Connection, table: str, word: str) -> bool:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+    connection = connect(path, uri=f"{path.absolute().as_uri()}?mode=ro")
     # A damaged text need not be UTF-8.
     connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
     return connection

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final, Protocol, runtime_checkable
 from uuid import uuid4
 
+from devmem.encryption import read_file, sealed_for
 from devmem.errors import DataFileError
 from devmem.model.items import MemoryItem
 from devmem.storage.erasure import EraseResult, metadata_texts, texts_of
@@ -275,7 +276,7 @@ class TombstoneFile:
             for each in self.marks
         ]
         form = {"format": _FORMAT, "state": self.state, "keys": [key.hex() for key in self.keys], "marks": rows}
-        replace_file(path, [json.dumps(form).encode("ascii")])
+        replace_file(path, sealed_for(path, [json.dumps(form).encode("ascii")]))
 
 
 def new_state() -> str:
@@ -290,7 +291,7 @@ def read_tombstone_file(path: Path) -> TombstoneFile | None:
         DataFileError: it cannot be read.
     """
     try:
-        form = json.loads(path.read_text(encoding="ascii"))
+        form = json.loads(read_file(path))
         marks = tuple(
             StoredMark(
                 mark=Mark(digest=bytes.fromhex(digest), owner=bytes.fromhex(owner), is_whole=bool(is_whole)),

@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
+from devmem.encryption import read_file, sealed_for
 from devmem.redaction import location_without_credentials
 from devmem.stores.config import PlaceConfig
 from devmem.stores.memory import StoreSetup
@@ -27,14 +28,14 @@ R = TypeVar("R")
 
 def _write(file: Path, content: Mapping[str, object]) -> None:
     """Write a record, whole and durably."""
-    replace_file(file, [json.dumps(content).encode("ascii")])
+    replace_file(file, sealed_for(file, [json.dumps(content).encode("ascii")]))
 
 
 def _read(files: Iterable[Path], parse: Callable[[dict[str, Any], Path], R], advice: str) -> Iterator[R]:
     """Yield the records of files in their order; one that cannot be read is logged with the advice, and left out."""
     for file in sorted(files):
         try:
-            yield parse(json.loads(file.read_text(encoding="utf-8")), file)
+            yield parse(json.loads(read_file(file)), file)
         except FileNotFoundError:
             # Another process has just finished it.
             continue

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from devmem.config.agent import ChatConfig
 from devmem.config.base import ConfigModel, Duration
 from devmem.config.guard import GuardConfig
-from devmem.config.store import EmbeddingConfig, IndexConfig, RetrievalConfig
+from devmem.config.store import EmbeddingConfig, EncryptionConfig, IndexConfig, RetrievalConfig
 from devmem.storage.opening import file_of
 from devmem.storage.protocol import DEFAULT_HISTORY_DAYS
 
@@ -42,6 +42,10 @@ class PlaceConfig(ConfigModel):
     """Whether all that is forgotten leaves a tombstone: keyed hashes by which the store refuses it when it comes back.
     Absent leaves it to the call (`erase(..., tombstone=True)`, `devmem forget --tombstone`)."""
 
+    encryption: EncryptionConfig | None = Field(default=None, json_schema_extra={"advanced": True})
+    """Encryption of the store's files, and of the files of the workflow's sessions: the other stores of the workflow
+    that keep files need the same block. Absent writes plain files."""
+
     @property
     def sends_to(self) -> tuple[str, ...]:
         """Address of the database, as written, where the items do not live in a file."""
@@ -60,6 +64,18 @@ class PlaceConfig(ConfigModel):
             raise ValueError(
                 f"a JSON file such as {self.memory_path} keeps no tombstones: use a path that ends with .db"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _check_encryption(self) -> Self:
+        if self.encryption is None:
+            return self
+        if self.sends_to:
+            raise ValueError(
+                "`encryption` is for files: a database is encrypted by its server, or by the disk that it is on"
+            )
+        if (self.memory_path or "").endswith(".json"):
+            raise ValueError(f"a JSON file such as {self.memory_path} is not encrypted: use a path that ends with .db")
         return self
 
     @model_validator(mode="after")

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 from devmem import telemetry
 from devmem.config.agent import ChatConfig, ViewConfig
 from devmem.config.base import ConfigModel
-from devmem.config.store import EmbeddingConfig
+from devmem.config.store import EmbeddingConfig, EncryptionConfig
+from devmem.encryption import StoreKey, protect, unlock
 from devmem.errors import EmbeddingError
 from devmem.model.caller import Caller
 from devmem.model.conditions import Order
@@ -169,6 +170,20 @@ class StoreSetup:
 
     recalls: RecallRecorder | None = None
     """Records what hosts are shown of the store; None records nothing."""
+
+    def __post_init__(self) -> None:
+        block: EncryptionConfig | None = getattr(self.config, "encryption", None)
+        if block is not None:
+            self._unlock(block.read_key(self.base_dir))
+
+    def _unlock(self, key: StoreKey) -> None:
+        """Use a key for the store's file, and for those of its session."""
+        path: str | None = getattr(self.config, "memory_path", None)
+        place = self.location(path)
+        if self.session_dir is not None:
+            protect(self.session_dir, key)
+        if place is not None:
+            unlock(Path(place), key)
 
     def config_as(self, model: type[C]) -> C:
         """Return the configuration as an instance of the store type's model.

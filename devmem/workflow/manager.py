@@ -19,6 +19,7 @@ from typing import Final, TypeVar, cast
 
 from devmem.config.agent import Attachment
 from devmem.config.base import MemoryOptions
+from devmem.encryption import StoreKey, key_of
 from devmem.model.caller import RETRIEVING, Caller, Stage, acting_as
 from devmem.model.filters import Filter
 from devmem.model.items import MemoryContentSnapshot, Scope
@@ -64,6 +65,12 @@ _UNSAID: Final = WriteOutcome(status=WriteStatus.STORED, reason="the store says 
 _ACCEPTED: Final = (WriteStatus.STORED, WriteStatus.SUPERSEDED, WriteStatus.QUEUED)
 _LOG: Final = logging.getLogger(__name__)
 T = TypeVar("T")
+
+
+def _keys_of(stores: Mapping[str, MemoryBase]) -> dict[str, StoreKey]:
+    """Return the keys of the stores that are encrypted, by name."""
+    found = {name: next(filter(None, map(key_of, store.files())), None) for name, store in stores.items()}
+    return {name: key for name, key in found.items() if key is not None}
 
 
 class MemoryManager:
@@ -113,7 +120,7 @@ class MemoryManager:
         self._run_only = frozenset(run_only)
         self._caller = caller or Caller()
         self._recalls = RecallCache()
-        self._unsaved = UnsavedWrites(rescue_dir)
+        self._unsaved = UnsavedWrites(rescue_dir, _keys_of(stores))
 
     @property
     def policy(self) -> MergePolicy:

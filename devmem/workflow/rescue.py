@@ -6,7 +6,7 @@ import json
 import logging
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -15,7 +15,8 @@ from uuid import uuid4
 
 from pydantic import TypeAdapter
 
-from devmem.errors import OutboxError
+from devmem.encryption import StoreKey, protect, read_file, sealed_for
+from devmem.errors import EncryptionError, OutboxError
 from devmem.model.results import FileReport, MemoryWritePayload, WriteOutcome, WriteStatus, damage, unfinished
 from devmem.storage.outbox import Delivery, DeliveryPolicy, Entry, Outbox, deliver, examine_outbox
 from devmem.text.files import replace_file
@@ -48,9 +49,12 @@ def load_payload(raw: object) -> MemoryWritePayload:
 class UnsavedWrites:
     """Payloads that stores could not take, in order, an outbox for each store; safe to use from several threads."""
 
-    def __init__(self, folder: Path | None = None) -> None:
-        """Name the folder of the outboxes, whose files `devmem import` reads after a crash; None keeps them here."""
-        self._folder = folder
+    def __init__(self, folder: Path | None = None, keys: Mapping[str, StoreKey] | None = None) -> None:
+        """Name the folder of the outboxes, whose files `devmem import` reads after a crash; None keeps them here.
+
+        `keys` are those of the stores that are encrypted, by name: what they could not take is encrypted too.
+        """
+        self._folder, self._keys = folder, dict(keys or {})
         self._outboxes: dict[str, Outbox[MemoryWritePayload]] = {}
         self._lock = threading.Lock()
 
@@ -95,14 +99,14 @@ class UnsavedWrites:
         try:
             self._outbox(store).put({key: payload})
         except OutboxError:
-            _LOG.critical("This write to memory store %r could not be saved:\n%s", store, dump_payload(payload))
+            _log_lost(store, dump_payload(payload), self._keys.get(store))
             raise
         return key
 
     def _outbox(self, store: str) -> Outbox[MemoryWritePayload]:
         with self._lock:
             if store not in self._outboxes:
-                self._outboxes[store] = _open_outbox(self._folder, store)
+                self._outboxes[store] = _open_outbox(self._folder, store, self._keys.get(store))
             return self._outboxes[store]
 
     def rescue(self, folder: Path | None) -> list[Path]:
@@ -119,19 +123,28 @@ class UnsavedWrites:
                 except OutboxError:
                     _LOG.exception("Writes to memory store %r stay in %s.", store, outbox.place)
                     continue
-                if payloads and (file := _export(folder, store, payloads)) is not None:
+                if payloads and (file := _export(folder, store, payloads, self._keys.get(store))) is not None:
                     files.append(file)
                 outbox.remove_file()
             self._outboxes.clear()
         return files
 
 
-def _open_outbox(folder: Path | None, store: str) -> Outbox[MemoryWritePayload]:
+def _log_lost(store: str, lines: str, key: StoreKey | None) -> None:
+    """Log writes that no file takes; of an encrypted store only that there were some, as a log is plain."""
+    shown = f"\n{lines}" if key is None else " The store is encrypted, so they are not logged."
+    _LOG.critical("These writes to memory store %r could not be saved anywhere:%s", store, shown)
+
+
+def _open_outbox(folder: Path | None, store: str, key: StoreKey | None) -> Outbox[MemoryWritePayload]:
     def opened(file: Path | None) -> Outbox[MemoryWritePayload]:
         return Outbox(file, dump=dump_payload, load=lambda line: load_payload(json.loads(line)["payload"]))
 
     if folder is not None:
-        outbox = opened(folder / f"{_file_name(store)}.db")
+        file = folder / f"{_file_name(store)}.db"
+        if key is not None:
+            protect(file, key)
+        outbox = opened(file)
         try:
             outbox.put({})
         except OutboxError as error:
@@ -153,11 +166,13 @@ def _held(outbox: Outbox[MemoryWritePayload]) -> int:
     return outbox.waiting() + outbox.rejected()
 
 
-def _export(folder: Path | None, store: str, payloads: Sequence[MemoryWritePayload]) -> Path | None:
+def _export(
+    folder: Path | None, store: str, payloads: Sequence[MemoryWritePayload], key: StoreKey | None
+) -> Path | None:
     lines = "".join(dump_payload(payload) + "\n" for payload in payloads)
-    file = _write_somewhere(folder, store, lines)
+    file = _write_somewhere(folder, store, lines, key)
     if file is None:
-        _LOG.critical("These writes to memory store %r could not be saved anywhere:\n%s", store, lines)
+        _log_lost(store, lines, key)
     else:
         _LOG.error("%d write(s) to memory store %r are in %s; `devmem import` reads it.", len(payloads), store, file)
     return file
@@ -178,12 +193,14 @@ def _file_name(store: str) -> str:
     return f"unsaved-{file_stem(store)}-{datetime.now(UTC):%Y%m%dT%H%M%S%f}_{uuid4().hex[:8]}"
 
 
-def _write_somewhere(folder: Path | None, store: str, lines: str) -> Path | None:
+def _write_somewhere(folder: Path | None, store: str, lines: str, key: StoreKey | None) -> Path | None:
     for place in _candidates(folder):
         file = place / f"{_file_name(store)}.jsonl"
         try:
             place.mkdir(parents=True, exist_ok=True)
-            replace_file(file, [lines.encode("ascii")])
+            if key is not None:
+                protect(file, key)
+            replace_file(file, sealed_for(file, [lines.encode("ascii")]))
         except OSError as error:
             _LOG.warning("Unsaved writes cannot be put into %s: %s", place, error)
         else:
@@ -208,8 +225,8 @@ def examine_rescue_file(file: Path) -> FileReport:
     """Examine an exported file of unsaved writes."""
     findings, good = [], 0
     try:
-        lines = file.read_bytes().splitlines()
-    except OSError as error:
+        lines = read_file(file).splitlines()
+    except (OSError, EncryptionError) as error:
         return FileReport(path=str(file), kind="rescued writes", findings=[damage(f"it cannot be read: {error}")])
     for number, line in enumerate(lines, start=1):
         try:

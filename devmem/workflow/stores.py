@@ -16,14 +16,16 @@ from uuid import uuid4
 
 from devmem import config
 from devmem.config import reading
-from devmem.config.store import EmbeddingConfig
+from devmem.config.store import EmbeddingConfig, EncryptionConfig, StoreDeclaration
 from devmem.config.workflow import RecallRecording, Workflow, base_dir_of
+from devmem.encryption import key_of, protect
 from devmem.errors import SessionNameError
 from devmem.model.caller import DEFAULT_SESSION
 from devmem.model.message import AttachmentRef, MessageBlock
 from devmem.models.embedder import Embedder
 from devmem.models.embedding_providers import open_embedder
 from devmem.plugins import StoreRegistry, registry
+from devmem.storage.opening import file_of
 from devmem.storage.recall_log import FILE_NAME as RECALLS
 from devmem.storage.recall_log import RecallLog
 from devmem.stores.commit_log import ERASURES, erasures_folder
@@ -40,13 +42,25 @@ _LONGEST_NAME: Final = 255
 def session_folder(workflow: Workflow, session: str = DEFAULT_SESSION) -> Path:
     """Return the folder of a session's `auto` files and rescued writes: `.devmem/SESSION` beside the workflow.
 
+    The files of an encrypted workflow are opened with its key from here on.
+
     Raises:
+        EncryptionError: the key of the workflow's stores is missing or wrong.
         SessionNameError: the session's name could leave that folder, or is too long for the name of a folder.
     """
     is_short = len(session.encode(errors="surrogatepass")) <= _LONGEST_NAME
     if not session or not is_short or session in (".", "..", ERASURES) or any(char in session for char in "/\\\0:"):
         raise SessionNameError(session)
+    _unlock(workflow)
     return workflow.base_dir / ".devmem" / session
+
+
+def _unlock(workflow: Workflow) -> None:
+    """Use the key of a workflow's encrypted stores, of which there is one, for the files of its sessions."""
+    found = (getattr(declaration.config, "encryption", None) for declaration in workflow.memory)
+    block: EncryptionConfig | None = next((one for one in found if one is not None), None)
+    if block is not None and workflow.file is not None:
+        protect(workflow.base_dir / ".devmem", block.read_key(workflow.base_dir))
 
 
 def open_recalls(workflow: Workflow, folder: Path) -> RecallRecorder:
@@ -88,17 +102,32 @@ def make_store(
     """
     declaration = workflow.store(name)
     workflow.require_resolved(*declaration.place.location)
+    base_dir = base_dir_of(declaration, workflow.base_dir)
     setup = StoreSetup(
         name=declaration.name,
         store_type=declaration.type,
         config=declaration.config,
-        base_dir=base_dir_of(declaration, workflow.base_dir),
-        session_dir=session_folder(workflow, session),
+        base_dir=base_dir,
+        session_dir=_folder_beside(workflow, declaration, base_dir) or session_folder(workflow, session),
         open_embedder=embedders,
         clock=clock,
         recalls=open_recalls(workflow, session_folder(workflow, session)),
     )
     return types.get(declaration.type).factory(setup)
+
+
+def _folder_beside(workflow: Workflow, declaration: StoreDeclaration, base_dir: Path) -> Path | None:
+    """Return the folder of a store's further files where it is an encrypted file of no workflow; None for others.
+
+    Without a workflow the usual folder is one of the working directory, whose files may be anybody's.
+    """
+    path: str | None = getattr(declaration.config, "memory_path", None)
+    file = None if workflow.file is not None or path in (None, "auto") else file_of(str(path))
+    if file is None:
+        return None
+    place = base_dir / Path(file).expanduser()
+    is_encrypted = getattr(declaration.config, "encryption", None) is not None or key_of(place) is not None
+    return place.with_name(f"{place.name}.session") if is_encrypted else None
 
 
 @contextmanager

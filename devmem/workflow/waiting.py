@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from devmem.encryption import read_file, sealed_for
 from devmem.errors import DevmemError
 from devmem.model.interactions import Interaction
 from devmem.model.items import MemoryItem, Scope
@@ -119,7 +120,7 @@ def _lines(file: Path) -> Iterator[str]:
         with closing(_raw_outbox(file)) as outbox:
             yield from [entry.value for entry in outbox.entries(rejected=True)]
     else:
-        yield from file.read_bytes().decode("utf-8", "surrogateescape").splitlines()
+        yield from read_file(file).decode("utf-8", "surrogateescape").splitlines()
 
 
 def _raw_outbox(file: Path) -> Outbox[str]:
@@ -177,7 +178,7 @@ def remove_waiting(file: Path, checksums: set[str]) -> list[Residue]:
 def _remove_lines(file: Path, checksums: set[str]) -> None:
     kept = [line for line in _lines(file) if checksum_of(line) not in checksums]
     if kept:
-        replace_file(file, [f"{line}\n".encode("utf-8", "surrogateescape") for line in kept])
+        replace_file(file, sealed_for(file, [f"{line}\n".encode("utf-8", "surrogateescape") for line in kept]))
     else:
         file.unlink(missing_ok=True)
 

@@ -29,6 +29,7 @@ from devmem.cli.targets import (
     opened,
     opened_existing,
     require_file,
+    unlock_file,
     why_empty,
 )
 from devmem.cli.terminal import Terminal, items_text
@@ -103,7 +104,7 @@ def doctor(
         others = [("", report) for report in examine_location(place)]
     elif file.suffix in _WORKFLOWS:
         others = list(_of_workflow(terminal, file, session))
-    elif (report := examine_file(file)) is not None:
+    elif (report := _report_of(file)) is not None:
         others = [("", report)]
     else:
         _examine_collection(terminal, file, salvage, fix=fix, as_json=as_json)
@@ -112,6 +113,12 @@ def doctor(
         shown = location_without_credentials(place)
         raise CommandError(f"--fix and --salvage are for the SQLite file of a collection, which {shown} is not.")
     _answer(terminal, others, as_json=as_json)
+
+
+def _report_of(file: Path) -> FileReport | None:
+    """Return the report of a file that is no collection; None for others."""
+    unlock_file(file)
+    return examine_file(file)
 
 
 def _of_workflow(terminal: Terminal, file: Path, session: str) -> Iterator[tuple[str, FileReport]]:
@@ -402,6 +409,7 @@ def restore(
     """
     terminal: Terminal = ctx.obj
     require_file(file, "fill a store from a file with `devmem copy`")
+    unlock_file(backup)
     items = backups.restore(backup, file, force=force)
     kept_out = backups.erase_again(file)
     if kept_out:

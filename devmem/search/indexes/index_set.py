@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from devmem.config.store import IndexConfig
+from devmem.encryption import key_of, read_file, sealed_for
+from devmem.errors import EncryptionError
 from devmem.model.items import Vector
 from devmem.search.indexes.columns import Rows
 from devmem.search.indexes.doc_values import DocEntry, DocValues
@@ -52,7 +54,8 @@ class SnapshotState:
 def save_snapshot(path: Path, parts: Parts, state: SnapshotState) -> bool:
     """Write the snapshot and report whether that succeeded; a failure is logged."""
     try:
-        replace_file(path, _written({name: np.ascontiguousarray(part) for name, part in parts.items()}, state))
+        written = _written({name: np.ascontiguousarray(part) for name, part in parts.items()}, state)
+        replace_file(path, sealed_for(path, written))
     except OSError as error:
         _LOG.warning("%s: the index snapshot was not written (%s); the next start takes longer.", path, error)
         return False
@@ -67,6 +70,9 @@ def load_snapshot(path: Path) -> tuple[Parts, SnapshotState] | None:
         return None
     except OSError as error:
         _LOG.warning("%s: the index snapshot cannot be read (%s); the index is rebuilt.", path, error)
+        return None
+    except EncryptionError as error:
+        report_damage(path, error)
         return None
     try:
         return _parse(content)
@@ -96,8 +102,9 @@ def _written(parts: Mapping[str, NDArray[Any]], state: SnapshotState) -> Iterato
 
 
 def _content(path: Path) -> NDArray[np.uint8]:
-    if path.stat().st_size < _MAP_FROM:
-        return np.frombuffer(path.read_bytes(), dtype=np.uint8)
+    # An encrypted file is not mapped: what it holds is nowhere as a file.
+    if path.stat().st_size < _MAP_FROM or key_of(path) is not None:
+        return np.frombuffer(read_file(path), dtype=np.uint8)
     return np.memmap(path, dtype=np.uint8, mode="r")
 
 

@@ -9,7 +9,8 @@ from contextlib import closing
 from pathlib import Path
 from uuid import uuid4
 
-from devmem.errors import CollectionDamagedError, CollectionUnwritableError
+from devmem.encryption import connect, key_of, protect
+from devmem.errors import CollectionDamagedError, CollectionUnwritableError, EncryptionError
 from devmem.storage.sqlite.collection import SqliteCollection
 from devmem.storage.sqlite.database import seal, translate_errors
 from devmem.storage.sqlite.examination import connect_read_only
@@ -23,7 +24,8 @@ _BESIDE = ("-wal", "-shm", ".faiss")
 def back_up(path: Path, out: Path) -> int:
     """Copy a collection's file, while others may be writing to it, and check the copy; return its number of items.
 
-    The copy is one file, with the large attachments in a folder beside it. `devmem` opens it as it is.
+    The copy has the key of the file, if that has one. It is one file, with the large attachments in a folder beside it.
+    `devmem` opens it as it is.
 
     Raises:
         FileExistsError: there is something at `out` already.
@@ -33,6 +35,7 @@ def back_up(path: Path, out: Path) -> int:
     """
     if out.exists():
         raise FileExistsError(17, "already exists and was not changed", str(out))
+    protect(out, key_of(path))
     partial = out.with_name(f"{out.name}.{uuid4().hex}.part")
     try:
         create_empty(partial)
@@ -63,11 +66,15 @@ def restore(backup: Path, path: Path, *, force: bool = False) -> int:
         return back_up(backup, path)
     if not force:
         raise FileExistsError(17, "already exists and was not changed; --force replaces its items", str(path))
+    if (key_of(backup) is None) != (key_of(path) is None):
+        raise EncryptionError(
+            path, f"only one of it and {backup} is encrypted: change one of them with `devmem rekey`."
+        )
     with closing(connect_read_only(backup)) as source, translate_errors(str(path)):
         items = _checked(source, backup)
         with closing(connect_read_only(path)) as current:
             (generation,) = current.execute("SELECT value FROM meta WHERE key = 'generation'").fetchone()
-        with closing(sqlite3.connect(path)) as target:
+        with closing(connect(path)) as target:
             source.backup(target)
             # What other processes hold in memory was built from the old rows.
             target.execute("UPDATE meta SET value = max(value, ?) + 1 WHERE key = 'generation'", (generation,))
@@ -91,7 +98,7 @@ def erase_again(path: Path) -> int:
 
 
 def _copy(source: sqlite3.Connection, out: Path) -> int:
-    with closing(sqlite3.connect(out)) as target:
+    with closing(connect(out)) as target:
         source.backup(target)
         # One file, without a log beside it; opening it as a store turns the log on again.
         target.execute("PRAGMA journal_mode = DELETE")

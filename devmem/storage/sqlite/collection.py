@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from devmem.config.store import IndexConfig
+from devmem.encryption import connect
 from devmem.errors import CollectionClosedError, CollectionUnwritableError
 from devmem.model.filters import Filter
 from devmem.models.embedder import ModelIdentity, PassageEmbeddings
@@ -89,7 +90,7 @@ def record_backup(path: Path, backup: Path, *, items: int, made_at: float) -> No
         CollectionError: the file cannot be written.
     """
     record = ExportRecord(kind="backup", place=str(backup.absolute()), made_at=made_at, items=items)
-    with translate_errors(str(path)), closing(sqlite3.connect(path, timeout=30.0, isolation_level=None)) as connection:
+    with translate_errors(str(path)), closing(connect(path, timeout=30.0, isolation_level=None)) as connection:
         write_transaction(connection, _record, connection, record)
 
 

@@ -15,6 +15,7 @@ from types import NoneType
 from typing import Final, TypeVar
 from uuid import uuid4
 
+from devmem.encryption import connect, diagnose
 from devmem.errors import (
     CollectionBusyError,
     CollectionClosedError,
@@ -232,13 +233,13 @@ def open_connection(
     location: str, durability: Durability, busy_timeout: float, *, read_only: bool = False
 ) -> sqlite3.Connection:
     """Open a connection in autocommit mode; `busy_timeout` is in seconds."""
-    connection = sqlite3.connect(
-        read_only_uri(location) if read_only else location,
+    connection = connect(
+        location,
+        uri=read_only_uri(location) if read_only else None,
         timeout=busy_timeout,
         isolation_level=None,
         check_same_thread=False,
         cached_statements=256,
-        uri=read_only,
     )
     try:
         connection.execute(f"PRAGMA synchronous = {durability.upper()}")
@@ -395,7 +396,8 @@ def _new_meta(store_type: str | None) -> Mapping[str, str | int | None]:
 
 def _is_cut_off(connection: sqlite3.Connection, path: Path) -> bool:
     # SQLite itself refuses a file that lacks whole pages, but not one that ends within a page.
-    (page_size,) = connection.execute("PRAGMA page_size").fetchone()
+    # SQLCipher returns text.
+    page_size = int(connection.execute("PRAGMA page_size").fetchone()[0])
     for _ in range(_CHECKPOINT_ATTEMPTS):
         if path.stat().st_size % page_size == 0:
             return False
@@ -457,6 +459,8 @@ def _translated(location: str, error: sqlite3.Error) -> CollectionError:
         )
     if code.startswith("SQLITE_IOERR"):
         return CollectionUnwritableError(location, f"the disk failed ({text}); nothing was written.")
+    if code.startswith("SQLITE_NOTADB") and (refused := diagnose(location)) is not None:
+        return refused
     if code.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
         return _damaged(location, text)
     if isinstance(error, sqlite3.ProgrammingError) and "closed" in text:

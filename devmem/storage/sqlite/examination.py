@@ -18,6 +18,7 @@ from typing import Final
 import numpy as np
 from pydantic import ValidationError
 
+from devmem.encryption import connect, diagnose
 from devmem.errors import CollectionDamagedError, Finding
 from devmem.model.items import MemoryItem, load_item_json
 from devmem.model.results import Fact, FileReport, damage, unfinished
@@ -239,7 +240,7 @@ def _refuse_lost_log(path: Path) -> None:
         is_used_with_log = file.read(20)[18:] == b"\x02\x02"
     if has_log(str(path)) or not is_used_with_log:
         return
-    with translate_errors(str(path)), closing(sqlite3.connect(read_only_uri(str(path)), uri=True)) as connection:
+    with translate_errors(str(path)), closing(connect(path, uri=read_only_uri(str(path)))) as connection:
         if not read_header(connection).tables:
             raise lost_log_error(str(path))
 
@@ -254,12 +255,14 @@ def connect_read_only(path: Path) -> sqlite3.Connection:
     if not path.is_file():
         raise FileNotFoundError(2, "No such file", str(path))
     _refuse_lost_log(path)
-    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+    connection = connect(path, uri=f"{path.absolute().as_uri()}?mode=ro")
     try:
         application = connection.execute("PRAGMA application_id").fetchone()[0]
         connection.execute("SELECT name FROM sqlite_master LIMIT 1").fetchone()
     except sqlite3.DatabaseError as error:
         connection.close()
+        if (refused := diagnose(path)) is not None:
+            raise refused from error
         raise CollectionDamagedError(path, f"cannot be read at all ({error}); restore a backup.") from error
     if application != APPLICATION_ID:
         connection.close()
@@ -392,7 +395,7 @@ def repair(examined: Examination) -> list[str]:
             "read with --salvage, or restore a backup.",
         )  # fmt: skip
     done: list[str] = []
-    with translate_errors(str(path)), closing(sqlite3.connect(path, timeout=_BUSY_SECONDS)) as connection, connection:
+    with translate_errors(str(path)), closing(connect(path, timeout=_BUSY_SECONDS)) as connection, connection:
         connection.execute("BEGIN IMMEDIATE")
         done += _delete_orphans(connection, examined)
         done += _drop_vectors(connection, examined)
@@ -507,7 +510,7 @@ def inspect_file(location: str | Path) -> StoreMetadata | None:
         return None
     try:
         # It must not leave a log behind, by whose absence a file that was moved away from its own is known.
-        with closing(sqlite3.connect(read_only_uri(str(path)), uri=True)) as connection:
+        with closing(connect(path, uri=read_only_uri(str(path)))) as connection:
             if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
                 return None
             meta = read_meta_unchecked(connection)

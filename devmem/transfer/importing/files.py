@@ -15,11 +15,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 
+from devmem.encryption import HEADER_BYTES, is_database, is_sealed, read_file
 from devmem.errors import DataFileError
 from devmem.text.files import UnreadableError, decode_text, describe_guess, detect_encoding, seems_utf8
 
 _GZIP: Final = b"\x1f\x8b"
-_SQLITE: Final = b"SQLite format 3\0"
 _MARK: Final = b"\xef\xbb\xbf"
 _PART: Final = 1 << 20
 _LOG: Final = logging.getLogger(__name__)
@@ -70,6 +70,16 @@ class _Unpacked(gzip.GzipFile):
         return part
 
 
+def _readable(path: Path) -> BinaryIO:
+    """Open a file; one that devmem sealed, as it does with the unsaved writes of an encrypted store, is unsealed."""
+    file = path.open("rb")
+    if is_sealed(file.read(HEADER_BYTES)):
+        file.close()
+        return io.BytesIO(read_file(path))
+    file.seek(0)
+    return file
+
+
 @contextmanager
 def _opened(path: Path) -> Iterator[BinaryIO]:
     """Open the file for reading its bytes, unpacked.
@@ -78,7 +88,7 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
         DataFileError: it cannot be read, now or while it is read.
     """
     try:
-        with path.open("rb") as file:
+        with _readable(path) as file:
             packed = file.read(2) == _GZIP
             file.seek(0)
             if not packed:
@@ -95,7 +105,7 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
 def is_sqlite(path: Path) -> bool:
     """Whether a file is a SQLite database; raises `DataFileError` when it cannot be read."""
     with _opened(path) as file:
-        return file.read(len(_SQLITE)) == _SQLITE
+        return is_database(file.read(HEADER_BYTES))
 
 
 def is_text(path: Path) -> bool:

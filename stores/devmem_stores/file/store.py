@@ -20,6 +20,7 @@ from filelock import FileLock
 from pydantic import ValidationError
 
 from devmem import EmbeddingError, MemoryItem, MemoryWritePayload, WriteOutcome
+from devmem.encryption import connect
 from devmem.errors import (
     CollectionBusyError,
     CollectionUnwritableError,
@@ -177,7 +178,7 @@ def _batches(items: Iterator[MemoryItem]) -> Iterator[list[MemoryItem]]:
 
 def _put_in_place(beside: str, location: str) -> None:
     """Replace the old file while no process has it open: SQLite would apply its log to the new one."""
-    guard = sqlite3.connect(location, timeout=1.0, isolation_level=None)
+    guard = connect(location, timeout=1.0, isolation_level=None)
     try:
         guard.execute("PRAGMA locking_mode = EXCLUSIVE")
         mode = guard.execute("PRAGMA journal_mode = DELETE").fetchone()[0]

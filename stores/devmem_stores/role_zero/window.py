@@ -15,6 +15,7 @@ from typing import Final
 from urllib.parse import quote
 
 from devmem import CollectionError, Filter, Hit, MemoryItem, WriteOutcome
+from devmem.encryption import connect, key_of, unlock
 from devmem.errors import CollectionBusyError, CollectionClosedError, EmbeddingMismatchError
 from devmem.messages import Message, item_to_message
 from devmem.storage import (
@@ -114,8 +115,15 @@ def adopt_old_outbox(file: Path, outbox: Outbox[MemoryItem], clock: Callable[[],
         old.delete(ids=[item.id for item in items])
 
 
+def _unlocked(file: Path, location: str) -> Path:
+    """Use the key of the store, if it has one, for the outbox too."""
+    if "://" not in location and (key := key_of(location)) is not None:
+        unlock(file, key)
+    return file
+
+
 def _holds_items(file: Path) -> bool:
-    with closing(sqlite3.connect(file)) as db:
+    with closing(connect(file)) as db:
         try:
             tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
             return "items" in tables and db.execute("SELECT 1 FROM items LIMIT 1").fetchone() is not None
@@ -223,12 +231,13 @@ class OutboxMemory(CollectionMemory):
             yield from self._outbox.examine()
 
     def _outbox_file(self) -> Path | None:
-        if self.setup.location(self.config.memory_path) is None:
+        location = self.setup.location(self.config.memory_path)
+        if location is None:
             # What cannot fail needs none.
             return None
         if self.config.outbox != "auto":
             place = self.setup.location(self.config.outbox)
-            return Path(place) if place else None
+            return _unlocked(Path(place), location) if place else None
         session = self.setup.session_dir
         return session / f"role_zero_outbox_{quote(self.name, safe='')}.db" if session else None
 

@@ -1,0 +1,90 @@
+"""`devmem rekey`: encrypting memories, changing their key, and making them plain again."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from devmem.cli.failures import CommandError
+from devmem.cli.targets import AsJson, load, require_path
+from devmem.encryption import StoreKey, default_key, read_key_file, read_key_variable
+from devmem.encryption.rekeying import rekey as rekey_files
+
+if TYPE_CHECKING:
+    from devmem.cli.terminal import Terminal
+    from devmem.config.workflow import Workflow
+
+_NEW_KEY: Final = "DEVMEM_NEW_KEY"
+_WORKFLOWS: Final = (".yaml", ".yml")
+
+
+def rekey(
+    ctx: typer.Context,
+    place: Annotated[Path, typer.Argument(metavar="FILE", help="SQLite file of a store, or a workflow (YAML).")],
+    new_key_file: Annotated[
+        Path | None, typer.Option("--new-key-file", metavar="FILE", help="The new key; or the variable DEVMEM_NEW_KEY.")
+    ] = None,
+    plain: Annotated[bool, typer.Option("--plain", help="Decrypt: write plain files.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Encrypt a memory, change its key, or decrypt it.
+
+    The key that it has is that of DEVMEM_KEY or --key-file, or of the workflow's `encryption` blocks; a plain memory
+    has none. Of a workflow, the files of all its stores and sessions are changed; afterwards its `encryption` blocks
+    have to name the new key. No other process may have the memory open. Each file is replaced in one step, so that it
+    opens with one key or the other whenever the command is killed; repeated, it goes on where it stopped.
+
+    Examples:
+        devmem rekey notes.db --new-key-file key.txt
+        devmem --key-file key.txt rekey notes.db --plain
+    """
+    terminal: Terminal = ctx.obj
+    require_path(place, "its server encrypts it")
+    if not place.is_file():
+        raise CommandError(f"{place} does not exist.")
+    new = _new_key(new_key_file, plain=plain)
+    old, places = default_key(), [place]
+    if place.suffix in _WORKFLOWS:
+        workflow = load(terminal, place)
+        old, places = _key_of(workflow) or old, _places(workflow)
+    changed = rekey_files(places, old, new)
+    state = "plain" if new is None else "encrypted with the new key"
+    answer = {"files": [str(file) for file in changed], "encrypted": new is not None}
+    files = "1 file is" if len(changed) == 1 else f"{len(changed):,} files are"
+    terminal.answer(answer, f"{place}: {files} {state}", as_json=as_json)
+
+
+def _new_key(file: Path | None, *, plain: bool) -> StoreKey | None:
+    named = file is not None or bool(os.environ.get(_NEW_KEY))
+    if plain:
+        if file is not None:
+            raise CommandError("--plain and --new-key-file exclude each other.")
+        return None
+    if not named:
+        raise CommandError(f"no new key: give --new-key-file FILE, set {_NEW_KEY}, or decrypt with --plain.")
+    return read_key_variable(_NEW_KEY) if file is None else read_key_file(file)
+
+
+def _key_of(workflow: Workflow) -> StoreKey | None:
+    """Return the key that the workflow's stores declare; None where they are plain."""
+    found = (getattr(store.config, "encryption", None) for store in workflow.memory)
+    block = next((one for one in found if one is not None), None)
+    return None if block is None else block.read_key(workflow.base_dir)
+
+
+def _places(workflow: Workflow) -> list[Path]:
+    """Return the files of a workflow's stores, and the folder of its sessions."""
+    from devmem.config.workflow import base_dir_of
+    from devmem.storage.opening import file_of
+
+    places = [workflow.base_dir / ".devmem"]
+    for store in workflow.memory:
+        for key in ("memory_path", "outbox"):
+            path = getattr(store.config, key, None)
+            file = None if path in (None, "auto") else file_of(str(path))
+            if file is not None and not file.endswith(".json"):
+                places.append(base_dir_of(store, workflow.base_dir) / Path(file).expanduser())
+    return places

@@ -1,0 +1,187 @@
+"""Databases and sealed files: what they hold is in no byte, and what was changed is not taken."""
+
+from __future__ import annotations
+
+import secrets
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from devmem.encryption import StoreKey, connect, diagnose, protect, read_file, sealed_for, unlock
+from devmem.encryption.files import seal, unseal
+from devmem.errors import EncryptionError, MissingExtraError
+
+KEY = StoreKey(bytes(range(32)))
+OTHER = StoreKey(bytes(32))
+CHUNK = 1 << 20
+
+
+def sealed(content: bytes) -> bytes:
+    return b"".join(seal([content], KEY))
+
+
+@given(st.lists(st.binary(max_size=200), max_size=5))
+def test_a_sealed_file_is_read_as_it_was_written(parts: list[bytes]) -> None:
+    assert unseal(Path("x"), b"".join(seal(parts, KEY)), KEY) == b"".join(parts)
+
+
+@pytest.mark.parametrize("size", [0, 1, CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK, 2 * CHUNK + 7])
+def test_content_around_the_size_of_a_chunk_is_read_as_it_was_written(size: int) -> None:
+    content = secrets.token_bytes(size)
+    assert unseal(Path("x"), sealed(content), KEY) == content
+
+
+@settings(max_examples=60)
+@given(st.binary(min_size=1, max_size=100), st.data())
+def test_a_changed_byte_is_noticed_wherever_it_is(content: bytes, data: st.DataObject) -> None:
+    raw = bytearray(sealed(content))
+    at = data.draw(st.integers(0, len(raw) - 1))
+    raw[at] ^= data.draw(st.integers(1, 255))
+    with pytest.raises(EncryptionError):
+        unseal(Path("x"), bytes(raw), KEY)
+
+
+def test_chunks_cannot_be_cut_off_left_out_or_moved() -> None:
+    raw, head, size = sealed(secrets.token_bytes(3 * CHUNK)), 32, CHUNK + 16
+    chunks = [raw[at : at + size] for at in range(head, len(raw), size)]
+    assert len(chunks) == 3
+    for order in ([0, 1], [0, 2], [1, 0, 2], [0, 1, 2, 2], []):
+        with pytest.raises(EncryptionError):
+            unseal(Path("x"), raw[:head] + b"".join(chunks[at] for at in order), KEY)
+
+
+def test_the_same_content_is_sealed_differently_each_time() -> None:
+    assert sealed(b"the same")[16:] != sealed(b"the same")[16:]
+
+
+def test_a_sealed_file_needs_its_key(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    protect(file, KEY)
+    file.write_bytes(b"".join(sealed_for(file, [b"zebrafish"])))
+    assert b"zebrafish" not in file.read_bytes()
+    assert read_file(file) == b"zebrafish"
+    protect(file, OTHER)
+    with pytest.raises(EncryptionError, match="another key"):
+        read_file(file)
+    protect(file, None)
+    with pytest.raises(EncryptionError, match="open it with its key"):
+        read_file(file)
+
+
+def test_a_plain_file_in_the_place_of_a_sealed_one_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(b"forged")
+    protect(file, KEY)
+    with pytest.raises(EncryptionError, match="is not encrypted"):
+        read_file(file)
+
+
+def database(file: Path, key: StoreKey | None) -> Path:
+    protect(file, key)
+    with closing(connect(file, isolation_level=None)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("CREATE TABLE notes (text TEXT)")
+        connection.execute("INSERT INTO notes VALUES ('zebrafish')")
+    return file
+
+
+def test_a_database_needs_its_key_and_stays_unchanged_without_it(tmp_path: Path) -> None:
+    file = database(tmp_path / "x.db", KEY)
+    before = file.read_bytes()
+    assert b"zebrafish" not in before
+    protect(file, OTHER)
+    with pytest.raises(EncryptionError, match="another key"):
+        connect(file)
+    protect(file, None)
+    with closing(connect(file)) as connection, pytest.raises(sqlite3.DatabaseError):
+        connection.execute("SELECT * FROM notes")
+    assert "open it with its key" in str(diagnose(file))
+    plain = database(tmp_path / "plain.db", None)
+    with pytest.raises(EncryptionError, match="devmem rekey"):
+        unlock(plain, KEY)
+    with closing(connect(plain)) as connection:
+        assert connection.execute("SELECT * FROM notes").fetchall() == [("zebrafish",)]
+    assert file.read_bytes() == before
+
+
+def test_a_damaged_database_is_not_taken_for_one_of_another_key(tmp_path: Path) -> None:
+    file = database(tmp_path / "x.db", KEY)
+    raw = bytearray(file.read_bytes())
+    raw[100] ^= 1
+    file.write_bytes(raw)
+    with pytest.raises(sqlite3.DatabaseError, match="not a database"):
+        connect(file)
+
+
+def test_an_encrypted_database_raises_the_errors_of_sqlite3(tmp_path: Path) -> None:
+    file = database(tmp_path / "x.db", KEY)
+    protect(file, KEY)
+    with (
+        closing(connect(file, timeout=0, isolation_level=None)) as first,
+        closing(connect(file, timeout=0, isolation_level=None)) as second,
+    ):
+        with pytest.raises(sqlite3.OperationalError, match="no such table") as raised:
+            first.execute("SELECT * FROM missing")
+        assert raised.value.sqlite_errorname == "SQLITE_ERROR"
+        first.execute("BEGIN IMMEDIATE")
+        with pytest.raises(sqlite3.OperationalError) as busy:
+            second.execute("BEGIN IMMEDIATE")
+        assert busy.value.sqlite_errorname == "SQLITE_BUSY"
+        first.execute("CREATE UNIQUE INDEX one ON notes (text)")
+        with pytest.raises(sqlite3.IntegrityError):
+            first.executemany("INSERT INTO notes VALUES (?)", [("zebrafish",)])
+        with pytest.raises(sqlite3.OperationalError):
+            first.executescript("NONSENSE")
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        first.execute("SELECT 1")
+
+
+def test_two_connections_that_make_a_database_at_once_share_it(tmp_path: Path) -> None:
+    file = tmp_path / "x.db"
+    protect(file, KEY)
+    with closing(connect(file, isolation_level=None)) as first, closing(connect(file, isolation_level=None)) as second:
+        first.execute("CREATE TABLE notes (text TEXT)")
+        second.execute("INSERT INTO notes VALUES ('a')")
+        assert first.execute("SELECT * FROM notes").fetchall() == [("a",)]
+
+
+def test_a_file_is_opened_by_sqlcipher_itself_with_the_documented_settings(tmp_path: Path) -> None:
+    from sqlcipher3 import dbapi2
+
+    file = database(tmp_path / "x.db", KEY)
+    with closing(dbapi2.connect(file)) as connection:
+        connection.execute(f"PRAGMA key = \"x'{bytes(range(32)).hex()}'\"")
+        connection.execute("PRAGMA cipher_page_size = 8192")
+        assert connection.execute("SELECT text FROM notes").fetchall() == [("zebrafish",)]
+
+
+@pytest.mark.parametrize(
+    ("package", "use"), [("sqlcipher3", "connect(Path('x'))"), ("cryptography", "list(sealed_for(Path('x'), [b'']))")]
+)
+def test_a_missing_package_names_the_extra(package: str, use: str, tmp_path: Path) -> None:
+    program = f"""
+import sys
+sys.modules[{package!r}] = None
+from pathlib import Path
+from devmem.encryption import StoreKey, connect, protect, sealed_for
+protect(Path("x"), StoreKey(bytes(32)))
+try:
+    {use}
+except ImportError as error:
+    print(type(error).__name__, error)
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith(MissingExtraError.__name__)
+    assert f"{package!r}: pip install 'devmem-framework[encrypted]'" in done.stdout
+
+
+def test_nothing_of_a_key_is_imported_for_plain_stores() -> None:
+    program = "import sys, devmem; devmem.open; print(sorted({'sqlcipher3', 'cryptography'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
