@@ -532,6 +532,19 @@ class SupportsFieldIndex(Protocol):
 
 
 @runtime_checkable
+class SupportsDerivedItems(Protocol):
+    """A collection that finds derived items without reading the others."""
+
+    def derived(self, after: int = 0) -> list[MemoryItem]:
+        """Return the items in rows after one that name what they were derived from, oldest first."""
+        ...
+
+    def change_mark(self) -> tuple[int, object]:
+        """Return the newest row, and what tells the newest removal or change of an item from the one before."""
+        ...
+
+
+@runtime_checkable
 class SupportsWordsOnly(Protocol):
     """A collection that records whether it has no embedding model on purpose."""
 

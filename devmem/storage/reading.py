@@ -10,7 +10,7 @@ from devmem.model.conditions import Order
 from devmem.model.filters import NO_FILTER, Filter
 from devmem.model.items import MemoryItem
 from devmem.storage.searching import SearchingCollection
-from devmem.storage.sql import FilterDialect
+from devmem.storage.sql import PARENTS, FilterDialect
 
 BATCH_SIZE: Final = 500
 """Number of items that one statement reads."""
@@ -29,6 +29,8 @@ class SqlReader(SearchingCollection):
     """Query of the arguments of `_item`, to which a condition is added."""
     _key: ClassVar[str]
     """Column by which items are found."""
+    _last_change: str
+    """Query of what tells the newest removal or change of an item from the one before; no row where there is none."""
     _verifies: ClassVar[bool]
     """Whether the items that a statement finds by a filter are compared with it again, as columns may be damaged."""
 
@@ -128,6 +130,28 @@ class SqlReader(SearchingCollection):
         """Return the number of items that a search could find."""
         condition, values = self._filters.where(where or NO_FILTER, self._now())
         return self._fetch_number(f"SELECT count(*) FROM items WHERE {self._of}{condition}", values)
+
+    def derived(self, after: int = 0) -> list[MemoryItem]:
+        """Return the items in rows after one that name what they were derived from, oldest first."""
+        dialect = self._filters
+        condition, values = dialect.where(NO_FILTER, self._now())
+        has_parents = (
+            f"items.row > {dialect.mark} AND {dialect.position}(items.body, {dialect.mark}) > 0 AND {condition}"
+        )
+        query = f"SELECT items.row FROM items WHERE {self._of}{has_parents} ORDER BY items.row"
+        rows = [row for (row,) in self._fetch(query, (after, PARENTS, *values))]
+        found: list[MemoryItem] = []
+        for start in range(0, len(rows), BATCH_SIZE):
+            clause, numbers = dialect.among("items.row", rows[start : start + BATCH_SIZE])
+            found += self._intact(self._fetch_items(f"{clause} ORDER BY items.row", numbers), NO_FILTER)
+        return found
+
+    def change_mark(self) -> tuple[int, object]:
+        """Return the newest row, and what tells the newest removal or change from the one before."""
+        query = f"SELECT items.row FROM items WHERE {self._of}items.row > 0 ORDER BY items.row DESC LIMIT 1"
+        newest = self._fetch(query, ())
+        changes = self._fetch(self._last_change, ())
+        return (newest[0][0] if newest else 0), (changes[0][0] if changes else None)
 
     def waiting(self, limit: int) -> list[MemoryItem]:
         """Return items whose embedding is still to be made, oldest first."""

@@ -32,6 +32,10 @@ DOC_COLUMNS: Final = ", ".join({"time": EVENT_TIME, "user": '"user"'}.get(name, 
 """Columns of the table `items` that a `DocEntry` holds, in its order."""
 
 
+PARENTS: Final = '"parents":["'
+"""Begins the parents of an item in its body."""
+
+
 class FilterDialect(ABC):
     """The parts of a condition that differ between databases: marks, names, texts, and how values are compared."""
 

@@ -13,6 +13,7 @@ from devmem.model.caller import current_actor
 from devmem.model.items import PARENT_HASH, MemoryItem, is_fact, version_hash
 from devmem.model.versions import Change, ItemDifference, ItemVersion, Operation, RunInfo, RunState
 from devmem.storage.runs import TOUCHED, Runs, VersionEnd, VersionTables, author_of, recorded, seconds
+from devmem.storage.sql import PARENTS
 from devmem.storage.writing import WritingCollection
 
 
@@ -153,8 +154,6 @@ _NAME: Final = (
     "SELECT id FROM items WHERE {of}{key} = :key UNION SELECT id FROM versions WHERE {of}{key} = :key LIMIT 1"
 )
 _WITH_PARENTS: Final = "SELECT row FROM items WHERE {of}change_run {differs} :run AND {position}(body, :parents) > 0"
-PARENTS: Final = '"parents":["'
-"""Begins the parents of an item in its body."""
 
 
 class RunChanges:

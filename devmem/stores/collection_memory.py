@@ -49,7 +49,7 @@ from devmem.stores.guarding import guard_of
 from devmem.stores.items import Expiry, ItemFields, skipped
 from devmem.stores.memory import MemoryBase, MemoryQuery, Progress, StoreSetup, best_conversations, deepened
 from devmem.stores.reranking import open_rerank_stage, ranking_of
-from devmem.stores.staleness import renew, with_parent_hashes
+from devmem.stores.staleness import Renewal, with_parent_hashes
 from devmem.stores.tombstones import bury, erase_again, log_kept_out
 
 _LOG: Final = logging.getLogger(__name__)
@@ -88,6 +88,7 @@ class CollectionMemory(MemoryBase):
         )
         self._fields = ItemFields(setup.name, self._options.index.fields, clock=setup.monotonic)
         self._guard = guard_of(self._place.guard, setup, self._place.memory_path)
+        self._renewal = Renewal()
         self._opened: Collection | None = None
         self._closed = False
         self._opening = Lock()
@@ -206,7 +207,7 @@ class CollectionMemory(MemoryBase):
                 self._queue.catch_up_some(self.collection, _SECONDS_A_SAVE)
         self._keep_within_limits()
         if self._options.on_stale == "renew":
-            renew(self)
+            self._renewal.run(self, self.collection)
 
     def close(self) -> None:
         """Release the collection; one that another thread is opening is released too, and none is opened again."""
@@ -546,7 +547,7 @@ class CollectionMemory(MemoryBase):
             items = self._erase_planned(collection, request, plan)
             left = self.rewrite_files()
             done = collection.finish_erasure(plan, words, vacuum=vacuum)
-            # What another erasure had planned first is its to count, whichever deletes it; what came later is nobody's.
+            # An item that another erasure planned first counts for that one, whichever deletes it; a later one for none.
             items = done.items + max(0, items - len(plan.ids))
             return replace(done, items=items, residues=(*left, *done.residues), tombstones=texts)
         ids = [*(item.id for item in self.select_erasable(request)), *derived]

@@ -288,7 +288,7 @@ def _released(item: MemoryItem) -> MemoryItem:
 
 
 def _quarantined(item: MemoryItem, reason: str, now: float, keep: float, item_id: str) -> MemoryItem:
-    """Return an item as it is kept in quarantine, where it is deleted after a time."""
+    """Return the quarantined form of an item, which expires after `keep` seconds."""
     earlier = item.metadata.get(QUARANTINE)
     mark: dict[str, JsonValue] = {
         "reason": reason,

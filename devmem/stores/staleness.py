@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 from devmem.model.items import MemoryContentSnapshot, MemoryItem, Provenance, SourceKind, is_fact, parent_hash
 from devmem.model.results import Hit, HitGroup, SearchReport
+from devmem.storage.protocol import Collection, SupportsDerivedItems
 from devmem.stores.config import CollectionConfig, ExpiryConfig, RetentionConfig
 from devmem.text.analysis import SUMMARY_LENGTH, shorten
 from devmem.text.summarizing import count_words
@@ -185,13 +186,19 @@ def _trims(store: MemoryBase) -> bool:
 
 def stale_items(store: MemoryBase) -> list[StaleItem]:
     """Return the items of a store that are stale, in the order of storing."""
-    known = {item.id: item for item in reversed(store.recent(store.count_memories() + _SPARE))}
-    found = _findings(known, trims=_trims(store))
-    return [
-        StaleItem(item=item, reason=found[item.id].reason, parent=found[item.id].parent)
-        for item in known.values()
-        if item.id in found
-    ]
+    return list(stale_among(_derived_items(store), store.get, trims=_trims(store)).values())
+
+
+def _derived_items(store: MemoryBase) -> list[MemoryItem]:
+    if isinstance(store, _KeepsCollection) and isinstance(store.collection, SupportsDerivedItems):
+        return store.collection.derived()
+    return [item for item in reversed(store.recent(store.count_memories() + _SPARE)) if item.provenance.parents]
+
+
+@runtime_checkable
+class _KeepsCollection(Protocol):
+    @property
+    def collection(self) -> Collection: ...
 
 
 _SPARE: Final = 64
@@ -200,11 +207,40 @@ _ROUNDS: Final = 100
 """Maximum length of a chain of derived items that is renewed at once."""
 
 
-def renew(store: MemoryBase, ids: Iterable[str] | None = None) -> list[str]:
-    """Summarize what stale items were derived from once more, as far as it is left; return the ids of those renewed.
+class Renewal:
+    """Renews the stale items of a store once something changed that can make one stale.
 
-    An item nothing of whose sources is left stays stale, and so does a fact, which is extracted again with its turn.
-    What is derived from a renewed item is renewed after it.
+    Items of other processes may commit out of order; each process renews what its own changes made stale.
+    """
+
+    def __init__(self) -> None:
+        """Know nothing: the first call examines all derived items."""
+        self._seen: tuple[int, object] | None = None
+
+    def run(self, store: MemoryBase, collection: Collection) -> None:
+        """Renew what is stale, if an item was changed or removed, or a derived one added, since the last call.
+
+        Raises:
+            ChatModelError: the language model gave no answer; the next call tries again.
+            CollectionError: the items cannot be read or written.
+        """
+        mark = None
+        if isinstance(collection, SupportsDerivedItems):
+            mark = row, change = collection.change_mark()
+            last, seen = self._seen or (row, None)
+            is_same = self._seen is not None and change == seen
+            if is_same and (row == last or not collection.derived(after=min(row, last))):
+                self._seen = mark
+                return
+        renew(store)
+        self._seen = mark
+
+
+def renew(store: MemoryBase, ids: Iterable[str] | None = None) -> list[str]:
+    """Renew stale items with summaries of their sources that are left, and return the ids of the renewed items.
+
+    An item without any source left stays stale, and so does a fact, which is extracted again with its turn. Items
+    derived from a renewed one are renewed after it.
 
     Args:
         store: keeps the items; their versions before stay in its history.

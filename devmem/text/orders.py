@@ -1,7 +1,7 @@
 """Text that gives orders to a language model, or asks it to remember something, in English and Chinese.
 
 Cues are counted in every part of a text (`devmem.text.order_cues`): one that hardly occurs elsewhere suffices, such as
-a forged system message; others need company. A text is read as it is, and as what its encodings hide: base64, hex,
+a forged system message; others need company. Both the text and its decoded forms are examined: base64, hex,
 percent signs, entities, escapes, ROT13, reversed and spaced letters, digits for letters, look-alike and invisible
 characters.
 """

@@ -8,11 +8,12 @@ from typing import cast
 import pytest
 
 import devmem
-from devmem.errors import ItemNotFoundError, RunConflictError
+from devmem.errors import ChatModelError, ItemNotFoundError, RunConflictError
 from devmem.memory.memory import Memory
 from devmem.model.items import MemoryItem, Provenance
 from devmem.recording import Interaction, InteractionKind, Participant, ParticipantType
 from devmem.search.merging import MergePolicy, merge
+from devmem.storage.sqlite.reader import SqliteReader
 from devmem.stores.staleness import StaleReason, stale_items
 from devmem_stores.conversation import ConversationMemory
 
@@ -244,3 +245,54 @@ def test_a_summary_of_a_changed_record(tmp_path: Path) -> None:
         assert "June 2nd" in summary.full_text()
         store.trim(keep=1)
         assert stale_items(store) == []
+
+
+@pytest.mark.parametrize("place", ["store.db", "store.json"])
+def test_a_save_examines_nothing_where_nothing_can_be_stale(
+    tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a database: once an item is changed or removed, or a derived one is added, by whomever."""
+    read: list[int] = []
+    derived = SqliteReader.derived
+
+    def counted(reader: SqliteReader, after: int = 0) -> list[MemoryItem]:
+        found = derived(reader, after)
+        read.append(len(found))
+        return found
+
+    monkeypatch.setattr(SqliteReader, "derived", counted)
+    with opened(tmp_path, on_stale="renew", memory_path=place) as memory:
+        told(memory)
+        memory.store.save()
+        read.clear()
+        memory.store.save()
+        memory.add("It rains.")
+        memory.store.save()
+        assert sum(read) == 0
+        memory.add("So it is wet.", derived_from=["venue"], id="wet")
+        memory.store.save()
+        assert memory.stale() == []
+        memory.add(CHANGED, key="launch")
+        memory.store.save()
+        assert memory.stale() == []
+        assert memory.get("wet").text == CHANGED  # type: ignore[union-attr]
+        memory.add(FACT, key="launch")
+        with monkeypatch.context() as patched:
+            patched.setattr(type(memory.store), "summarizer", _no_answer)
+            with pytest.raises(ChatModelError):
+                memory.store.save()
+        memory.store.save()
+        assert memory.stale() == []
+
+
+def _no_answer(_store: object) -> None:
+    raise ChatModelError("no answer")
+
+
+def test_another_process_made_it_stale(tmp_path: Path) -> None:
+    with opened(tmp_path, on_stale="renew") as memory, devmem.open(tmp_path / "store.db", embedding=None) as other:
+        told(memory)
+        memory.store.save()
+        other.add(CHANGED, key="launch")
+        memory.store.save()
+        assert memory.stale() == []

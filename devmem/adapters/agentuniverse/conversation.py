@@ -126,7 +126,7 @@ class DevmemConversationStorage(DevmemStorage):
     ) -> None:
         """Erase the messages that a session, an agent's view and a trace have in common; without any of them none.
 
-        A blank name is nobody's, such as that of a variable that is not set: nothing is erased.
+        A blank name, such as that of an unset variable, matches no one: nothing is erased.
 
         Raises:
             CollectionError: they cannot be deleted.

@@ -174,7 +174,7 @@ class DevmemMemoryStorage(DevmemStorage):
     def delete(self, session_id: str | None = None, agent_id: str | None = None, **_: object) -> None:
         """Erase the messages of a session, of an agent, or of an agent in a session; without either none.
 
-        A blank name is nobody's, such as that of a variable that is not set: nothing is erased.
+        A blank name, such as that of an unset variable, matches no one: nothing is erased.
 
         Raises:
             CollectionError: they cannot be deleted.

@@ -273,7 +273,7 @@ class DevmemMemory(Memory):
         return list(shown)
 
     def _said(self, message: Any) -> Message:  # noqa: ANN401
-        """Return a message as it is stored; `ignore_id` leaves its id out."""
+        """Return the stored form of a message; with `ignore_id`, its id is derived from its content."""
         said = to_devmem(message)
         if not self.ignore_id:
             return said

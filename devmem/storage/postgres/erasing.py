@@ -27,8 +27,7 @@ from devmem.storage.postgres.schema import lock
 from devmem.storage.postgres.server.maintenance import IndexSteps, clean_indexes, note_erasure
 from devmem.storage.postgres.version_writer import CurrentVersionWriter, remove_versions
 from devmem.storage.runs import Runs
-from devmem.storage.sql import Sql
-from devmem.storage.versions import PARENTS
+from devmem.storage.sql import PARENTS, Sql
 
 _OUT_OF_REACH: Final = (
     "the server keeps deleted rows in its files until it vacuums them, and what the service keeps in logs, replicas "

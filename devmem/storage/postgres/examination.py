@@ -93,7 +93,7 @@ class _Rows:
 
 
 def examine_store(url: str, name: str | None = None, *, busy_timeout: float = 30.0) -> FileReport:
-    """Examine a store, as it is in one moment.
+    """Examine one snapshot of a store.
 
     Args:
         url: see `Location.parse`.

@@ -133,6 +133,7 @@ class PostgresReader(SqlReader):
         self._access, self._database, self._store, self._searcher = access, database, store, searcher
         self._clock = clock
         self._of = f"items.store = {store:d} AND "
+        self._last_change = f"SELECT xact::text FROM changes WHERE store = {store:d} ORDER BY xact DESC LIMIT 1"
 
     @abstractmethod
     def _model_name(self) -> str | None:

@@ -216,7 +216,7 @@ def is_read_only(location: str) -> bool:
 
 
 def read_only_uri(location: str) -> str:
-    """Return the URI by which SQLite reads a file; without a log nobody has it open, and none is made."""
+    """Return the URI by which SQLite reads a file; one without a log is not open elsewhere, and no log is created."""
     return f"{Path(location).absolute().as_uri()}?mode=ro{'' if has_log(location) else '&immutable=1'}"
 
 

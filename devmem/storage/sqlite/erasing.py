@@ -30,14 +30,13 @@ from devmem.storage.erasure import (
     unreadable_item,
 )
 from devmem.storage.runs import HistoryLimit, Runs
-from devmem.storage.sql import Sql
+from devmem.storage.sql import PARENTS, Sql
 from devmem.storage.sqlite import database, rows
 from devmem.storage.sqlite.database import is_named
 from devmem.storage.sqlite.follower import erasures_of
 from devmem.storage.sqlite.reader import SqliteReader
 from devmem.storage.sqlite.runs import SqliteTables
 from devmem.storage.sqlite.version_writer import CurrentVersionWriter, remove_versions
-from devmem.storage.versions import PARENTS
 from devmem.text.files import WorkMarker, is_at_work
 
 T = TypeVar("T")

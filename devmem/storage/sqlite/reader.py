@@ -356,6 +356,7 @@ class SqliteReader(SqlReader):
     """The reading methods of `Collection`, on the items that a connection shows as `items`."""
 
     _select_whole, _key, _verifies = rows.SELECT_WHOLE, "id", True
+    _last_change = "SELECT number FROM changes ORDER BY number DESC LIMIT 1"
 
     def __init__(
         self, opened: Opened, *, follower: SqliteFollower, statement_lock: AbstractContextManager[object]

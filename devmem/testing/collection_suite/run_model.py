@@ -65,7 +65,7 @@ class RunModel:
             base, _ = self.overlays[slot].get(key, (self.outside.get(key), None))
             self.overlays[slot][key] = base, None
             if base is None and key not in self.outside:
-                # The run added it itself, and nobody else did.
+                # Only this run has added it.
                 del self.overlays[slot][key]
         return len(found)
 
