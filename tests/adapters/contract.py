@@ -109,9 +109,16 @@ class Searches(ABC):
     def found(self, memory: devmem.Memory, query: str) -> int:
         """Search as an agent of the host does, and return the number of results."""
 
+    def keep(self, memory: devmem.Memory, text: str) -> None:
+        """Store a text where the host's search finds it."""
+        memory.add(text, agent=self.agent)
+
+    agent: str | None = None
+    """Agent whose items the host's search is limited to; None where it searches those of all agents."""
+
     def test_what_an_agent_finds_is_recorded(self, tmp_path: Path) -> None:
         with recording_memory(tmp_path) as memory:
-            memory.add(ANSWER, user="ann")
+            self.keep(memory.scoped(user="ann"), ANSWER)
             found = self.found(memory.scoped(user="ann"), QUESTION)
         (step,) = recalls_in(tmp_path)
         assert found == 1

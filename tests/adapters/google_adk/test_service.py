@@ -206,6 +206,8 @@ def test_the_history_names_the_author_or_the_application(service: DevmemMemorySe
 
 
 class TestContract(Talks, Searches):
+    agent = "app"
+
     def found(self, memory: devmem.Memory, query: str) -> int:
         service = DevmemMemoryService(memory)
         return len(run(service.search_memory(app_name="app", user_id="ann", query=query)).memories)
