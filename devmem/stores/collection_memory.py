@@ -547,7 +547,7 @@ class CollectionMemory(MemoryBase):
             items = self._erase_planned(collection, request, plan)
             left = self.rewrite_files()
             done = collection.finish_erasure(plan, words, vacuum=vacuum)
-            # An item that another erasure planned first counts for that one, whichever deletes it; a later one for none.
+            # An item that another erasure planned first counts for that one only, whichever deletes it.
             items = done.items + max(0, items - len(plan.ids))
             return replace(done, items=items, residues=(*left, *done.residues), tombstones=texts)
         ids = [*(item.id for item in self.select_erasable(request)), *derived]

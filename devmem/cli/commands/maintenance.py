@@ -375,8 +375,8 @@ def backup(
 ) -> None:
     """Copy the file of a store while it is in use.
 
-    The copy is consistent and checked, even while others write. It is a store file that every command
-    can read. FILE records that it was made, so that `devmem forget` can name it.
+    The copy is consistent and checked, even while others write. It is a store file that every
+    command can read. FILE records that it was made, so that `devmem forget` can name it.
 
     Examples:
         devmem backup notes.db notes-2026-06-02.db
