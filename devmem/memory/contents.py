@@ -63,6 +63,15 @@ class AddOptions(ScopeParts, total=False):
     """Paths of the metadata that are searched too, such as `title`; None takes those of the store."""
 
 
+class ConsolidateOptions(ScopeParts, total=False):
+    """Options of `Memory.consolidate`."""
+
+    ignore: Sequence[str]
+    """Metadata keys whose values may differ."""
+    digest_before: When | None
+    """Add a digest of each conversation that ended before this time; None adds none."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Envelope:
     """Facts that all items of one call have in common."""

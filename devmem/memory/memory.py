@@ -18,6 +18,7 @@ from devmem.errors import DevmemError
 from devmem.memory import quarantine
 from devmem.memory.contents import (
     AddOptions,
+    ConsolidateOptions,
     Content,
     check_one_text,
     drafts_of,
@@ -370,30 +371,31 @@ class Memory(MemoryReader):
     def consolidate(
         self,
         *,
-        ignore: Sequence[str] = (),
         dry_run: bool = False,
         progress: Progress | None = None,
-        **scope: Unpack[ScopeParts],
+        **options: Unpack[ConsolidateOptions],
     ) -> consolidation.Consolidation:
-        """Merge near-duplicates within each scope in one run, which `revert` undoes, and return what it did.
+        """Merge near-duplicates within each scope in one run, which `revert` undoes; return what it did.
 
         Texts that differ in a number, a name, a negation or a word are none. What is left of each group tells of the
         others in its metadata. Interrupted, the run is pending, and the next call with the same arguments continues it.
 
         Args:
-            ignore: metadata keys whose values may differ.
             dry_run: change nothing.
             progress: is called with the number of records that were read.
-            scope: whose records: user, agent, session, conversation.
+            options: whose records, which metadata may differ, and what gets a digest; see `ConsolidateOptions`.
 
         Raises:
             NoVersionsError: the store keeps no versions.
             RunConflictError: others changed the same records again and again; nothing was changed.
             ScopeError: the scope is out of reach.
         """
+        scope, said = split_scope(options, ConsolidateOptions)
+        if (before := said.pop("digest_before", None)) is not None:
+            said["digest_before"] = seconds_of(before)
         matching = self._guard.matching(scope)
         with observed(self.store, "update_memory") as operation, acting_as(self._guard.parts.agent):
-            done = consolidation.consolidate(self.store, matching, ignore=ignore, dry_run=dry_run, progress=progress)
+            done = consolidation.consolidate(self.store, matching, dry_run=dry_run, progress=progress, **said)
             operation.records(0 if dry_run else done.removed, tuple)
             return done
 

@@ -89,6 +89,11 @@ class Summarizer:
         self._model, self._window, self._instruction = model, window, instruction
         self._language: LanguageChoice = language
 
+    @property
+    def asks_model(self) -> bool:
+        """Whether a language model makes the summaries."""
+        return self._model is not None
+
     def summarize(self, text: str, *, max_words: int, keep_language: bool = True) -> Summarized:
         """Summarize a text in at most `max_words` words; a text that is short enough is returned unchanged.
 

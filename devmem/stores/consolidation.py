@@ -1,4 +1,6 @@
-"""Consolidation of a store: near-duplicates become one item, in one run that is committed, or reverted, as a whole.
+"""Consolidation of a store: near-duplicates become one item, and old conversations get digests, in one run.
+
+It is committed, or reverted, as a whole.
 
 Two items are near-duplicates if the form of their texts is the same (`statement_form`), and so are their user, agent,
 session and conversation, their metadata, the day on which they happened, and whether they expire. Groups are found by
@@ -26,6 +28,7 @@ from devmem.model.message_json import holds_message
 from devmem.model.versions import ItemDifference, RunState
 from devmem.stores.abilities import every_item, versions_of
 from devmem.stores.collection_memory import CollectionMemory
+from devmem.stores.digests import DIGEST, DigestReport, make_digests
 from devmem.stores.guarding import admitting
 from devmem.stores.indexing import Indexing
 from devmem.stores.runs import StoreRun
@@ -70,7 +73,11 @@ class Consolidation:
     """Id of the committed run, which `revert` undoes; None where nothing was to be done, and of a dry run."""
     items: int
     """Number of items before."""
-    merges: tuple[Merge, ...]
+    merges: tuple[Merge, ...] = ()
+    digests: tuple[MemoryItem, ...] = ()
+    """New digests of conversations; their metadata `DIGEST` have the turns of each sentence."""
+    unsupported: int = 0
+    """Number of sentences of a language model that were left out, as the conversation does not say so."""
 
     @property
     def removed(self) -> int:
@@ -83,10 +90,11 @@ def consolidate(
     where: Filter | None = None,
     *,
     ignore: Sequence[str] = (),
+    digest_before: float | None = None,
     dry_run: bool = False,
     progress: Progress | None = None,
 ) -> Consolidation:
-    """Merge near-duplicates.
+    """Merge near-duplicates, and add digests of old conversations where that is asked for.
 
     Pinned items, those with a key or in quarantine, messages and records of conversations, items with attachments, and
     those that were derived from others, or others from them, stay unchanged. A run whose process died is continued.
@@ -95,23 +103,28 @@ def consolidate(
         store: keeps the items, with their versions.
         where: filter of the items that may be merged.
         ignore: metadata keys whose values may differ.
+        digest_before: add a digest of each conversation that ended before this time (seconds since the epoch).
         dry_run: change nothing.
         progress: is called with the number of items that were read.
 
     Raises:
         NoVersionsError: the store keeps no versions, so that nothing could be reverted.
         RunConflictError: others changed the same items again and again; nothing was changed.
+        ChatModelError: the store's language model gave no answer for a digest; the run stays pending.
     """
     _check(store)
     where, before = where or Filter(), store.count_memories(where)
     if dry_run:
-        return Consolidation(run=None, items=before, merges=tuple(_planned(store, store, where, ignore, progress)))
+        merges, report = tuple(_planned(store, store, where, ignore, progress)), DigestReport()
+        made = () if digest_before is None else tuple(make_digests(store, where, digest_before, report))
+        return Consolidation(run=None, items=before, merges=merges, digests=made, unsupported=report.dropped)
     left = _ATTEMPTS
     while True:
         run = StoreRun(_run_id(store, where, ignore), {store.name: store}, decisions=None, actor=current_actor().name)
         left -= 1
         try:
-            return _consolidated(store, run, where, ignore, before, progress)
+            unsupported = _work(store, run, where, ignore, digest_before, progress)
+            return replace(_committed(store, run, before), unsupported=unsupported)
         except (RunConflictError, RunStateError, VersionConflictError) as error:
             info = versions_of(store).find_run(run.run)
             if isinstance(error, RunConflictError) and info is not None and info.state is RunState.PENDING:
@@ -148,18 +161,35 @@ def _run_id(store: MemoryBase, where: Filter, ignore: Sequence[str]) -> str:
     return f"{prefix}{uuid4().hex[:12]}"
 
 
-def _consolidated(
-    store: MemoryBase, run: StoreRun, where: Filter, ignore: Sequence[str], before: int, progress: Progress | None
-) -> Consolidation:
-    view, versions = cast("CollectionMemory", run.stores[store.name]), versions_of(store)
+def _work(
+    store: MemoryBase,
+    run: StoreRun,
+    where: Filter,
+    ignore: Sequence[str],
+    digest_before: float | None,
+    progress: Progress | None,
+) -> int:
+    """Write all of it in the run; return the number of a model's sentences that were left out."""
+    view, report = cast("CollectionMemory", run.stores[store.name]), DigestReport()
     merges = _planned(store, view, where, ignore, progress)
     while batch := list(islice(merges, _BATCH_SIZE)):
         _write(view, batch)
+    if digest_before is not None:
+        for digest in make_digests(view, where, digest_before, report):
+            with admitting(digest.id):
+                view.add([digest])
+    return report.dropped
+
+
+def _committed(store: MemoryBase, run: StoreRun, before: int) -> Consolidation:
+    """Commit the run if it has written anything; return what it did, in an earlier process too."""
+    versions = versions_of(store)
     if versions.find_run(run.run) is None:
-        return Consolidation(run=None, items=before, merges=())
-    done = _merges_of(versions.diff(run.run))
+        return Consolidation(run=None, items=before)
+    changes = versions.diff(run.run)
     run.commit()
-    return Consolidation(run=run.run, items=before, merges=done)
+    made = (each.after for each in changes if each.after is not None and DIGEST in each.after.metadata)
+    return Consolidation(run=run.run, items=before, merges=_merges_of(changes), digests=tuple(made))
 
 
 def _write(view: CollectionMemory, merges: Sequence[Merge]) -> None:
@@ -171,13 +201,12 @@ def _write(view: CollectionMemory, merges: Sequence[Merge]) -> None:
     view.delete(ids=[item.id for each in merges for item in each.merged])
 
 
-def _merges_of(changes: Iterable[ItemDifference]) -> tuple[Merge, ...]:
+def _merges_of(changes: Sequence[ItemDifference]) -> tuple[Merge, ...]:
     """Return what a run merged, those of an earlier process included."""
-    every = list(changes)
-    gone = {each.before.id: each.before for each in every if each.before is not None and each.after is None}
+    gone = {each.before.id: each.before for each in changes if each.before is not None and each.after is None}
     return tuple(
         Merge(before=each.before, kept=each.after, merged=merged)
-        for each in every
+        for each in changes
         if each.before is not None
         and each.after is not None
         and (merged := tuple(gone[name] for name in _merged_ids(each.after) if name in gone))

@@ -8,7 +8,7 @@ They count half here, not squared as there: in short texts a greeting would outw
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from heapq import heapify, heappop, heapreplace
 from typing import Final
 
@@ -32,7 +32,7 @@ def extract_summary(text: str, max_words: int) -> str:
     if count_words(text) <= max_words:
         return text
     sentences = split_sentences(text)
-    chosen = _chosen(sentences, max_words)
+    chosen = chosen_sentences(sentences, max_words)
     if not chosen:
         return first_words(text, max_words)
     return "".join(sentences[at] for at in sorted(chosen)).strip()
@@ -44,7 +44,8 @@ def first_words(text: str, max_words: int) -> str:
     return text[: ends[-1]] if ends else ""
 
 
-def _chosen(sentences: list[str], max_words: int) -> set[int]:
+def chosen_sentences(sentences: Sequence[str], max_words: int) -> set[int]:
+    """Return the places of the most informative sentences, at most `max_words` words in all."""
     said = [query_terms(sentence) for sentence in sentences]
     counts = Counter(term for terms in said for term in terms)
     total = counts.total() or 1

@@ -38,6 +38,7 @@ def test_it_is_one_run_that_can_be_reverted(notes: Path, devmem: Devmem) -> None
     assert (run["state"], run["actor"]) == ("committed", "devmem consolidate")
     assert json.loads(devmem("consolidate", notes, "--json").stdout) == {
         "store": str(notes), "dry_run": False, "run": None, "items": 3, "removed": 0, "merges": [],
+        "digests": [], "unsupported": 0,
     }  # fmt: skip
     assert "no near-duplicates among 3 items" in devmem("consolidate", notes).stdout
     devmem("revert", notes, run["run"])
@@ -50,6 +51,19 @@ def test_metadata_that_may_differ_are_named(tmp_path: Path, devmem: Devmem) -> N
             memory.add(text, metadata={"line": line})
     assert json.loads(devmem("consolidate", tmp_path / "lines.db", "--json").stdout)["removed"] == 0
     assert json.loads(devmem("consolidate", tmp_path / "lines.db", "--ignore", "line", "--json").stdout)["removed"] == 1
+
+
+def test_an_old_conversation_gets_a_digest(tmp_path: Path, devmem: Devmem) -> None:
+    with library.open(tmp_path / "chat.db", embedding=None) as memory:
+        for number in range(12):
+            memory.add(f"Task {number} is done by Ann.", conversation="launch", time=f"2026-01-01T10:{number:02}")
+    place = tmp_path / "chat.db"
+    assert "+ " in devmem("consolidate", place, "--digest-before", "2026-02-01", "--dry-run").stdout
+    (digest,) = json.loads(devmem("consolidate", place, "--digest-before", "2026-02-01", "--json").stdout)["digests"]
+    assert digest["conversation"] == "launch"
+    assert all(sentence["turns"] for sentence in digest["sentences"])
+    assert json.loads(devmem("consolidate", place, "--digest-before", "2025-02-01", "--json").stdout)["digests"] == []
+    assert "--digest-before" in devmem("consolidate", place, "--digest-before", "never ever", code=2).stderr
 
 
 def test_a_memory_that_is_not_there_is_an_error(tmp_path: Path, devmem: Devmem) -> None:

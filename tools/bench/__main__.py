@@ -7,6 +7,7 @@ import typer
 from tools.bench import (
     bulk,
     commits,
+    consolidation,
     file_store,
     forgetting,
     memory,
@@ -37,6 +38,7 @@ app.command("stale")(stale.command)
 app.command("store")(store.command)
 app.command("collections")(places.command)
 app.command("commits")(commits.command)
+app.command("consolidation")(consolidation.command)
 app.command("file_store")(file_store.command)
 app.command("forgetting")(forgetting.command)
 app.command("items")(items.command)
