@@ -88,6 +88,18 @@ class PlaceConfig(ConfigModel):
         return self
 
 
+class ConsolidateConfig(ConfigModel):
+    """When a store is consolidated without being asked: its near-duplicates are merged in one run."""
+
+    every: Duration = 86_400.0
+    """Least time between two consolidations: seconds, or text such as `12h`. One takes place when a workflow's stores
+    are closed, as at the end of `devmem run`."""
+    ignore: tuple[str, ...] = ()
+    """Metadata keys whose values may differ between near-duplicates, such as `line`."""
+    digest_after: Duration | None = None
+    """Time since its last turn after which a conversation gets a digest, such as `30d`. Absent makes no digests."""
+
+
 class CollectionConfig(PlaceConfig):
     """Configuration of a store with a searchable collection; a store type adds its own fields."""
 
@@ -96,12 +108,25 @@ class CollectionConfig(PlaceConfig):
     where it is shown, hidden from searches, or renewed from what is left when the store is saved, and marked until
     then."""
 
+    consolidate: ConsolidateConfig | None = Field(default=None, json_schema_extra={"advanced": True})
+    """Schedule by which near-duplicates are merged, and old conversations get digests; absent leaves it to
+    `devmem consolidate`."""
+
     embedding: EmbeddingConfig | None = None
     """The model that makes items findable by meaning; absent searches by their text alone."""
     index: IndexConfig = Field(default_factory=IndexConfig, json_schema_extra={"advanced": True})
     """How the nearest vectors are found in a large store."""
     retrieval: RetrievalConfig = Field(default_factory=RetrievalConfig, json_schema_extra={"advanced": True})
     """The signals that rank what is found."""
+
+    @model_validator(mode="after")
+    def _need_versions(self) -> Self:
+        if self.consolidate is not None and (self.history == "none" or (self.memory_path or "").endswith(".json")):
+            raise ValueError(
+                "`consolidate` needs the versions of items, by which it can be reverted: leave out "
+                "`history: none`, and use a path that ends with .db"
+            )
+        return self
 
     @model_validator(mode="after")
     def _need_an_embedding(self) -> Self:

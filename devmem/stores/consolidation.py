@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 from uuid import uuid4
 
@@ -28,11 +29,13 @@ from devmem.model.message_json import holds_message
 from devmem.model.versions import ItemDifference, RunState
 from devmem.stores.abilities import every_item, versions_of
 from devmem.stores.collection_memory import CollectionMemory
+from devmem.stores.config import CollectionConfig
 from devmem.stores.digests import DIGEST, DigestReport, make_digests
 from devmem.stores.guarding import admitting
 from devmem.stores.indexing import Indexing
 from devmem.stores.runs import StoreRun
 from devmem.text.duplicates import depends_on_day, statement_form
+from devmem.text.files import replace_file
 
 if TYPE_CHECKING:
     from devmem.stores.memory import MemoryBase, Progress
@@ -113,12 +116,20 @@ def consolidate(
         ChatModelError: the store's language model gave no answer for a digest; the run stays pending.
     """
     _check(store)
-    where, before = where or Filter(), store.count_memories(where)
+    where = where or Filter()
     if dry_run:
         merges, report = tuple(_planned(store, store, where, ignore, progress)), DigestReport()
         made = () if digest_before is None else tuple(make_digests(store, where, digest_before, report))
-        return Consolidation(run=None, items=before, merges=merges, digests=made, unsupported=report.dropped)
-    left = _ATTEMPTS
+        items = store.count_memories(where)
+        return Consolidation(run=None, items=items, merges=merges, digests=made, unsupported=report.dropped)
+    return _in_run(store, where, ignore, digest_before, progress)
+
+
+def _in_run(
+    store: MemoryBase, where: Filter, ignore: Sequence[str], digest_before: float | None, progress: Progress | None
+) -> Consolidation:
+    """Consolidate in a run, and begin again where others change the same items meanwhile."""
+    before, left = store.count_memories(where), _ATTEMPTS
     while True:
         run = StoreRun(_run_id(store, where, ignore), {store.name: store}, decisions=None, actor=current_actor().name)
         left -= 1
@@ -135,6 +146,43 @@ def consolidate(
             _LOG.info("%s: others changed items that were about to be merged; beginning again", store.name)
         finally:
             run.close()
+
+
+def consolidate_when_due(store: MemoryBase) -> Consolidation | None:
+    """Consolidate a store if its `consolidate:` block says that it is time; None where it does not.
+
+    The time of the last one is kept in a file of the session; without a session's folder it is always due.
+
+    Raises:
+        CollectionError, RunConflictError, ChatModelError: it failed, and will be tried the next time.
+        OSError: the time cannot be written.
+    """
+    config, now = store.setup.config, store.setup.clock()
+    options = config.consolidate if isinstance(config, CollectionConfig) else None
+    if options is None or (0 <= now - _last_time(store) < options.every):
+        return None
+    before = None if options.digest_after is None else now - options.digest_after
+    done = consolidate(store, ignore=options.ignore, digest_before=before)
+    if (file := _time_file(store)) is not None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(file, [repr(now).encode()])
+    if done.run is not None:
+        _LOG.info("memory store %r: %d items merged, as run %s", store.name, done.removed, done.run)
+    return done
+
+
+def _time_file(store: MemoryBase) -> Path | None:
+    place = store.setup.location("auto")
+    return None if place is None else Path(f"{place}.consolidated")
+
+
+def _last_time(store: MemoryBase) -> float:
+    """Return when a store was last consolidated by its schedule; a file that cannot be read knows no time."""
+    file = _time_file(store)
+    try:
+        return float("-inf") if file is None else float(file.read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return float("-inf")
 
 
 def _check(store: MemoryBase) -> None:

@@ -276,10 +276,25 @@ class WorkflowRunner:
         return (f"node {node.id!r} is of type {node.type!r}, which devmem does not run; its input is passed on",)
 
     def close(self) -> list[Path]:
-        """Try once more to write what failed, and put the rest into files, which are returned."""
+        """Try once more to write what failed, and put the rest into files, which are returned.
+
+        Stores with a `consolidate:` block are consolidated then, if that is due.
+        """
         self._recording.close()
         self._recalls.close()
-        return [file for manager in self._managers.values() for file in manager.close()]
+        files = [file for manager in self._managers.values() for file in manager.close()]
+        self._consolidate()
+        return files
+
+    def _consolidate(self) -> None:
+        """Consolidate the stores whose schedule says so; a failure is logged, as what the run wrote is stored."""
+        from devmem.stores.consolidation import consolidate_when_due
+
+        for name, store in self._stores.items():
+            try:
+                consolidate_when_due(store)
+            except (DevmemError, OSError) as error:
+                _LOG.warning("memory store %r could not be consolidated: %s", name, error)
 
 
 def _failed(node: str, config: AgentConfig, agent: AgentRun | None, error: ChatModelError) -> NodeFailedError:
