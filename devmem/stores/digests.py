@@ -191,7 +191,7 @@ def _by(turn: MemoryItem, text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Said:
-    """What a turn, or a sentence, says."""
+    """Words of a turn, or of a sentence, and whether it is negated."""
 
     terms: frozenset[str]
     tokens: frozenset[str]
