@@ -75,8 +75,8 @@ def _refuse_plain_folders(files: Sequence[Path]) -> None:
             if file.parent.name.endswith(ending) and file.stat().st_size:
                 raise EncryptionError(
                     file.parent,
-                    f"holds {what}, which are not encrypted in files: copy the items into a new encrypted store "
-                    "(`devmem copy`), and delete this one. Nothing was changed.",
+                    f"holds {what}, which are not encrypted in files: copy the items into an encrypted store of "
+                    "a workflow (`devmem copy`), and delete this one. Nothing was changed.",
                 )
 
 

@@ -8,6 +8,7 @@ from tools.bench import (
     bulk,
     commits,
     consolidation,
+    encryption,
     file_store,
     forgetting,
     memory,
@@ -39,6 +40,7 @@ app.command("store")(store.command)
 app.command("collections")(places.command)
 app.command("commits")(commits.command)
 app.command("consolidation")(consolidation.command)
+app.command("encryption")(encryption.command)
 app.command("file_store")(file_store.command)
 app.command("forgetting")(forgetting.command)
 app.command("items")(items.command)
