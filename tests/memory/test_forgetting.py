@@ -177,3 +177,17 @@ def test_a_killed_erasure_is_finished_or_never_began(tmp_path: Path, step: str) 
         assert there == (["a", "b", "c"] if step == "plan" else ["c"])
     if step != "plan":
         assert bytes_left(tmp_path) == []
+
+
+def test_forgetting_overwrites_the_texts_in_the_file(tmp_path: Path) -> None:
+    """Without the search that a receipt takes, after which a file with something left in it is rewritten."""
+    file = tmp_path / "notes.db"
+    with devmem.open(file, embedding=None) as memory:
+        memory.add([f"a wombat digs burrow number {number}" for number in range(40)])
+        secret = memory.add("the quokka sleeps under the third fern")
+        memory.update(secret, "the quokka moved to the fourth fern")
+        assert memory.forget(secret) == 1
+        assert memory.count() == 40
+    content = b"".join(each.read_bytes() for each in tmp_path.iterdir() if each.is_file())
+    assert b"wombat digs" in content
+    assert b"quokka" not in content

@@ -355,7 +355,7 @@ STORAGE: Final[tuple[Change, ...]] = (
         file="devmem/storage/sqlite/collection.py",
         old='writer.execute("PRAGMA secure_delete = ON")',
         new='writer.execute("PRAGMA secure_delete = OFF")',
-        tests=("tests/memory/test_forgetting.py",),
+        tests=("tests/memory/test_forgetting.py::test_forgetting_overwrites_the_texts_in_the_file",),
     ),
     Change(
         name="erasure-keeps-derived",
