@@ -7,6 +7,8 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
+from random import SystemRandom
+from time import sleep
 from typing import Final
 from uuid import uuid4
 
@@ -27,8 +29,11 @@ from devmem.stores.memory import MemoryBase
 
 _PARTS: Final = ("user", "agent", "session", "conversation")
 """Parts of a scope within which equal texts are one; trace and run do not tell them apart."""
-_ATTEMPTS: Final = 50
-"""Number of times that a write is tried again because somebody else was faster."""
+ATTEMPTS: Final = 200
+"""Number of times that a write is tried again because somebody else was faster: eight writers need more than fifty."""
+_LONGEST_PAUSE: Final = 0.2
+_RANDOM: Final = SystemRandom()
+"""Not the generator of `random`, whose seed is the program's own."""
 _IDS_OF_A_TEXT: Final = 4
 """Number of ids that a text may have; the first may be taken, by an item whose text was updated since."""
 _REPEATS_KEPT: Final = 50
@@ -48,10 +53,10 @@ def store_drafts(store: MemoryBase, drafts: Sequence[Draft]) -> list[str]:
         NotStoredError: the store does not take some of them.
         CollectionError: they cannot be written.
     """
-    left = _ATTEMPTS
+    left = ATTEMPTS
     while True:
         # Without a model, writing and being refused takes no longer than looking first.
-        looks = left < _ATTEMPTS or not isinstance(store, CollectionMemory) or store.embedder is not None
+        looks = left < ATTEMPTS or not isinstance(store, CollectionMemory) or store.embedder is not None
         found = _Known(store, drafts, looks)
         left -= 1
         try:
@@ -61,6 +66,18 @@ def store_drafts(store: MemoryBase, drafts: Sequence[Draft]) -> list[str]:
             # Somebody else stored the same text meanwhile: what is said of it now is added to that.
             if not left or conflict.item_id in found.conditional:
                 raise
+            let_others_go_first(ATTEMPTS - left)
+
+
+def let_others_go_first(attempt: int) -> None:
+    """Wait for a random time, up to 0.2 seconds, before the next attempt of a write that others came before.
+
+    Without it, a number of writers that all try again at once can come before one of them any number of times.
+
+    Args:
+        attempt: number of the attempt that failed, from 1; the wait doubles with each.
+    """
+    sleep(_RANDOM.uniform(0, min(_LONGEST_PAUSE, 0.001 * 2**attempt)))
 
 
 def _store(known: _Known, items: Sequence[MemoryItem]) -> list[str]:

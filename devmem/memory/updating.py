@@ -14,7 +14,7 @@ from pydantic import JsonValue
 from devmem.errors import ItemNotFoundError, NotStoredError, VersionConflictError
 from devmem.memory.contents import check_trust, field_paths, with_metadata, with_text, with_vector
 from devmem.memory.records import When, expiry_of, seconds_of
-from devmem.memory.repeats import check_vectors
+from devmem.memory.repeats import ATTEMPTS, check_vectors, let_others_go_first
 from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem, version_hash
 from devmem.model.results import WriteStatus
@@ -62,8 +62,6 @@ class Changes:
         return new if self.embedding is ... else with_vector(new, self.embedding)
 
 
-_ATTEMPTS: Final = 50
-"""Number of times that a change is made again because somebody else was faster."""
 _BATCH_SIZE: Final = 200
 """Number of items that are changed in one transaction."""
 
@@ -77,11 +75,12 @@ def update_matching(store: MemoryBase, where: Filter, changes: Changes) -> int:
     ids = iter([item.id for item in every_item(store, where)])
     changed = 0
     while part := list(islice(ids, _BATCH_SIZE)):
-        left = _ATTEMPTS
+        left = ATTEMPTS
         while (written := _update_part(store, part, where, changes)) is None:
             left -= 1
             if not left:
                 raise VersionConflictError(part[0], expected=None, found=None)
+            let_others_go_first(ATTEMPTS - left)
         changed += written
     return changed
 
@@ -119,7 +118,7 @@ def update_item(
         NotStoredError: the store keeps the item as it was.
         CollectionError: it cannot be written.
     """
-    left = _ATTEMPTS
+    left = ATTEMPTS
     while True:
         if (item := read()) is None:
             raise ItemNotFoundError(item_id)
@@ -133,6 +132,7 @@ def update_item(
         except VersionConflictError:
             if if_version is not None or not left:
                 raise
+            let_others_go_first(ATTEMPTS - left)
         else:
             return new
 
