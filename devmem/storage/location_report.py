@@ -9,7 +9,7 @@ from devmem.errors import CollectionError, Finding, Level
 from devmem.model.results import FileReport, damage
 from devmem.redaction import location_without_credentials
 from devmem.storage.json_format import read_entries
-from devmem.storage.opening import ExaminingOpener, file_of, find_opener
+from devmem.storage.opening import ExaminingOpener, RepairingOpener, file_of, find_opener
 from devmem.storage.sqlite.examination import examine, report_of
 
 
@@ -46,6 +46,17 @@ def _examine_database(location: str, name: str | None) -> FileReport:
         return opener.examine(location, name)
     note = Finding(message="databases of this kind are not examined; their own tools do that", level=Level.NOTE)
     return FileReport(path=location_without_credentials(location), kind="server", findings=[note])
+
+
+def repair_database(location: str) -> list[str] | None:
+    """Rebuild what can be rebuilt of the store at a URL; return what was done, None where no database can do that.
+
+    Raises:
+        CollectionError: it cannot be repaired.
+        MissingExtraError: a package is missing; the error names the extra.
+    """
+    opener = find_opener(location)
+    return opener.repair(location, None) if isinstance(opener, RepairingOpener) else None
 
 
 def examine_sqlite(path: Path) -> FileReport:

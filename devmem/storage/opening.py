@@ -182,6 +182,19 @@ class ExaminingOpener(Protocol):
         ...
 
 
+@runtime_checkable
+class RepairingOpener(Protocol):
+    """Ability of an opener of databases to repair a store; asked for with `isinstance`."""
+
+    def repair(self, location: str, name: str | None, /) -> list[str]:
+        """Rebuild what can be rebuilt of the store at a location; return what was done, one line each.
+
+        Raises:
+            CollectionError: it cannot be repaired.
+        """
+        ...
+
+
 def _opener(_scheme: str, found: object) -> CollectionOpener:
     if not callable(found):
         raise TypeError(f"{found!r} cannot be called to open a collection")

@@ -112,7 +112,7 @@ def test_each_kind_of_file_is_recognised_by_itself(team: Path, devmem: Devmem) -
     ):
         assert examined(devmem, team.with_name(name))[name]["kind"] == kind
     refused = devmem("doctor", team.with_name("devall.json"), "--fix", code=2)
-    assert "--fix and --salvage are for the SQLite file of a collection" in one_paragraph(refused)
+    assert "--fix is for the SQLite file of a collection and the URL of a store" in one_paragraph(refused)
 
 
 def _json(folder: Path) -> str:

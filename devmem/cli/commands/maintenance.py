@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
@@ -43,7 +43,7 @@ from devmem.model.results import FileReport
 from devmem.recording.log import CopySource
 from devmem.redaction import location_without_credentials
 from devmem.storage.attachments import AttachmentFiles, with_inline_attachments
-from devmem.storage.location_report import examine_location
+from devmem.storage.location_report import examine_location, repair_database
 from devmem.storage.opening import file_of
 from devmem.storage.protocol import CollectionInfo
 from devmem.storage.sqlite import backup as backups
@@ -87,32 +87,30 @@ def doctor(
     attachments with their items. An error is damage, a warning is work that waits.
 
     The exit code is 1 when something is damaged. Nothing is changed unless `--fix` is given, and a file whose
-    structure is damaged never is; `--salvage` and `--fix` are for the SQLite file of a collection.
+    structure is damaged never is; `--fix` is for the SQLite file of a collection and for a store in PostgreSQL,
+    `--salvage` for the file.
 
     Examples:
         devmem doctor team.yaml
         devmem doctor notes.db
         devmem doctor notes.db --salvage saved.json
         devmem doctor notes.db --fix
-        devmem doctor "postgresql://localhost/team?store=notes"
+        devmem doctor "postgresql://localhost/team?store=notes" --fix
     """
     terminal: Terminal = ctx.obj
     file = Path(place)
     if salvage is not None and salvage.exists():
         raise CommandError(f"{salvage} already exists and was not changed; name another file.")
     if file_of(place) is None:
-        others = [("", report) for report in examine_location(place)]
+        _examine_database(terminal, place, salvage, fix=fix, as_json=as_json)
     elif file.suffix in _WORKFLOWS:
-        others = list(_of_workflow(terminal, file, session))
+        _show_others(
+            terminal, place, _of_workflow(terminal, file, session), repair=fix or salvage is not None, as_json=as_json
+        )
     elif (report := _report_of(file)) is not None:
-        others = [("", report)]
+        _show_others(terminal, place, [("", report)], repair=fix or salvage is not None, as_json=as_json)
     else:
         _examine_collection(terminal, file, salvage, fix=fix, as_json=as_json)
-        return
-    if fix or salvage is not None:
-        shown = location_without_credentials(place)
-        raise CommandError(f"--fix and --salvage are for the SQLite file of a collection, which {shown} is not.")
-    _answer(terminal, others, as_json=as_json)
 
 
 def _report_of(file: Path) -> FileReport | None:
@@ -146,14 +144,43 @@ def _examine_collection(terminal: Terminal, file: Path, salvage: Path | None, *,
         raise typer.Exit(EXIT_PARTLY)
 
 
-def _answer(terminal: Terminal, reports: Sequence[tuple[str, FileReport]], *, as_json: bool) -> None:
-    """Print reports; the exit code is `EXIT_PARTLY` where one is of damage."""
+def _examine_database(terminal: Terminal, url: str, salvage: Path | None, *, fix: bool, as_json: bool) -> None:
+    reports = list(examine_location(url))
+    repaired = repair_database(url) if fix and salvage is None else None
+    if (fix and repaired is None) or salvage is not None:
+        raise _not_repairable(url)
+    after = list(examine_location(url)) if repaired else reports
+    if as_json:
+        beside = {} if repaired is None else {"repaired": repaired}
+        terminal.json([{"store": None, **_json_of(report), **beside} for report in reports])
+    else:
+        _show_reports(terminal, [("", report) for report in reports])
+        for line in repaired or ():
+            terminal.print(line)
+    if not all(report.is_sound for report in after):
+        raise typer.Exit(EXIT_PARTLY)
+
+
+def _show_others(
+    terminal: Terminal, place: str, found: Iterable[tuple[str, FileReport]], *, repair: bool, as_json: bool
+) -> None:
+    """Print reports on what cannot be repaired; the exit code is `EXIT_PARTLY` where one is of damage."""
+    reports = list(found)
+    if repair:
+        raise _not_repairable(place)
     if as_json:
         terminal.json([{"store": name or None, **_json_of(report)} for name, report in reports])
     else:
         _show_reports(terminal, reports)
     if not all(report.is_sound for _, report in reports):
         raise typer.Exit(EXIT_PARTLY)
+
+
+def _not_repairable(place: str) -> CommandError:
+    return CommandError(
+        "--fix is for the SQLite file of a collection and the URL of a store in PostgreSQL, --salvage for the file; "
+        f"{location_without_credentials(place)} is something else."
+    )
 
 
 def _show_reports(terminal: Terminal, reports: Sequence[tuple[str, FileReport]]) -> None:

@@ -1,24 +1,30 @@
-"""Examining a store of a PostgreSQL database without changing it: counts, damaged rows, terms, vectors, waiting work.
+"""Examining a store of a PostgreSQL database: counts, damaged rows, terms, vectors, waiting work; and repairing it.
 
-All of it is read in one read-only transaction on its own connection, which migrates, finishes and repairs nothing.
+An examination reads all of it in one read-only transaction on its own connection, which migrates and finishes nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from psycopg import sql
 from pydantic import ValidationError
 
-from devmem.errors import Finding
+from devmem.errors import CollectionError, Finding
 from devmem.model.items import MemoryItem, load_item_json
 from devmem.model.results import FileReport, damage, unfinished
+from devmem.search.indexes.passages import has_text
 from devmem.storage.postgres.database import Access, Connection, composed, run_alone, stored_text
+from devmem.storage.postgres.inserting import insert_passages, new_rows
 from devmem.storage.postgres.location import Location
-from devmem.storage.postgres.rows import ITEM_TABLES, VERSION_TABLES, Tables, json_value, key_of
-from devmem.storage.postgres.schema import PASSAGE_BITS, SCHEMA_VERSION
+from devmem.storage.postgres.rows import ITEM_TABLES, VERSION_TABLES, Tables, item_from, json_value, key_of
+from devmem.storage.postgres.schema import PASSAGE_BITS, SCHEMA_VERSION, lock, require_store
+from devmem.storage.postgres.server.maintenance import note_erasure
+from devmem.storage.postgres.transactions import Database
 from devmem.storage.writing import COLUMNS, PreparedItem, item_columns
 from devmem.text.analysis import ANALYSIS_VERSION
 
@@ -31,8 +37,8 @@ _NEXT: Final = (
     f"ORDER BY row LIMIT {_BATCH_SIZE}"
 )
 _OTHER_METADATA: Final = (
-    "SELECT count(*) FROM unnest(%s::bigint[], %s::jsonb[]) AS wanted(row, metadata) "
-    "JOIN {items} AS found ON found.store = %s AND found.row = wanted.row AND found.metadata <> wanted.metadata"
+    "SELECT row FROM unnest(%s::bigint[], %s::jsonb[]) AS wanted(row, metadata) "
+    "JOIN {items} AS found USING (row) WHERE found.store = %s AND found.metadata <> wanted.metadata"
 )
 _TERMS: Final = (
     "SELECT passage, term_hashes, term_counts, term_length FROM {passages} "
@@ -51,12 +57,10 @@ _COUNTS: Final = {
     **{name: f"FROM {name} WHERE store = %(store)s" for name in ("items", "passages", "vectors", "tokens", "versions")},
     "waiting": "FROM items WHERE store = %(store)s AND waiting",
 }
-_DAMAGED: Final = {
-    "vectors of another length than the store's, or not of length 1": (
-        "FROM {vectors} WHERE store = %(store)s AND "
-        "(vector_dims(vector) <> %(dimension)s OR abs(vector_norm(vector) - 1) > 0.01)"
-    ),
-}
+_DAMAGED_VECTORS: Final = (
+    "FROM {vectors} WHERE store = %(store)s AND "
+    "(vector_dims(vector) <> %(dimension)s OR abs(vector_norm(vector) - 1) > 0.01)"
+)
 _ATTACHMENTS: Final = {
     "attachments with another content": "FROM attachments WHERE store = %(store)s "
     "AND encode(sha256(content), 'hex') <> sha256",
@@ -86,10 +90,10 @@ class _Rows:
 
     unreadable: list[str] = field(default_factory=list)
     """A line for each row that cannot be read."""
-    columns: int = 0
-    """Number of rows whose columns are not those of their item."""
-    terms: int = 0
-    """Number of rows whose passages are missing or have other terms than their item."""
+    columns: list[int] = field(default_factory=list)
+    """Rows whose columns are not those of their item."""
+    terms: list[int] = field(default_factory=list)
+    """Rows whose passages are missing or have other terms than their item."""
 
 
 def examine_store(url: str, name: str | None = None, *, busy_timeout: float = 30.0) -> FileReport:
@@ -164,11 +168,11 @@ def _of_rows(connection: Connection, store: int, *, with_terms: bool) -> Iterato
     if len(items.unreadable) > _SHOWN:
         yield damage(f"and {len(items.unreadable) - _SHOWN:,} more items cannot be read")
     for number, problem in (
-        (items.columns, "items whose columns differ from their content, by which filters and searches go wrong"),
-        (items.terms, "items with missing or other terms than their texts, which a search may not find"),
+        (len(items.columns), "items whose columns differ from their content, by which filters and searches go wrong"),
+        (len(items.terms), "items with missing or other terms than their texts, which a search may not find"),
         (len(versions.unreadable), "versions that cannot be read, which no history shows"),
-        (versions.columns, "versions whose columns differ from their content"),
-        (versions.terms, "versions with missing or other terms than their texts"),
+        (len(versions.columns), "versions whose columns differ from their content"),
+        (len(versions.terms), "versions with missing or other terms than their texts"),
     ):
         if number:
             yield damage(f"{number:,} {problem}")
@@ -201,16 +205,15 @@ def _others(
     tables: Tables,
     rows: Sequence[tuple[Any, ...]],
     items: dict[int, MemoryItem],
-) -> int:
-    """Return the number of rows that have other columns, or other metadata, than their item."""
+) -> list[int]:
+    """Return the rows that have other columns, or other metadata, than their item."""
     differing = {
         row for row, _, *columns in rows if row in items and tuple(columns) != _columns_of(PreparedItem.of(items[row]))
     }
     same = [row for row in items if row not in differing]
     metadata = [json_value(items[row].metadata) for row in same]
     query = composed(_OTHER_METADATA.format(items=tables.items))
-    ((others,),) = connection.execute(query, (same, metadata, store)).fetchall()
-    return len(differing) + int(others)
+    return [*differing, *(row for (row,) in connection.execute(query, (same, metadata, store)))]
 
 
 def _columns_of(prepared: PreparedItem) -> tuple[object, ...]:
@@ -218,12 +221,12 @@ def _columns_of(prepared: PreparedItem) -> tuple[object, ...]:
     return (key_of(item.id), key_of(item.content_hash), *item_columns(prepared, stored_text))
 
 
-def _other_terms(items: dict[int, MemoryItem], stored: Sequence[tuple[Any, ...]]) -> int:
-    """Return the number of items whose passages are not stored with their terms."""
+def _other_terms(items: dict[int, MemoryItem], stored: Sequence[tuple[Any, ...]]) -> list[int]:
+    """Return the rows of the items whose passages are not stored with their terms."""
     found: dict[int, dict[int, tuple[Any, ...]]] = {}
     for passage, *terms in stored:
         found.setdefault(passage >> PASSAGE_BITS, {})[passage] = tuple(terms)
-    return sum(found.get(row, {}) != _terms_of(row, item) for row, item in items.items())
+    return [row for row, item in items.items() if found.get(row, {}) != _terms_of(row, item)]
 
 
 def _terms_of(row: int, item: MemoryItem) -> dict[int, tuple[bytes, bytes, int]]:
@@ -231,16 +234,20 @@ def _terms_of(row: int, item: MemoryItem) -> dict[int, tuple[bytes, bytes, int]]
     return {passage: (one.hashes, one.counts, one.length) for passage, one in enumerate(encoded, row << PASSAGE_BITS)}
 
 
+def _names(tables: Tables) -> dict[str, str]:
+    return {name: getattr(tables, name) for name in ("items", "passages", "vectors", "tokens")}
+
+
 def _of_what_belongs(connection: Connection, values: dict[str, object]) -> Iterator[Finding]:
     """Examine what belongs to items: rows that belong to none, vectors and attachments."""
     for tables in (ITEM_TABLES, VERSION_TABLES):
-        names = {"items": tables.items, "passages": tables.passages, "vectors": tables.vectors, "tokens": tables.tokens}
+        names = _names(tables)
         for kind, rows in _ORPHANS.items():
             if number := _count(connection, rows.format(**names), values):
                 yield unfinished(f"{number:,} {kind.format(**names).replace('_', ' ')}")
-        for kind, rows in _DAMAGED.items():
-            if number := _count(connection, rows.format(**names), values):
-                yield damage(f"{number:,} {kind}")
+        if number := _count(connection, _DAMAGED_VECTORS.format(**names), values):
+            kind = names["vectors"].replace("_", " ")
+            yield damage(f"{number:,} {kind} of another length than the store's, or not of length 1")
     for kind, rows in _ATTACHMENTS.items():
         if number := _count(connection, rows, values):
             yield damage(f"{number:,} {kind}")
@@ -259,3 +266,129 @@ def _of_waiting(connection: Connection, place: Location, analysis: str, values: 
     for kind, rows in _WAITING.items():
         if number := _count(connection, rows, values):
             yield unfinished(f"{number:,} {kind}")
+
+
+_ASSIGNED: Final = ", ".join(f'"{name}" = %s' for name in COLUMNS)
+_STORE_AGAIN: Final = (
+    "UPDATE items SET row = %s, xact = pg_current_xact_id(), waiting = %s, metadata = %s::jsonb, id_key = %s, "
+    f"content_key = %s, {_ASSIGNED} WHERE store = %s AND row = %s"
+)
+_HELD: Final = "SELECT row FROM items WHERE store = %s AND id_key = %s AND row <> %s"
+
+
+def repair_store(url: str, name: str | None = None, *, busy_timeout: float = 30.0) -> list[str]:
+    """Rebuild what an examination finds wrong and return what was done, one line each.
+
+    Rows that belong to nothing and attachments that no item uses are deleted. Items with damaged columns, terms or
+    vectors are stored again from their content, as the newest, and wait for new embeddings. What cannot be read stays
+    as it is, and so do versions, except that they lose damaged vectors. It is one transaction; writers wait for it.
+
+    Args:
+        url: see `Location.parse`.
+        name: name of the store where the URL names none.
+        busy_timeout: seconds to wait for the server, and for writers.
+
+    Raises:
+        CollectionError: the tables have to be upgraded first, or the server cannot be reached, or refuses.
+    """
+    place = Location.parse(url, name)
+    access = Access(location=place, durability="full", busy_timeout=busy_timeout)
+    found = run_alone(access, partial(_find_damaged, place))
+    if found is None:
+        return []
+    values, rows = found
+    # Not run alone: a connection that is lost when all is committed must not make the repair a second one.
+    with closing(Database(access)) as database:
+        return database.write(lambda connection: _repair(connection, str(place), values, rows))
+
+
+def _find_damaged(place: Location, connection: Connection) -> tuple[dict[str, Any], list[int]] | None:
+    """Return number and dimension of a store, with the rows of damaged items; None where there is no such store."""
+    connection.execute("BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+    connection.execute("SET LOCAL statement_timeout = 0")
+    if (version := _version(connection, place)) is None:
+        return None
+    is_other = version != SCHEMA_VERSION
+    record = None if is_other else connection.execute(_STORE, (place.tenant, place.store)).fetchone()
+    if is_other or (record is not None and record[2] != ANALYSIS_VERSION):
+        raise CollectionError(
+            str(place), "it is of another version of devmem, and can be repaired once the newer one has opened it."
+        )
+    if record is None:
+        return None
+    store, _, _, _, dimension = record
+    values = {"store": store, "dimension": dimension}
+    items = _read_rows(connection, store, ITEM_TABLES, with_terms=True)
+    return values, sorted({*items.columns, *items.terms, *_rows_of_damaged_vectors(connection, ITEM_TABLES, values)})
+
+
+def _rows_of_damaged_vectors(connection: Connection, tables: Tables, values: dict[str, Any]) -> list[int]:
+    query = f"SELECT DISTINCT passage >> {PASSAGE_BITS} {_DAMAGED_VECTORS.format(**_names(tables))}"
+    return [row for (row,) in connection.execute(composed(query), values)]
+
+
+def _repair(connection: Connection, location: str, values: dict[str, Any], rows: Sequence[int]) -> list[str]:
+    """Repair a store within a write transaction, in which nobody else writes to it."""
+    store = values["store"]
+    lock(connection, "store", store)
+    require_store(connection, location, store)
+    connection.execute("SET LOCAL statement_timeout = 0")
+    done = [*_store_again(connection, store, rows), *_delete_what_is_unused(connection, values)]
+    if bad := _rows_of_damaged_vectors(connection, VERSION_TABLES, values):
+        _delete_passages(connection, store, bad, ("version_vectors", "version_tokens"))
+        connection.execute("UPDATE versions SET waiting = true WHERE store = %s AND row = ANY(%s)", (store, bad))
+        done.append(f"{len(bad):,} versions lost their damaged vectors")
+    if done:
+        # Indexes in memory and in the database were built from the old rows.
+        connection.execute("UPDATE stores SET generation = generation + 1 WHERE store = %s", (store,))
+        note_erasure(connection, store)
+    return done
+
+
+def _delete_what_is_unused(connection: Connection, values: dict[str, Any]) -> Iterator[str]:
+    for tables in (ITEM_TABLES, VERSION_TABLES):
+        names = _names(tables)
+        for kind, rows in _ORPHANS.items():
+            if number := connection.execute(composed(f"DELETE {rows.format(**names)}"), values).rowcount:
+                yield f"{number:,} {kind.format(**names).replace('_', ' ')} were deleted"
+    if number := connection.execute(composed(f"DELETE {_UNUSED}"), values).rowcount:
+        yield f"{number:,} attachments that no item uses were deleted"
+
+
+def _store_again(connection: Connection, store: int, rows: Sequence[int]) -> Iterator[str]:
+    """Move items to new rows, by which every index takes them for new items."""
+    stored = 0
+    for row in rows:
+        found = connection.execute("SELECT body FROM items WHERE store = %s AND row = %s", (store, row)).fetchone()
+        item = None if found is None else item_from(connection.damaged, row, found[0])
+        if item is None:
+            continue
+        prepared = PreparedItem.of(item)
+        columns = _columns_of(prepared)
+        if connection.execute(_HELD, (store, columns[0], row)).fetchone() is not None:
+            yield f"the item {item.id!r} is stored twice, of which row {row} was left unchanged"
+            continue
+        _delete_passages(connection, store, [row], ("passages", "vectors", "tokens"))
+        (new,) = new_rows(connection, 1)
+        metadata = json_value(item.metadata)
+        connection.execute(composed(_STORE_AGAIN), (new, has_text(item), metadata, *columns, store, row))
+        for table, column in (("attachment_uses", "row"), ("versions", "base")):
+            moved = f"UPDATE {table} SET {column} = %s WHERE store = %s AND {column} = %s"
+            connection.execute(composed(moved), (new, store, row))
+        insert_passages(connection, store, [(new, prepared)])
+        connection.execute("INSERT INTO changes(store, row, kind) VALUES (%s, %s, 'deleted')", (store, row))
+        stored += 1
+    if stored:
+        yield f"{stored:,} items with damaged columns, terms or vectors were stored again"
+
+
+def _delete_passages(connection: Connection, store: int, rows: Sequence[int], tables: Sequence[str]) -> None:
+    """Delete the passages of some items from tables."""
+    for table in tables:
+        connection.execute(
+            composed(
+                f"DELETE FROM {table} AS one USING unnest(%s::bigint[]) AS gone(row) WHERE one.store = %s "
+                f"AND passage >= gone.row << {PASSAGE_BITS} AND passage < (gone.row + 1) << {PASSAGE_BITS}"
+            ),
+            (list(rows), store),
+        )

@@ -61,6 +61,12 @@ class PostgresOpener:
             from devmem.storage.postgres.examination import examine_store
         return examine_store(location, name)
 
+    def repair(self, location: str, name: str | None, /) -> list[str]:
+        """Repair the store; raises `CollectionError` where it cannot be repaired."""
+        with _packages():
+            from devmem.storage.postgres.examination import repair_store
+        return repair_store(location, name)
+
     def drop(self, location: str, name: str | None, /) -> bool:
         """Drop the store; raises `CollectionError` where it cannot be dropped."""
         with _packages():

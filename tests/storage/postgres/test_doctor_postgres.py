@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 from devmem.cli.app import app
 from devmem.messages import AttachmentRef, MessageBlock
 from devmem.model.items import MemoryContentSnapshot, MemoryItem, Scope, SnapshotBlock
-from devmem.storage import EraseRequest
+from devmem.models.embedder import PassageEmbeddings
+from devmem.storage import EraseRequest, Filter, SearchQuery
 from devmem.storage.attachments import INLINE_LIMIT
 from devmem.storage.postgres.collection import PostgresCollection
 from devmem.storage.postgres.database import composed
@@ -150,8 +151,95 @@ def test_it_examines_the_stores_of_a_workflow(url: str, tmp_path: Path) -> None:
 def test_it_makes_no_store_and_changes_none(url: str) -> None:
     for wrong in (f"{url} that nobody made", f"{url}&schema=other"):
         assert "there is no store" in doctor(wrong, code=1)["findings"][0]["message"]
+        assert doctor(wrong, "--fix", code=1)["repaired"] == []
+    result = CliRunner().invoke(app, ["doctor", url, "--salvage", "saved.json"])
+    assert (result.exit_code, "--salvage for the file" in " ".join(result.output.split())) == (2, True)
+
+
+REPAIRED = {
+    "UPDATE items SET \"user\" = 'eve', id_key = gen_random_uuid() WHERE STORE AND id = 'waits'": 1,
+    "UPDATE items SET metadata = metadata - 'n', trust = 0.3 WHERE STORE AND id = 'odd'": 1,
+    "DELETE FROM passages WHERE STORE": 6,
+    "UPDATE passages SET term_hashes = '' WHERE STORE AND term_length = 2": 3,
+    "UPDATE vectors SET vector = vector + vector WHERE STORE": 2,
+    "UPDATE items SET length = 0, cues = 0, content_key = gen_random_uuid() WHERE STORE": 6,
+}
+
+
+@pytest.mark.parametrize("mode", ["follow", "server"])
+@pytest.mark.parametrize("statement", REPAIRED, ids=range(len(REPAIRED)))
+def test_what_follows_from_the_items_is_rebuilt(url: str, statement: str, mode: str) -> None:
+    """Also for a process that has the store open, and nothing else of an item changes."""
+    with closing(PostgresCollection(f"{url}&mode={mode}")) as store:
+        before = {item.id: item.content_summary for item in store.scan()}
+        for text in ("tea", "rain", "story", "odd"):
+            assert store.search(SearchQuery(text=text))
+        change(url, statement)
+        report = doctor(url, "--fix")
+        assert (report["sound"], len(report["repaired"])) == (False, 1), report
+        assert report["repaired"][0].startswith(f"{REPAIRED[statement]} items")
+        assert doctor(url, "--fix")["repaired"] == []
+        assert {item.id: item.content_summary for item in store.scan()} == before
+        for text, wanted in (("tea", "plain"), ("rain", "waits"), ("story", "long"), ("odd", "odd")):
+            assert [hit.item.id for hit in store.search(SearchQuery(text=text))] == [wanted]
+        assert [
+            hit.item.id for hit in store.search(SearchQuery(text="rain", where=Filter(scope=Scope(user="ann\x00"))))
+        ] == ["waits"]
+        (shown,) = store.get(["blank"])
+        assert str(PICTURE) in str(shown.input_snapshot)
+        store.commit("pending")
+        assert store.count() == 7
+        waiting = store.waiting(99)
+        store.set_embeddings({item.id: PassageEmbeddings.of(EMBEDDER.vector("x")) for item in waiting})
+    assert [one for one in doctor(url)["findings"] if one["level"] == "error"] == []
+
+
+def test_vectors_of_versions_that_are_damaged_go(url: str) -> None:
+    change(url, "UPDATE version_vectors SET vector = vector + vector WHERE STORE")
+    assert doctor(url, "--fix")["repaired"] == ["1 versions lost their damaged vectors"]
+    assert doctor(url, "--fix")["repaired"] == []
+    with closing(PostgresCollection(url)) as store:
+        assert [version.item.content_summary for version in store.history("plain")] == ["tea at three", "tea at four"]
+
+
+def test_what_belongs_to_nothing_is_deleted(url: str) -> None:
+    change(url, "DELETE FROM items WHERE STORE AND id = 'long'")
+    change(url, "DELETE FROM attachment_uses WHERE STORE")
+    done = doctor(url, "--fix")["repaired"]
+    assert [line.split(" ", 1)[1] for line in done] == [
+        "passages without an item were deleted",
+        "vectors without a passage were deleted",
+        "attachments that no item uses were deleted",
+    ]
+    assert "without" not in str(doctor(url)["findings"])
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE items SET body = '{' WHERE STORE AND id = 'plain'",
+        "UPDATE versions SET body = '[]' WHERE STORE AND id = 'plain'",
+        "UPDATE attachments SET content = 'x' WHERE STORE",
+    ],
+)
+def test_what_cannot_be_rebuilt_is_left_and_reported(url: str, statement: str) -> None:
+    change(url, statement)
+    assert doctor(url, "--fix", code=1)["repaired"] == []
+    assert doctor(url, code=1)["items"] == 6
+
+
+def test_an_item_that_is_stored_twice_is_left(url: str) -> None:
+    change(url, "UPDATE items SET id_key = gen_random_uuid() WHERE STORE AND id = 'plain'")
+    with closing(PostgresCollection(url)) as store:
+        store.add([MemoryItem(id="plain", content_summary="tea at five")])
+    (said,) = doctor(url, "--fix", code=1)["repaired"]
+    assert "'plain' is stored twice" in said
+
+
+def test_stores_of_another_version_are_not_repaired(url: str) -> None:
+    change(url, "UPDATE stores SET analysis = '0' WHERE STORE")
     result = CliRunner().invoke(app, ["doctor", url, "--fix"])
-    assert (result.exit_code, "for the SQLite file" in " ".join(result.output.split())) == (2, True)
+    assert (result.exit_code, "another version of devmem" in " ".join(result.output.split())) == (2, True)
 
 
 @pytest.mark.parametrize(("version", "code", "said"), [(10**6, 1, "newer devmem"), (8, 0, "older devmem")])
