@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import psycopg
@@ -14,12 +14,13 @@ import devmem
 from devmem.cli.app import app
 from devmem.errors import CollectionError, CollectionUnwritableError
 from devmem.messages import AttachmentRef, MessageBlock
-from devmem.model.items import MemoryContentSnapshot, MemoryItem, SnapshotBlock
-from devmem.storage import SearchQuery
+from devmem.model.items import MemoryContentSnapshot, MemoryItem, Scope, SnapshotBlock
+from devmem.storage import EraseRequest, Filter, SearchQuery
 from devmem.storage.attachments import INLINE_LIMIT
 from devmem.storage.postgres.collection import PostgresCollection, drop_store
 from devmem.storage.postgres.database import composed
 from devmem.storage.postgres.location import Location
+from devmem.storage.postgres.rows import key_of
 from devmem.storage.postgres.schema import PARTITIONED
 from tools.postgres_server import PostgresServer
 
@@ -63,10 +64,10 @@ class Secured:
             notes.states.write({("kind", "name"): tenant.encode()})
 
 
-@pytest.fixture
-def secured(postgres_server: PostgresServer, request: pytest.FixtureRequest) -> Iterator[Secured]:
-    name = f"db{abs(hash(request.node.nodeid))}"
-    found = Secured(postgres_server, name)
+@contextmanager
+def secured_database(server: PostgresServer, name: str) -> Iterator[Secured]:
+    """Make a database with three tenants, and drop it at the end."""
+    found = Secured(server, name)
     found.fill("acme", "owner")
     found.fill("large", "owner", partition="on")
     with found.connect("owner") as owner:
@@ -75,6 +76,12 @@ def secured(postgres_server: PostgresServer, request: pytest.FixtureRequest) -> 
     yield found
     with found.connect("postgres", "postgres") as administrator:
         administrator.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def secured(postgres_server: PostgresServer, request: pytest.FixtureRequest) -> Iterator[Secured]:
+    with secured_database(postgres_server, f"db{abs(hash(request.node.nodeid))}") as found:
+        yield found
 
 
 def texts(url: str) -> list[str]:
@@ -211,6 +218,82 @@ def test_a_tenant_writes_nothing_for_another(secured: Secured) -> None:
     assert "launch" not in str(told)
     for tenant in (*OTHERS, "zeta"):
         assert texts(secured.url(tenant)) == [f"The launch of {tenant}."]
+
+
+_READ = """
+SELECT sum(seq_tup_read + COALESCE(idx_tup_fetch, 0)), sum((
+    SELECT sum(idx_tup_read) FROM pg_stat_user_indexes AS one WHERE one.relid = found.relid
+)) FROM pg_stat_user_tables AS found WHERE schemaname = 'devmem'
+"""
+"""Selects how many rows, and entries of indexes, were read since the database was made."""
+
+
+def _rows_read(secured: Secured) -> tuple[int, int]:
+    with secured.connect("postgres") as administrator:
+        # A session adds what it has read when it ends.
+        while administrator.execute("SELECT FROM pg_stat_activity WHERE usename = 'app'").rowcount:
+            pass
+        ((rows, entries),) = administrator.execute(_READ).fetchall()
+        return int(str(rows)), int(str(entries))
+
+
+def _ask(secured: Secured, mode: str, name: str) -> list[object]:
+    """As one tenant, ask in every way whether there is something of a name; return the answers."""
+    by_user = Filter(scope=Scope(user=name))
+    with closing(PostgresCollection(secured.url("zeta", mode=mode))) as notes:
+        return [
+            notes.get([name]),
+            notes.search(SearchQuery(text=name, limit=10)),
+            notes.search(SearchQuery(text="launch", limit=10, where=by_user)),
+            notes.count(by_user),
+            notes.recent(10, by_user),
+            list(notes.select_erasable(EraseRequest(ids=(name,)))),
+            notes.history(name),
+            notes.delete(ids=[name]),
+            notes.states.get([("kind", name)]),
+            [each.status for each in notes.add([MemoryItem(id=name, content_summary=name)])],
+            notes.delete(ids=[name]),
+        ]
+
+
+@pytest.mark.parametrize("mode", ["follow", "server"])
+def test_what_another_tenant_has_changes_neither_answers_nor_what_is_read_for_them(
+    postgres_server: PostgresServer, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By which the time of a call, or an error, would tell of it."""
+    for module in ("transactions", "version_writer"):
+        # Now and then a transaction also reads what is old.
+        monkeypatch.setattr(f"devmem.storage.postgres.{module}._PRUNED_EVERY", 10**9)
+    read, answers = list[list[int]](), list[list[object]]()
+    for name in ("secret", "hidden"):
+        with secured_database(postgres_server, f"{mode}_{name}") as secured:
+            with closing(PostgresCollection(secured.url("acme"))) as notes:
+                scope = Scope(user=name)
+                notes.add([MemoryItem(id=f"{name}{at}", content_summary="xylophone", scope=scope) for at in range(200)])
+                notes.add([MemoryItem(id=name, content_summary=name, scope=scope)])
+                notes.states.write({("kind", name): b"x"})
+            with secured.connect("postgres") as administrator:
+                # Statistics of all tenants, from which plans are made.
+                administrator.execute("ANALYZE")
+            before = _rows_read(secured)
+            answers.append(_ask(secured, mode, "secret"))
+            read.append([later - earlier for earlier, later in zip(before, _rows_read(secured), strict=True)])
+    assert answers[0] == answers[1]
+    # In the other mode, work in the background reads, too.
+    assert mode == "server" or read[0] == read[1]
+
+
+def test_a_query_that_names_no_store_reads_what_others_have(secured: Secured) -> None:
+    """Which docs/scaling.md says of whoever may run any SQL, and by which the test above is known to notice it."""
+    read = list[int]()
+    for name in ("launch", "absent"):
+        _, before = _rows_read(secured)
+        with secured.connect() as connection:
+            connection.execute("SET search_path = devmem; SET devmem.tenant = 'nobody'; SET enable_seqscan = off")
+            connection.execute("SET enable_bitmapscan = off")
+            assert connection.execute("SELECT FROM items WHERE id_key = %s", (key_of(name),)).fetchall() == []
+        read.append(_rows_read(secured)[1] - before)
+    assert read[0] > read[1]
 
 
 def test_every_index_begins_with_the_store(secured: Secured) -> None:
