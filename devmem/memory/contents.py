@@ -10,12 +10,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypedDict
 
 import numpy as np
 from pydantic import JsonValue
 
-from devmem.memory.records import VECTOR, When, expiry_of, seconds_of
+from devmem.memory.records import VECTOR, Numbers, When, expiry_of, seconds_of
 from devmem.memory.scope import ScopeParts, checked_mapping, checked_name
 from devmem.model.fields import is_path
 from devmem.model.items import (
@@ -70,6 +70,19 @@ class ConsolidateOptions(ScopeParts, total=False):
     """Metadata keys whose values may differ."""
     digest_before: When | None
     """Add a digest of each conversation that ended before this time; None adds none."""
+
+
+class NamedOptions(TypedDict, total=False):
+    """Options of `Memory.add` for a single text."""
+
+    id: str | None
+    key: str | None
+    embedding: Numbers | None
+    if_version: str | None
+
+
+class OutcomeOptions(AddOptions, NamedOptions, total=False):
+    """Options of `Memory.add_outcomes`; those of `Memory.add`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,24 +6,20 @@ import asyncio
 import logging
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import timedelta
 from types import EllipsisType, TracebackType
 from typing import Any, Final, Self, Unpack, overload
 
 from pydantic import JsonValue
 
-from devmem import telemetry
 from devmem.errors import DevmemError
 from devmem.memory import quarantine
 from devmem.memory.contents import (
     AddOptions,
     ConsolidateOptions,
     Content,
-    check_one_text,
-    drafts_of,
-    envelope_of,
-    listed,
+    NamedOptions,
+    OutcomeOptions,
 )
 from devmem.memory.forgetting import ForgetOptions, Selected, forgotten
 from devmem.memory.reading import MemoryReader, MemorySnapshot
@@ -39,13 +35,12 @@ from devmem.memory.records import (
     record_of,
     seconds_of,
 )
-from devmem.memory.repeats import store_drafts
+from devmem.memory.repeats import remembered
 from devmem.memory.runs import MemoryRun, RunsWithin
 from devmem.memory.scope import (
     ScopeGuard,
     ScopeParts,
     Where,
-    check_sources,
     checked_name,
     checked_number,
     in_scope,
@@ -56,6 +51,7 @@ from devmem.memory.updating import Changes, update_item, update_matching
 from devmem.model.caller import acting_as
 from devmem.model.items import Scope
 from devmem.model.message import Message
+from devmem.model.results import WriteOutcome
 from devmem.model.twins import as_async
 from devmem.model.versions import RunInfo, replaced_versions
 from devmem.storage.tombstones import Tombstone
@@ -167,18 +163,21 @@ class Memory(MemoryReader):
             NotStoredError: the store does not take it.
             VersionConflictError: another version than `if_version` is stored; nothing was written.
         """
-        named = {"id": id, "key": key, "embedding": embedding, "if_version": if_version}
-        check_one_text(content, named)
-        scope, said = split_scope(options, AddOptions)
-        within = replace(self._guard.restricted(scope).scope(), trace=telemetry.trace_id())
-        facts = envelope_of(within, self._clock(), **said)
-        drafts = drafts_of(listed(content, named, may_be_blank=bool(facts.metadata)), facts)
-        check_sources(self._guard, [draft.item for draft in drafts], self.store.get)
-        name: telemetry.MemoryOperationName = "create_memory" if id is None and key is None else "upsert_memory"
-        with observed(self.store, name, record=id) as operation:
-            ids = store_drafts(self.store, drafts)
-            operation.records(len(ids), lambda: records_of(draft.item for draft in drafts))
+        named: NamedOptions = {"id": id, "key": key, "embedding": embedding, "if_version": if_version}
+        outcomes = self.add_outcomes(content, **named, **options)
+        ids = [outcome.item_id or "" for outcome in outcomes]
         return ids[0] if isinstance(content, str) else ids
+
+    def add_outcomes(
+        self, content: Content | Iterable[Content], **options: Unpack[OutcomeOptions]
+    ) -> list[WriteOutcome]:
+        """Remember as `add` does; return for each text or message what became of it, in their order.
+
+        An outcome has the `item_id` and the `status`, such as `duplicate` or `quarantined`, with its `reason`. Where
+        the store has `on_conflict`, `related` names older statements of the same fact with another value. The arguments
+        and the errors are those of `add`.
+        """
+        return remembered(self.store, self._guard, self._clock(), content, options)
 
     def update(
         self,
@@ -572,6 +571,7 @@ class Memory(MemoryReader):
         """Do what `add` does without blocking the event loop."""
         return await asyncio.to_thread(lambda: self.add(content, **options))
 
+    aadd_outcomes = as_async(add_outcomes)
     aupdate = as_async(update)
     aupdate_matching = as_async(update_matching)
     aforget = as_async(forget)

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pydantic import JsonValue
 
 from devmem.errors import ItemNotFoundError
+from devmem.model.filters import same_owner
 from devmem.model.items import QUARANTINE, TRUST, MemoryItem, is_quarantined, version_hash
 from devmem.model.results import WriteOutcome
 from devmem.storage.writing import Unique
@@ -37,7 +38,7 @@ def approve(store: MemoryBase, found: MemoryItem | None, item_id: str, reason: s
     # Anybody can store a mark that names an id.
     wanted = named if isinstance(named, str) else item.id
     there = next(iter(store.get([wanted])), None)
-    if there is not None and there.scope != item.scope:
+    if there is not None and not same_owner(there.scope, item.scope):
         wanted, there = item.id, item
     at = datetime.fromtimestamp(store.setup.clock(), UTC).isoformat(timespec="seconds")
     approval: dict[str, JsonValue] = {"at": at, "reason": reason, "caught": str(known.get("reason", ""))}

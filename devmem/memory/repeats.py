@@ -14,21 +14,34 @@ from uuid import uuid4
 
 from pydantic import JsonValue
 
+from devmem import telemetry
 from devmem.errors import EmbeddingError, NotStoredError, ScopeError, VersionConflictError
-from devmem.memory.contents import NO_VERSION, Draft
+from devmem.memory.contents import (
+    NO_VERSION,
+    AddOptions,
+    Content,
+    Draft,
+    NamedOptions,
+    OutcomeOptions,
+    check_one_text,
+    drafts_of,
+    envelope_of,
+    listed,
+)
 from devmem.memory.records import VECTOR, datetime_of
-from devmem.model.filters import Filter
-from devmem.model.items import KEY, REPEATS, MemoryItem, Scope, version_hash
+from devmem.memory.scope import ScopeGuard, check_sources, split_scope
+from devmem.model.filters import OWNER_PARTS, exactly, same_owner
+from devmem.model.items import KEY, REPEATS, MemoryItem, Scope, is_fact, is_quarantined, version_hash
 from devmem.model.message_json import MESSAGE_KEY, SPEAKER_KEY, holds_message
+from devmem.model.results import WriteOutcome, WriteStatus
 from devmem.models.embedder import PassageEmbeddings
 from devmem.models.given_vectors import checked_vector
 from devmem.search.query import SearchQuery, Weights
 from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.items import kept_ids
-from devmem.stores.memory import MemoryBase
+from devmem.stores.keyed_memory import KeyedMemory
+from devmem.stores.memory import MemoryBase, observed, records_of
 
-_PARTS: Final = ("user", "agent", "session", "conversation")
-"""Parts of a scope within which equal texts are one; trace and run do not tell them apart."""
 ATTEMPTS: Final = 200
 """Number of times that a write is tried again because somebody else was faster: eight writers need more than fifty."""
 _LONGEST_PAUSE: Final = 0.2
@@ -46,8 +59,36 @@ _COPIES: Final = 64
 """Number of hits among which copies are searched first."""
 
 
-def store_drafts(store: MemoryBase, drafts: Sequence[Draft]) -> list[str]:
-    """Store what is new, and return the id of each draft's item, in their order.
+def remembered(
+    store: MemoryBase, guard: ScopeGuard, now: float, content: Content | Iterable[Content], options: OutcomeOptions
+) -> list[WriteOutcome]:
+    """Store texts and messages; see `Memory.add`, also for what is raised.
+
+    Args:
+        store: takes them.
+        guard: of the handle that they are given to.
+        now: the time in seconds since the epoch.
+        content: a text, a message, or several of them.
+        options: of the call.
+    """
+    item_id, key = options.pop("id", None), options.pop("key", None)
+    vector, if_version = options.pop("embedding", None), options.pop("if_version", None)
+    named: NamedOptions = {"id": item_id, "key": key, "embedding": vector, "if_version": if_version}
+    check_one_text(content, named)
+    scope, said = split_scope(options, AddOptions)
+    within = replace(guard.restricted(scope).scope(), trace=telemetry.trace_id())
+    facts = envelope_of(within, now, **said)
+    drafts = drafts_of(listed(content, named, may_be_blank=bool(facts.metadata)), facts)
+    check_sources(guard, [draft.item for draft in drafts], store.get)
+    name: telemetry.MemoryOperationName = "create_memory" if item_id is None and key is None else "upsert_memory"
+    with observed(store, name, record=item_id) as operation:
+        outcomes = store_drafts(store, drafts)
+        operation.records(len(outcomes), lambda: records_of(draft.item for draft in drafts))
+    return outcomes
+
+
+def store_drafts(store: MemoryBase, drafts: Sequence[Draft]) -> list[WriteOutcome]:
+    """Store what is new, and return the outcome of each draft's item, in their order.
 
     Raises:
         NotStoredError: the store does not take some of them.
@@ -60,8 +101,7 @@ def store_drafts(store: MemoryBase, drafts: Sequence[Draft]) -> list[str]:
         found = _Known(store, drafts, looks)
         left -= 1
         try:
-            written = found.place()
-            return found.ids_after(dict(zip((item.id for item in written), _store(found, written), strict=True)))
+            return found.outcomes_after(_store(found, found.place()))
         except VersionConflictError as conflict:
             # Somebody else stored the same text meanwhile: what is said of it now is added to that.
             if not left or conflict.item_id in found.conditional:
@@ -80,19 +120,26 @@ def let_others_go_first(attempt: int) -> None:
     sleep(_RANDOM.uniform(0, min(_LONGEST_PAUSE, 0.001 * 2**attempt)))
 
 
-def _store(known: _Known, items: Sequence[MemoryItem]) -> list[str]:
-    """Store items; return the ids under which they are kept."""
+def _store(known: _Known, items: Sequence[MemoryItem]) -> dict[str, WriteOutcome]:
+    """Store items; return their outcomes by the ids that they were given."""
     if not items:
-        return []
+        return {}
     store = known.store
     given = {item.id: PassageEmbeddings.of(item.embedding) for item in items if item.embedding is not None}
     # Other stores neither compare what they replace nor take vectors.
     if isinstance(store, CollectionMemory):
         check_vectors(store, items)
-        return kept_ids(items, store.add(items, expected=known.expected, embeddings=given))
-    if given:
+        if isinstance(store, KeyedMemory) and store.on_conflict is not None:
+            texts = known.ids_of_texts()
+            outcomes = store.add_statements(items, texts, expected=known.expected, embeddings=given)
+        else:
+            outcomes = store.add(items, expected=known.expected, embeddings=given)
+    elif given:
         raise EmbeddingError(f"a store of type {store.setup.store_type!r} takes no vectors of its callers")
-    return kept_ids(items, store.add(items))
+    else:
+        outcomes = store.add(items)
+    kept_ids(items, outcomes)
+    return {item.id: outcome for item, outcome in zip(items, outcomes, strict=True)}
 
 
 @dataclass(slots=True)
@@ -120,9 +167,14 @@ class _Known:
         first = {item_id: at for at, item_id in sorted(self.ids.items(), reverse=True)}
         return sorted(self.items.values(), key=lambda item: first[item.id])
 
-    def ids_after(self, kept: Mapping[str, str]) -> list[str]:
-        """Return the ids of all drafts, given those under which items were stored."""
-        return [kept.get(self.ids[at], self.ids[at]) for at in range(len(self.drafts))]
+    def ids_of_texts(self) -> set[str]:
+        """Return the ids of the texts that were given neither an id nor a key."""
+        return {self.ids[at] for at, draft in enumerate(self.drafts) if draft.is_text and not draft.replaces}
+
+    def outcomes_after(self, written: Mapping[str, WriteOutcome]) -> list[WriteOutcome]:
+        """Return the outcomes of all drafts, given those of the items that were written."""
+        ids = (self.ids[at] for at in range(len(self.drafts)))
+        return [written[each] if each in written else _known_already(each) for each in ids]
 
     def _place_named(self, places: Sequence[int]) -> None:
         """Place the items of ids that the caller chose, which replace nothing but what is in the same scope."""
@@ -160,6 +212,10 @@ class _Known:
         for at, item_id in named.items():
             item = replace(self.drafts[at].item, id=item_id)
             found = self.items.get(item_id) or stored.get(item_id)
+            if found is None and (copy := self._moved_copy(item)) is not None:
+                # It took the place of an older statement, and has the id of that.
+                item_id, item, found = copy.id, replace(item, id=copy.id), self.items.get(copy.id, copy)
+                stored[item_id] = copy
             if found is None:
                 self._put(at, item, None)
             elif not is_same_text(found, item):
@@ -175,6 +231,18 @@ class _Known:
         """Return the items of some ids that have not expired."""
         wanted, now = list(dict.fromkeys(ids)), self.store.setup.clock()
         return {item.id: item for item in self.store.get(wanted) if not item.expired(now)} if wanted else {}
+
+    def _moved_copy(self, item: MemoryItem) -> MemoryItem | None:
+        """Return the item with the same text in the same scope under another id, where the store supersedes items."""
+        if not isinstance(self.store, KeyedMemory) or self.store.on_conflict != "supersede":
+            return None
+        now = self.store.setup.clock()
+        copies = (
+            copy
+            for copy in copies_of(self.store, item)
+            if not (is_quarantined(copy) or is_fact(copy) or copy.expired(now))
+        )
+        return next(copies, None)
 
     def _put(self, at: int, item: MemoryItem, older: MemoryItem | None) -> None:
         self.ids[at] = item.id
@@ -217,14 +285,18 @@ class _Known:
         """Return more than a number of a conversation's last messages, oldest first, and whether these are all."""
         limit = 2 * wanted + 2
         while True:
-            stored = self.store.recent(limit, _exactly(scope))
-            messages = [item for item in reversed(stored) if holds_message(item) and _is_in(item, scope)]
+            stored = self.store.recent(limit, exactly(scope))
+            messages = [item for item in reversed(stored) if holds_message(item) and same_owner(item.scope, scope)]
             # Other items may stand between them.
             if len(messages) > wanted or len(stored) < limit or limit > _LOOK_BACK:
                 break
             limit *= 8
         # A message that was updated since counts as stored last.
         return sorted(messages, key=lambda item: (item.created_at, _time_of(item))), len(stored) < limit
+
+
+def _known_already(item_id: str) -> WriteOutcome:
+    return WriteOutcome(status=WriteStatus.DUPLICATE, item_id=item_id, reason="the same is stored already")
 
 
 def check_vectors(store: CollectionMemory, items: Iterable[MemoryItem]) -> None:
@@ -290,7 +362,7 @@ def _is_system(item: MemoryItem) -> bool:
 def is_same_text(one: MemoryItem, other: MemoryItem) -> bool:
     """Whether two items are one text in one scope; messages, and values of keys, stand for themselves."""
     is_plain = not any(holds_message(item) or KEY in item.metadata for item in (one, other))
-    return is_plain and one.content_hash == other.content_hash and _is_in(one, other.scope)
+    return is_plain and one.content_hash == other.content_hash and same_owner(one.scope, other.scope)
 
 
 def restated(found: MemoryItem, again: MemoryItem) -> MemoryItem | None:
@@ -337,19 +409,9 @@ def _id_of_text(item: MemoryItem, attempt: int) -> str:
     """Return the id of a text in its scope; after some attempts a random one."""
     if attempt >= _IDS_OF_A_TEXT:
         return uuid4().hex
-    scope = [getattr(item.scope, part) for part in _PARTS]
+    scope = [getattr(item.scope, part) for part in OWNER_PARTS]
     named = json.dumps(["text", attempt, scope, item.content_hash])
     return hashlib.sha256(named.encode()).hexdigest()[:32]
-
-
-def _is_in(item: MemoryItem, scope: Scope) -> bool:
-    return all(getattr(item.scope, part) == getattr(scope, part) for part in _PARTS)
-
-
-def _exactly(scope: Scope) -> Filter:
-    """Return the filter for the items of one scope, and of no narrower one."""
-    own = {part: getattr(scope, part) for part in _PARTS}
-    return Filter(scope=Scope(**own), unbound=tuple(part for part, value in own.items() if value is None))
 
 
 def copies_of(store: MemoryBase, item: MemoryItem) -> Iterator[MemoryItem]:
@@ -357,7 +419,7 @@ def copies_of(store: MemoryBase, item: MemoryItem) -> Iterator[MemoryItem]:
     if not isinstance(store, CollectionMemory) or holds_message(item) or KEY in item.metadata:
         return
     # With weights, a search ranks by these alone and returns hits that say the same; copies come first.
-    asked = SearchQuery(text=item.content_summary, limit=_COPIES, where=_exactly(item.scope), weights=Weights())
+    asked = SearchQuery(text=item.content_summary, limit=_COPIES, where=exactly(item.scope), weights=Weights())
     found = store.collection.search(asked)
     while len(found) == asked.limit and is_same_text(found[-1].item, item):
         asked = replace(asked, limit=4 * asked.limit)

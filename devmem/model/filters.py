@@ -281,6 +281,21 @@ def _parts_of(scope: Scope) -> dict[str, str]:
     return {part: value for part in SCOPE_PARTS if (value := getattr(scope, part)) is not None}
 
 
+OWNER_PARTS: Final = ("user", "agent", "session", "conversation")
+"""Parts of a scope that say whose an item is; trace and run only say in which work it was written."""
+
+
+def same_owner(one: Scope, other: Scope) -> bool:
+    """Whether two scopes differ in trace and run at most."""
+    return all(getattr(one, part) == getattr(other, part) for part in OWNER_PARTS)
+
+
+def exactly(scope: Scope) -> Filter:
+    """Return the filter for the items of one scope and of no narrower one, whatever their trace and run are."""
+    own = {part: getattr(scope, part) for part in OWNER_PARTS}
+    return Filter(scope=Scope(**own), unbound=tuple(part for part, value in own.items() if value is None))
+
+
 def conditions_of(wanted: Wanted) -> tuple[Condition, ...]:
     """Return the conditions on a value, all of which hold."""
     if isinstance(wanted, Condition):

@@ -17,7 +17,7 @@ from devmem.model.results import CutHit, CutReason, Hit, HitGroup, MemoryRetriev
 from devmem.search.rendering import Shown, entry_lines, frame_lines, origin_mark, quote_labels, render, section_line
 from devmem.text.analysis import STOP_WORDS, estimate_tokens, mostly_unspaced, shorten, split_sentences, terms
 from devmem.text.patterns import lazy_pattern
-from devmem.text.statements import is_update
+from devmem.text.statements import is_update, restated_share
 
 _EARLIER: Final[dict[Language, tuple[str, str]]] = {
     "en": ("(earlier) ", "(earlier, {day}) "),
@@ -207,19 +207,28 @@ def with_related(hits: Sequence[Hit]) -> tuple[Hit, ...]:
     does not make it untrue.
     """
     related: dict[str, list[str]] = {}
-    words = {hit.item.id: _words(hit.item.content_summary[:_LONGEST]) for hit in hits[:_COMPARED]}
     for one, other in combinations(hits[:_COMPARED], 2):
-        if not _share_enough(words[one.item.id], words[other.item.id]):
-            continue
         older, newer = sorted((one.item, other.item), key=event_key)
-        if event_key(older) < event_key(newer) and is_update(
-            older.content_summary, newer.content_summary, same_speaker=_may_be_of_one_person(older, newer)
-        ):
+        if event_key(older) < event_key(newer) and states_otherwise(older, newer):
             related.setdefault(older.id, []).append(newer.id)
             related.setdefault(newer.id, []).append(older.id)
     if not related:
         return tuple(hits)
     return tuple(replace(hit, related=tuple(related.get(hit.item.id, ()))) for hit in hits)
+
+
+def states_otherwise(older: MemoryItem, newer: MemoryItem) -> bool:
+    """Whether an item states again what an older one does, but for one value; see `devmem.text.statements`."""
+    one, other = older.content_summary, newer.content_summary
+    return _share_enough(_words(one[:_LONGEST]), _words(other[:_LONGEST])) and is_update(
+        one, other, same_speaker=_may_be_of_one_person(older, newer)
+    )
+
+
+def restated(older: MemoryItem, newer: MemoryItem) -> float:
+    """Return how much of an older item's whole text a newer one states again or otherwise; see `restated_share`."""
+    texts = older.full_text(), newer.full_text()
+    return restated_share(*texts, same_speaker=_may_be_of_one_person(older, newer))
 
 
 def _may_be_of_one_person(one: MemoryItem, other: MemoryItem) -> bool:

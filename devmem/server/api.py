@@ -134,10 +134,21 @@ class MemoryPage(BaseModel):
     total: int | None = None
 
 
+class RelatedMemory(BaseModel):
+    """An older memory of which a new one states another value."""
+
+    id: str
+    text: str = Field(description="Text of it when the new one was written, shortened.")
+
+
 class Ids(BaseModel):
     """Ids of the memories that were stored, in the order of their texts."""
 
     ids: list[str]
+    related: dict[str, list[RelatedMemory]] | None = Field(
+        default=None,
+        description="Older memories of the same fact with another value, by the id of the new one; `on_conflict`.",
+    )
 
 
 class ForgottenCount(BaseModel):
@@ -191,7 +202,13 @@ def _stored(record: MemoryRecord) -> StoredMemory:
 
 def _add(access: Access, _id: str, asked: NewMemories) -> Ids:
     source = Provenance(kind=SourceKind.NODE, name=access.actor or _HTTP_CLIENT)
-    return Ids(ids=access.memory.add([one.model_dump(exclude_none=True) for one in asked.memories], source=source))
+    outcomes = access.memory.add_outcomes([one.model_dump(exclude_none=True) for one in asked.memories], source=source)
+    related = {
+        outcome.item_id or "": [RelatedMemory(id=each.item_id, text=each.text) for each in outcome.related]
+        for outcome in outcomes
+        if outcome.related
+    }
+    return Ids(ids=[outcome.item_id or "" for outcome in outcomes], related=related or None)
 
 
 def _list(access: Access, _id: str, asked: ListRequest) -> MemoryPage:

@@ -28,7 +28,15 @@ if TYPE_CHECKING:
         load_item,
         with_key,
     )
-    from devmem.model.results import FileReport, HitGroup, SearchReport, WriteStatus, damage, unfinished
+    from devmem.model.results import (
+        FileReport,
+        HitGroup,
+        RelatedStatement,
+        SearchReport,
+        WriteStatus,
+        damage,
+        unfinished,
+    )
     from devmem.model.versions import derived
     from devmem.models.chat import ChatModel, ChatReply, ChatRequest
     from devmem.models.chat_providers import open_chat, open_chat_model
@@ -40,6 +48,7 @@ if TYPE_CHECKING:
     from devmem.stores.collection_memory import CollectionMemory
     from devmem.stores.config import (
         CollectionConfig,
+        ConflictConfig,
         ExpiryConfig,
         History,
         KeyRule,
@@ -72,6 +81,7 @@ __all__ = [
     "CollectionConfig",
     "CollectionMemory",
     "ConfigModel",
+    "ConflictConfig",
     "Duration",
     "Embedder",
     "EmbeddingConfig",
@@ -103,6 +113,7 @@ __all__ = [
     "Provenance",
     "QueryEmbedding",
     "RecallRecorder",
+    "RelatedStatement",
     "RetentionConfig",
     "Said",
     "SearchReport",

@@ -21,8 +21,8 @@ from pydantic import JsonValue
 from devmem.config.guard import GuardCheckConfig, GuardConfig
 from devmem.errors import GuardError
 from devmem.model.fields import embedded_hash, field_texts
-from devmem.model.filters import Filter
-from devmem.model.items import QUARANTINE, MemoryItem, Scope, agent_of, is_quarantined
+from devmem.model.filters import OWNER_PARTS, Filter, exactly
+from devmem.model.items import QUARANTINE, MemoryItem, agent_of, is_quarantined
 from devmem.model.results import WriteOutcome, WriteStatus
 from devmem.models.embedder import PassageEmbeddings
 from devmem.models.write_checks import WriteCheck, open_write_check
@@ -39,7 +39,6 @@ _RUNS: Final = 4096
 _MINUTE: Final = 60.0
 _LOOKED_AT: Final = 16
 """Number of hits among which a duplicate is looked for."""
-_PARTS: Final = ("user", "agent", "session", "conversation")
 Embeddings: TypeAlias = Mapping[str, PassageEmbeddings]
 Expected: TypeAlias = Mapping[str, str | None]
 
@@ -93,7 +92,7 @@ class _Seen:
 
     def before(self, item: MemoryItem, text: str) -> str:
         """Return the text that the item's source wrote last in its scope, and remember this one in its place."""
-        place = (item.provenance.kind, *(getattr(item.scope, part) for part in _PARTS))
+        place = (item.provenance.kind, *(getattr(item.scope, part) for part in OWNER_PARTS))
         with self._lock:
             last = self._last.pop(place, "")
             self._last[place] = text[-2 * 1024 :]
@@ -151,7 +150,7 @@ class WriteGuard:
             if taken:
                 name = f"quarantine {item.id} {embedded_hash(item)}"
                 moved[item.id] = hashlib.sha256(name.encode()).hexdigest()[:32]
-            kept.append(_quarantined(item, reason, now, self._config.keep, moved.get(item.id, item.id)))
+            kept.append(quarantined(item, reason, now, self._config.keep, moved.get(item.id, item.id)))
             reasons[kept[-1].id] = reason
         known = {moved.get(key, key): value for key, value in (embeddings or {}).items()}
         wanted = None if expected is None else {key: value for key, value in expected.items() if key not in moved}
@@ -226,9 +225,7 @@ class WriteGuard:
             return None
         name = f"{asdict(item.scope)} {plain}"
         twins[name] += 1
-        own = {part: getattr(item.scope, part) for part in _PARTS}
-        exactly = Filter(scope=Scope(**own), unbound=tuple(part for part, value in own.items() if value is None))
-        asked = SearchQuery(text=text[:1000], limit=_LOOKED_AT, where=exactly, weights=Weights())
+        asked = SearchQuery(text=text[:1000], limit=_LOOKED_AT, where=exactly(item.scope), weights=Weights())
         for hit in collection.search(asked) if twins[name] == 1 else ():
             if hit.item.id != item.id and not is_quarantined(hit.item) and normal_form(_text_of(hit.item)) == plain:
                 return f"it says the same as {hit.item.id}"
@@ -287,8 +284,16 @@ def _released(item: MemoryItem) -> MemoryItem:
     return replace(item, metadata={key: value for key, value in item.metadata.items() if key != QUARANTINE})
 
 
-def _quarantined(item: MemoryItem, reason: str, now: float, keep: float, item_id: str) -> MemoryItem:
-    """Return the quarantined form of an item, which expires after `keep` seconds."""
+def quarantined(item: MemoryItem, reason: str, now: float, keep: float, item_id: str) -> MemoryItem:
+    """Return an item as it is kept in quarantine under an id, where it is deleted after a time.
+
+    Args:
+        item: under the id that it has once it is approved.
+        reason: why it is in quarantine, for people.
+        now: the time in seconds since the epoch.
+        keep: seconds after which it is deleted.
+        item_id: its id in quarantine.
+    """
     earlier = item.metadata.get(QUARANTINE)
     mark: dict[str, JsonValue] = {
         "reason": reason,

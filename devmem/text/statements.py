@@ -12,7 +12,7 @@ version tells things apart: it is an identifier, not a value.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise, product
@@ -34,16 +34,64 @@ def is_update(older: str, newer: str, *, same_speaker: bool = True) -> bool:
         newer: the newer text.
         same_speaker: whether the same person says both; what two people say in the first person is not of one subject.
     """
+    return any(True for _ in _updated_clauses(older, newer, same_speaker=same_speaker))
+
+
+def restated_share(older: str, newer: str, *, same_speaker: bool = True) -> float:
+    """Return how much of an older text a newer one states again, or otherwise, from 0 to 1; 0 where it is no update.
+
+    At 1 the older text says nothing beside what the newer one says or changes. What is longer than the characters that
+    are compared counts as not restated. The arguments are those of `is_update`.
+    """
+    pairs = list(_updated_clauses(older, newer, same_speaker=same_speaker))
+    if not pairs:
+        return 0.0
+    one, other = _analysed(older[:_LONGEST]), _analysed(newer[:_LONGEST])
+    share = (_restated_chinese if one.unspaced else _restated_english)(older[:_LONGEST], newer, one, other, pairs)
+    return share * min(1.0, _LONGEST / len(older))
+
+
+_Clauses: TypeAlias = "tuple[ChineseClause, ChineseClause] | tuple[_EnglishClause, _EnglishClause]"
+
+
+def _updated_clauses(older: str, newer: str, *, same_speaker: bool) -> Iterator[_Clauses]:
+    """Yield the clauses of an older text of which a newer one states another value, each with that of the newer one."""
     one, other = _analysed(older[:_LONGEST]), _analysed(newer[:_LONGEST])
     if older == newer or one.unspaced != other.unspaced or _answer_different_requests(one, other):
-        return False
+        return
     told_by_one = same_speaker and (one.label == other.label or not one.label or not other.label)
-    chinese = any(
-        _is_comparable(a, b, told_by_one) and is_chinese_update(a, b) for a, b in product(one.chinese, other.chinese)
-    )
-    return chinese or any(
-        _is_comparable(a, b, told_by_one) and _is_english_update(a, b) for a, b in product(one.english, other.english)
-    )
+    for a, b in product(one.chinese, other.chinese):
+        if _is_comparable(a, b, told_by_one) and is_chinese_update(a, b):
+            yield a, b
+    for c, d in product(one.english, other.english):
+        if _is_comparable(c, d, told_by_one) and _is_english_update(c, d):
+            yield c, d
+
+
+def _restated_chinese(_older: str, _newer: str, one: _Analysed, other: _Analysed, pairs: Sequence[_Clauses]) -> float:
+    """Return the share of characters that stand in clauses which are updated, or are those of the newer text too."""
+    parts = [*(clause.text for clause in one.chinese), *(str(request.values) for request in one.requests)]
+    said = {clause.text for clause in other.chinese} | {str(request.values) for request in other.requests}
+    said |= {clause.text for clause, _ in pairs if isinstance(clause, ChineseClause)}
+    return sum(len(part) for part in parts if part in said) / max(sum(map(len, parts)), 1)
+
+
+def _restated_english(older: str, newer: str, _one: _Analysed, _other: _Analysed, pairs: Sequence[_Clauses]) -> float:
+    """Return the share of words that are replaced values, or words of the newer text too."""
+    said = set(terms(newer))
+    for before, after in pairs:
+        if isinstance(before, _EnglishClause) and isinstance(after, _EnglishClause):
+            kept = {after.first, *(value.text for value in after.values)}
+            said.update(*(terms(text) for text in {before.first, *(value.text for value in before.values)} - kept))
+    told = [term for term in terms(older) if term not in _without_content()]
+    return sum(term in said for term in told) / len(told) if told else 1.0
+
+
+@lru_cache(maxsize=1)
+def _without_content() -> frozenset[str]:
+    """Return the terms that tell nothing beside the subject and the value of a statement."""
+    verbs = _BE | _STATE | _ARRANGED | _SINGLE | _SCHEDULED | _CHANGE_VERBS
+    return _SMALL | frozenset(term for word in verbs | _MARKERS | _NEGATIONS | _PRONOUNS for term in terms(word))
 
 
 def _is_comparable(

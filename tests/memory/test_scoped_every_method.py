@@ -30,6 +30,7 @@ class Ann:
 
 ATTEMPTS: Final[dict[str, Callable[[devmem.Memory, Ann], object]]] = {
     "add": lambda bob, _: bob.add("Bob was here.", id="cinnamon-1"),
+    "add_outcomes": lambda bob, _: bob.add_outcomes("Bob was here.", id="cinnamon-1"),
     "update": lambda bob, _: bob.update("cinnamon-1", "Bob was here."),
     "update_matching": lambda bob, _: [
         bob.update_matching({"metadata.spice": CANARY}, metadata={"by": "bob"}),

@@ -78,12 +78,18 @@ def serving(app: Any, port_holder: Any) -> Iterator[None]:
 
 @contextmanager
 def serving_team(
-    folder: Path, options: ServerOptions | None = None, limits: Limits | None = None, embedding: Any = None
+    folder: Path,
+    options: ServerOptions | None = None,
+    limits: Limits | None = None,
+    embedding: Any = None,
+    memory: devmem.Memory | None = None,
 ) -> Iterator[Team]:
-    """Serve a new memory to users with tokens."""
+    """Serve a new memory, or another one, to users with tokens."""
     clock = Clock()
     tokens = TokenFile(folder / "tokens.json", clock=clock)
-    with devmem.open(folder / "team.db", embedding=embedding) as memory, checked_address("127.0.0.1", 0) as bound:
+    if memory is None:
+        memory = devmem.open(folder / "team.db", embedding=embedding)
+    with memory, checked_address("127.0.0.1", 0) as bound:
         team = Team(memory, tokens, clock, f"http://127.0.0.1:{bound.getsockname()[1]}")
         team.header("ann")
         with serving(http_app(make_server(memory, options, tokens=tokens), limits=limits), bound):

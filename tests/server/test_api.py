@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
+from pathlib import Path
 
 import httpx
 import pytest
 
+import devmem
 from devmem.server.api import openapi
 
-from .conftest import Team
+from .conftest import Team, serving_team
 
 
 def add(team: Team, user: str, *texts: str) -> list[str]:
@@ -35,6 +37,22 @@ def test_what_is_added_is_found_listed_changed_and_forgotten(team: Team) -> None
     assert team.request("DELETE", one, user="ann").json() == {"forgotten": 1}
     assert team.request("GET", one, user="ann").status_code == 404
     assert [version.actor for version in team.memory.history(second)] == ["ann"]
+
+
+def test_older_memories_that_a_new_one_contradicts_are_named(tmp_path: Path) -> None:
+    (tmp_path / "team.yaml").write_text(
+        "memory: [{name: notes, type: simple, config: {memory_path: notes.db, on_conflict: supersede}}]\n"
+    )
+    with serving_team(tmp_path, memory=devmem.open(tmp_path / "team.yaml#notes")) as team:
+        body = {"memories": [{"text": "Ann lives in Berlin."}]}
+        first = team.request("POST", "/v1/memories", json=body, user="ann").json()
+        assert [*first] == ["ids"]
+        # Nothing of it is told to another user.
+        body = {"memories": [{"text": "Ann lives in Hamburg."}]}
+        assert [*team.request("POST", "/v1/memories", json=body, user="bob").json()] == ["ids"]
+        (old,) = first["ids"]
+        answer = team.request("POST", "/v1/memories", json=body, user="ann").json()
+        assert answer == {"ids": [old], "related": {old: [{"id": old, "text": "Ann lives in Berlin."}]}}
 
 
 def test_a_key_is_replaced_only_where_the_version_is_the_one_that_was_read(team: Team) -> None:

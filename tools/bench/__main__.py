@@ -7,6 +7,7 @@ import typer
 from tools.bench import (
     bulk,
     commits,
+    conflicts,
     consolidation,
     encryption,
     file_store,
@@ -35,6 +36,7 @@ app = typer.Typer(
 )
 app.command("adapters")(adapters)
 app.command("bulk")(bulk.command)
+app.command("conflicts")(conflicts.command)
 app.command("stale")(stale.command)
 app.command("store")(store.command)
 app.command("collections")(places.command)

@@ -143,7 +143,9 @@ class Written(BaseModel):
 class RememberedText(Written):
     """A text that `remember` stored."""
 
-    known: bool = Field(default=False, description="Whether it was remembered already; the id is the one it had.")
+    known: bool = Field(default=False, description="Whether it was remembered already, with this id.")
+    # Ids of older memories that it contradicts; without a description, as every conversation pays for the schema.
+    related: list[str] = []
 
 
 class Remembered(RememberedText):
@@ -404,23 +406,23 @@ def _remember(call: Call, asked: RememberArguments) -> Answer:
         raise ValueError("if_version: is of a key; leave it out, or name the key")
     if len(texts) == 1:
         if_version = _whole_version(_of_key(call, asked.key), asked.if_version)
-        ids = [call.memory.add(texts[0], key=asked.key, if_version=if_version, **given)]
+        outcomes = call.memory.add_outcomes(texts[0], key=asked.key, if_version=if_version, **given)
     else:
-        ids = call.memory.add(texts, **given)
-    stored, caught = [], dict[str, str]()
-    for item_id, text in zip(ids, texts, strict=True):
-        record = call.memory.get(item_id)
-        if record is not None and record.quarantine_reason is not None:
-            caught[item_id] = record.quarantine_reason
+        outcomes = call.memory.add_outcomes(texts, **given)
+    stored, said = list[RememberedText](), list[str]()
+    for outcome, full_text in zip(outcomes, texts, strict=True):
+        record = call.memory.get(item_id := outcome.item_id or "")
         known = record is not None and bool(record.stated_before or record.item.created_at < before)
-        version = "" if record is None else _version(record)
-        stored.append(RememberedText(id=item_id, text=shorten(one_line(text), _SHOWN), version=version, known=known))
-    said = [
-        f"Not remembered, but kept in quarantine until a person decides: {caught[one.id]}"
-        if one.id in caught
-        else f"{'Known already' if one.known else 'Remembered'} as {one.id}: {one.text}"
-        for one in stored
-    ]
+        version, text = "" if record is None else _version(record), shorten(one_line(full_text), _SHOWN)
+        related = [each.item_id for each in outcome.related]
+        stored.append(RememberedText(id=item_id, text=text, version=version, known=known, related=related))
+        if record is not None and record.quarantine_reason is not None:
+            said.append(f"Not remembered, but kept in quarantine until a person decides: {record.quarantine_reason}")
+        else:
+            said.append(f"{'Known already' if known else 'Remembered'} as {item_id}: {text}")
+        said += [
+            f"It contradicts what was said before ({one.item_id}): {one_line(one.text)}" for one in outcome.related
+        ]
     return Answer(text="\n".join(said), data=Remembered(**stored[0].model_dump(), more=stored[1:]))
 
 

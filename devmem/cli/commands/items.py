@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import asdict, fields
 from datetime import timedelta
 from functools import partial
 from types import EllipsisType
@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from devmem.memory.memory import Memory
     from devmem.memory.records import MemoryRecord
     from devmem.model.items import MemoryItem
+    from devmem.model.results import WriteOutcome
     from devmem.model.versions import Change, ItemDifference, ItemVersion
 
 _TEXT_USAGE = "MEMORY [STORE] TEXT"
@@ -145,13 +146,26 @@ def _add(
     check_lasting(make(place), "an item")
     with opened(terminal, place, save=True) as store, usage_errors():
         options["derived_from"] = full_ids(store, derived_from)
-        ids = _remember(Memory(store).scoped(**scope) if scope else Memory(store), texts, named, options)
+        outcomes = _remember(Memory(store).scoped(**scope) if scope else Memory(store), texts, named, options)
         total = store.count_memories()
+    ids = [outcome.item_id or "" for outcome in outcomes]
+    related = {outcome.item_id: [asdict(each) for each in outcome.related] for outcome in outcomes if outcome.related}
     if as_json:
-        terminal.json({"store": place.store, "ids": ids, "items": total})
+        terminal.json({"store": place.store, "ids": ids, "items": total} | ({"related": related} if related else {}))
         return
     stored = f"stored {ids[0]}" if len(ids) == 1 else f"{items_text(len(ids))} stored"
     terminal.print(f"{place.store}: {stored}; {items_text(total)} now")
+    for outcome in outcomes:
+        _print_related(terminal, outcome)
+
+
+def _print_related(terminal: Terminal, outcome: WriteOutcome) -> None:
+    """Print why an item is in quarantine, and the older statements that it contradicts."""
+    if outcome.status.value == "quarantined":
+        terminal.print(f"  {outcome.reason}")
+    for each in outcome.related:
+        how = "replaces" if each.item_id == outcome.item_id else "contradicts"
+        terminal.print(f"  {how} {each.item_id}: {shorten(' '.join(each.text.split()), _TOLD)}")
 
 
 def _texts(word: str, *, lines: bool) -> list[str]:
@@ -171,14 +185,14 @@ class _Named(TypedDict):
     if_version: str | None
 
 
-def _remember(memory: Memory, texts: Sequence[str], named: _Named, options: AddOptions) -> list[str]:
-    """Add the texts and return the ids of their items."""
+def _remember(memory: Memory, texts: Sequence[str], named: _Named, options: AddOptions) -> list[WriteOutcome]:
+    """Add the texts and return the outcomes of their items."""
     given = [name for name, value in named.items() if value is not None]
     if not given:
-        return memory.add(texts, **options)
+        return memory.add_outcomes(texts, **options)
     if len(texts) != 1:
         raise CommandError(f"`--{given[0].replace('_', '-')}` is of one text.")
-    return [memory.add(texts[0], **named, **options)]
+    return memory.add_outcomes(texts[0], **named, **options)
 
 
 _OPTIONS: Final = "--metadata, --remove, --time, --expires-at, --ttl, --trust or --field"

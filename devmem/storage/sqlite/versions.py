@@ -16,7 +16,7 @@ from devmem.search.indexes.passages import has_text
 from devmem.storage.runs import HistoryLimit, Runs, recorded
 from devmem.storage.sqlite import rows, writes
 from devmem.storage.sqlite.reader import Opened
-from devmem.storage.sqlite.runs import DIALECT, RunVersionWriter, SqliteTables, within_run
+from devmem.storage.sqlite.runs import DIALECT, OF_RUN, RunVersionWriter, SqliteTables, within_run
 from devmem.storage.sqlite.tombstones import SqliteTombstones
 from devmem.storage.sqlite.version_writer import CurrentVersionWriter
 from devmem.storage.sqlite.view import SnapshotView, SqliteView
@@ -96,6 +96,11 @@ class SqliteRunView(WritingCollection, SqliteView):
             return within_run(connection, self._run, lambda: operation(changes))
 
         return self._write(change)
+
+    def has_own_version(self, item_id: str) -> bool:
+        """Whether the item is a version that the run wrote."""
+        query = f"SELECT 1 FROM versions WHERE id = ? AND {OF_RUN}"
+        return bool(self._fetch(query, (rows.sql_text(item_id), rows.sql_text(self._run))))
 
     def set_embeddings(self, embeddings: Mapping[str, PassageEmbeddings]) -> int:
         """Store the embeddings of waiting items, which everybody sees where the items are not the run's own."""

@@ -6,10 +6,10 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from devmem.stores import Duration, KeysConfig, PlaceConfig, RetentionConfig
+from devmem.stores import ConflictConfig, Duration, KeysConfig, RetentionConfig
 
 
-class BlackboardConfig(KeysConfig, RetentionConfig, PlaceConfig):
+class BlackboardConfig(KeysConfig, RetentionConfig, ConflictConfig):
     """Configuration of a `blackboard` store."""
 
     has_similarity: ClassVar[bool] = False

@@ -6,10 +6,10 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from devmem.stores import CollectionConfig, FactKeepingConfig, KeysConfig, RetentionConfig
+from devmem.stores import CollectionConfig, ConflictConfig, FactKeepingConfig, KeysConfig, RetentionConfig
 
 
-class SimpleConfig(FactKeepingConfig, KeysConfig, RetentionConfig, CollectionConfig):
+class SimpleConfig(FactKeepingConfig, KeysConfig, RetentionConfig, CollectionConfig, ConflictConfig):
     """Configuration of a `simple` store."""
 
     max_content_length: int = Field(default=500, ge=50)
