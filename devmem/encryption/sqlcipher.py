@@ -6,14 +6,15 @@ import os
 import sqlite3
 from collections.abc import Callable
 from functools import wraps
+from importlib import import_module
 from pathlib import Path
-from typing import Final, ParamSpec, TypeVar, cast
+from typing import Any, Final, ParamSpec, TypeVar, cast
 
 from devmem.encryption.keys import StoreKey
 from devmem.errors import MissingExtraError
 
 try:
-    from sqlcipher3 import dbapi2
+    dbapi2: Any = import_module("sqlcipher3.dbapi2")
 except ModuleNotFoundError as missing:
     raise MissingExtraError(feature="An encrypted store", package="sqlcipher3", extra="encrypted") from missing
 

@@ -67,6 +67,7 @@ class Write(Protocol):
         self, items: Sequence[MemoryItem], /, *, embeddings: Embeddings | None, expected: Expected | None
     ) -> list[WriteOutcome]:
         """Return an outcome for each item; see `CollectionMemory.add`."""
+        ...
 
 
 @lru_cache(maxsize=256)
@@ -143,17 +144,18 @@ class ConflictResolver:
         Raises:
             VersionConflictError: as `write` raises it for what the caller expects.
         """
+        left = _ATTEMPTS
         with self._locked(items):
-            for left in reversed(range(_ATTEMPTS)):
+            while True:
                 plan = self._plan(items, statements, _Plan(dict(expected or {}), dict(embeddings or {})))
                 try:
                     outcomes = write(plan.items, embeddings=plan.embeddings, expected=plan.expected)
+                    break
                 except VersionConflictError as conflict:
                     # Another process changed the older statement since it was read.
+                    left -= 1
                     if not left or conflict.item_id not in plan.replaced:
                         raise
-                else:
-                    break
         return [
             self._told(plan, outcome, item, related)
             for outcome, item, related in zip(outcomes, plan.items, plan.related, strict=True)

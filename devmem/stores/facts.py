@@ -322,7 +322,7 @@ class FactExtractor:
     def announce_stored(self) -> None:
         """Announce every stored turn without facts."""
         collection, batch = self._store.collection, list[str]()
-        told = {item.metadata.get(FACT_SOURCE) for item in collection.scan() if is_fact(item)}
+        told = {str(item.metadata.get(FACT_SOURCE)) for item in collection.scan() if is_fact(item)}
         for item in collection.scan():
             if item.id not in told and self._is_turn(item):
                 batch.append(item.id)
