@@ -11,6 +11,7 @@ import devmem
 from devmem.errors import ConfigError, ItemNotFoundError, NotStoredError
 from devmem.memory import Memory
 from devmem.models import register_write_check
+from devmem.models.write_checks import WRITE_CHECKS
 from devmem.stores import Provenance, SourceKind
 
 TOOL = Provenance(kind=SourceKind.TOOL, name="web")
@@ -181,13 +182,16 @@ def test_writes_of_a_run_are_counted(tmp_path: Path) -> None:
         assert statuses == ["stored", "stored", "quarantined"]
 
 
-def test_a_plugin_decides_and_one_that_fails_admits_nothing_unless_told_to(tmp_path: Path) -> None:
+def test_a_plugin_decides_and_one_that_fails_admits_nothing_unless_told_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Picky:
         def reason(self, text: str, before: str, item: devmem.MemoryItem) -> str | None:
             if "boom" in text:
                 raise OSError("no answer")
             return f"{item.provenance.name} after {before!r}" if "red" in text else None
 
+    monkeypatch.setattr(WRITE_CHECKS, "_registered", {})
     register_write_check("test_picky", lambda _config, _folder: Picky())
     with opened(tmp_path, "{checks: [{type: test_picky, sources: [tool]}]}") as memory:
         assert reason_of(memory, "Blue.") is None
