@@ -129,7 +129,7 @@ def _replace_database(file: Path, old: StoreKey | None, new: StoreKey | None) ->
 
 
 def _alone(source: sqlite3.Connection, file: Path) -> str:
-    """Make sure that nobody else has a database open, and move its log into it; return its journal mode."""
+    """Check that no other connection has a database open, checkpoint its log, and return its journal mode."""
     try:
         (mode,) = source.execute("PRAGMA journal_mode").fetchone()
         source.execute("PRAGMA locking_mode = EXCLUSIVE")

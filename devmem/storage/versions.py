@@ -204,7 +204,7 @@ class RunChanges:
         """Return what a committed run did, and the ids of the items that build on it; raises as `conflicts` does."""
         self.runs.require(info, RunState.COMMITTED)
         derived = self._derived(info.run)
-        # A fact goes with its turn: it was extracted in the background, and nobody built on it.
+        # A fact is deleted with its turn: it was extracted in the background, and nothing else was derived from it.
         changes = [RunChange(left=row, replaced=None) for row, item in derived.items() if is_fact(item)]
         conflicts = {item.id for item in derived.values() if not is_fact(item)}
         for key in self.runs.touched(info.run):

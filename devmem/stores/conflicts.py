@@ -219,7 +219,7 @@ class ConflictResolver:
         plan: _Plan,
         now: float,
     ) -> MemoryItem:
-        """Return an item as it is written, given what it contradicts and how much of that it states again."""
+        """Return the item to write, given the statement that it contradicts and the share of it that it restates."""
         if self._mode == "keep":
             return item
         written = {each.id for each in plan.items}

@@ -45,7 +45,7 @@ class WaitingTurn:
     taken_until: float
     """Until when another process may be asking about it; 0 where none is."""
     value: bytes
-    """The entry as it is stored."""
+    """The stored bytes of the entry, for compare-and-set."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -285,7 +285,7 @@ def _released(item: MemoryItem) -> MemoryItem:
 
 
 def quarantined(item: MemoryItem, reason: str, now: float, keep: float, item_id: str) -> MemoryItem:
-    """Return an item as it is kept in quarantine under an id, where it is deleted after a time.
+    """Return the copy of an item that is kept in quarantine under another id until it is deleted.
 
     Args:
         item: under the id that it has once it is approved.

@@ -190,7 +190,7 @@ class KeyedMemory(CollectionMemory):
 
         Args:
             items: the items.
-            statements: ids of the texts whose ids nobody chose; what takes the place of an older statement gets its id.
+            statements: ids of the texts whose ids were generated; one that replaces an older statement gets its id.
             embeddings: as for `add`.
             expected: as for `add`, which raises the same errors.
         """

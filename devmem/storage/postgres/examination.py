@@ -280,8 +280,8 @@ def repair_store(url: str, name: str | None = None, *, busy_timeout: float = 30.
     """Rebuild what an examination finds wrong and return what was done, one line each.
 
     Rows that belong to nothing and attachments that no item uses are deleted. Items with damaged columns, terms or
-    vectors are stored again from their content, as the newest, and wait for new embeddings. What cannot be read stays
-    as it is, and so do versions, except that they lose damaged vectors. It is one transaction; writers wait for it.
+    vectors are stored again from their content, as the newest, and wait for new embeddings. What cannot be read is left
+    unchanged; versions lose damaged vectors and nothing else. It is one transaction; writers wait for it.
 
     Args:
         url: see `Location.parse`.
@@ -328,7 +328,7 @@ def _rows_of_damaged_vectors(connection: Connection, tables: Tables, values: dic
 
 
 def _repair(connection: Connection, location: str, values: dict[str, Any], rows: Sequence[int]) -> list[str]:
-    """Repair a store within a write transaction, in which nobody else writes to it."""
+    """Repair a store within a write transaction, which keeps other writers out."""
     store = values["store"]
     lock(connection, "store", store)
     require_store(connection, location, store)

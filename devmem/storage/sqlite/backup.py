@@ -25,7 +25,7 @@ def back_up(path: Path, out: Path) -> int:
     """Copy a collection's file, while others may be writing to it, and check the copy; return its number of items.
 
     The copy has the key of the file, if that has one. It is one file, with the large attachments in a folder beside it.
-    `devmem` opens it as it is.
+    `devmem` opens it directly.
 
     Raises:
         FileExistsError: there is something at `out` already.
