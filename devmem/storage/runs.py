@@ -273,6 +273,12 @@ class Runs:
             statement = f"DELETE FROM runs WHERE {{of}}{self.tables.among('run', 'runs')} AND {_NO_CHANGE}"
             self.tables.fetch(statement, runs=self.tables.many(named))
 
+    def erase_versions(self, condition: str, values: Sequence[object]) -> None:
+        """Delete the versions that match a condition permanently, and the runs of which no change is left."""
+        named = self.naming("versions", condition, values)
+        self.tables.remove_versions(condition, values)
+        self.forget(named)
+
     def _row(self, run: str) -> RunRow | None:
         """Return the recorded row of a run."""
         found = self._of(f"SELECT {_COLUMNS} FROM runs WHERE {{of}}run = :run", run)

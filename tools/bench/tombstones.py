@@ -16,7 +16,7 @@ import typer
 
 from devmem import MemoryItem, Scope
 from devmem.storage import SqliteCollection
-from devmem.storage.sqlite.tombstones import erased_among
+from devmem.storage.sqlite.writes import erased_among
 from devmem.storage.tombstones import new_key
 from tools.bench.rows import JsonFile, Row, report
 

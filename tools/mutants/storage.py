@@ -336,7 +336,7 @@ STORAGE: Final[tuple[Change, ...]] = (
     Change(
         name="erasure-keeps-attachments",
         breaks="an erasure removes the attachments of what it erases",
-        file="devmem/storage/sqlite/version_writer.py",
+        file="devmem/storage/sqlite/writes.py",
         old='        attachments.release(body.decode(errors="replace"))\n',
         new="        attachments.release('')\n",
         tests=("tests/storage/test_attachment_files.py::test_erasing_takes_the_file",),
@@ -487,7 +487,7 @@ STORAGE: Final[tuple[Change, ...]] = (
     Change(
         name="clock-set-back",
         breaks="recorded times never go back",
-        file="devmem/storage/sqlite/version_writer.py",
+        file="devmem/storage/sqlite/writes.py",
         old="time = max(recorded(self._now), 0 if found is None else int(found[0]) + 1)",
         new="time = recorded(self._now)",
         tests=("tests/storage/test_versions_sqlite.py::test_a_clock_that_is_set_back_leaves_no_overlap",),

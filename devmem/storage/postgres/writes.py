@@ -348,10 +348,7 @@ class PostgresItemChanges:
             "AND NOT EXISTS (SELECT FROM items WHERE items.store = versions.store AND items.id_key = versions.id_key)"
         )
         erased, both = f"({condition}) OR ({gone})", [*values, self._store, *values]
-        runs = Runs(PostgresTables(self._connection, self._store, self._location))
-        named = runs.naming("versions", erased, both)
-        runs.tables.remove_versions(erased, both)
-        runs.forget(named)
+        Runs(PostgresTables(self._connection, self._store, self._location)).erase_versions(erased, both)
         # Also of what was deleted before, and of which no version was kept.
         note_erasure(self._connection, self._store)
         return deleted

@@ -40,10 +40,9 @@ from devmem.storage.sqlite.follower import SqliteFollower
 from devmem.storage.sqlite.indexed_fields import record_fields, replace_fields
 from devmem.storage.sqlite.reader import Opened, SqliteReader
 from devmem.storage.sqlite.schema import ensure_indexes
-from devmem.storage.sqlite.version_writer import CurrentVersionWriter
 from devmem.storage.sqlite.versions import SqliteVersions
 from devmem.storage.sqlite.view import FileSnapshotView, MemorySnapshotView, SnapshotView
-from devmem.storage.sqlite.writes import SqliteItemChanges, surplus_of
+from devmem.storage.sqlite.writes import CurrentVersionWriter, SqliteItemChanges, surplus_of
 from devmem.storage.writing import ItemChanges, check_deletion
 
 T = TypeVar("T")
@@ -271,7 +270,9 @@ class SqliteCollection(SqliteVersions, SqliteExports):
         if ids is None and where is None:
             check_deletion(ids, where)
         everything = HistoryLimit(days=None)
-        return self._delete(lambda connection: self._item_changes(connection, everything).erase(ids, where))
+        return self._delete(
+            lambda connection: self._item_changes(connection, everything).erase(self._runs(connection), ids, where)
+        )
 
     def set_embeddings(self, embeddings: Mapping[str, PassageEmbeddings]) -> int:
         """Store the embeddings of waiting items."""

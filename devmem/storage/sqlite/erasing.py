@@ -36,7 +36,7 @@ from devmem.storage.sqlite.database import is_named
 from devmem.storage.sqlite.follower import erasures_of
 from devmem.storage.sqlite.reader import SqliteReader
 from devmem.storage.sqlite.runs import SqliteTables
-from devmem.storage.sqlite.version_writer import CurrentVersionWriter, remove_versions
+from devmem.storage.sqlite.writes import CurrentVersionWriter, remove_versions
 from devmem.text.files import WorkMarker, is_at_work
 
 T = TypeVar("T")

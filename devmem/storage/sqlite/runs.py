@@ -16,8 +16,8 @@ from devmem.storage.sql import VersionDialect
 from devmem.storage.sqlite import rows
 from devmem.storage.sqlite.predicates import RECORDED_FROM
 from devmem.storage.sqlite.rows import read_text, sql_text
-from devmem.storage.sqlite.version_writer import prune_changes, remove_versions
 from devmem.storage.sqlite.view import create_items_view
+from devmem.storage.sqlite.writes import prune_changes, remove_versions
 from devmem.storage.writing import DamagedRows, PreparedItem
 
 T = TypeVar("T")

@@ -18,6 +18,7 @@ from devmem.storage import tombstones
 from devmem.storage.erasure import ErasePlan, EraseRequest, EraseResult
 from devmem.storage.sqlite import database
 from devmem.storage.sqlite.erasing import SqliteEraser, write_plan
+from devmem.storage.sqlite.writes import TOMBSTONE_KEYS, erased_among, find_tombstones, tombstone_keys
 from devmem.storage.tombstones import (
     SUFFIX,
     Mark,
@@ -38,28 +39,9 @@ _TABLE: Final = (
     "erasure TEXT NOT NULL, erased_at REAL NOT NULL) WITHOUT ROWID"
 )
 _INSERT: Final = "INSERT OR REPLACE INTO tombstones(digest, owner, whole, erasure, erased_at) VALUES (?, ?, ?, ?, ?)"
-_KEYS: Final = "tombstone_keys"
 _STATE: Final = "tombstone_state"
 _ALL: Final = "SELECT digest, owner, whole, erasure, erased_at FROM tombstones ORDER BY erased_at, digest"
 _COUNTS: Final = "SELECT erasure, min(erased_at), whole, count(*) FROM tombstones WHERE {where} GROUP BY erasure, whole"
-_LOOKUP: Final = "SELECT digest FROM json_each(?) CROSS JOIN tombstones ON digest = value"
-
-
-def _keys(connection: sqlite3.Connection) -> tuple[bytes, ...]:
-    """Return the keys of a database; none where it has no tombstones."""
-    found = connection.execute("SELECT value FROM meta WHERE key = ?", (_KEYS,)).fetchone()
-    return tuple(map(bytes.fromhex, json.loads(found[0]))) if found and found[0] else ()
-
-
-def _lookup(connection: sqlite3.Connection, digests: Sequence[bytes]) -> set[bytes]:
-    listed = json.dumps([digest.hex() for digest in digests])
-    return {bytes.fromhex(found) for (found,) in connection.execute(_LOOKUP, (listed,))}
-
-
-def erased_among(connection: sqlite3.Connection, items: Iterable[MemoryItem]) -> frozenset[str]:
-    """Return the ids of the items that a tombstone keeps out."""
-    keys = _keys(connection)
-    return tombstones.erased_items(keys, items, partial(_lookup, connection)) if keys else frozenset()
 
 
 class SqliteTombstones(SqliteEraser):
@@ -82,7 +64,7 @@ class SqliteTombstones(SqliteEraser):
 
         def keep(connection: sqlite3.Connection) -> None:
             connection.execute(_TABLE)
-            keys = _keys(connection) or (new_key(),)
+            keys = tombstone_keys(connection) or (new_key(),)
             marks = [mark for item in items for mark in marks_of(keys[0], item, whole_only=item.id in wholes)]
             _insert(connection, [StoredMark(mark=mark, erasure=erasure, erased_at=at) for mark in marks])
             _set_keys(connection, keys)
@@ -119,7 +101,7 @@ class SqliteTombstones(SqliteEraser):
         """Return the tombstones, oldest first."""
 
         def read(connection: sqlite3.Connection) -> list[Tombstone]:
-            keys = _keys(connection)
+            keys = tombstone_keys(connection)
             if not keys:
                 return []
             where, values = _owned(keys, user, everybody=everybody)
@@ -131,11 +113,11 @@ class SqliteTombstones(SqliteEraser):
         self, erasures: Sequence[str] | None = None, user: str | None = None, *, everybody: bool = True
     ) -> int:
         """Remove the tombstones of some erasures, or all; return the number of texts that may be stored again."""
-        if not self._read(_keys):
+        if not self._read(tombstone_keys):
             return 0
 
         def remove(connection: sqlite3.Connection) -> int:
-            where, values = _owned(_keys(connection), user, everybody=everybody)
+            where, values = _owned(tombstone_keys(connection), user, everybody=everybody)
             if erasures is not None:
                 where += " AND erasure IN (SELECT value FROM json_each(?))"
                 values = [*values, json.dumps(list(erasures))]
@@ -152,8 +134,8 @@ class SqliteTombstones(SqliteEraser):
         """Return a text without the sentences that a tombstone of the user stands for."""
 
         def read(connection: sqlite3.Connection) -> str:
-            keys = _keys(connection)
-            return tombstones.without_erased(keys, text, user, partial(_lookup, connection)) if keys else text
+            keys = tombstone_keys(connection)
+            return tombstones.without_erased(keys, text, user, partial(find_tombstones, connection)) if keys else text
 
         return self._read(read)
 
@@ -169,7 +151,7 @@ class SqliteTombstones(SqliteEraser):
         def merge(connection: sqlite3.Connection) -> ErasePlan | None:
             connection.execute(_TABLE)
             _insert(connection, beside.marks)
-            _set_keys(connection, tuple(dict.fromkeys((*beside.keys, *_keys(connection)))))
+            _set_keys(connection, tuple(dict.fromkeys((*beside.keys, *tombstone_keys(connection)))))
             plan = self._erased_before(connection)
             if plan is not None:
                 write_plan(connection, plan)
@@ -204,7 +186,7 @@ def _insert(connection: sqlite3.Connection, marks: Iterable[StoredMark]) -> None
 
 
 def _set_keys(connection: sqlite3.Connection, keys: Sequence[bytes]) -> None:
-    database.set_meta(connection, _KEYS, json.dumps([key.hex() for key in keys]) if keys else None)
+    database.set_meta(connection, TOMBSTONE_KEYS, json.dumps([key.hex() for key in keys]) if keys else None)
 
 
 def _content(connection: sqlite3.Connection) -> TombstoneFile:
@@ -217,7 +199,7 @@ def _content(connection: sqlite3.Connection) -> TombstoneFile:
         )
         for digest, owner, whole, erasure, erased_at in connection.execute(_ALL)
     )
-    return TombstoneFile(state=state, keys=_keys(connection), marks=marks)
+    return TombstoneFile(state=state, keys=tombstone_keys(connection), marks=marks)
 
 
 def _owned(keys: Sequence[bytes], user: str | None, *, everybody: bool) -> tuple[str, list[object]]:

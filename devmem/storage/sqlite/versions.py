@@ -18,9 +18,8 @@ from devmem.storage.sqlite import rows, writes
 from devmem.storage.sqlite.reader import Opened
 from devmem.storage.sqlite.runs import DIALECT, OF_RUN, RunVersionWriter, SqliteTables, within_run
 from devmem.storage.sqlite.tombstones import SqliteTombstones
-from devmem.storage.sqlite.version_writer import CurrentVersionWriter
 from devmem.storage.sqlite.view import SnapshotView, SqliteView
-from devmem.storage.sqlite.writes import SqliteItemChanges
+from devmem.storage.sqlite.writes import CurrentVersionWriter, SqliteItemChanges
 from devmem.storage.versions import Committer, VersioningCollection
 from devmem.storage.writing import ItemChanges, PreparedItem, WritingCollection
 

@@ -1,13 +1,16 @@
-"""Adding items within one write transaction."""
+"""Changing items within one write transaction: what is replaced or deleted stays as a version."""
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from functools import partial
+from typing import Final, Protocol
 
 from devmem.errors import VersionConflictError
+from devmem.model.caller import Actor, current_actor
 from devmem.model.fields import embedded_hash
 from devmem.model.filters import Filter
 from devmem.model.items import PINNED, MemoryItem, version_hash
@@ -15,15 +18,15 @@ from devmem.model.results import WriteOutcome
 from devmem.model.versions import Operation
 from devmem.models.embedder import PassageEmbeddings
 from devmem.search.indexes.passages import has_text
-from devmem.storage.runs import Runs, VersionEnd
+from devmem.storage.attachments import AttachmentFiles
+from devmem.storage.runs import HistoryLimit, Runs, VersionEnd, recorded
 from devmem.storage.searching import check_length, check_name
 from devmem.storage.sql import Sql
 from devmem.storage.sqlite import database, rows
-from devmem.storage.sqlite.predicates import SqliteDialect
+from devmem.storage.sqlite.predicates import BEGAN, CHANGE, SqliteDialect
 from devmem.storage.sqlite.reader import Opened
-from devmem.storage.sqlite.runs import SqliteTables
-from devmem.storage.sqlite.tombstones import erased_among
-from devmem.storage.sqlite.version_writer import VersionWriter, prune_changes, remove_versions
+from devmem.storage.sqlite.rows import CHANGE_CHECKSUMS, end_checksum
+from devmem.storage.tombstones import erased_items
 from devmem.storage.writing import (
     DamagedRows,
     PreparedItem,
@@ -34,6 +37,223 @@ from devmem.storage.writing import (
     stored_outcome,
     usable_embeddings,
 )
+
+_LONG: Final = 5_000
+"""Microseconds for which a write takes the time at which it began for that of its commit."""
+_STAMP: Final = tuple(
+    f"UPDATE {table} SET {column} = ?1, change_checksum = {CHANGE_CHECKSUMS[table].replace(column, '?1')} WHERE {which}"
+    for table, column, which in (
+        ("items", "recorded_from", "row > ?3 AND recorded_from = ?2"),
+        ("versions", "recorded_until", "recorded_until = ?2"),
+        # What was replaced by the same write was never seen.
+        ("versions", "recorded_from", "recorded_until = ?1 AND recorded_from = ?2"),
+    )
+)
+_SWEEP_LIMIT: Final = 200
+"""Maximum number of items, and of versions, that one write removes because they expired or are too old."""
+_KEEP: Final = (
+    f"INSERT INTO versions({rows.ITEM_COLUMNS}, operation, change_run, recorded_from, change_actor, "
+    "recorded_until, end_operation, end_run, end_actor, change_checksum) "
+    f"SELECT {rows.ITEM_COLUMNS}, {CHANGE}, ?1, ?2, ?3, ?4, {end_checksum(BEGAN, ('?1', '?2', '?3', '?4'))} "
+    "FROM items WHERE "
+)
+_CHANGES_KEPT: Final = 20_000
+"""A cache that missed more changes than about this number is rebuilt."""
+
+
+class VersionWriter(Protocol):
+    """Changes items within one write transaction; reading `items` by its connection shows what it changed."""
+
+    connection: sqlite3.Connection
+    attachments: AttachmentFiles | None
+
+    def insert(self, prepared: PreparedItem, body: MemoryItem, *, waiting: bool, operation: Operation) -> list[int]:
+        """Insert an item and the terms of its passages; return the passages' numbers.
+
+        Args:
+            prepared: the item.
+            body: the item with its large attachments as references.
+            waiting: whether its embeddings are still to be made.
+            operation: begins this version.
+        """
+        ...
+
+    def end(self, condition: str, values: Sequence[object], ending: VersionEnd) -> int:
+        """Delete the items that match a condition, which stay as versions where these are kept; return their number."""
+        ...
+
+    def remove(self, condition: str, values: Sequence[object]) -> int:
+        """Delete the items that match a condition permanently, as retention does; return their number."""
+        ...
+
+    def stamp(self, now: float) -> None:
+        """Record what was changed as of `now` (seconds since the epoch); the commit comes next."""
+        ...
+
+    def count(self) -> int:
+        """Return the number of items, expired ones that are still there included."""
+        ...
+
+    def prune(self) -> None:
+        """Remove some of what retention removes, where that is due."""
+        ...
+
+
+class CurrentVersionWriter:
+    """Changes the items that everybody sees; see `VersionWriter`."""
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        attachments: AttachmentFiles | None,
+        *,
+        limit: HistoryLimit,
+        now: float,
+        run: str | None = None,
+    ) -> None:
+        """Prepare the changes of one write transaction.
+
+        Args:
+            connection: in a write transaction.
+            attachments: files of the collection; None in memory.
+            limit: how long versions are kept.
+            now: seconds since the epoch.
+            run: the run that is being committed or reverted; None takes that of each item's scope.
+        """
+        self.connection, self.attachments = connection, attachments
+        self._limit, self._now = limit, now
+        self._at: int | None = None
+        # What a run writes on commit has the actors that wrote it.
+        self._actor = Actor(run=run) if run is not None else current_actor()
+
+    @property
+    def at(self) -> int:
+        """Recorded time of the transaction."""
+        if self._at is None:
+            self._at = self._next_time()
+        return self._at
+
+    def _next_time(self) -> int:
+        (self._newest,) = self.connection.execute("SELECT COALESCE(max(row), 0) FROM items").fetchone()
+        found = self.connection.execute("SELECT value FROM meta WHERE key = 'recorded'").fetchone()
+        # Later than that of every one before: where the clock was set back, the last recorded time counts on.
+        time = max(recorded(self._now), 0 if found is None else int(found[0]) + 1)
+        database.set_meta(self.connection, "recorded", time)
+        return time
+
+    def stamp(self, now: float) -> None:
+        """Record what was changed as of `now`, where it took long: nobody sees it before the commit."""
+        before, until = self._at, recorded(now)
+        if before is None or until - before < _LONG:
+            return
+        self._at = until
+        for statement in _STAMP:
+            self.connection.execute(statement, (until, before, self._newest)[: statement.count("?3") + 2])
+        database.set_meta(self.connection, "recorded", until)
+
+    def insert(
+        self,
+        prepared: PreparedItem,
+        body: MemoryItem,
+        *,
+        waiting: bool,
+        operation: Operation,
+        actor: str | None = None,
+    ) -> list[int]:
+        """Insert a current item; `actor` wrote it, where that is not who changes items now."""
+        run, by = self._actor.run or prepared.item.scope.run, actor or self._actor.name
+        origin = (operation.value, rows.sql_text(run), self.at, rows.sql_text(by))
+        values = rows.item_values(prepared, body, waiting=waiting)
+        return rows.insert_item(self.connection, prepared, values, origin=origin)
+
+    def end(self, condition: str, values: Sequence[object], ending: VersionEnd) -> int:
+        """Move items to the versions; delete them where no versions are kept."""
+        if not self._limit.keeps:
+            return self.remove(condition, values)
+        by = replace(ending, run=self._actor.run or ending.run, actor=ending.actor or self._actor.name)
+        ended = (self.at, by.operation.value, rows.sql_text(by.run), rows.sql_text(by.actor))
+        self.connection.execute(_KEEP + condition, (*ended, *values))
+        return self._delete(condition, values)
+
+    def remove(self, condition: str, values: Sequence[object]) -> int:
+        """Delete items and release their attachments."""
+        release(self.connection, self.attachments, "items", condition, values)
+        return self._delete(condition, values)
+
+    def _delete(self, condition: str, values: Sequence[object]) -> int:
+        deleted = self.connection.execute(f"DELETE FROM items WHERE {condition}", tuple(values)).rowcount
+        if deleted:
+            prune_changes(self.connection)
+        return deleted
+
+    def keeps_since(self, at: int) -> bool:
+        """Whether every version that ended at a recorded time, or later, is still kept."""
+        return self._limit.keeps_since(at, self._now)
+
+    def count(self) -> int:
+        """Return the number of items, which the database keeps."""
+        return int(database.read_meta(self.connection)["count"] or 0)
+
+    def prune(self) -> None:
+        """Remove some of what is past its `expires_at`, and of the versions that ended too long ago.
+
+        At most `_SWEEP_LIMIT` of each go with one write, so that none is slow; what is left is not found meanwhile.
+        """
+        expired = "expires_at <= ?"
+        if rows.any_expired(self.connection, self._now):
+            part = f"SELECT row FROM items WHERE {expired} ORDER BY expires_at, row LIMIT {_SWEEP_LIMIT}"
+            # What replaces an expired item is in no conflict with its expiry.
+            based = f"recorded_until IS NULL AND base IN ({part})"
+            self.connection.execute(f"UPDATE versions SET base = NULL WHERE {based}", (self._now,))
+            self.remove(f"row IN ({part})", [self._now])
+        self._prune_versions(f"{expired} AND recorded_until IS NOT NULL", [self._now])
+        if (oldest := self._limit.oldest(self._now)) is not None:
+            self._prune_versions("recorded_until < ?", [oldest])
+
+    def _prune_versions(self, condition: str, values: Sequence[object]) -> None:
+        """Remove some of the versions that match a condition: a write that does a little is never slow."""
+        part = f"row IN (SELECT row FROM versions WHERE {condition} LIMIT {_SWEEP_LIMIT})"
+        if self.connection.execute(f"SELECT 1 FROM versions WHERE {condition} LIMIT 1", tuple(values)).fetchone():
+            remove_versions(self.connection, self.attachments, part, values)
+
+
+def remove_versions(
+    connection: sqlite3.Connection, attachments: AttachmentFiles | None, condition: str, values: Sequence[object]
+) -> int:
+    """Delete versions permanently and release their attachments; return their number."""
+    release(connection, attachments, "versions", condition, values)
+    deleted = connection.execute(f"DELETE FROM versions WHERE {condition}", tuple(values)).rowcount
+    if deleted:
+        prune_changes(connection)
+    return deleted
+
+
+def release(
+    connection: sqlite3.Connection,
+    attachments: AttachmentFiles | None,
+    table: str,
+    condition: str,
+    values: Sequence[object],
+) -> None:
+    """Record the attachments of rows that are about to be deleted; the last of an attachment's rows takes its file."""
+    if attachments is None:
+        return
+    query = f"SELECT CAST(body AS BLOB) FROM {table} WHERE ({condition}) AND instr(body, ?)"
+    for (body,) in connection.execute(query, (*values, ".files/")).fetchall():
+        attachments.release(body.decode(errors="replace"))
+
+
+def prune_changes(connection: sqlite3.Connection) -> None:
+    """Delete the oldest of the recorded changes where there are many."""
+    # As two aggregates of one SELECT, SQLite would read the whole table.
+    newest, oldest = connection.execute(
+        "SELECT (SELECT max(number) FROM changes), (SELECT min(number) FROM changes)"
+    ).fetchone()
+    if newest is None or newest - oldest <= _CHANGES_KEPT:
+        return
+    floor = newest - _CHANGES_KEPT // 2
+    connection.execute("DELETE FROM changes WHERE number <= ?", (floor,))
+    database.set_meta(connection, "changes_floor", floor)
 
 
 def check_embeddings(
@@ -95,6 +315,28 @@ def check_absent(connection: sqlite3.Connection, where: Sql) -> None:
         raise VersionConflictError(found[0], expected=None, found="")
 
 
+TOMBSTONE_KEYS: Final = "tombstone_keys"
+_LOOKUP: Final = "SELECT digest FROM json_each(?) CROSS JOIN tombstones ON digest = value"
+
+
+def tombstone_keys(connection: sqlite3.Connection) -> tuple[bytes, ...]:
+    """Return the keys of a database; none where it has no tombstones."""
+    found = connection.execute("SELECT value FROM meta WHERE key = ?", (TOMBSTONE_KEYS,)).fetchone()
+    return tuple(map(bytes.fromhex, json.loads(found[0]))) if found and found[0] else ()
+
+
+def find_tombstones(connection: sqlite3.Connection, digests: Sequence[bytes]) -> set[bytes]:
+    """Return those of some digests for which a tombstone stands."""
+    listed = json.dumps([digest.hex() for digest in digests])
+    return {bytes.fromhex(found) for (found,) in connection.execute(_LOOKUP, (listed,))}
+
+
+def erased_among(connection: sqlite3.Connection, items: Iterable[MemoryItem]) -> frozenset[str]:
+    """Return the ids of the items that a tombstone keeps out."""
+    keys = tombstone_keys(connection)
+    return erased_items(keys, items, partial(find_tombstones, connection)) if keys else frozenset()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Stored:
     """The stored version of an item."""
@@ -115,77 +357,6 @@ def _stored(connection: sqlite3.Connection, damaged: DamagedRows, item_id: str) 
     if found is None:
         return None
     return _Stored(row=found[1], content_hash=found[0], item=rows.item_from_row(damaged, *found[1:]))
-
-
-class ItemWriter:
-    """Adds items within one write transaction."""
-
-    def __init__(
-        self,
-        version_writer: VersionWriter,
-        damaged: DamagedRows,
-        *,
-        has_model: bool,
-        now: float,
-        erased: Collection[str] = (),
-    ) -> None:
-        """Prepare to add items at `now`, in seconds since the epoch: what had expired by then is not there.
-
-        `erased` are the ids of those that a tombstone keeps out, unless their content is stored already.
-        """
-        self._erased = erased
-        self._version_writer, self._damaged, self._has_model, self._now = version_writer, damaged, has_model, now
-        self._connection, self._attachments = version_writer.connection, version_writer.attachments
-
-    def add(self, prepared: PreparedItem, unique: Unique) -> WriteOutcome:
-        """Store an item, unless it is stored already."""
-        item = prepared.item
-        check_item(item)
-        older = _stored(self._connection, self._damaged, item.id)
-        if older is not None and older.has_expired(self._now):
-            self._version_writer.remove("row = ?", [older.row])
-            older = None
-        if older is not None and older.item is not None and version_hash(older.item) == version_hash(item):
-            return duplicate_of(item.id, by=Unique.ID)
-        if item.id in self._erased and (older is None or older.content_hash != item.content_hash):
-            return kept_out()
-        if unique is Unique.CONTENT and (twin := self._twin(item)):
-            return duplicate_of(twin, by=Unique.CONTENT)
-        if older is not None:
-            prepared = self._with_embeddings_of(older, prepared)
-            self._version_writer.end("row = ?", [older.row], VersionEnd(operation=Operation.UPDATE, run=item.scope.run))
-        # Without a model the item is marked too: one may be added to the workflow later.
-        embeddings = usable_embeddings(item.id, prepared.embeddings)
-        without_vector = embeddings is None and has_text(item)
-        operation = Operation.ADD if older is None else Operation.UPDATE
-        passages = self._version_writer.insert(
-            prepared, self._body_of(item), waiting=without_vector, operation=operation
-        )
-        if embeddings is not None:
-            rows.insert_embeddings(self._connection, passages, embeddings)
-        waiting = without_vector and self._has_model
-        return stored_outcome(item.id, replaced=older.content_hash if older else None, waiting=waiting)
-
-    def _body_of(self, item: MemoryItem) -> MemoryItem:
-        """Return an item with its large attachments as references."""
-        has_none = item.input_snapshot is None and item.output_snapshot is None
-        return item if has_none or self._attachments is None else self._attachments.externalize(item)
-
-    def _with_embeddings_of(self, older: _Stored, prepared: PreparedItem) -> PreparedItem:
-        """Return an item with the embeddings of its older version, where it has none and the content is the same."""
-        before = older.content_hash if older.item is None else embedded_hash(older.item)
-        if prepared.embeddings is not None or before != embedded_hash(prepared.item):
-            return prepared
-        return replace(prepared, embeddings=rows.read_embeddings(self._connection, prepared.item.id))
-
-    def _twin(self, item: MemoryItem) -> str | None:
-        # The plus signs keep SQLite from taking the scope's index, which lists every item of the agent.
-        found = self._connection.execute(
-            "SELECT id FROM items WHERE content_hash = ? AND +agent IS ? AND +user IS ? AND id IS NOT ? "
-            "AND (+expires_at IS NULL OR +expires_at > ?)",
-            (item.content_hash, *map(rows.sql_text, (item.scope.agent, item.scope.user, item.id)), self._now),
-        ).fetchone()
-        return found[0] if found else None
 
 
 _FORGOTTEN: Final = VersionEnd(operation=Operation.FORGET)
@@ -212,7 +383,7 @@ class SqliteItemChanges:
             has_model: whether items are embedded at all.
         """
         self._version_writer, self._opened, self._model, self._has_model = version_writer, opened, model, has_model
-        self._now = opened.clock()
+        self._connection, self._now = version_writer.connection, opened.clock()
 
     def add(
         self,
@@ -222,7 +393,7 @@ class SqliteItemChanges:
         absent: Filter | None,
     ) -> list[WriteOutcome]:
         """Store the items that are not stored already."""
-        connection, damaged = self._version_writer.connection, self._opened.damaged
+        connection, damaged = self._connection, self._opened.damaged
         self._version_writer.prune()
         made = (item.embeddings for item in batch)
         check_embeddings(connection, self._opened.location, self._model, made)
@@ -230,17 +401,66 @@ class SqliteItemChanges:
         if absent is not None:
             check_absent(connection, self._condition(absent))
         erased = erased_among(connection, (prepared.item for prepared in batch))
-        writer = ItemWriter(self._version_writer, damaged, has_model=self._has_model, now=self._now, erased=erased)
-        outcomes = [writer.add(item, unique) for item in batch]
+        outcomes = [self._add(item, unique, erased) for item in batch]
         self._version_writer.stamp(self._opened.clock())
         return outcomes
+
+    def _add(self, prepared: PreparedItem, unique: Unique, erased: Collection[str]) -> WriteOutcome:
+        """Store an item, unless it is stored already, or is one that a tombstone keeps out with the ids `erased`."""
+        item = prepared.item
+        check_item(item)
+        older = _stored(self._connection, self._opened.damaged, item.id)
+        if older is not None and older.has_expired(self._now):
+            self._version_writer.remove("row = ?", [older.row])
+            older = None
+        if older is not None and older.item is not None and version_hash(older.item) == version_hash(item):
+            return duplicate_of(item.id, by=Unique.ID)
+        if item.id in erased and (older is None or older.content_hash != item.content_hash):
+            return kept_out()
+        if unique is Unique.CONTENT and (twin := self._twin(item)):
+            return duplicate_of(twin, by=Unique.CONTENT)
+        if older is not None:
+            prepared = self._with_embeddings_of(older, prepared)
+            self._version_writer.end("row = ?", [older.row], VersionEnd(operation=Operation.UPDATE, run=item.scope.run))
+        # Without a model the item is marked too: one may be added to the workflow later.
+        embeddings = usable_embeddings(item.id, prepared.embeddings)
+        without_vector = embeddings is None and has_text(item)
+        operation = Operation.ADD if older is None else Operation.UPDATE
+        passages = self._version_writer.insert(
+            prepared, self._body_of(item), waiting=without_vector, operation=operation
+        )
+        if embeddings is not None:
+            rows.insert_embeddings(self._connection, passages, embeddings)
+        waiting = without_vector and self._has_model
+        return stored_outcome(item.id, replaced=older.content_hash if older else None, waiting=waiting)
+
+    def _body_of(self, item: MemoryItem) -> MemoryItem:
+        """Return an item with its large attachments as references."""
+        has_none, attachments = item.input_snapshot is None and item.output_snapshot is None, self._opened.attachments
+        return item if has_none or attachments is None else attachments.externalize(item)
+
+    def _with_embeddings_of(self, older: _Stored, prepared: PreparedItem) -> PreparedItem:
+        """Return an item with the embeddings of its older version, where it has none and the content is the same."""
+        before = older.content_hash if older.item is None else embedded_hash(older.item)
+        if prepared.embeddings is not None or before != embedded_hash(prepared.item):
+            return prepared
+        return replace(prepared, embeddings=rows.read_embeddings(self._connection, prepared.item.id))
+
+    def _twin(self, item: MemoryItem) -> str | None:
+        # The plus signs keep SQLite from taking the scope's index, which lists every item of the agent.
+        found = self._connection.execute(
+            "SELECT id FROM items WHERE content_hash = ? AND +agent IS ? AND +user IS ? AND id IS NOT ? "
+            "AND (+expires_at IS NULL OR +expires_at > ?)",
+            (item.content_hash, *map(rows.sql_text, (item.scope.agent, item.scope.user, item.id)), self._now),
+        ).fetchone()
+        return found[0] if found else None
 
     def pop(self, count: int, where: Filter) -> list[MemoryItem]:
         """Delete the items that match and were stored last, at most `count`; return those that can be read."""
         condition, values = self._condition(where)
         clause = f"WHERE {condition} ORDER BY items.row DESC LIMIT ?"
         query, parameters = f"{rows.SELECT_WHOLE} {clause}", (*values, max(count, 0))
-        found = self._version_writer.connection.execute(query, parameters).fetchall()
+        found = self._connection.execute(query, parameters).fetchall()
         read = (rows.item_from_row(self._opened.damaged, *each) for each in found)
         items = [item for item in read if item is not None]
         for number, *_ in found:
@@ -260,27 +480,20 @@ class SqliteItemChanges:
         self._version_writer.stamp(self._opened.clock())
         return deleted
 
-    def erase(self, ids: Sequence[str] | None, where: Filter | None) -> int:
+    def erase(self, runs: Runs, ids: Sequence[str] | None, where: Filter | None) -> int:
         """Delete items as `delete` does, and permanently the versions that match with all others of deleted items.
 
         The version writer keeps versions: as such, the items that match lead to their older versions, which need not
-        match.
+        match. `runs` are those of the collection.
         """
         deleted = self.delete(ids, where)
         condition, values = self._condition(where)
         gone = f"id IN (SELECT id FROM versions WHERE {condition}) AND id NOT IN (SELECT id FROM items)"
         if ids is None:
-            self._erase_versions(f"({condition}) OR ({gone})", [*values, *values])
+            runs.erase_versions(f"({condition}) OR ({gone})", [*values, *values])
         for one in map(rows.sql_text, ids or ()):
-            self._erase_versions(f"id = ? AND (({condition}) OR ({gone}))", [one, *values, *values])
+            runs.erase_versions(f"id = ? AND (({condition}) OR ({gone}))", [one, *values, *values])
         return deleted
-
-    def _erase_versions(self, condition: str, values: Sequence[object]) -> None:
-        opened, connection = self._opened, self._version_writer.connection
-        runs = Runs(SqliteTables(connection, opened.attachments, opened.damaged, opened.location))
-        named = runs.naming("versions", condition, values)
-        remove_versions(connection, opened.attachments, condition, values)
-        runs.forget(named)
 
     def trim(self, keep: int | None, stored_before: float | None) -> int:
         """Delete all but the newest items, and those stored before a time, permanently; pinned ones stay."""
@@ -290,7 +503,7 @@ class SqliteItemChanges:
             before = f"created_at < ? AND ({pinned}) IS NOT TRUE"
             deleted += version_writer.remove(before, [stored_before, *values])
         if keep is not None:
-            surplus = surplus_of(version_writer.connection, version_writer.count(), keep, self._now)
+            surplus = surplus_of(self._connection, version_writer.count(), keep, self._now)
             oldest = "row IN (SELECT row FROM items WHERE expires_at IS NULL OR expires_at > ? ORDER BY row LIMIT ?)"
             unpinned = f"{oldest} AND ({pinned}) IS NOT TRUE"
             deleted += version_writer.remove(unpinned, [self._now, surplus, *values]) if surplus else 0
