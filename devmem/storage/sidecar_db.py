@@ -321,16 +321,11 @@ def _run(
     # leave the transaction open, and with it every other process locked out.
     begin, end = bounds
     try:
-        abandon(connection)
+        # Of a transaction that an exception in an earlier rollback left open; without one it does nothing.
+        connection.rollback()
         connection.execute(begin)
         result = operation(*args, **kwargs)
         connection.execute(end)
         return result
     finally:
-        abandon(connection)
-
-
-def abandon(connection: sqlite3.Connection) -> None:
-    """Roll back an open transaction, such as one that an exception in an earlier rollback left behind."""
-    if connection.in_transaction:
-        connection.execute("ROLLBACK")
+        connection.rollback()

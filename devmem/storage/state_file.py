@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from devmem.errors import CollectionClosedError, CollectionUnwritableError
+from devmem.model.items import encodable, original
 from devmem.storage.erasure import Residue
 from devmem.storage.protocol import StateKey
 from devmem.storage.sidecar_db import PoolClosedError, SidecarDb, write_transaction
-from devmem.text.files import encodable, original
 
 TABLE: Final = "store_states"
 """Table by which such a file is known."""

@@ -12,9 +12,9 @@ from devmem.errors import RunConflictError, RunStateError
 from devmem.model.caller import current_actor
 from devmem.model.items import PARENT_HASH, MemoryItem, is_fact, version_hash
 from devmem.model.versions import Change, ItemDifference, ItemVersion, Operation, RunInfo, RunState
-from devmem.storage.runs import TOUCHED, Runs, VersionEnd, VersionTables, author_of, recorded, seconds
+from devmem.storage.runs import TOUCHED, Runs, VersionTables, author_of
 from devmem.storage.sql import PARENTS
-from devmem.storage.writing import WritingCollection
+from devmem.storage.writing import VersionEnd, WritingCollection, recorded, seconds
 
 
 class CommitWriter(Protocol):

@@ -21,6 +21,7 @@ from devmem.model.fields import embedded_hash
 from devmem.model.filters import NO_FILTER, Filter
 from devmem.model.items import REPLACEMENT, MemoryItem, Scope, Vector, dump_item_json, load_item_json
 from devmem.model.results import ERASED_BEFORE, WriteOutcome, WriteStatus
+from devmem.model.versions import Operation
 from devmem.models.embedder import PassageEmbeddings, code_bytes
 from devmem.search.indexes.doc_values import STRING_COLUMNS
 from devmem.search.indexes.passages import indexed_text, passages_of
@@ -93,11 +94,17 @@ class PreparedItem:
     """Terms of the passages, where they were analysed already."""
 
     @staticmethod
-    def of(item: MemoryItem | PreparedItem) -> PreparedItem:
-        """Cut an item into its passages; its own `embedding` becomes that of the first one."""
+    def of(item: MemoryItem | PreparedItem, known: PassageEmbeddings | None = None) -> PreparedItem:
+        """Cut an item into its passages.
+
+        Their embeddings are those that are `known`, unless these are of another content; else the item's own
+        `embedding` becomes that of the first one.
+        """
         if isinstance(item, PreparedItem):
             return item
         own = None if item.embedding is None else PassageEmbeddings.of(item.embedding)
+        if known is not None and known.is_of(embedded_hash(item)):
+            own = known
         return PreparedItem(item=item, passages=tuple(passages_of(item)) or ("",), embeddings=own)
 
     def terms(self) -> Sequence[EncodedTerms]:
@@ -154,6 +161,56 @@ def stored_outcome(item_id: str, *, replaced: str | None, waiting: bool) -> Writ
         waiting=waiting,
         reason="embedding pending" if waiting else "",
     )
+
+
+MICROSECONDS: Final = 1_000_000
+"""Units of a recorded time in a second."""
+_DAY: Final = 86_400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryLimit:
+    """How long versions are kept after another one took their place."""
+
+    days: float | None
+    """None keeps them permanently, 0 keeps none."""
+
+    @property
+    def keeps(self) -> bool:
+        """Whether any are kept."""
+        return self.days is None or self.days > 0
+
+    def oldest(self, now: float) -> int | None:
+        """Return the recorded time before which versions must have ended to be removed; None removes none.
+
+        `now` is in seconds since the epoch.
+        """
+        return None if self.days is None else recorded(now - self.days * _DAY)
+
+    def keeps_since(self, at: int, now: float) -> bool:
+        """Whether every version that ended at a recorded time, or later, is still kept at `now`."""
+        oldest = self.oldest(now)
+        return self.keeps and (oldest is None or at >= oldest)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionEnd:
+    """The change that ends versions, without when it happens."""
+
+    operation: Operation
+    run: str | None = None
+    actor: str | None = None
+    """Who makes it, as far as it is known."""
+
+
+def recorded(seconds: float) -> int:
+    """Return a time in seconds since the epoch as a database records it."""
+    return round(seconds * MICROSECONDS)
+
+
+def seconds(time: int) -> float:
+    """Return a recorded time in seconds since the epoch."""
+    return time / MICROSECONDS
 
 
 class ItemChanges(Protocol):

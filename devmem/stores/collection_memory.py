@@ -41,16 +41,24 @@ from devmem.storage.location_report import examine_location
 from devmem.storage.opening import file_of, open_collection
 from devmem.storage.protocol import Collection, CollectionInfo, VersionedCollection
 from devmem.storage.tombstones import SUFFIX
-from devmem.storage.writing import Unique
+from devmem.storage.writing import PreparedItem, Unique
 from devmem.stores.commit_log import erase_records, erasures_folder
 from devmem.stores.config import CollectionConfig, ExpiryConfig, PlaceConfig, RetentionConfig
-from devmem.stores.embedding_queue import EmbeddingQueue, ModelCheck, prepared_with
+from devmem.stores.embedding_queue import EmbeddingQueue, ModelCheck
 from devmem.stores.guarding import guard_of
-from devmem.stores.items import Expiry, ItemFields, skipped
-from devmem.stores.memory import MemoryBase, MemoryQuery, Progress, StoreSetup, best_conversations, deepened
+from devmem.stores.items import Expiry, ItemFields, skipped, with_parent_hashes
+from devmem.stores.memory import (
+    MemoryBase,
+    MemoryQuery,
+    Progress,
+    StoreSetup,
+    WriteObserver,
+    best_conversations,
+    deepened,
+)
 from devmem.stores.reranking import open_rerank_stage, ranking_of
-from devmem.stores.staleness import Renewal, with_parent_hashes
-from devmem.stores.tombstones import bury, erase_again, log_kept_out
+from devmem.stores.staleness import Renewal
+from devmem.stores.tombstones import bury, erase_again
 
 _LOG: Final = logging.getLogger(__name__)
 _SECONDS_A_WRITE: Final = 0.3
@@ -89,6 +97,7 @@ class CollectionMemory(MemoryBase):
         self._fields = ItemFields(setup.name, self._options.index.fields, clock=setup.monotonic)
         self._guard = guard_of(self._place.guard, setup, self._place.memory_path)
         self._renewal = Renewal()
+        self._observer: WriteObserver | None = None
         self._opened: Collection | None = None
         self._closed = False
         self._opening = Lock()
@@ -409,7 +418,9 @@ class CollectionMemory(MemoryBase):
         Raises:
             CollectionError, VersionConflictError: nothing was stored.
         """
-        collection = self.collection
+        given, collection = items, self.collection
+        # Before they are stored, so that nothing which is there was never announced.
+        announced = self._observer.announce(given) if self._observer else []
         if self._check is not None:
             self._check.verify(collection)
         items = self.with_fields(items)
@@ -420,17 +431,21 @@ class CollectionMemory(MemoryBase):
         items = self._expiry.stamped(items, now, collection.get, expected)
         too_old = [self._expiry.has_passed(item, now) for item in items]
         current = [item for item, is_too_old in zip(items, too_old, strict=True) if not is_too_old]
-        prepared = [prepared_with(item, (embeddings or {}).get(item.id)) for item in current]
+        prepared = [PreparedItem.of(item, (embeddings or {}).get(item.id)) for item in current]
         if self._queue is not None:
             prepared = self._queue.embed(prepared)
         add = collection.add if self._guard is None else partial(self._guard.add, collection, caught)
         written = add(prepared, unique=unique or self.unique, expected=expected, absent=absent)
-        log_kept_out(self.name, written)
+        if kept_out := sum(outcome.erased_before for outcome in written):
+            _LOG.info("memory store %r: %d item(s) were not stored, as tombstones keep them out.", self.name, kept_out)
         if self._queue is not None:
             self._queue.catch_up_some(collection, _SECONDS_A_WRITE)
         self._keep_within_limits()
         left = iter(written)
-        return [skipped("older than the store's `retention`") if is_too_old else next(left) for is_too_old in too_old]
+        outcomes = [skipped("older than the store's `retention`") if is_old else next(left) for is_old in too_old]
+        if self._observer and announced:
+            self._observer.settle(announced, given, outcomes)
+        return outcomes
 
     def stamped(self, items: Sequence[MemoryItem]) -> list[MemoryItem]:
         """Return items as `store_items` stores them, with the store's fields, and the expiry of its lifetimes."""

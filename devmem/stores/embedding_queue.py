@@ -326,9 +326,3 @@ class ModelCheck:
 
 def _length(item: MemoryItem) -> int:
     return 0 if item.embedding is None else len(item.embedding)
-
-
-def prepared_with(item: MemoryItem, known: PassageEmbeddings | None) -> PreparedItem:
-    """Return the item with its known embeddings, unless these are of another content."""
-    prepared = PreparedItem.of(item)
-    return replace(prepared, embeddings=known) if known and known.is_of(embedded_hash(item)) else prepared

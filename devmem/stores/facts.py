@@ -40,7 +40,6 @@ from devmem.model.items import (
 )
 from devmem.model.results import FileReport, WriteOutcome, WriteStatus
 from devmem.model.versions import RunState
-from devmem.models.embedder import PassageEmbeddings
 from devmem.models.facts import DropReason, Extraction, FactModel, Said, Statement, normal
 from devmem.models.summarizer import prompt_language
 from devmem.storage.erasure import EraseRequest, EraseResult, Residue
@@ -94,7 +93,7 @@ class FactKeepingMemory(CollectionMemory):
     def __init__(self, setup: StoreSetup) -> None:
         super().__init__(setup)
         config = setup.config.facts if isinstance(setup.config, FactKeepingConfig) else None
-        self._facts = None if config is None else FactExtractor(self, config)
+        self._facts = self._observer = None if config is None else FactExtractor(self, config)
         if config is not None:
             index = self._options.index
             keys = tuple(dict.fromkeys((*index.metadata, FACT_SOURCE, FACT_KEY)))
@@ -130,22 +129,6 @@ class FactKeepingMemory(CollectionMemory):
             self._facts.announce_stored()
         self._facts.catch_up(progress)
         return self._facts.queue.status(self._facts.failure)
-
-    def store_items(
-        self,
-        items: Sequence[MemoryItem],
-        *,
-        unique: Unique | None = None,
-        embeddings: Mapping[str, PassageEmbeddings] | None = None,
-        expected: Mapping[str, str | None] | None = None,
-        absent: Filter | None = None,
-    ) -> list[WriteOutcome]:
-        """Store items, and have the facts of the turns among them extracted later."""
-        announced = [] if self._facts is None else self._facts.announce(items)
-        outcomes = super().store_items(items, unique=unique, embeddings=embeddings, expected=expected, absent=absent)
-        if self._facts is not None and announced:
-            self._facts.settle(announced, items, outcomes)
-        return outcomes
 
     def _replaced(self, items: Sequence[MemoryItem]) -> None:
         """Delete facts that are trusted more than their turn is now; those of a trusted turn are extracted again."""

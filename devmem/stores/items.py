@@ -11,7 +11,7 @@ from typing import Final
 
 from devmem.errors import NotStoredError
 from devmem.model.caller import Turn
-from devmem.model.items import AGENT_KEY, MemoryItem, Provenance, SourceKind, is_pinned
+from devmem.model.items import AGENT_KEY, MemoryItem, Provenance, SourceKind, is_pinned, parent_hash
 from devmem.model.results import MemoryWritePayload, WriteOutcome, WriteStatus
 from devmem.storage.protocol import Collection, SupportsFieldIndex
 from devmem.stores.memory import MemoryBase
@@ -67,6 +67,8 @@ def skipped(reason: str) -> WriteOutcome:
 
 
 _LOG: Final = logging.getLogger(__name__)
+Stored = Callable[[Sequence[str]], Sequence[MemoryItem]]
+"""Returns the stored items of some ids."""
 _FRESH_FOR: Final = 5.0
 """Seconds for which recorded fields are taken for current: another process may reindex the store by others."""
 
@@ -149,6 +151,27 @@ def recorded_fields(collection: Collection) -> tuple[str, ...]:
     return collection.indexed_fields() if isinstance(collection, SupportsFieldIndex) else ()
 
 
+def with_parent_hashes(items: Sequence[MemoryItem], read: Stored) -> list[MemoryItem]:
+    """Return items with the hashes of what they were derived from, where they name it and have no hashes yet."""
+    wanted = {parent for item in items if _lacks_hashes(item.provenance) for parent in item.provenance.parents}
+    if not wanted:
+        return list(items)
+    # An item of the same batch may be derived from another one.
+    known = {item.id: parent_hash(item) for item in (*read(list(wanted)), *items)}
+    return [_with_hashes(item, known) if _lacks_hashes(item.provenance) else item for item in items]
+
+
+def _lacks_hashes(provenance: Provenance) -> bool:
+    return len(provenance.parents) != len(provenance.parent_hashes)
+
+
+def _with_hashes(item: MemoryItem, known: Mapping[str, str]) -> MemoryItem:
+    hashes = tuple(known.get(parent, "") for parent in item.provenance.parents)
+    if not any(hashes):
+        return item
+    return replace(item, provenance=replace(item.provenance, parent_hashes=hashes))
+
+
 def store_items(store: MemoryBase, items: Sequence[MemoryItem]) -> list[str]:
     """Store items and return the ids under which they are kept.
 
@@ -172,9 +195,6 @@ def kept_ids(items: Sequence[MemoryItem], outcomes: Sequence[WriteOutcome]) -> l
         raise NotStoredError(refused, stored=kept)
     return kept
 
-
-Stored = Callable[[Sequence[str]], Sequence[MemoryItem]]
-"""Returns the stored items of some ids."""
 
 _CHECKS: Final = 100
 """Number of times within a retention that a store looks for items which were stored without it."""

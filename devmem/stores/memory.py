@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol, TypeVar
 
 from devmem import telemetry
 from devmem.config.agent import ChatConfig, ViewConfig
@@ -273,6 +273,18 @@ def _trusting(query: MemoryQuery) -> MemoryQuery:
     It is asked only after another one that met such an item: every other search keeps the faster way without a filter.
     """
     return replace(query, where=replace(query.where, min_trust=max(query.where.min_trust, LEAST_TRUST)))
+
+
+class WriteObserver(Protocol):
+    """Follows what a store writes, as the extraction of facts does."""
+
+    def announce(self, items: Sequence[MemoryItem]) -> list[str]:
+        """Note items that are about to be stored; return the ids of those that it waits for."""
+        ...
+
+    def settle(self, announced: Sequence[str], items: Sequence[MemoryItem], outcomes: Sequence[WriteOutcome]) -> None:
+        """Take what became of the items, some of which it waits for."""
+        ...
 
 
 class MemoryBase(ABC):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
-from devmem.model.items import MemoryContentSnapshot, MemoryItem, Provenance, SourceKind, is_fact, parent_hash
+from devmem.model.items import MemoryContentSnapshot, MemoryItem, SourceKind, is_fact, parent_hash
 from devmem.model.results import Hit, HitGroup, SearchReport
 from devmem.storage.protocol import Collection, SupportsDerivedItems
 from devmem.stores.config import CollectionConfig, ExpiryConfig, RetentionConfig
@@ -50,27 +50,6 @@ class _Finding:
     parent: str
 
 
-def with_parent_hashes(items: Sequence[MemoryItem], read: Read) -> list[MemoryItem]:
-    """Return items with the hashes of what they were derived from, where they name it and have no hashes yet."""
-    wanted = {parent for item in items if _lacks_hashes(item.provenance) for parent in item.provenance.parents}
-    if not wanted:
-        return list(items)
-    # An item of the same batch may be derived from another one.
-    known = {item.id: parent_hash(item) for item in (*read(list(wanted)), *items)}
-    return [_with_hashes(item, known) if _lacks_hashes(item.provenance) else item for item in items]
-
-
-def _lacks_hashes(provenance: Provenance) -> bool:
-    return len(provenance.parents) != len(provenance.parent_hashes)
-
-
-def _with_hashes(item: MemoryItem, known: Mapping[str, str]) -> MemoryItem:
-    hashes = tuple(known.get(parent, "") for parent in item.provenance.parents)
-    if not any(hashes):
-        return item
-    return replace(item, provenance=replace(item.provenance, parent_hashes=hashes))
-
-
 def stale_among(items: Sequence[MemoryItem], read: Read, *, trims: bool) -> dict[str, StaleItem]:
     """Return those of some items that are stale, by id.
 
@@ -98,7 +77,7 @@ def stale_among(items: Sequence[MemoryItem], read: Read, *, trims: bool) -> dict
 
 def _is_judged(item: MemoryItem) -> bool:
     """Whether it is known what the parents of an item said; of items that an earlier devmem stored it is not."""
-    return bool(item.provenance.parents) and not _lacks_hashes(item.provenance)
+    return bool(item.provenance.parents) and len(item.provenance.parents) == len(item.provenance.parent_hashes)
 
 
 def _findings(known: Mapping[str, MemoryItem], *, trims: bool) -> dict[str, _Finding]:

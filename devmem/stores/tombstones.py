@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from devmem.model.items import MemoryItem
-from devmem.model.results import WriteOutcome
 from devmem.storage.protocol import Collection, VersionedCollection
 from devmem.storage.tombstones import TombstoneCollection
 
@@ -37,12 +36,6 @@ def bury(collection: Collection, selected: Iterable[MemoryItem], derived: Sequen
 def _versions_of(collection: TombstoneCollection, item: MemoryItem) -> list[MemoryItem]:
     earlier = collection.history(item.id) if isinstance(collection, VersionedCollection) else []
     return [item, *(version.item for version in earlier if version.item.scope.user == item.scope.user)]
-
-
-def log_kept_out(store: str, outcomes: Iterable[WriteOutcome]) -> None:
-    """Log how many items of a write were not stored because of tombstones."""
-    if kept_out := sum(outcome.erased_before for outcome in outcomes):
-        _LOG.info("memory store %r: %d item(s) were not stored, as tombstones keep them out.", store, kept_out)
 
 
 def without_erased(collection: Collection, text: str, user: str | None) -> str:

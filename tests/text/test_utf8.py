@@ -7,7 +7,7 @@ from typing import Final
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devmem.text.files import encodable, original
+from devmem.model.items import encodable, original
 
 # What collides easily: surrogates, the escapes that stand for them, and the mark of an escaped string.
 PARTS: Final = st.sampled_from(["\ud83d", "\udcff", "\\ud83d", "\\", "\\escaped:", "a", "é"])

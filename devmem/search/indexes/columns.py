@@ -12,7 +12,7 @@ from typing import Any, Final, Generic, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from devmem.text.files import encodable
+from devmem.model.items import encodable
 
 _LEAST_ROOM: Final = 1024
 _BLOCKS_EACH: Final = 16

@@ -41,8 +41,7 @@ from devmem.storage.postgres.server.vectors import drop_hnsw
 from devmem.storage.postgres.transactions import Database, without_conflict
 from devmem.storage.postgres.versions import PostgresVersions
 from devmem.storage.protocol import DEFAULT_HISTORY_DAYS, Durability
-from devmem.storage.runs import HistoryLimit
-from devmem.storage.writing import ItemChanges
+from devmem.storage.writing import HistoryLimit, ItemChanges
 
 T = TypeVar("T")
 

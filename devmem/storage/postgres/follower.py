@@ -16,6 +16,7 @@ import numpy as np
 import psycopg
 
 from devmem.config.store import IndexConfig
+from devmem.model.items import encodable
 from devmem.search.indexes.columns import locked
 from devmem.search.indexes.doc_values import STRING_COLUMNS, DocEntry
 from devmem.search.indexes.index_set import IndexSet
@@ -25,7 +26,6 @@ from devmem.storage.postgres.schema import PASSAGE_BITS, check_tables, dropped
 from devmem.storage.searching import Follower
 from devmem.storage.sql import DOC_COLUMNS
 from devmem.storage.writing import are_unit
-from devmem.text.files import encodable
 
 _BATCH_SIZE: Final = 5000
 _NEW: Final = "xact >= %(xmin)s::xid8 AND (xact >= %(xmax)s::xid8 OR xact = ANY(%(running)s::text[]::xid8[]))"

@@ -19,9 +19,16 @@ from devmem.models.embedder import PassageEmbeddings
 from devmem.search.indexes.scoring import EncodedTerms
 from devmem.storage.postgres.database import Connection, RowNumbers, composed, stored_text
 from devmem.storage.postgres.schema import PASSAGE_BITS
-from devmem.storage.runs import MICROSECONDS
 from devmem.storage.searching import MISSING
-from devmem.storage.writing import COLUMNS, DamagedRows, PreparedItem, check_item, embeddings_from, stored_hash
+from devmem.storage.writing import (
+    COLUMNS,
+    MICROSECONDS,
+    DamagedRows,
+    PreparedItem,
+    check_item,
+    embeddings_from,
+    stored_hash,
+)
 from devmem.text.cues import cues_of
 
 _MOST_IN_SCOPE: Final = 500

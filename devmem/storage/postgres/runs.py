@@ -17,8 +17,9 @@ from devmem.storage.postgres.inserting import NewItem, Origin, insert_items
 from devmem.storage.postgres.rows import RECORDED_FROM, VERSION_TABLES, schema_sql
 from devmem.storage.postgres.schema import lock_each
 from devmem.storage.postgres.version_writer import FORGOTTEN, remove_versions
-from devmem.storage.runs import VersionEnd, VersionTables
+from devmem.storage.runs import VersionTables
 from devmem.storage.sql import VersionDialect
+from devmem.storage.writing import VersionEnd
 
 OF_RUN: Final = "change_run = %s AND recorded_until IS NULL"
 """Selects the versions of a pending run."""

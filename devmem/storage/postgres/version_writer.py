@@ -16,7 +16,7 @@ from devmem.storage.postgres.database import Connection, composed, pipelined, st
 from devmem.storage.postgres.inserting import NewItem, Origin, insert_items
 from devmem.storage.postgres.rows import ITEM_TABLES, RECORDED_FROM, VERSION_TABLES
 from devmem.storage.postgres.schema import PASSAGE_BITS
-from devmem.storage.runs import HistoryLimit, VersionEnd, recorded
+from devmem.storage.writing import HistoryLimit, VersionEnd, recorded
 
 _CHANGES_KEPT: Final = "1 hour"
 """A follower that did not ask for longer than this builds its indexes again."""

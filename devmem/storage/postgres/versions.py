@@ -23,10 +23,10 @@ from devmem.storage.postgres.server.maintenance import IndexCleaner
 from devmem.storage.postgres.tombstones import PostgresTombstones
 from devmem.storage.postgres.version_writer import CurrentVersionWriter, check_run
 from devmem.storage.postgres.writes import PostgresItemChanges
-from devmem.storage.runs import HistoryLimit, Runs, recorded
+from devmem.storage.runs import Runs
 from devmem.storage.sql import Sql, VersionDialect
 from devmem.storage.versions import Committer, VersioningCollection
-from devmem.storage.writing import ItemChanges, WritingCollection, check_deletion
+from devmem.storage.writing import HistoryLimit, ItemChanges, WritingCollection, check_deletion, recorded
 
 _PARTS: Final = (
     (ITEM_TABLES.passages, VERSION_TABLES.passages, "term_hashes, term_counts, term_length"),

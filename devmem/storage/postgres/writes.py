@@ -29,11 +29,12 @@ from devmem.storage.postgres.server.maintenance import note_erasure
 from devmem.storage.postgres.server.vectors import drop_hnsw
 from devmem.storage.postgres.tombstones import StoredTombstones
 from devmem.storage.postgres.version_writer import FORGOTTEN, VersionWriter
-from devmem.storage.runs import Runs, VersionEnd
+from devmem.storage.runs import Runs
 from devmem.storage.sql import Sql
 from devmem.storage.writing import (
     PreparedItem,
     Unique,
+    VersionEnd,
     duplicate_of,
     kept_out,
     stored_hash,

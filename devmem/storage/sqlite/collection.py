@@ -25,7 +25,6 @@ from devmem.model.filters import Filter
 from devmem.models.embedder import ModelIdentity, PassageEmbeddings
 from devmem.storage.opening import CollectionOptions, path_of
 from devmem.storage.protocol import DEFAULT_HISTORY_DAYS, MOST_EXPORTS, Durability, ExportRecord
-from devmem.storage.runs import HistoryLimit
 from devmem.storage.sidecar_db import ConnectionPool, SharedLock, read_transaction, write_transaction
 from devmem.storage.sqlite import database, writes
 from devmem.storage.sqlite.claim import WORDS_ONLY, check_file, claim_file, record_words_only
@@ -43,7 +42,7 @@ from devmem.storage.sqlite.schema import ensure_indexes
 from devmem.storage.sqlite.versions import SqliteVersions
 from devmem.storage.sqlite.view import FileSnapshotView, MemorySnapshotView, SnapshotView
 from devmem.storage.sqlite.writes import CurrentVersionWriter, SqliteItemChanges, surplus_of
-from devmem.storage.writing import ItemChanges, check_deletion
+from devmem.storage.writing import HistoryLimit, ItemChanges, check_deletion
 
 T = TypeVar("T")
 

@@ -26,7 +26,7 @@ from devmem.errors import (
 from devmem.storage.attachments import AttachmentFiles
 from devmem.storage.erasure import clean_up
 from devmem.storage.protocol import Durability
-from devmem.storage.sidecar_db import PoolClosedError, abandon, read_transaction, write_transaction
+from devmem.storage.sidecar_db import PoolClosedError, read_transaction, write_transaction
 from devmem.storage.sqlite.rows import define_functions
 from devmem.storage.sqlite.schema import (
     SCHEMA_VERSION,
@@ -96,7 +96,8 @@ class WriteTransaction:
         # every other process locked out.
         connection, attachments = self._connection, self._attachments
         try:
-            abandon(connection)
+            # Of a transaction that an exception in an earlier rollback left open; without one it does nothing.
+            connection.rollback()
             # The lock is taken before the operation reads: what was read before another process's commit could not be
             # written any more.
             connection.execute("BEGIN IMMEDIATE")
@@ -109,7 +110,7 @@ class WriteTransaction:
                 attachments.discard_released()
             raise
         finally:
-            abandon(connection)
+            connection.rollback()
         if attachments is not None and attachments.released:
             self._remove_released(attachments)
         return result

@@ -29,7 +29,7 @@ from devmem.storage.erasure import (
     search_files,
     unreadable_item,
 )
-from devmem.storage.runs import HistoryLimit, Runs
+from devmem.storage.runs import Runs
 from devmem.storage.sql import PARENTS, Sql
 from devmem.storage.sqlite import database, rows
 from devmem.storage.sqlite.database import is_named
@@ -37,6 +37,7 @@ from devmem.storage.sqlite.follower import erasures_of
 from devmem.storage.sqlite.reader import SqliteReader
 from devmem.storage.sqlite.runs import SqliteTables
 from devmem.storage.sqlite.writes import CurrentVersionWriter, remove_versions
+from devmem.storage.writing import HistoryLimit
 from devmem.text.files import WorkMarker, is_at_work
 
 T = TypeVar("T")

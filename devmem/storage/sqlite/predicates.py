@@ -8,10 +8,10 @@ from typing import Final
 
 from devmem.model.conditions import Condition, Operator, Scalar, after_prefix, comparable_number, micros_of
 from devmem.model.versions import Operation
-from devmem.storage.runs import MICROSECONDS
 from devmem.storage.sql import SQL_OPERATORS, FilterDialect, Sql, joined
 from devmem.storage.sqlite.rows import sql_text
 from devmem.storage.sqlite.schema import SEQUENCE, metadata_type, metadata_value, of_body
+from devmem.storage.writing import MICROSECONDS
 
 TEXT_MARK: Final = "+CAST(? AS TEXT)"
 """A parameter that holds the bytes of a text. The plus sign takes away the affinity, with which a comparison would not

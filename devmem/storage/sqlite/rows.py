@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final, TypeAlias
 
-from devmem.model.items import MemoryItem, load_item_json
+from devmem.model.items import MemoryItem, encodable, load_item_json, original
 from devmem.models.embedder import PassageEmbeddings
 from devmem.search.indexes.scoring import EncodedTerms
 from devmem.storage.searching import MISSING
@@ -25,7 +25,6 @@ from devmem.storage.writing import (
     vector_bytes,
     vector_from,
 )
-from devmem.text.files import encodable, original
 
 _ITEM_COLUMNS: Final = tuple(
     name if name in (*REAL_COLUMNS, *INTEGER_COLUMNS) else f"CAST({name} AS BLOB)" for name in COLUMNS

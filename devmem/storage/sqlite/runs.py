@@ -11,14 +11,14 @@ from devmem.model.caller import current_actor
 from devmem.model.items import MemoryItem
 from devmem.model.versions import Operation
 from devmem.storage.attachments import AttachmentFiles
-from devmem.storage.runs import VersionEnd, VersionTables
+from devmem.storage.runs import VersionTables
 from devmem.storage.sql import VersionDialect
 from devmem.storage.sqlite import rows
 from devmem.storage.sqlite.predicates import RECORDED_FROM
 from devmem.storage.sqlite.rows import read_text, sql_text
 from devmem.storage.sqlite.view import create_items_view
 from devmem.storage.sqlite.writes import prune_changes, remove_versions
-from devmem.storage.writing import DamagedRows, PreparedItem
+from devmem.storage.writing import DamagedRows, PreparedItem, VersionEnd
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@ from devmem.model.fields import embedded_hash
 from devmem.model.versions import Operation
 from devmem.models.embedder import PassageEmbeddings
 from devmem.search.indexes.passages import has_text
-from devmem.storage.runs import HistoryLimit, Runs, recorded
+from devmem.storage.runs import Runs
 from devmem.storage.sqlite import rows, writes
 from devmem.storage.sqlite.reader import Opened
 from devmem.storage.sqlite.runs import DIALECT, OF_RUN, RunVersionWriter, SqliteTables, within_run
@@ -21,7 +21,7 @@ from devmem.storage.sqlite.tombstones import SqliteTombstones
 from devmem.storage.sqlite.view import SnapshotView, SqliteView
 from devmem.storage.sqlite.writes import CurrentVersionWriter, SqliteItemChanges
 from devmem.storage.versions import Committer, VersioningCollection
-from devmem.storage.writing import ItemChanges, PreparedItem, WritingCollection
+from devmem.storage.writing import HistoryLimit, ItemChanges, PreparedItem, WritingCollection, recorded
 
 
 class SqliteCommitter(Committer[CurrentVersionWriter]):

@@ -19,7 +19,7 @@ from devmem.model.versions import Operation
 from devmem.models.embedder import PassageEmbeddings
 from devmem.search.indexes.passages import has_text
 from devmem.storage.attachments import AttachmentFiles
-from devmem.storage.runs import HistoryLimit, Runs, VersionEnd, recorded
+from devmem.storage.runs import Runs
 from devmem.storage.searching import check_length, check_name
 from devmem.storage.sql import Sql
 from devmem.storage.sqlite import database, rows
@@ -29,11 +29,14 @@ from devmem.storage.sqlite.rows import CHANGE_CHECKSUMS, end_checksum
 from devmem.storage.tombstones import erased_items
 from devmem.storage.writing import (
     DamagedRows,
+    HistoryLimit,
     PreparedItem,
     Unique,
+    VersionEnd,
     check_item,
     duplicate_of,
     kept_out,
+    recorded,
     stored_outcome,
     usable_embeddings,
 )
