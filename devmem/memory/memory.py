@@ -164,7 +164,7 @@ class Memory(MemoryReader):
             VersionConflictError: another version than `if_version` is stored; nothing was written.
         """
         named: NamedOptions = {"id": id, "key": key, "embedding": embedding, "if_version": if_version}
-        outcomes = self.add_outcomes(content, **named, **options)
+        outcomes = remembered(self.store, self._guard, self._clock(), content, {**named, **options})
         ids = [outcome.item_id or "" for outcome in outcomes]
         return ids[0] if isinstance(content, str) else ids
 

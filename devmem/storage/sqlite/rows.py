@@ -187,12 +187,11 @@ def item_values(prepared: PreparedItem, body: MemoryItem, *, waiting: bool) -> I
 
 def insert_passages(connection: sqlite3.Connection, row: int, prepared: PreparedItem) -> list[int]:
     """Insert the terms of the passages of the item in a row; return the passages' numbers."""
-    return [_insert_passage(connection, row, terms) for terms in prepared.terms()]
-
-
-def _insert_passage(connection: sqlite3.Connection, row: int, terms: EncodedTerms) -> int:
-    values = (row, terms.hashes, terms.counts, terms.length)
-    return connection.execute(_INSERT_PASSAGE, (*values, checksum(*values))).lastrowid or 0
+    numbers: list[int] = []
+    for terms in prepared.terms():
+        values = (row, terms.hashes, terms.counts, terms.length)
+        numbers.append(connection.execute(_INSERT_PASSAGE, (*values, checksum(*values))).lastrowid or 0)
+    return numbers
 
 
 def update_terms(connection: sqlite3.Connection, passage: int, row: int, terms: EncodedTerms) -> None:

@@ -15,7 +15,7 @@ from devmem.storage.runs import VersionTables
 from devmem.storage.sql import VersionDialect
 from devmem.storage.sqlite import rows
 from devmem.storage.sqlite.predicates import RECORDED_FROM
-from devmem.storage.sqlite.rows import read_text, sql_text
+from devmem.storage.sqlite.rows import ItemValues, read_text, sql_text
 from devmem.storage.sqlite.view import create_items_view
 from devmem.storage.sqlite.writes import prune_changes, remove_versions
 from devmem.storage.writing import DamagedRows, PreparedItem, VersionEnd
@@ -56,13 +56,13 @@ class RunVersionWriter:
         self.connection, self.attachments, self._run = connection, attachments, rows.sql_text(run) or ""
         self._actor = rows.sql_text(current_actor().name)
 
-    def insert(self, prepared: PreparedItem, body: MemoryItem, *, waiting: bool, operation: Operation) -> list[int]:  # noqa: ARG002 - what it is among all items
+    def insert(self, prepared: PreparedItem, values: ItemValues, operation: Operation) -> list[int]:  # noqa: ARG002 - what it is among all items
         """Insert a version of the run in the place of the one that it has of the item."""
         base = self._take_back(f"id = ? AND {OF_RUN}", rows.sql_text(prepared.item.id))
         return rows.insert_pending(
             self.connection,
             prepared,
-            rows.item_values(prepared, body, waiting=waiting),
+            values,
             row=_next_row(self.connection),
             operation=(Operation.ADD if base is None else Operation.UPDATE).value,
             run=self._run,

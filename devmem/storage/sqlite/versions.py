@@ -42,7 +42,8 @@ class SqliteCommitter(Committer[CurrentVersionWriter]):
             # That of a passage is damaged: all are made again.
             embeddings = None
         waiting = embeddings is None and has_text(item)
-        passages = self.writer.insert(prepared, item, waiting=waiting, operation=operation, actor=actor)
+        values = rows.item_values(prepared, item, waiting=waiting)
+        passages = self.writer.insert(prepared, values, operation, actor=actor)
         if embeddings is not None:
             rows.insert_embeddings(connection, passages, embeddings)
 

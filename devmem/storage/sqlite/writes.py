@@ -25,7 +25,7 @@ from devmem.storage.sql import Sql
 from devmem.storage.sqlite import database, rows
 from devmem.storage.sqlite.predicates import BEGAN, CHANGE, SqliteDialect
 from devmem.storage.sqlite.reader import Opened
-from devmem.storage.sqlite.rows import CHANGE_CHECKSUMS, end_checksum
+from devmem.storage.sqlite.rows import CHANGE_CHECKSUMS, ItemValues, end_checksum
 from devmem.storage.tombstones import erased_items
 from devmem.storage.writing import (
     DamagedRows,
@@ -70,13 +70,12 @@ class VersionWriter(Protocol):
     connection: sqlite3.Connection
     attachments: AttachmentFiles | None
 
-    def insert(self, prepared: PreparedItem, body: MemoryItem, *, waiting: bool, operation: Operation) -> list[int]:
+    def insert(self, prepared: PreparedItem, values: ItemValues, operation: Operation) -> list[int]:
         """Insert an item and the terms of its passages; return the passages' numbers.
 
         Args:
             prepared: the item.
-            body: the item with its large attachments as references.
-            waiting: whether its embeddings are still to be made.
+            values: what `item_values` returned of it.
             operation: begins this version.
         """
         ...
@@ -157,16 +156,14 @@ class CurrentVersionWriter:
     def insert(
         self,
         prepared: PreparedItem,
-        body: MemoryItem,
-        *,
-        waiting: bool,
+        values: ItemValues,
         operation: Operation,
+        *,
         actor: str | None = None,
     ) -> list[int]:
         """Insert a current item; `actor` wrote it, where that is not who changes items now."""
         run, by = self._actor.run or prepared.item.scope.run, actor or self._actor.name
         origin = (operation.value, rows.sql_text(run), self.at, rows.sql_text(by))
-        values = rows.item_values(prepared, body, waiting=waiting)
         return rows.insert_item(self.connection, prepared, values, origin=origin)
 
     def end(self, condition: str, values: Sequence[object], ending: VersionEnd) -> int:
@@ -429,9 +426,8 @@ class SqliteItemChanges:
         embeddings = usable_embeddings(item.id, prepared.embeddings)
         without_vector = embeddings is None and has_text(item)
         operation = Operation.ADD if older is None else Operation.UPDATE
-        passages = self._version_writer.insert(
-            prepared, self._body_of(item), waiting=without_vector, operation=operation
-        )
+        values = rows.item_values(prepared, self._body_of(item), waiting=without_vector)
+        passages = self._version_writer.insert(prepared, values, operation)
         if embeddings is not None:
             rows.insert_embeddings(self._connection, passages, embeddings)
         waiting = without_vector and self._has_model
