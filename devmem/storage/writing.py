@@ -7,7 +7,7 @@ import math
 import re
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from devmem.errors import FilterError
 from devmem.model.fields import embedded_hash
 from devmem.model.filters import NO_FILTER, Filter
-from devmem.model.items import REPLACEMENT, MemoryItem, Scope, Vector, dump_item_json, load_item_json
+from devmem.model.items import REPLACEMENT, MemoryItem, Scope, Vector, dump_item_json, load_item_json, version_hash
 from devmem.model.results import ERASED_BEFORE, WriteOutcome, WriteStatus
 from devmem.model.versions import Operation
 from devmem.models.embedder import PassageEmbeddings, code_bytes
@@ -141,15 +141,49 @@ def check_deletion(ids: Sequence[str] | None, where: Filter | None) -> None:
         raise FilterError("", "a deletion needs ids or a filter that restricts; `clear` deletes everything")
 
 
-def duplicate_of(item_id: str, *, by: Unique) -> WriteOutcome:
-    """Return the outcome of an item that is stored already."""
-    reason = "this item is stored already" if by is Unique.ID else "the same content is stored already"
-    return WriteOutcome(status=WriteStatus.DUPLICATE, item_id=item_id, reason=reason)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredVersion:
+    """The current version of an item that is about to be written."""
+
+    row: int | None
+    """None for one of the same batch."""
+    content_hash: str
+    item: MemoryItem | None
+    """None where it is damaged."""
+
+    @property
+    def version(self) -> str:
+        """Its `version_hash`; empty where it is damaged, which is no version that a caller knows."""
+        return "" if self.item is None else version_hash(self.item)
+
+    def has_expired(self, now: float) -> bool:
+        """Whether it is past its `expires_at` at `now` (seconds since the epoch), and only waits to be removed."""
+        return self.item is not None and self.item.expired(now)
 
 
-def kept_out() -> WriteOutcome:
-    """Return the outcome of an item that a tombstone stands for."""
-    return WriteOutcome(status=WriteStatus.SKIPPED, reason=ERASED_BEFORE)
+def unstored_outcome(
+    item: MemoryItem,
+    older: StoredVersion | None,
+    *,
+    erased: Collection[str],
+    twin: Callable[[MemoryItem], str | None] | None,
+) -> WriteOutcome | None:
+    """Return the outcome of an item that is not to be stored; None for one that is.
+
+    Args:
+        item: the item.
+        older: the version that is stored under its id, which has not expired.
+        erased: ids of items that a tombstone keeps out, unless their content is stored already.
+        twin: returns the id of another item with the same content; None where that makes no duplicate.
+    """
+    item_id, reason = "", ""
+    if older is not None and older.version == version_hash(item):
+        item_id, reason = item.id, "this item is stored already"
+    elif item.id in erased and (older is None or older.content_hash != item.content_hash):
+        return WriteOutcome(status=WriteStatus.SKIPPED, reason=ERASED_BEFORE)
+    elif twin is not None and (found := twin(item)):
+        item_id, reason = found, "the same content is stored already"
+    return WriteOutcome(status=WriteStatus.DUPLICATE, item_id=item_id, reason=reason) if reason else None
 
 
 def stored_outcome(item_id: str, *, replaced: str | None, waiting: bool) -> WriteOutcome:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from psycopg import Cursor
@@ -11,7 +10,7 @@ from psycopg import Cursor
 from devmem.errors import VersionConflictError
 from devmem.model.fields import embedded_hash
 from devmem.model.filters import Filter
-from devmem.model.items import PINNED, MemoryItem, version_hash
+from devmem.model.items import PINNED, MemoryItem
 from devmem.model.results import WriteOutcome
 from devmem.model.versions import Operation
 from devmem.models.embedder import PassageEmbeddings
@@ -33,12 +32,12 @@ from devmem.storage.runs import Runs
 from devmem.storage.sql import Sql
 from devmem.storage.writing import (
     PreparedItem,
+    StoredVersion,
     Unique,
     VersionEnd,
-    duplicate_of,
-    kept_out,
     stored_hash,
     stored_outcome,
+    unstored_outcome,
     usable_embeddings,
 )
 
@@ -47,23 +46,6 @@ _LOCKS_EACH: Final = 64
 
 _Content: TypeAlias = tuple[str, str | None, str | None]
 """Hash of a content, agent and user: what is the same for `Unique.CONTENT`."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Stored:
-    """The current version of an item."""
-
-    row: int | None
-    """None for one of the same batch."""
-    id: str
-    content_hash: str
-    item: MemoryItem | None
-    """None where it is damaged."""
-
-    @classmethod
-    def of_batch(cls, item: MemoryItem) -> _Stored:
-        """Return one of the same batch."""
-        return cls(row=None, id=item.id, content_hash=item.content_hash, item=item)
 
 
 class BatchWriter:
@@ -77,7 +59,7 @@ class BatchWriter:
         self._version_writer, self._has_model = version_writer, has_model
         self._clock, self._now = clock, clock()
         self._connection, self._store = version_writer.connection, version_writer.store
-        self._stored: dict[str, _Stored] = {}
+        self._stored: dict[str, StoredVersion] = {}
         """Versions that are there, by id."""
         self._embeddings: dict[str, PassageEmbeddings] = {}
         """Embeddings of those that items without embeddings replace, by id."""
@@ -148,15 +130,15 @@ class BatchWriter:
             (self._store, [rows.key_of(each) for each in ids]),
         )
 
-    def _read_stored(self, selected: Cursor[tuple[Any, ...]]) -> dict[str, _Stored]:
-        stored: dict[str, _Stored] = {}
+    def _read_stored(self, selected: Cursor[tuple[Any, ...]]) -> dict[str, StoredVersion]:
+        stored: dict[str, StoredVersion] = {}
         for row, name, content_hash, body in selected.fetchall():
             item = rows.item_from(self._connection.damaged, row, body)
-            if item is not None and item.expired(self._now):
+            found = StoredVersion(row=row, content_hash=content_hash, item=item)
+            if found.has_expired(self._now):
                 self._expired.append(row)
             else:
-                item_id = read_text(name) or ""
-                stored[item_id] = _Stored(row=row, id=item_id, content_hash=content_hash, item=item)
+                stored[read_text(name) or ""] = found
         return stored
 
     def _check_versions(self, expected: Mapping[str, str | None]) -> None:
@@ -179,8 +161,7 @@ class BatchWriter:
 
     def _version(self, item_id: str) -> str | None:
         found = self._stored.get(item_id)
-        # A damaged item is no version that anybody knows.
-        return None if found is None else "" if found.item is None else version_hash(found.item)
+        return None if found is None else found.version
 
     def _read_embeddings(self, batch: Sequence[PreparedItem]) -> None:
         without = (each.item for each in batch if each.embeddings is None)
@@ -202,33 +183,31 @@ class BatchWriter:
     def _decide(self, prepared: PreparedItem, unique: Unique) -> WriteOutcome:
         item = prepared.item
         older = self._stored.get(item.id)
-        if older is not None and older.item is not None and version_hash(older.item) == version_hash(item):
-            return duplicate_of(item.id, by=Unique.ID)
-        if item.id in self._erased and (older is None or older.content_hash != item.content_hash):
-            return kept_out()
-        if unique is Unique.CONTENT and (twin := self._twin(item)):
-            return duplicate_of(twin, by=Unique.CONTENT)
+        twin = self._twin if unique is Unique.CONTENT else None
+        refused = unstored_outcome(item, older, erased=self._erased, twin=twin)
+        if refused is not None:
+            return refused
         if older is not None:
-            self._supersede(older, item.scope.run)
-        waiting = self._append(prepared, replaces=self._replaces(older))
+            self._supersede(item.id, older.row, item.scope.run)
+        waiting = self._append(prepared, replaces=self._replaces(item.id, older))
         return stored_outcome(item.id, replaced=older.content_hash if older else None, waiting=waiting)
 
     def _twin(self, item: MemoryItem) -> str | None:
         """Return the id of another item with the same content."""
         return next((holder for holder in self._holders.get(_content(item), ()) if holder != item.id), None)
 
-    def _replaces(self, older: _Stored | None) -> bool:
+    def _replaces(self, item_id: str, older: StoredVersion | None) -> bool:
         """Whether a version that was stored before the batch is replaced."""
         if older is None or older.row is not None:
             return older is not None
-        return self._new[older.id].replaces
+        return self._new[item_id].replaces
 
-    def _supersede(self, older: _Stored, run: str | None) -> None:
-        if older.row is not None:
-            self._superseded.setdefault(run, []).append(older.row)
+    def _supersede(self, item_id: str, row: int | None, run: str | None) -> None:
+        if row is not None:
+            self._superseded.setdefault(run, []).append(row)
         for holders in self._holders.values():
-            if older.id in holders:
-                holders.remove(older.id)
+            if item_id in holders:
+                holders.remove(item_id)
 
     def _embeddings_of(self, prepared: PreparedItem) -> PassageEmbeddings | None:
         """Return the embeddings of an item, or else those of its older version where that has the same content."""
@@ -248,7 +227,7 @@ class BatchWriter:
         without_vector = embeddings is None and has_text(item)
         body, self._attachments[item.id] = externalized(item)
         self._new[item.id] = NewItem(prepared, body, embeddings, without_vector, replaces)
-        self._stored[item.id] = _Stored.of_batch(item)
+        self._stored[item.id] = StoredVersion(row=None, content_hash=item.content_hash, item=item)
         self._holders.setdefault(_content(item), []).append(item.id)
         return without_vector and self._has_model
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Final, Protocol
 
@@ -13,7 +13,7 @@ from devmem.errors import VersionConflictError
 from devmem.model.caller import Actor, current_actor
 from devmem.model.fields import embedded_hash
 from devmem.model.filters import Filter
-from devmem.model.items import PINNED, MemoryItem, version_hash
+from devmem.model.items import PINNED, MemoryItem
 from devmem.model.results import WriteOutcome
 from devmem.model.versions import Operation
 from devmem.models.embedder import PassageEmbeddings
@@ -31,13 +31,13 @@ from devmem.storage.writing import (
     DamagedRows,
     HistoryLimit,
     PreparedItem,
+    StoredVersion,
     Unique,
     VersionEnd,
     check_item,
-    duplicate_of,
-    kept_out,
     recorded,
     stored_outcome,
+    unstored_outcome,
     usable_embeddings,
 )
 
@@ -297,8 +297,7 @@ def check_versions(
         older = _stored(connection, damaged, item_id)
         if older is not None and older.has_expired(now):
             older = None
-        # A damaged item is no version that anybody knows.
-        found = None if older is None else "" if older.item is None else version_hash(older.item)
+        found = None if older is None else older.version
         if found != wanted:
             raise VersionConflictError(item_id, expected=wanted, found=found)
 
@@ -337,26 +336,12 @@ def erased_among(connection: sqlite3.Connection, items: Iterable[MemoryItem]) ->
     return erased_items(keys, items, partial(find_tombstones, connection)) if keys else frozenset()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Stored:
-    """The stored version of an item."""
-
-    row: int
-    content_hash: str
-    item: MemoryItem | None
-    """None where it is damaged."""
-
-    def has_expired(self, now: float) -> bool:
-        """Whether it is past its `expires_at` at `now` (seconds since the epoch), and only waits to be removed."""
-        return self.item is not None and self.item.expired(now)
-
-
-def _stored(connection: sqlite3.Connection, damaged: DamagedRows, item_id: str) -> _Stored | None:
+def _stored(connection: sqlite3.Connection, damaged: DamagedRows, item_id: str) -> StoredVersion | None:
     query = "SELECT content_hash, row, CAST(body AS BLOB), body_checksum FROM items WHERE id = ?"
     found = connection.execute(query, (rows.sql_text(item_id),)).fetchone()
     if found is None:
         return None
-    return _Stored(row=found[1], content_hash=found[0], item=rows.item_from_row(damaged, *found[1:]))
+    return StoredVersion(row=found[1], content_hash=found[0], item=rows.item_from_row(damaged, *found[1:]))
 
 
 _FORGOTTEN: Final = VersionEnd(operation=Operation.FORGET)
@@ -413,12 +398,10 @@ class SqliteItemChanges:
         if older is not None and older.has_expired(self._now):
             self._version_writer.remove("row = ?", [older.row])
             older = None
-        if older is not None and older.item is not None and version_hash(older.item) == version_hash(item):
-            return duplicate_of(item.id, by=Unique.ID)
-        if item.id in erased and (older is None or older.content_hash != item.content_hash):
-            return kept_out()
-        if unique is Unique.CONTENT and (twin := self._twin(item)):
-            return duplicate_of(twin, by=Unique.CONTENT)
+        twin = self._twin if unique is Unique.CONTENT else None
+        refused = unstored_outcome(item, older, erased=erased, twin=twin)
+        if refused is not None:
+            return refused
         if older is not None:
             prepared = self._with_embeddings_of(older, prepared)
             self._version_writer.end("row = ?", [older.row], VersionEnd(operation=Operation.UPDATE, run=item.scope.run))
@@ -438,7 +421,7 @@ class SqliteItemChanges:
         has_none, attachments = item.input_snapshot is None and item.output_snapshot is None, self._opened.attachments
         return item if has_none or attachments is None else attachments.externalize(item)
 
-    def _with_embeddings_of(self, older: _Stored, prepared: PreparedItem) -> PreparedItem:
+    def _with_embeddings_of(self, older: StoredVersion, prepared: PreparedItem) -> PreparedItem:
         """Return an item with the embeddings of its older version, where it has none and the content is the same."""
         before = older.content_hash if older.item is None else embedded_hash(older.item)
         if prepared.embeddings is not None or before != embedded_hash(prepared.item):
