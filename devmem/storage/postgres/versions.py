@@ -14,13 +14,13 @@ from devmem.models.embedder import PassageEmbeddings
 from devmem.storage.postgres import rows, writes
 from devmem.storage.postgres.claim import check_embeddings, check_store
 from devmem.storage.postgres.database import Access, Connection, composed, stored_text
+from devmem.storage.postgres.erasing import PostgresTombstones
 from devmem.storage.postgres.inserting import new_rows
 from devmem.storage.postgres.reader import PostgresView
 from devmem.storage.postgres.rows import ITEM_TABLES, VERSION_TABLES, items_view_statements
 from devmem.storage.postgres.runs import OF_RUN, PostgresTables, RunVersionWriter, dialect_of
 from devmem.storage.postgres.schema import PASSAGE_BITS
 from devmem.storage.postgres.server.maintenance import IndexCleaner
-from devmem.storage.postgres.tombstones import PostgresTombstones
 from devmem.storage.postgres.version_writer import CurrentVersionWriter, check_run
 from devmem.storage.postgres.writes import PostgresItemChanges
 from devmem.storage.runs import Runs

@@ -19,6 +19,7 @@ from devmem.storage.postgres import rows
 from devmem.storage.postgres.attachments import externalized, inlined, insert_attachments, read_attachments
 from devmem.storage.postgres.claim import StoreModel, check_embeddings
 from devmem.storage.postgres.database import Connection, composed, pipelined, read_text, stored_text
+from devmem.storage.postgres.erasing import StoredTombstones
 from devmem.storage.postgres.inserting import NewEmbeddings, NewItem, insert_embeddings
 from devmem.storage.postgres.predicates import DIALECT
 from devmem.storage.postgres.rows import ITEM_TABLES, Tables
@@ -26,7 +27,6 @@ from devmem.storage.postgres.runs import PostgresTables
 from devmem.storage.postgres.schema import PASSAGE_BITS, lock, lock_each, lock_shared, require_store
 from devmem.storage.postgres.server.maintenance import note_erasure
 from devmem.storage.postgres.server.vectors import drop_hnsw
-from devmem.storage.postgres.tombstones import StoredTombstones
 from devmem.storage.postgres.version_writer import FORGOTTEN, VersionWriter
 from devmem.storage.runs import Runs
 from devmem.storage.sql import Sql
