@@ -16,8 +16,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
-from dotenv import dotenv_values
-
 from devmem.config.compose import MAX_DEPTH, MAX_VALUES
 from devmem.config.document import DocumentPath, Plain, read_up_to
 from devmem.config.findings import Rule
@@ -65,6 +63,9 @@ def _env_file(path: Path) -> dict[str, str]:
         return {}
     if len(data) > MAX_ENV_FILE_BYTES:
         raise _refusal(path, f"the file is larger than {MAX_ENV_FILE_BYTES:,} bytes")
+    # Imported here: most commands find no such file.
+    from dotenv import dotenv_values
+
     values = dotenv_values(stream=io.StringIO(_decoded(data, path)), interpolate=False)
     return {name: value for name, value in values.items() if value is not None}
 

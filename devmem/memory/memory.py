@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
@@ -52,7 +51,7 @@ from devmem.model.caller import acting_as
 from devmem.model.items import Scope
 from devmem.model.message import Message
 from devmem.model.results import WriteOutcome
-from devmem.model.twins import as_async
+from devmem.model.twins import as_async, in_thread
 from devmem.model.versions import RunInfo, replaced_versions
 from devmem.storage.tombstones import Tombstone
 from devmem.stores import consolidation
@@ -569,7 +568,7 @@ class Memory(MemoryReader):
 
     async def aadd(self, content: Content | Iterable[Content], **options: Any) -> str | list[str]:
         """Do what `add` does without blocking the event loop."""
-        return await asyncio.to_thread(lambda: self.add(content, **options))
+        return await in_thread(lambda: self.add(content, **options))
 
     aadd_outcomes = as_async(add_outcomes)
     aupdate = as_async(update)
@@ -595,4 +594,4 @@ class Memory(MemoryReader):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await asyncio.to_thread(self.__exit__, kind, error, trace)
+        await in_thread(self.__exit__, kind, error, trace)

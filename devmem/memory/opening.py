@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from pydantic import BaseModel, SecretStr
 
@@ -19,8 +19,6 @@ from devmem.config.store import EmbeddingConfig
 from devmem.config.workflow import Workflow
 from devmem.encryption import KeySource, StoreKey, default_key, key_of, unlock
 from devmem.errors import CollectionError, ConfigError, EncryptionError, Finding, ModelNotFoundError
-from devmem.memory.contents import field_paths
-from devmem.memory.memory import Memory
 from devmem.model.caller import DEFAULT_SESSION
 from devmem.models.embedder import Embedder
 from devmem.models.embedding_providers import open_embedder
@@ -33,6 +31,9 @@ from devmem.storage.protocol import SupportsWordsOnly
 from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.memory import MemoryBase
 from devmem.workflow.stores import load_workflow, make_store
+
+if TYPE_CHECKING:
+    from devmem.memory.memory import Memory
 
 Embedding: TypeAlias = str | EmbeddingConfig | Mapping[str, Any] | None
 """The model of a memory that is opened by its path: `auto`, a provider's name, an `embedding:` block, or None to search
@@ -90,6 +91,9 @@ def open(  # noqa: A001 - `devmem.open` is its name
     opener = (lambda _config: embedding) if isinstance(embedding, Embedder) else open_embedder
     store = make_store(workflow, name, session=session, embedders=opener)
     _load(store, words_only=embedding is None)
+    # Imported here: the command line opens stores, and uses what handles them without these.
+    from devmem.memory.memory import Memory
+
     return Memory(store)
 
 
@@ -173,6 +177,8 @@ def declared_store(
         _refuse_options(embedding, fields, guard, found["file"])
         return _store_of(load_workflow(found["file"]), found["store"])
     declaration = _declaration_of(path, embedding)
+    from devmem.memory.contents import field_paths
+
     if (paths := field_paths(fields)) is not None:
         declaration["config"]["index"] = {"fields": list(paths)}
     if guard is not None:

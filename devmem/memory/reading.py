@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Sequence
@@ -33,7 +32,7 @@ from devmem.model.conditions import Order, Scalar
 from devmem.model.filters import Filter, counted, kind_of, values_at
 from devmem.model.items import ANY, LEAST_TRUST, MemoryItem
 from devmem.model.results import Hit, MemoryRetrievalResult
-from devmem.model.twins import as_async
+from devmem.model.twins import as_async, in_thread
 from devmem.models.given_vectors import checked_vector
 from devmem.search.merging import MergePolicy, merge, with_related
 from devmem.stores.abilities import every_item
@@ -348,7 +347,7 @@ class MemoryReader:
     ) -> AsyncIterator[MemoryRecord]:
         """Yield what `scan` yields without blocking the event loop."""
         records = self.scan(where=where, order=order, **scope)
-        while some := await asyncio.to_thread(lambda: list(islice(records, BATCH_SIZE))):
+        while some := await in_thread(lambda: list(islice(records, BATCH_SIZE))):
             for record in some:
                 yield record
 
@@ -426,7 +425,7 @@ class MemoryReader:
 
     async def acount(self, **asked: Any) -> int | ValueCounts:
         """Do what `count` does without blocking the event loop."""
-        return await asyncio.to_thread(lambda: self.count(**asked))
+        return await in_thread(lambda: self.count(**asked))
 
 
 def _checked_text(query: object) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from types import TracebackType
 from typing import Final, Generic, TypeVar
 from uuid import uuid4
@@ -10,6 +9,7 @@ from uuid import uuid4
 from devmem.errors import RunStateError, ScopeError
 from devmem.memory.scope import ScopeGuard, checked_name, in_scope
 from devmem.model.filters import Filter
+from devmem.model.twins import in_thread
 from devmem.model.versions import ItemDifference, RunInfo
 from devmem.storage.protocol import VersionedCollection
 from devmem.stores.abilities import versions_of
@@ -72,7 +72,7 @@ class MemoryRun(Generic[M]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await asyncio.to_thread(self.__exit__, kind, error, trace)
+        await in_thread(self.__exit__, kind, error, trace)
 
 
 _WIDER: Final = 4

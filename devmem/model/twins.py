@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -17,9 +16,17 @@ def as_async(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, 
 
     async def twin(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
         # By its name, so that the method of a subclass is called.
-        return await asyncio.to_thread(getattr(self, name), *args, **kwargs)
+        return await in_thread(getattr(self, name), *args, **kwargs)
 
     twin.__name__ = f"a{name}"
     twin.__qualname__ = method.__qualname__.replace(name, twin.__name__)
     twin.__doc__ = f"Do what `{name}` does without blocking the event loop."
     return twin
+
+
+async def in_thread(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Call a function in a thread, so that the event loop is not blocked."""
+    # Imported here: who calls it has an event loop, and a command without one starts sooner.
+    import asyncio
+
+    return await asyncio.to_thread(function, *args, **kwargs)

@@ -13,6 +13,9 @@ from devmem.errors import ChatModelError
 from devmem.model.message import Message, Role
 from devmem.model.results import Hit
 
+TIMEOUT: Final = 120.0
+"""Seconds for one request of a service."""
+MAX_RETRIES: Final = 4
 _KEY: Final = "quoted"
 
 

@@ -13,8 +13,7 @@ from devmem.errors import ChatModelError
 from devmem.model.interactions import Language, labelled_text
 from devmem.model.message import Message, Role
 from devmem.model.results import Hit
-from devmem.models.chat import ChatModel, ChatReply, ChatRequest, Quotation
-from devmem.models.openai_chat import MAX_RETRIES, TIMEOUT, OpenAIChat
+from devmem.models.chat import MAX_RETRIES, TIMEOUT, ChatModel, ChatReply, ChatRequest, Quotation
 from devmem.text.analysis import mostly_unspaced, query_terms, split_sentences, term_weight, terms
 from devmem.text.patterns import lazy_pattern
 
@@ -143,6 +142,9 @@ def open_chat_model(
         )
     if not model:
         raise ChatModelError(f"provider {provider!r} needs the model's name: set `name` (or `model`).")
+    # Imported here: a store without a chat model starts sooner.
+    from devmem.models.openai_chat import OpenAIChat
+
     return OpenAIChat(model, api_key=api_key, base_url=base_url, timeout=timeout, max_retries=max_retries)
 
 

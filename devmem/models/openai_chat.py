@@ -23,7 +23,7 @@ from pydantic import (
 
 from devmem.errors import ChatModelError, MissingExtraError
 from devmem.model.message import AttachmentRef, Message, MessageBlock, Role
-from devmem.models.chat import ChatReply, ChatRequest, ToolCall, Usage
+from devmem.models.chat import MAX_RETRIES, TIMEOUT, ChatReply, ChatRequest, ToolCall, Usage
 from devmem.models.http_client import AnswerRefusedError, answers_within, guarded_client, library_errors
 from devmem.redaction import without_credentials, without_repeated
 from devmem.text.retry import RETRIES_SHARE, DeadlineExceededError, within
@@ -238,9 +238,6 @@ def _calls(found: Iterable[_ToolCall]) -> tuple[ToolCall, ...]:
     )
 
 
-TIMEOUT: Final = 120.0
-"""Seconds for one request."""
-MAX_RETRIES: Final = 4
 _REFUSES_PARTS: Final = (400, 404, 415, 422)
 """Statuses with which services answer content that a model does not take, or an option that they do not know."""
 Messages: TypeAlias = list[dict[str, Any]]

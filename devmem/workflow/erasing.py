@@ -417,12 +417,12 @@ def _kept_open(store: MemoryBase) -> AbstractContextManager[MemoryBase]:
     return nullcontext(store)
 
 
-def recover_open(decisions: Path, stores: Mapping[str, MemoryBase]) -> None:
+def recover_open(records: Iterable[EraseRecord], stores: Mapping[str, MemoryBase]) -> None:
     """Finish earlier erasures in stores that are open, by name; what is impossible is logged and stays decided.
 
-    Stores on collections do theirs when they are loaded.
+    `records` are what `erase_records` returned. Stores on collections do theirs when they are loaded.
     """
-    for record in erase_records(decisions):
+    for record in records:
         store = stores.get(record.place)
         if record.kind != "store":
             left = _erase_lines(record)

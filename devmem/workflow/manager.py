@@ -5,7 +5,6 @@ An answer that only repeats recalled text is not stored again.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import threading
 import time
@@ -33,6 +32,7 @@ from devmem.model.results import (
     WriteOutcome,
     WriteStatus,
 )
+from devmem.model.twins import as_async
 from devmem.search.merging import MergePolicy, merge, repeats_recalled, says_nothing_new
 from devmem.search.rendering import rank_as_devall, strip_recalled
 from devmem.stores.memory import MemoryBase, MemoryQuery, QueryEmbedding
@@ -321,27 +321,8 @@ class MemoryManager:
                 _failure(name, "update", error)
         return self._unsaved.rescue(self._rescue_dir)
 
-    async def aretrieve(
-        self,
-        *,
-        agent_role: str = "",
-        query: MemoryContentSnapshot | str,
-        turns: Sequence[str] | None = None,
-        current_stage: Stage | str = Stage.GEN,
-        user: User = None,
-        run: str | None = None,
-        where: Filter | None = None,
-        caller: Caller | None = None,
-    ) -> MemoryRetrievalResult | None:
-        """Do `retrieve` without blocking the event loop."""
-        retrieve = partial(self.retrieve, agent_role=agent_role, query=query, turns=turns, caller=caller)
-        return await asyncio.to_thread(retrieve, current_stage=current_stage, user=user, run=run, where=where)
-
-    async def aupdate(
-        self, payload: MemoryWritePayload, *, current_stage: Stage | str = Stage.FINISHED
-    ) -> MemoryUpdateResult:
-        """Do `update` without blocking the event loop."""
-        return await asyncio.to_thread(lambda: self.update(payload, current_stage=current_stage))
+    aretrieve = as_async(retrieve)
+    aupdate = as_async(update)
 
 
 def _embedding_failures(queries: Sequence[MemoryQuery]) -> list[StoreFailure]:

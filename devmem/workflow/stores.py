@@ -28,10 +28,9 @@ from devmem.plugins import StoreRegistry, registry
 from devmem.storage.opening import file_of
 from devmem.storage.recall_log import FILE_NAME as RECALLS
 from devmem.storage.recall_log import RecallLog
-from devmem.stores.commit_log import ERASURES, erasures_folder
+from devmem.stores.commit_log import ERASURES, erase_records, erasures_folder
 from devmem.stores.memory import MemoryBase, StoreSetup
 from devmem.stores.recalls import RecallRecorder
-from devmem.workflow.erasing import recover_open
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -160,7 +159,11 @@ def open_stores(
             (load or _load)(store)
             opened.push(partial(_save, store))
             stores[name] = store
-        recover_open(erasures_folder(workflow.base_dir), stores)
+        if left := erase_records(erasures_folder(workflow.base_dir)):
+            # Imported here: there are hardly ever any, and the command line starts sooner.
+            from devmem.workflow.erasing import recover_open
+
+            recover_open(left, stores)
         yield stores
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import ClassVar
 
-from rapidfuzz.distance import LCSseq
-
 from devmem import Hit, MemoryContentSnapshot, MemoryItem, MemoryWritePayload, WriteOutcome
 from devmem.storage import Unique, Weights
 from devmem.stores import (
@@ -30,6 +28,9 @@ def text_overlap(query: str, content: str) -> float:
 
     Words are split at white space, as DevAll does; the subsequence's length is divided by the longer text's.
     """
+    # Imported here: only DevAll's own ranking compares so, and a command starts sooner.
+    from rapidfuzz.distance import LCSseq
+
     query, content = query.lower(), content.lower()
     if not query or not content:
         return 0.0
