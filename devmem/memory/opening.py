@@ -33,6 +33,7 @@ from devmem.stores.memory import MemoryBase
 from devmem.workflow.stores import load_workflow, make_store
 
 if TYPE_CHECKING:
+    # Otherwise imported where one is made: the command line opens stores, and starts sooner without it.
     from devmem.memory.memory import Memory
 
 Embedding: TypeAlias = str | EmbeddingConfig | Mapping[str, Any] | None
@@ -91,7 +92,6 @@ def open(  # noqa: A001 - `devmem.open` is its name
     opener = (lambda _config: embedding) if isinstance(embedding, Embedder) else open_embedder
     store = make_store(workflow, name, session=session, embedders=opener)
     _load(store, words_only=embedding is None)
-    # Imported here: the command line opens stores, and uses what handles them without these.
     from devmem.memory.memory import Memory
 
     return Memory(store)

@@ -13,10 +13,8 @@ from typing import ClassVar, Final
 
 from devmem.config.base import ConfigModel
 from devmem.errors import (
-    CollectionBusyError,
     CollectionClosedError,
     CollectionError,
-    CollectionUnwritableError,
     EmbeddingError,
 )
 from devmem.model.conditions import Order, Scalar
@@ -42,7 +40,6 @@ from devmem.storage.opening import file_of, open_collection
 from devmem.storage.protocol import Collection, CollectionInfo, VersionedCollection
 from devmem.storage.tombstones import SUFFIX
 from devmem.storage.writing import PreparedItem, Unique
-from devmem.stores.commit_log import erase_records, erasures_folder
 from devmem.stores.config import CollectionConfig, ExpiryConfig, PlaceConfig, RetentionConfig
 from devmem.stores.embedding_queue import EmbeddingQueue, ModelCheck
 from devmem.stores.guarding import guard_of
@@ -58,7 +55,7 @@ from devmem.stores.memory import (
 )
 from devmem.stores.reranking import open_rerank_stage, ranking_of
 from devmem.stores.staleness import Renewal
-from devmem.stores.tombstones import bury, erase_again
+from devmem.stores.tombstones import bury, finish_erasures
 
 _LOG: Final = logging.getLogger(__name__)
 _SECONDS_A_WRITE: Final = 0.3
@@ -419,7 +416,6 @@ class CollectionMemory(MemoryBase):
             CollectionError, VersionConflictError: nothing was stored.
         """
         given, collection = items, self.collection
-        # Before they are stored, so that nothing which is there was never announced.
         announced = self._observer.announce(given) if self._observer else []
         if self._check is not None:
             self._check.verify(collection)
@@ -436,16 +432,20 @@ class CollectionMemory(MemoryBase):
             prepared = self._queue.embed(prepared)
         add = collection.add if self._guard is None else partial(self._guard.add, collection, caught)
         written = add(prepared, unique=unique or self.unique, expected=expected, absent=absent)
-        if kept_out := sum(outcome.erased_before for outcome in written):
-            _LOG.info("memory store %r: %d item(s) were not stored, as tombstones keep them out.", self.name, kept_out)
-        if self._queue is not None:
-            self._queue.catch_up_some(collection, _SECONDS_A_WRITE)
-        self._keep_within_limits()
+        self._follow_up(collection, written)
         left = iter(written)
         outcomes = [skipped("older than the store's `retention`") if is_old else next(left) for is_old in too_old]
         if self._observer and announced:
             self._observer.settle(announced, given, outcomes)
         return outcomes
+
+    def _follow_up(self, collection: Collection, written: Sequence[WriteOutcome]) -> None:
+        """Log what tombstones kept out of a write, embed some of the items that wait, and keep within the limits."""
+        if kept_out := sum(outcome.erased_before for outcome in written):
+            _LOG.info("memory store %r: %d item(s) were not stored, as tombstones keep them out.", self.name, kept_out)
+        if self._queue is not None:
+            self._queue.catch_up_some(collection, _SECONDS_A_WRITE)
+        self._keep_within_limits()
 
     def stamped(self, items: Sequence[MemoryItem]) -> list[MemoryItem]:
         """Return items as `store_items` stores them, with the store's fields, and the expiry of its lifetimes."""
@@ -595,21 +595,4 @@ class CollectionMemory(MemoryBase):
 
     def finish_erasure(self) -> None:
         """Finish erasures that were interrupted, as by the death of a process, or leave them to the next opening."""
-        try:
-            self._finish_erasures()
-        except (CollectionUnwritableError, CollectionBusyError, OSError) as error:
-            # Reading needs none of it.
-            _LOG.warning("%s: an erasure that was interrupted waits for the next opening: %s", self.name, error)
-
-    def _finish_erasures(self) -> None:
-        if isinstance(self.collection, ErasableCollection):
-            left = [plan for plan in self.collection.planned_erasures() if not plan.is_executed]
-            for plan in left:
-                self.erase(ids=plan.ids)
-                self.rewrite_files()
-                self.collection.finish_erasure(plan, vacuum=True)
-        for record in erase_records(erasures_folder(self.setup.base_dir), self.setup):
-            self.erase_selected(EraseRequest(ids=record.names, tombstone=record.tombstone), vacuum=True)
-            record.done()
-        if erase_again(self.collection, self.name):
-            self.rewrite_files()
+        finish_erasures(self)

@@ -1,14 +1,20 @@
-"""Tombstones of a store: kept for what it erases, and applied to what came back with a backup."""
+"""Tombstones of a store: kept for what it erases, and applied to what came back; erasures that were interrupted."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from devmem.errors import CollectionBusyError, CollectionUnwritableError
 from devmem.model.items import MemoryItem
+from devmem.storage.erasure import ErasableCollection, EraseRequest
 from devmem.storage.protocol import Collection, VersionedCollection
 from devmem.storage.tombstones import TombstoneCollection
+from devmem.stores.commit_log import erase_records, erasures_folder
+
+if TYPE_CHECKING:
+    from devmem.stores.collection_memory import CollectionMemory
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -46,14 +52,31 @@ def without_erased(collection: Collection, text: str, user: str | None) -> str:
     return collection.without_erased(text, user) if isinstance(collection, TombstoneCollection) else text
 
 
-def erase_again(collection: Collection, store: str) -> int:
-    """Erase what came back with another file in the collection's place; return the number of items, which is logged."""
-    if not isinstance(collection, TombstoneCollection):
-        return 0
-    items = collection.apply_tombstones().items
+def finish_erasures(store: CollectionMemory) -> None:
+    """Finish a store's erasures that were interrupted, and erase again what came back with another file in its place.
+
+    What cannot be finished is logged, and left to the next opening: reading needs none of it.
+    """
+    try:
+        _finish(store, store.collection)
+    except (CollectionUnwritableError, CollectionBusyError, OSError) as error:
+        _LOG.warning("%s: an erasure that was interrupted waits for the next opening: %s", store.name, error)
+
+
+def _finish(store: CollectionMemory, collection: Collection) -> None:
+    if isinstance(collection, ErasableCollection):
+        left = [plan for plan in collection.planned_erasures() if not plan.is_executed]
+        for plan in left:
+            store.erase(ids=plan.ids)
+            store.rewrite_files()
+            collection.finish_erasure(plan, vacuum=True)
+    for record in erase_records(erasures_folder(store.setup.base_dir), store.setup):
+        store.erase_selected(EraseRequest(ids=record.names, tombstone=record.tombstone), vacuum=True)
+        record.done()
+    items = collection.apply_tombstones().items if isinstance(collection, TombstoneCollection) else 0
     if items:
+        store.rewrite_files()
         _LOG.warning(
             "memory store %r: %d item(s) that had been erased came back with another file, and were erased again.",
-            store, items,
+            store.name, items,
         )  # fmt: skip
-    return items
