@@ -282,7 +282,7 @@ def checked_fields(paths: Sequence[str] | None) -> tuple[str, ...] | None:
     if paths is not None and [path.lower() for path in paths] == [NEVER]:
         return ()
     if NEVER in [path.lower() for path in paths or ()]:
-        raise CommandError(f"--field {NEVER} is no field, so it stands alone.")
+        raise CommandError(f"--field {NEVER} is not a field, so it stands alone.")
     if wrong := [path for path in paths or () if not is_path(path)]:
         raise CommandError(f"--field {wrong[0]!r}: expected a path such as title, author.name or chapters[*].content.")
     return None if paths is None else tuple(paths)

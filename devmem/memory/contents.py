@@ -138,7 +138,7 @@ def envelope_of(
 
 
 def _checked_parents(ids: Sequence[str] | None) -> tuple[str, ...]:
-    """Return ids, each once; raise `TypeError` for what is no list of texts."""
+    """Return ids, each once; raise `TypeError` for what is not a list of texts."""
     if isinstance(ids, str) or not all(isinstance(each, str) for each in ids or ()):
         raise TypeError(f"`derived_from` is a list of ids, not {ids!r}")
     return tuple(dict.fromkeys(ids or ()))

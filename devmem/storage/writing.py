@@ -153,7 +153,7 @@ class StoredVersion:
 
     @property
     def version(self) -> str:
-        """Its `version_hash`; empty where it is damaged, which is no version that a caller knows."""
+        """Its `version_hash`; empty where it is damaged, which is not a version that a caller knows."""
         return "" if self.item is None else version_hash(self.item)
 
     def has_expired(self, now: float) -> bool:

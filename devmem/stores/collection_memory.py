@@ -456,7 +456,7 @@ class CollectionMemory(MemoryBase):
         return with_parent_hashes(self._fields.stamped(items, lambda: self.collection), self.get)
 
     def _keep_within_limits(self) -> None:
-        """Delete what is more than the store's capacity, and what is older than its retention."""
+        """Delete the oldest items beyond the store's capacity, and those that are older than its retention."""
         keep, stored_before = self.capacity(), self._expiry.oldest(self.setup.clock())
         if keep is None and stored_before is None:
             return

@@ -53,7 +53,7 @@ def hit_json(hit: Hit, *, waiting: bool | None = None, parts: bool = False) -> J
 
     Args:
         hit: what a search returned.
-        waiting: whether the item's embedding is still to be made (`waiting_ids`); None leaves the key out.
+        waiting: whether the item's embedding is pending (`waiting_ids`); None leaves the key out.
         parts: whether to add `parts`, the contributions to the score by name.
     """
     item = item_json(hit.item)
@@ -98,7 +98,7 @@ def groups_json(groups: Sequence[HitGroup], *, parts: bool = False) -> list[Json
 
 
 def waiting_ids(hits: Iterable[Hit]) -> frozenset[str]:
-    """Return the ids of the items among the hits whose embedding is still to be made; each store has its own model."""
+    """Return the ids of the items among the hits whose embedding is pending; each store has its own model."""
     found = list(hits)
     # A hit without a similarity tells something about its item only if the query had an embedding, and was searched:
     # the latest items, which some stores return unasked, have no signal at all.

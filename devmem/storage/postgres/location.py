@@ -83,8 +83,8 @@ def _check_place(place: str) -> None:
         if port and not (port.isascii() and port.isdigit() and 0 < int(port[:6]) <= _MOST_PORT):
             # May be the password of a URL that lacks its host.
             raise CollectionError(
-                f"postgresql://***/{database}", f"the port is no number from 1 to {_MOST_PORT}; if it is a password, "
-                f"@HOST is missing, or {_ENCODE}."
+                f"postgresql://***/{database}", f"the port is not a number from 1 to {_MOST_PORT}; if it is a "
+                f"password, @HOST is missing, or {_ENCODE}."
             )  # fmt: skip
     if re.search(r"&\w+=", database):
         raise CollectionError(f"postgresql://{place}", "parameters begin with a question mark: DATABASE?NAME=VALUE&...")

@@ -80,7 +80,7 @@ def read_calendar(path: Path, origin: Origin, encoding: str | None) -> list[Memo
         encoding: None detects it; calendars are mostly UTF-8.
 
     Raises:
-        DataFileError: the file cannot be read, is no calendar or was cut off, or an event has no time.
+        DataFileError: the file cannot be read, is not a calendar or was cut off, or an event has no time.
     """
     items: list[MemoryItem] = []
     others = 0
@@ -122,7 +122,7 @@ def _calendars(lines: Iterator[tuple[int, str]], origin: Origin) -> Iterator[_Co
         found = _parsed(line, number)
         name = found.value.strip().upper() if found else ""
         if not open_parts and (found is None or (found.name, name) != ("BEGIN", "VCALENDAR")):
-            raise replace(origin, line=number).error("expected `BEGIN:VCALENDAR`, so it is no calendar")
+            raise replace(origin, line=number).error("expected `BEGIN:VCALENDAR`, so it is not a calendar")
         if found is None:
             malformed.append(number)
         elif found.name == "BEGIN":

@@ -35,7 +35,7 @@ _OPEN_FLAGS: Final = (
     os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 )
 """Without waiting: a pipe may have taken the file's place."""
-_REPLACED: Final = "was replaced by a link or by something that is no file after it was listed"
+_REPLACED: Final = "was replaced by a link or by something that is not a file after it was listed"
 
 
 class OversizedError(UnreadableError):

@@ -95,7 +95,7 @@ def read_old_index(path: Path) -> OldIndex:
     try:
         items = tuple(load_item(each) for each in raw["contents"])
     except (ValidationError, TypeError) as error:
-        raise DataFileError(path, f"one of its `contents` is no item: {error}") from error
+        raise DataFileError(path, f"one of its `contents` is not an item: {error}") from error
     return OldIndex(items=items, files=tuple(raw["file_metadata"]), chunking=dict(raw.get("config") or {}))
 
 

@@ -127,7 +127,7 @@ def test_changed_occurrences_are_items_of_their_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("hello", "a.ics:1: expected `BEGIN:VCALENDAR`, so it is no calendar"),
+        ("hello", "a.ics:1: expected `BEGIN:VCALENDAR`, so it is not a calendar"),
         ("BEGIN:VCALENDAR\nBEGIN:VEVENT\nSUMMARY:x", "a.ics:2: the file is cut off: `BEGIN:VEVENT` has no end"),
         ("BEGIN:VCALENDAR\nBEGIN:VEVENT\nEND:VCALENDAR", "a.ics:3: `END:VCALENDAR` ends `BEGIN:VEVENT` of line 2"),
         ("BEGIN:VCALENDAR\n" + "BEGIN:X\n" * 50, "a.ics:21: the parts of the calendar nest too deeply"),
