@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import quote
 
 from devmem.config.findings import Rule
@@ -18,9 +18,12 @@ from devmem.model.versions import Change, ItemDifference, ItemVersion, RunInfo
 from devmem.storage.erasure import Residue
 from devmem.storage.protocol import ExportRecord
 from devmem.storage.recall_log import Recall
-from devmem.stores.erasing import ForgetReceipt
-from devmem.workflow.erasing import WorkflowReceipt
-from devmem.workflow.graph import NodeResult, RunResult
+
+if TYPE_CHECKING:
+    # Named in signatures alone: hits are shown without the modules that run a workflow, or forget in one.
+    from devmem.stores.erasing import ForgetReceipt
+    from devmem.workflow.erasing import WorkflowReceipt
+    from devmem.workflow.graph import NodeResult, RunResult
 
 JsonObject: TypeAlias = dict[str, Any]
 """An object that `json.dumps` writes unchanged."""
@@ -207,6 +210,8 @@ def recall_json(recall: Recall) -> JsonObject:
 
 def failed_run_json(text: str, error: NodeFailedError, message: str) -> JsonObject:
     """Return a run whose node failed: as `run_json`, without an answer, and with the `error`: `node`, `message`."""
+    from devmem.workflow.graph import RunResult
+
     document = run_json(text, RunResult(nodes=error.nodes, output=""))
     return document | {"answer": None, "error": {"node": error.node, "message": message}}
 
