@@ -108,6 +108,20 @@ def test_turns_of_longmemeval_keep_their_order_and_place(tmp_path: Path, documen
     assert (last.id, last.metadata) == ("q1/s_a/1", {"turn": 1, "speaker": "assistant"})
 
 
+@pytest.mark.parametrize("blank", ["", " \u3000\n"])
+def test_turns_without_text_are_left_out_and_counted(tmp_path: Path, blank: str) -> None:
+    turns = [{"speaker": "Mara", "dia_id": f"D1:{n}", "text": text} for n, text in enumerate(["Hello.", blank, "So?"])]
+    locomo = read_items(write(tmp_path / "locomo.json", [{"sample_id": "c", "conversation": {"session_1": turns}}]))
+    assert ([item.id for item in locomo.items], locomo.left_out) == (["c/D1:0", "c/D1:2"], 1)
+    units = [{"id": turn["dia_id"], "text": turn["text"]} for turn in turns]
+    chat = read_items(write(tmp_path / "chat.json", [{"id": "c", "units": units}]))
+    assert ([item.id for item in chat.items], chat.left_out) == (["c/D1:0", "c/D1:2"], 1)
+    said = [{"role": "user", "content": turn["text"]} for turn in turns]
+    history = QUESTION | {"haystack_sessions": [said, []]}
+    answers = read_items(write(tmp_path / "history.json", [history]))
+    assert ([item.id for item in answers.items], answers.left_out) == (["q1/s_b/1", "q1/s_b/3"], 1)
+
+
 def test_a_session_that_comes_again_in_a_history_loses_no_turn(tmp_path: Path) -> None:
     path = write(tmp_path / "longmemeval.json", [QUESTION | {"haystack_session_ids": ["s", "s"]}])
     assert [item.id for item in read_items(path).items] == ["q1/s/1", "q1/s/3", "q1/s#2/1"]
@@ -159,7 +173,6 @@ def sample(**turn: object) -> list[object]:
 @pytest.mark.parametrize(
     ("document", "said"),
     [
-        (sample(text=""), "[1].conversation.session_1[0]: 'text': expected text"),
         (sample(text=None), "[1].conversation.session_1[0]: 'text': expected text"),
         (sample(dia_id=None), "[1].conversation.session_1[0]: 'dia_id': expected text"),
         (sample(speaker=[]), "[1].conversation.session_1[0]: 'speaker': expected text"),
