@@ -94,6 +94,9 @@ class SearchPipeline:
                 self._report_below_threshold(candidates)
             candidates = self._above_threshold(candidates)
             candidates, fused = self._shortlist(candidates, expand=expand)
+            if context.period is not None:
+                positions = context.indexes.doc_values.positions(candidates.rows)
+                context.resolve_period(context.indexes.doc_values.column("time")[positions])
         if context.query.weights is not None:
             return _Scored(candidates=candidates, scores=fused, found=found)
         with self._stage("late interaction"):

@@ -53,6 +53,8 @@ class Reading:
     until: int
     """Offset behind the last character."""
     span: Span
+    floats: bool
+    """Whether it is a date without a year; see `Named`."""
 
 
 def related(text: str, named: Named, today: datetime) -> Reading | None:
@@ -65,14 +67,14 @@ def related(text: str, named: Named, today: datetime) -> Reading | None:
         match = pattern.match(text, named.until)
         span = read(match, named, today) if match else None
         if match and span:
-            return Reading(named.at, match.end(), span)
+            return Reading(named.at, match.end(), span, named.floats)
     for pattern, read in _AHEAD:
         match = in_front(pattern, text, named)
         if match and not (stands_alone(text, named) or match.groupdict().get("since")):
             match = None
         span = read(match, named, today) if match else None
         if match and span:
-            return Reading(match.start(), named.until, span)
+            return Reading(match.start(), named.until, span, named.floats)
     return None
 
 
@@ -233,6 +235,8 @@ class Period:
 
     start: float
     end: float
+    floats: bool = False
+    """Whether it comes of dates without a year alone, so that it is the last such time before the question."""
 
 
 def period_of(query: str, now: float) -> Period | None:
@@ -249,12 +253,12 @@ def period_of(query: str, now: float) -> Period | None:
     except (ValueError, OverflowError, OSError):
         # For example milliseconds in the place of seconds: the search then goes without a time.
         return None
-    found = [reading.span for reading in _readings(readable(query), today)]
-    first = max((start for start, _ in found), default=EARLIEST)
-    last = min((end for _, end in found), default=LATEST)
+    found = _readings(readable(query), today)
+    first = max((reading.span[0] for reading in found), default=EARLIEST)
+    last = min((reading.span[1] for reading in found), default=LATEST)
     if first >= last or (first, last) == (EARLIEST, LATEST):
         return None
-    return Period(_seconds(first), _seconds(last))
+    return Period(_seconds(first), _seconds(last), all(reading.floats for reading in found))
 
 
 def _seconds(wall: datetime) -> float:
@@ -300,10 +304,10 @@ def _readings(text: str, today: datetime) -> list[Reading]:
 
 def _reading(text: str, one: Named, following: Named | None, today: datetime) -> Reading | None:
     if following is not None and _is_range(text, one, following):
-        return Reading(one.at, following.until, _range(one, following, today))
+        return Reading(one.at, following.until, _range(one, following, today), one.floats and following.floats)
     reading = related(text, one, today)
     if reading is None and (not one.bare or in_front(_IN, text, one)):
-        return Reading(one.at, one.until, one.read(today))
+        return Reading(one.at, one.until, one.read(today), one.floats)
     return reading
 
 

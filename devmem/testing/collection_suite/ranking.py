@@ -231,6 +231,24 @@ class RankingEvidence(Opening):
         nowhere = replace(narrow, text="swimming in 1999? in 1999")
         assert found(collection, nowhere) == []
 
+    def test_a_date_without_a_year_is_the_last_one_that_memories_reach(self, collection: Collection) -> None:
+        """The last May is meant by "in May", or an earlier one where no candidate is of that May."""
+        months = {"may": datetime(2022, 5, 8, tzinfo=UTC), "june": datetime(2022, 6, 8, tzinfo=UTC)}
+        items = [turn(name, "We went swimming", conversation=None) for name in months]
+        add_encoded(collection, [replace(one, event_time=months[one.id].timestamp()) for one in items])
+        query = asked("Where did we go swimming in May?")
+        assert [(hit.item.id, "in_time" in hit.parts) for hit in collection.search(query)] == [
+            ("may", True),
+            ("june", False),
+        ]
+        start, end = datetime(2022, 5, 1, tzinfo=UTC), datetime(2022, 6, 1, tzinfo=UTC)
+        assert explained(collection, query).period == (start.timestamp(), end.timestamp())
+        later = turn("later", "We went swimming", conversation=None)
+        add_encoded(collection, [replace(later, event_time=datetime(2023, 5, 9, tzinfo=UTC).timestamp())])
+        assert [hit.item.id for hit in collection.search(query) if "in_time" in hit.parts] == ["later"]
+        with_year = replace(query, text="Where did we go swimming in May 2021?")
+        assert all("in_time" not in hit.parts for hit in collection.search(with_year))
+
     def test_the_clock_is_asked_when_the_query_does_not_say_when(self, opened: OpenCollection) -> None:
         """Relative times in a query start from the collection's clock."""
         collection = opened(model=MODEL, clock=lambda: NOW)
