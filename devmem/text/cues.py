@@ -1,4 +1,4 @@
-"""Surface cues of a text: whether it only asks or reacts, what it holds, and what it says to keep in mind.
+"""Surface cues of a text: whether it only asks, what it holds, and what it says to keep in mind.
 
 Whoever changes how a cue is recognised raises `ANALYSIS_VERSION`, so that stored items get their cues again.
 """
@@ -30,9 +30,7 @@ class Cue(IntFlag):
     """It speaks to somebody and not of its speaker: `you`, `your`, without `I`, `my` or `we`."""
     NAMES = 32
     """It holds a name: a capitalised word within a sentence, or a title."""
-    # 64 was of texts that hold a number; items that were stored by earlier versions may have it.
-    IS_REPLY = 128
-    """It begins by reacting to another text: `Wow`, `Thanks`, `That sounds great`."""
+    # 64 was of texts that hold a number, 128 of texts that react to another; items of earlier versions may have them.
 
 
 _MONTHS: Final = "january|february|march|april|may|june|july|august|september|october|november|december"
@@ -74,12 +72,6 @@ _FIRST_PERSON: Final = lazy_pattern(r"\b(?:i|my|mine|me|we|our|ours|us|(?:i|we)[
 _SECOND_PERSON: Final = lazy_pattern(r"\byou(?:r|rs)?\b|\byou['’]|[你您]", re.IGNORECASE)
 # The start of a sentence, and what follows a speaker's name and a colon, is capitalised whatever it is.
 _NAMES: Final = lazy_pattern(r"(?<=[a-z,;] )(?!I\b)[A-Z][a-z]+|《")
-_REACTS: Final = lazy_pattern(
-    r"^(?:[^:\n]{1,40}:\s)?(?:(?:wow|whoa|thanks|thank\syou|awesome|cool|nice|congrats|congratulations|yeah|yep|yes"
-    r"|no\sproblem|absolutely|glad|totally|definitely|haha|great|amazing|sure|bye|ok|okay|good)\b"
-    r"|that(?:['’]s|\ssounds|\sis)\b|哇|谢谢|太好了|真棒|恭喜|是啊|没错|好的|哈哈|当然)",
-    re.IGNORECASE,
-)
 _HINTED: Final = (
     (
         Cue.HAS_TIME,
@@ -107,8 +99,6 @@ def cues_of(text: str) -> Cue:
             found |= cue
     if _NAMES.search(text):
         found |= Cue.NAMES
-    if _REACTS.match(text):
-        found |= Cue.IS_REPLY
     is_addressed = not (is_english and "you" not in lowered) and _SECOND_PERSON.search(text)
     if is_addressed and not _FIRST_PERSON.search(text):
         found |= Cue.SECOND_PERSON
