@@ -200,7 +200,7 @@ def _number(shown: str, own: dict[str, str], name: str, default: T, *, least: T)
         value = None
     if value is None or not least <= value < 1_000_000:
         kind = _KINDS[type(default)]
-        raise CollectionError(shown, f"{name}={own[name]} in the URL is no {kind} from {least:g} to 999,999.")
+        raise CollectionError(shown, f"{name}={own[name]} in the URL is not a {kind} from {least:g} to 999,999.")
     return value
 
 

@@ -86,8 +86,8 @@ def test_the_workflow_names_the_store_where_the_url_does_not() -> None:
 @pytest.mark.parametrize(
     ("parameter", "message"),
     [
-        ("connections=0", "connections=0 in the URL is no whole number from 1 to"),
-        ("connections=3.5", "connections=3.5 in the URL is no whole number from 1 to"),
+        ("connections=0", "connections=0 in the URL is not a whole number from 1 to"),
+        ("connections=3.5", "connections=3.5 in the URL is not a whole number from 1 to"),
         ("store", "a parameter has no value"),
         ("store=notes&store=plans", "'store' stands there twice"),
         ("statement_timeout=soon", "statement_timeout=soon in the URL is not a number"),
