@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from devmem.model.record_fields import span_of
 from devmem.search.candidates import CandidateSet, instructors, read_signals
 from devmem.search.indexes.columns import Rows, group_starts, places_in, rank_in_group
 from devmem.search.query import Ranking
@@ -34,6 +35,7 @@ from devmem.text.cues import (
     side_of,
     subjects,
 )
+from devmem.text.times import Period
 
 _BRIEF: Final = 150
 """Characters up to which a text needs its context in full."""
@@ -151,6 +153,8 @@ class ScoreBreakdown:
     standing: Column
     restated: Column
     opening: Column
+    same_event: Column
+    latest: Column
     recency: Column
     importance: Column
     features: Features
@@ -246,14 +250,28 @@ def _features(
         names=_having(cues, Cue.NAMES, float(asks_for_name(context.text))),
         second_person=np.where(threads == 0, 0.0, _having(cues, Cue.SECOND_PERSON, 1.0)),
         is_question=np.where((cues & Cue.IS_QUESTION) > 0, brevity, 0.0),
-        in_time=((times >= period.start) & (times < period.end)).astype(np.float64) if period else nothing,
+        in_time=within(context, positions, period) if period else nothing,
         standing=_standing(context, cues, positions, similarity),
         recency=0.5 ** (np.maximum(context.asked_at - times, 0) / query.ranking.half_life),
         importance=doc_values.column("importance")[positions].astype(np.float64),
     )
 
 
-def _having(cues: NDArray[np.uint8], cue: Cue, value: float) -> Column:
+def within(context: QueryContext, positions: Places, period: Period) -> Column:
+    """Return 1 for what happened in a period, or lasted into it, and 0 for the rest."""
+    doc_values = context.indexes.doc_values
+    times = doc_values.column("time")[positions]
+    found = ((times >= period.start) & (times < period.end)).astype(np.float64)
+    lasting = np.flatnonzero((found == 0) & ((doc_values.column("cues")[positions] & Cue.LASTS) > 0))
+    rows = doc_values.rows(positions[lasting]).tolist()
+    items = context.source.items(rows) if rows else {}
+    for at, row in zip(lasting.tolist(), rows, strict=True):
+        span = span_of(items[row].metadata)
+        found[at] = span is not None and span[0] < period.end and span[1] > period.start
+    return found
+
+
+def _having(cues: NDArray[np.uint16], cue: Cue, value: float) -> Column:
     """Return a value for the texts that have a cue, and 0 for the others."""
     return np.where((cues & cue) > 0, value, 0.0)
 
@@ -298,7 +316,7 @@ def _side_value(side: Side | None, asked_about: Side) -> float:
     return 0.0 if side is None else 1.0 if side is asked_about else -1.0
 
 
-def _standing(context: QueryContext, cues: NDArray[np.uint8], positions: Places, similarity: Column) -> Column:
+def _standing(context: QueryContext, cues: NDArray[np.uint16], positions: Places, similarity: Column) -> Column:
     """Return the similarity of standing instructions on the query's topic, where the query asks for help."""
     if not asks_for_help(context.text):
         return np.zeros(len(positions))
@@ -434,6 +452,8 @@ def score_features(of: Features, ranking: Ranking, late_interaction: Column) -> 
         standing=WEIGHTS.standing * of.standing,
         restated=np.zeros_like(of.match),
         opening=np.zeros_like(of.match),
+        same_event=np.zeros_like(of.match),
+        latest=np.zeros_like(of.match),
         recency=ranking.recency * of.recency,
         importance=ranking.importance * of.importance,
         features=of,

@@ -42,8 +42,16 @@ class DocValuesReader(Protocol):
         """Return the speaker of each item at some positions."""
         ...
 
+    def users(self, positions: Positions, /) -> list[str | None]:
+        """Return the user of each item at some positions."""
+        ...
+
     def conversations(self, positions: Positions, /) -> list[str | None]:
         """Return the conversation of each item at some positions."""
+        ...
+
+    def last_with_cues(self, cues: int, limit: int, admitted: Mask | None = None, /) -> Positions:
+        """Return the positions of the last admitted items with one of some cues, in the order of their times."""
         ...
 
     def around(self, positions: Positions, reach: int, visible: Mask | None = None, /) -> list[Positions]:

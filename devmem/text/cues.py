@@ -1,6 +1,7 @@
 """Surface cues of a text: whether it only asks, what it holds, and what it says to keep in mind.
 
-Whoever changes how a cue is recognised raises `ANALYSIS_VERSION`, so that stored items get their cues again.
+An item's metadata add cues of their own. Whoever changes how a cue is recognised raises `ANALYSIS_VERSION`, so that
+stored items get their cues again.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from collections.abc import Iterable
 from enum import Enum, IntFlag
 from typing import Final
 
+from devmem.model.items import MemoryItem
+from devmem.model.record_fields import KIND, is_record, span_of
 from devmem.text.analysis import STOP_WORDS, terms
 from devmem.text.patterns import lazy_pattern
 
@@ -30,7 +33,18 @@ class Cue(IntFlag):
     """It speaks to somebody and not of its speaker: `you`, `your`, without `I`, `my` or `we`."""
     NAMES = 32
     """It holds a name: a capitalised word within a sentence, or a title."""
-    # 64 was of texts that hold a number, 128 of texts that react to another; items of earlier versions may have them.
+    RECORD = 64
+    """It is a record, such as a call or a photo: its metadata say what kind, and its time is known."""
+    # 128 was of texts that react to another.
+    LASTS = 256
+    """Its metadata say from when to when it lasted."""
+    MESSAGE = 512
+    CALL = 1024
+    EVENT = 2048
+    NOTE = 4096
+    PHOTO = 8192
+    NOTIFICATION = 16384
+    CHAT = 32768
 
 
 _MONTHS: Final = "january|february|march|april|may|june|july|august|september|october|november|december"
@@ -56,6 +70,22 @@ _ASKS_WHEN: Final = lazy_pattern(
     r"|什么时候|何时|哪一?[天年月日]|几[月号点]|多久|多長時間|多长时间",
     re.IGNORECASE,
 )
+_ASKS_LATEST: Final = lazy_pattern(
+    r"\b(?:last\stime|most\srecent(?:ly)?|latest|(?:did|have|has|was|were|had)\b[^.?!]{0,60}?\blast"
+    rf"(?!\s(?:night|morning|evening|week|weekend|month|year|spring|summer|fall|autumn|winter|{_DAYS}|{_MONTHS}|\d))"
+    r"|(?:my|our|his|her|their|the)\slast\s(?:call|message|text|mail|e-?mail|meeting|chat|visit|note|photo|picture))\b"
+    r"|上(?:一)?次|最近一次|最后一次",
+    re.IGNORECASE,
+)
+_KINDS: Final = {
+    Cue.MESSAGE: lazy_pattern(r"\b(?:messag(?:es?|ed)|text(?:s|ed)?|sms)\b|短信|信息|消息|微信", re.IGNORECASE),
+    Cue.CALL: lazy_pattern(r"\b(?:calls?|called|phone(?:d|s)?|rang)\b|电话|通话", re.IGNORECASE),
+    Cue.EVENT: lazy_pattern(r"\b(?:appointments?|meetings?|calendar|events?)\b|日程|会议|预约", re.IGNORECASE),
+    Cue.NOTE: lazy_pattern(r"\b(?:notes?|noted|memos?)\b|笔记|备忘", re.IGNORECASE),
+    Cue.PHOTO: lazy_pattern(r"\b(?:photos?|photograph(?:s|ed)?|pictures?|selfies?)\b|照片|相片|拍照", re.IGNORECASE),
+    Cue.NOTIFICATION: lazy_pattern(r"\bnotifications?\b|通知|推送", re.IGNORECASE),
+    Cue.CHAT: lazy_pattern(r"\bchat(?:s|ted)?\b|聊天", re.IGNORECASE),
+}
 _INSTRUCTS: Final = lazy_pattern(
     r"(?:(?:^|[.!?:,;]\s+|\n)(?:please\s+)?(?:always|never|from\snow\son|in\s(?:the\s)?future|going\sforward|don['’]t\sever)"
     r"|\b(?:when(?:ever)?|every\stime)\si\sask)\b"
@@ -84,6 +114,16 @@ _HINTED: Final = (
 """Cues whose patterns are slow, each with small letters of which one is in every ASCII text that it matches: looking
 for these takes a tenth."""
 _ENDS_ASKING: Final = lazy_pattern(r"[?？][\s\"'”’」』)）]*(?:\[[^\]]*\]\s*)?$")
+
+
+def cues_of_item(item: MemoryItem) -> Cue:
+    """Return the cues of an item: of its summary, and of its metadata."""
+    found = cues_of(item.content_summary)
+    if is_record(item):
+        found |= Cue.RECORD | Cue[str(item.metadata[KIND]).upper()]
+    if span_of(item.metadata) is not None:
+        found |= Cue.LASTS
+    return found
 
 
 def cues_of(text: str) -> Cue:
@@ -116,6 +156,20 @@ def _has_none(lowered: str, hints: Iterable[str]) -> bool:
 def asks_when(query: str) -> bool:
     """Whether a question asks for a time."""
     return _ASKS_WHEN.search(query) is not None
+
+
+def asks_for_latest(query: str) -> bool:
+    """Whether a question asks for the last time that something happened."""
+    return _ASKS_LATEST.search(query) is not None
+
+
+def kinds_named(query: str) -> Cue:
+    """Return the kinds of records that a question names: `call`, `texted`, `photo`, `电话`; none are no cue."""
+    found = Cue.NONE
+    for kind, pattern in _KINDS.items():
+        if pattern.search(query):
+            found |= kind
+    return found
 
 
 class Side(Enum):

@@ -273,10 +273,11 @@ _HINT: Final = lazy_pattern(
 """A cheap test that every question with a time passes."""
 _AND: Final = form(rf"\s*,?\s*and\s+{ABOUT}")
 _AND_CHINESE: Final = form(r"\s*[和与與跟及]\s*")
+_PAIR: Final = form(r"\s*,?\s*and\s+(?:(?:on|of)\s+)?(?:the\s+)?")
 _BETWEEN: Final = form(rf"\bbetween\s+{ABOUT}$")
 _BETWEEN_CHINESE: Final = form(r"\s*之?[间間]")
 _TO: Final = form(rf"(?:\b(?:(?:up\s+)?to|until|till|through)\s+|[-–—~]\s*|(?:一?直)?[到至]\s*){ABOUT}$")
-_IN: Final = form(r"\b(?:in|during|of)\s+(?:(?:early|mid|late)\s+)?$")
+_IN: Final = form(r"\b(?:in|during|of)\s+(?:(?:early|mid|late)[\s-]+)?$")
 _APART: Final = 40
 """Maximum number of characters between the two dates of a range."""
 _SENTENCE_END: Final = lazy_pattern("[.?!;。？！；]")
@@ -303,7 +304,7 @@ def _readings(text: str, today: datetime) -> list[Reading]:
 
 
 def _reading(text: str, one: Named, following: Named | None, today: datetime) -> Reading | None:
-    if following is not None and _is_range(text, one, following):
+    if following is not None and (_is_range(text, one, following) or _is_pair(text, one, following)):
         return Reading(one.at, following.until, _range(one, following, today), one.floats and following.floats)
     reading = related(text, one, today)
     if reading is None and (not one.bare or in_front(_IN, text, one)):
@@ -328,6 +329,13 @@ def _is_range(text: str, first: Named, second: Named) -> bool:
     if gap[: to.start()].strip() or (second.bare and first.floats and not second.floats):
         return False
     return not first.bare or text[first.at].isupper() or in_front(_IN, text, first) is not None
+
+
+def _is_pair(text: str, first: Named, second: Named) -> bool:
+    """Whether two dates stand beside each other, as in "5 May and 13 May": the time from one to the other counts."""
+    gap = text[first.until : second.at]
+    is_dated = not (first.bare or second.bare) and first.floats
+    return is_dated and (_PAIR.fullmatch(gap) or _AND_CHINESE.fullmatch(gap)) is not None
 
 
 def _range(first: Named, second: Named, today: datetime) -> Span:

@@ -34,6 +34,7 @@ SAMPLE: dict[str, Any] = {
     },
     "qa": [{"question": "Who?", "answer": "Mara"}],
 }
+FIELDS = ("kind", "with", "where", "from", "to")
 UNITS: dict[str, Any] = {
     "id": "chat-1",
     "units": [
@@ -80,6 +81,36 @@ def test_turns_of_locomo_keep_their_order_and_place(tmp_path: Path, document: ob
     assert second.event_time == start + 1
     assert third.content_summary == "Jonas: [shares an image: a photo of a cat]"
     assert (last.id, last.scope.session) == ("conv-1/D10:1", "session_10")
+
+
+def test_units_may_be_records(tmp_path: Path) -> None:
+    """Their own fields, or those that a phone's tables have beside the text."""
+    texts = {
+        "call:0": ("call", "call to Ann Li (Connected) 2025-01-03 07:50:00 - 2025-01-03 07:53:15"),
+        "sms:1": ("Ann Li", "me -> Ann Li: See you at eight."),
+        "calendar:2": ("calendar", "Dinner. With all. 2025-01-04 18:00:00 - 2025-01-04 20:00:00"),
+        "push:3": ("push", "Bank: paid 3 on 2025-01-04 18:00:00 - 2025-01-04 20:00:00"),
+        "call:4": ("call", "call from Mother () 2025-01-03 20:15:00 - "),
+        "sms:x": ("Ann Li", "no number"),
+    }
+    units: list[dict[str, Any]] = [
+        {"id": name, "speaker": speaker, "text": text, "date": "2025-01-03T07:50:00Z"}
+        for name, (speaker, text) in texts.items()
+    ]
+    units.append({"id": "photo:9", "text": "A lake", "kind": "photo", "where": "Bern", "with": ["Bo"]})
+    data = read_items(write(tmp_path / "phone.json", [{"id": "p", "units": units}]))
+    own = [{key: item.metadata[key] for key in FIELDS if key in item.metadata} for item in data.items]
+    call = {"from": "2025-01-03 07:50:00", "to": "2025-01-03 07:53:15"}
+    assert own == [
+        {"kind": "call", "with": ["Ann Li"], **call},
+        {"kind": "message", "with": ["Ann Li"]},
+        {"kind": "event", "from": "2025-01-04 18:00:00", "to": "2025-01-04 20:00:00"},
+        {"kind": "notification"},
+        {"kind": "call", "with": ["Mother"]},
+        {},
+        {"kind": "photo", "with": ["Bo"], "where": "Bern"},
+    ]
+    assert data.items[0].content_summary == f"call: {texts['call:0'][1]}", "the text stays whole"
 
 
 def test_units_keep_their_order(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ import typer
 from devmem import DevmemError, MemoryItem, Scope
 from devmem.errors import DataFileError
 from devmem.model.items import dump_item
+from devmem.model.record_fields import FROM, KIND, TO, WHERE, WITH
 from devmem.transfer.importing.files import parse_line, read_document, read_lines
 from devmem.transfer.importing.records import Origin, text_item, text_of
 
@@ -35,7 +36,10 @@ class DataForm(StrEnum):
     MADIAL = "madial"
     """MADial-Bench's memories, an object `{ID: {time, event, user-id}}` a line."""
     UNITS = "units"
-    """A list of `{id, units: [{id, session, speaker, date, text}]}`."""
+    """A list of `{id, units: [{id, session, speaker, date, text}]}`.
+
+    A unit may have `kind`, `with`, `where`, `from` and `to`, too; see `devmem.model.record_fields`.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -282,8 +286,38 @@ def _unit(unit: object, origin: Origin, conversation: str, said_at: Counter[str]
         speaker=speaker,
         event_time=time,
         scope=Scope(conversation=conversation, session=session),
-        metadata={"unit_id": said_as, "speaker": speaker},
+        metadata={"unit_id": said_as, "speaker": speaker, **_record_fields(unit, said_as, speaker)},
     )
+
+
+_PHONE_KINDS: Final[Mapping[str, str]] = {
+    "sms": "message",
+    "call": "call",
+    "calendar": "event",
+    "note": "note",
+    "photo": "photo",
+    "push": "notification",
+    "agent_chat": "chat",
+}
+"""Tables of LifeBench's phone, by which its units are numbered, and their kinds of records."""
+_CALL: Final = re.compile(r"call (?:to|from) (?P<with>.+?) \([^()]*\) \d{4}-")
+_SPAN: Final = re.compile(r"(?P<from>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) - (?P<to>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)$")
+
+
+def _record_fields(unit: Mapping[str, Any], named: str, speaker: str) -> dict[str, Any]:
+    """Return the metadata of a record: those that the unit has, or of LifeBench those that the phone's tables have.
+
+    LifeBench's units have the columns of a table in one text. Only those columns are read out of it that a phone
+    exports as such: the table, the contact of a message or a call, and start and end of a call or an appointment.
+    """
+    given = {key: unit[key] for key in (KIND, WITH, WHERE, FROM, TO) if unit.get(key)}
+    table, _, number = named.partition(":")
+    if given or not number.isdecimal() or table not in _PHONE_KINDS:
+        return given
+    text, kind = str(unit.get("text", "")), _PHONE_KINDS[table]
+    contact = speaker if kind == "message" else found["with"] if (found := _CALL.match(text)) else ""
+    span = _SPAN.search(text) if kind in ("call", "event") else None
+    return {KIND: kind, **({WITH: [contact]} if contact else {}), **(span.groupdict() if span else {})}
 
 
 _FORMS: Final[Mapping[DataForm, tuple[str, type, Callable[[list[Any], Origin], Iterator[MemoryItem | None]]]]] = {
