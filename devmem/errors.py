@@ -103,6 +103,15 @@ class CollectionReadOnlyError(CollectionError):
         super().__init__(location, f"{state}, which cannot be changed; write to the collection itself.")
 
 
+class ShardDownError(CollectionError):
+    """A shard of a store cannot be reached; only what lives in it is affected."""
+
+    def __init__(self, location: Path | str, shard: str, message: str) -> None:
+        self.shard = shard
+        """Name of the shard."""
+        super().__init__(location, message)
+
+
 class EncryptionError(CollectionError):
     """A key is missing, wrong or none, or a part of an encrypted store would be left plain; nothing was changed."""
 
