@@ -17,6 +17,7 @@
     │   ├── CollectionClosedError
     │   ├── CollectionInUseError     the file belongs to another type of store
     │   ├── CollectionReadOnlyError  an earlier state was asked to change
+    │   ├── ShardDownError           one database of several cannot be reached
     │   ├── EncryptionError          the key of a file is missing or wrong, or a part of a store would be left plain
     │   ├── RunConflictError         others changed what a run changed too
     │   ├── RunStateError            an unknown or a finished run

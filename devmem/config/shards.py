@@ -61,7 +61,7 @@ class ShardsConfig(ConfigModel):
 
     def url(self) -> str:
         """Return the URL that stands for the block; `parse` reads it."""
-        named = "&".join(f"{name}={quote(location, safe=':/@,=+~')}" for name, location in self.shards.items())
+        named = "&".join(f"{name}={quote(location, safe=':/@,=~')}" for name, location in self.shards.items())
         return f"{SCHEME}{self.by}?{named}" + (f"&{_OPTION}=fail" if self.on_down == "fail" else "")
 
     @classmethod

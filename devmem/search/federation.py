@@ -221,7 +221,7 @@ class _Postings:
     def query(
         self,
         text: str,
-        allowed: Rows | None = None,
+        allowed: Rows | None = None,  # noqa: ARG002 - each has its own
         shared: WordStatistics | None = None,  # noqa: ARG002
     ) -> WordQueryReader:
         return _WordQuery(self._parts, text)

@@ -164,7 +164,8 @@ def embeddings_of_rows(
         composed(
             "SELECT wanted.row, vector_send(vector), codes FROM unnest(%s::bigint[]) AS wanted(row) "
             f"JOIN {tables.vectors} AS vectors ON vectors.store = %s "
-            f"AND vectors.passage >= wanted.row << {PASSAGE_BITS} AND vectors.passage < (wanted.row + 1) << {PASSAGE_BITS} "
+            f"AND vectors.passage >= wanted.row << {PASSAGE_BITS} "
+            f"AND vectors.passage < (wanted.row + 1) << {PASSAGE_BITS} "
             f"LEFT JOIN {tables.tokens} AS tokens ON tokens.store = vectors.store AND tokens.passage = vectors.passage "
             "ORDER BY vectors.passage"
         ),

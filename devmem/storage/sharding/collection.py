@@ -11,7 +11,7 @@ from functools import partial
 from itertools import islice
 from typing import Final, TypeVar, cast
 
-from devmem.errors import CollectionBusyError, RunConflictError, RunStateError
+from devmem.errors import CollectionBusyError, CollectionError, RunConflictError, RunStateError
 from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem
 from devmem.model.results import WriteOutcome
@@ -125,8 +125,8 @@ class ShardedWriter(ShardedReader):
                 if hidden is None or tenant_of(item, known.by) != hidden.value:
                     raise CollectionError(
                         self.location,
-                        f"item {item.id!r} is of another {known.by}, whose shard is {name!r}, and cannot change it: add a "
-                        "copy with another id, and delete this one.",
+                        f"item {item.id!r} is of another {known.by}, whose shard is {name!r}, and cannot change it: "
+                        "add a copy with another id, and delete this one.",
                     )
 
     def _note_unscoped(self, prepared: Sequence[PreparedItem]) -> None:

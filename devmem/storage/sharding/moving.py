@@ -108,8 +108,8 @@ def _require_all(shards: ShardSet, known: ShardMap) -> None:
 def _in_progress(move: Move) -> str:
     name = "the items without a tenant are" if move.tenant is None else f"tenant {move.tenant!r} is"
     return (
-        f"{name} being moved from {move.source!r} to {move.target!r}: one move at a time. If it was interrupted, ask for "
-        "the same move again, or cancel it (`devmem shards move ... --cancel`)."
+        f"{name} being moved from {move.source!r} to {move.target!r}: one move at a time. If it was interrupted, ask "
+        "for the same move again, or cancel it (`devmem shards move ... --cancel`)."
     )
 
 

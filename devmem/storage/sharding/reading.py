@@ -288,6 +288,8 @@ class ShardedReader(SearchingCollection):
             try:
                 infos.append(self._collection(name).info())
             except CollectionError as error:
+                if not is_outage(error):
+                    raise
                 self._set.note_outage(name, error)
         first = next((one for one in infos if one.embedding), infos[0] if infos else None)
         return CollectionInfo(

@@ -37,7 +37,7 @@ from devmem.storage.tombstones import TombstoneCollection
 T = TypeVar("T")
 
 _LOG: Final = logging.getLogger(__name__)
-_OUTAGES: Final = (CollectionBusyError, CollectionUnwritableError, CollectionDamagedError)
+_OUTAGES: Final = (CollectionBusyError, CollectionUnwritableError, CollectionDamagedError, ShardDownError)
 _PROBE_AFTER: Final = 2.0
 """Seconds after which a shard that could not be reached is tried again, in the background."""
 _LOOK_AGAIN: Final = 0.02
@@ -121,9 +121,14 @@ class ShardSet:
                 raise CollectionError(places[name], f"belongs to another sharded store than {places[newest.anchor]}.")
         self._check(newest)
         for name in newest.ring:
-            if name not in there:
+            # A shard that joined meanwhile is there by now.
+            if name not in there and name not in self._outages and self._is_there(name, places[name]):
+                self._try_open(name)
+            elif name not in there and name not in self._outages:
                 reason = f"is empty or missing, and should be the shard {name!r}: is its disk mounted?"
                 self._outages[name] = Outage(ShardDownError(places[name], name, reason), time.monotonic())
+        for outage in self._outages.values():
+            _LOG.warning("%s", outage.error)
         self._propagate(newest, [name for name, found in maps.items() if found.version < newest.version])
         return newest
 

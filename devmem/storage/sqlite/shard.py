@@ -55,7 +55,7 @@ class SqliteShard(SqliteVersions, ShardMethods[sqlite3.Connection]):
     def _embeddings_of_rows(
         self,
         connection: sqlite3.Connection,
-        table: str,
+        table: str,  # noqa: ARG002 - rows are numbered once for both
         hashes: Mapping[int, str],
     ) -> Mapping[int, PassageEmbeddings | None]:
         return {row: rows.read_embeddings_of_row(connection, row, known) for row, known in hashes.items()}

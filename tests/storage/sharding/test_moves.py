@@ -80,7 +80,7 @@ def test_a_tenant_moves_with_its_history(opened: Open, user: str | None) -> None
     assert was.get([first.id]) == [first]
     was.close()
     left = store.shards[found.source]
-    assert [item for item in left.scan() if item.scope.user == user] == []  # type: ignore[attr-defined]
+    assert [item for item in left.scan() if item.scope.user == user] == []
     assert not left.history(f"{user}-2")
 
 
