@@ -8,7 +8,7 @@ from pathlib import Path, PurePath
 from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 from urllib.parse import parse_qsl, quote, urlsplit
 
-from pydantic import BeforeValidator, Field, ValidationError, WithJsonSchema, field_validator, model_validator
+from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from devmem.config.base import ConfigModel
@@ -29,9 +29,9 @@ class ShardsConfig(ConfigModel):
     """The databases by name: paths of SQLite files and URLs of PostgreSQL stores. A list names each after its file, or
     its host and database. A shard keeps its name when its database moves."""
     by: ShardBy = "user"
-    """What a tenant is. Items without one have a shard of their own choosing too, as one tenant."""
+    """Part of an item's scope that makes it a tenant's. Items without it are one tenant together."""
     on_down: Literal["report", "fail"] = "report"
-    """What a search over all tenants does while a shard cannot be reached: `report` returns the hits of the others and
+    """Answer of a search over all tenants while a shard cannot be reached: `report` returns the hits of the others and
     names the shard, `fail` raises. A search within a tenant of that shard always raises."""
 
     @field_validator("shards", mode="before")
@@ -138,21 +138,17 @@ def _parsed(parse: Callable[[], ShardsConfig]) -> ShardsConfig:
         raise PydanticCustomError("shards", "{reasons}", {"reasons": str(error)}) from error
 
 
-def _schema() -> dict[str, Any]:
-    named = {"type": "object", "additionalProperties": {"type": "string"}, "minProperties": 1}
-    listed = {"type": "array", "items": {"type": "string"}, "minItems": 1}
-    properties = {
-        "shards": {"anyOf": [named, listed], "description": "Paths of SQLite files and URLs of PostgreSQL stores."},
-        "by": {"enum": ["user", "agent", "conversation"], "default": "user", "description": "What a tenant is."},
-        "on_down": {
-            "enum": ["report", "fail"],
-            "default": "report",
-            "description": "What a search over all tenants does while a shard cannot be reached.",
-        },
-    }
-    block = {"type": "object", "properties": properties, "required": ["shards"], "additionalProperties": False}
-    return {"anyOf": [{"type": "string"}, block]}
+class _Schema:
+    """The JSON Schema of a path, a URL, or the block, as its model has it."""
+
+    def __get_pydantic_json_schema__(self, _core: Any, _handler: Any) -> dict[str, Any]:  # noqa: ANN401 - pydantic's
+        block = ShardsConfig.model_json_schema()
+        properties = block["properties"]
+        named = {key: properties["shards"].pop(key) for key in ("additionalProperties", "type")}
+        listed = {"type": "array", "items": {"type": "string"}}
+        properties["shards"]["anyOf"] = [named, {**listed, "minItems": 1, "maxItems": MOST_SHARDS}]
+        return {"anyOf": [{"type": "string"}, block]}
 
 
-MemoryPath: TypeAlias = Annotated[str, BeforeValidator(_as_url), WithJsonSchema(_schema())]
+MemoryPath: TypeAlias = Annotated[str, BeforeValidator(_as_url), _Schema()]
 """A path, a URL, or a block of shards, which becomes a URL."""

@@ -200,7 +200,7 @@ def _only_waits(there: Signature, copied: Signature) -> bool:
 
 
 def cancel_move(shards: ShardSet) -> Move | None:
-    """Give up the move that is in progress: the tenant stays where it is; None where none is, or it was decided."""
+    """Cancel the move that is in progress and return it; None where none is, or it was decided already."""
     known = shards.reload()
     if known.move is None or known.move.phase in (Phase.CLEAN, Phase.UNDO):
         recover(shards)

@@ -49,7 +49,7 @@ _ALL: Final = 8
 
 
 class Shard(ShardCollection, ErasableCollection, VersionedCollection, TombstoneCollection, Protocol):
-    """What a collection has to be able to do to be a shard."""
+    """Abilities of a collection that is a shard."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,7 +367,7 @@ class ShardSet:
                     self.thaw(known)
 
     def thaw(self, known: ShardMap) -> None:
-        """Give up a change of the map whose maker does not go on with it: tenants stay where they are."""
+        """Cancel a change of the map whose maker does not go on with it: tenants stay where they are."""
         if known.joining:
             self.change(known, known.changed(joining=()), everywhere=False)
         elif known.move is not None and known.move.phase is Phase.FREEZE:
