@@ -235,9 +235,7 @@ class CollectionMemory(MemoryBase):
     def files(self) -> Iterable[Path]:
         """Return the collection's file with those beside it; a store type with further files adds theirs."""
         files = files_of(self.setup.location(self._place.memory_path))
-        return [
-            Path(f"{file}{suffix}") for file in files for suffix in ("", "-wal", "-shm", ".faiss", ".files", SUFFIX)
-        ]
+        return [Path(file + end) for file in files for end in ("", "-wal", "-shm", ".faiss", ".files", SUFFIX)]
 
     @property
     def embedder(self) -> Embedder | None:

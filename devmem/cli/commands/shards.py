@@ -129,8 +129,6 @@ def move(
         devmem shards move team.yaml#notes ann --to second
         devmem shards move team.yaml#notes --cancel
     """
-    from devmem.storage.sharding.moving import cancel_move, move_tenant
-
     terminal: Terminal = ctx.obj
     least = 0 if unscoped or cancel else 1
     usage = "MEMORY [STORE] TENANT --to SHARD"
@@ -139,17 +137,28 @@ def move(
         raise CommandError("--to names the shard; `devmem shards MEMORY` lists them.")
     with _opened(terminal, place) as found:
         if cancel:
-            given_up = cancel_move(found)
-            text = "no move was in progress" if given_up is None else f"the move to {given_up.target} was cancelled"
-            terminal.answer({"cancelled": given_up is not None}, text, as_json=as_json)
-            return
-        with terminal.progress("copying", None, shown=not as_json) as bar:
-            done = move_tenant(
-                found,
-                place.words[0] if place.words else None,
-                to or "",
-                lambda copied, every: bar.update(bar.task_ids[0], completed=copied, total=every),
-            )
+            _cancel(terminal, found, as_json=as_json)
+        else:
+            _move(terminal, found, place.words[0] if place.words else None, to or "", as_json=as_json)
+
+
+def _cancel(terminal: Terminal, found: ShardSet, *, as_json: bool) -> None:
+    from devmem.storage.sharding.moving import cancel_move
+
+    cancelled = cancel_move(found)
+    text = "no move was in progress" if cancelled is None else f"the move to {cancelled.target} was cancelled"
+    terminal.answer({"cancelled": cancelled is not None}, text, as_json=as_json)
+
+
+def _move(terminal: Terminal, found: ShardSet, tenant: str | None, target: str, *, as_json: bool) -> None:
+    from devmem.storage.sharding.moving import move_tenant
+
+    with terminal.progress("copying", None, shown=not as_json) as bar:
+
+        def show_progress(copied: int, every: int) -> None:
+            bar.update(bar.task_ids[0], completed=copied, total=every)
+
+        done = move_tenant(found, tenant, target, show_progress)
     terminal.answer(asdict(done), _told(done), as_json=as_json)
 
 
