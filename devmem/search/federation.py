@@ -117,6 +117,9 @@ class _DocValues:
     def speakers(self, positions: Positions) -> list[str | None]:
         return self._texts(positions, lambda part, own: part.indexes.doc_values.speakers(own))
 
+    def users(self, positions: Positions) -> list[str | None]:
+        return self._texts(positions, lambda part, own: part.indexes.doc_values.users(own))
+
     def conversations(self, positions: Positions) -> list[str | None]:
         return self._texts(positions, lambda part, own: part.indexes.doc_values.conversations(own))
 
@@ -140,6 +143,16 @@ class _DocValues:
             _numbered(of, part.indexes.doc_values.with_cues(cues, part.matches.positions)) for of, part in self._parts
         ]
         return np.concatenate(found)
+
+    def last_with_cues(self, cues: int, limit: int, admitted: Mask | None = None) -> Positions:  # noqa: ARG002
+        found = np.concatenate(
+            [
+                _numbered(of, part.indexes.doc_values.last_with_cues(cues, limit, part.matches.positions))
+                for of, part in self._parts
+            ]
+        )
+        order = np.argsort(self.column("time")[found], kind="stable")
+        return found[order[-limit:]] if limit > 0 else found[:0]
 
 
 class _PassageMap:

@@ -51,6 +51,8 @@ class StoredVersion:
     end_operation: str | None
     end_run: str | None
     end_actor: str | None
+    archived: bool
+    """Whether it is in the archive."""
 
 
 Signature: TypeAlias = tuple[tuple[int, int | None, bool], ...]
@@ -105,8 +107,8 @@ class ShardCollection(Protocol):
 
 
 _BEGAN: Final = f"COALESCE(operation, '{Operation.ADD.value}'), change_run, {{began}}, change_actor"
-_ENDED: Final = "recorded_until, end_operation, end_run, end_actor"
-_NOT_ENDED: Final = "NULL, NULL, NULL, NULL"
+_ENDED: Final = "recorded_until, end_operation, end_run, end_actor, archived"
+_NOT_ENDED: Final = "NULL, NULL, NULL, NULL, NULL"
 _SIGNATURES: Final = (
     "SELECT id, row, {began}, NULL, waiting FROM items WHERE {of}TENANT UNION ALL "
     "SELECT id, row, {began}, recorded_until, waiting FROM versions WHERE {of}TENANT AND recorded_until IS NOT NULL "
@@ -118,7 +120,7 @@ _VERSIONS: Final = (
     f"SELECT 'versions', id, waiting, {_BEGAN}, {_ENDED}, {{body}} FROM versions "
     "WHERE {of}AMONG AND TENANT AND recorded_until IS NOT NULL"
 )
-_BODY: Final = 11
+_BODY: Final = 12
 """Number of columns before those of the body."""
 _PENDING: Final = "SELECT 1 FROM versions WHERE {of}TENANT AND recorded_until IS NULL LIMIT 1"
 
@@ -268,7 +270,7 @@ def _fetch(tables: VersionTables, statement: str, tenant: Tenant, **values: obje
 def _version(
     tables: VersionTables, item: MemoryItem, embeddings: PassageEmbeddings | None, recorded: Sequence[Any]
 ) -> StoredVersion:
-    waiting, operation, run, began, actor, ended, end_operation, end_run, end_actor = recorded
+    waiting, operation, run, began, actor, ended, end_operation, end_run, end_actor, archived = recorded
     read = tables.read_text
     return StoredVersion(
         item=item,
@@ -282,6 +284,7 @@ def _version(
         end_operation=end_operation,
         end_run=read(end_run),
         end_actor=read(end_actor),
+        archived=bool(archived),
     )
 
 

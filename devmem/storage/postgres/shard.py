@@ -15,9 +15,8 @@ from devmem.storage.postgres.rows import ITEM_TABLES, VERSION_TABLES, check_stor
 from devmem.storage.postgres.schema import lock, lock_shared
 from devmem.storage.postgres.version_writer import CurrentVersionWriter, remove_versions
 from devmem.storage.postgres.versions import PostgresVersions
-from devmem.storage.writing import HistoryLimit
 from devmem.storage.shard import ShardMethods, StoredVersion, Tenant
-from devmem.storage.writing import PreparedItem
+from devmem.storage.writing import HistoryLimit, PreparedItem
 
 _KIND: Final = "shards"
 _SELECT: Final = "SELECT value FROM states WHERE store = %s AND kind = %s AND name_key = %s"
@@ -30,7 +29,7 @@ _VERSION: Final = "version"
 """Beside the map, so that a write need not read all of it."""
 _END: Final = (
     "UPDATE versions SET change_run = %s, recorded_from = %s, recorded_until = %s, end_operation = %s, end_run = %s, "
-    "end_actor = %s WHERE store = %s AND row = %s"
+    "end_actor = %s, archived = %s WHERE store = %s AND row = %s"
 )
 
 
@@ -94,7 +93,8 @@ class PostgresShard(PostgresVersions, ShardMethods[Connection]):
                 [
                     (
                         *(stored_text(version.run), version.began, version.ended, version.end_operation),
-                        *(stored_text(version.end_run), stored_text(version.end_actor), self._store, row),
+                        *(stored_text(version.end_run), stored_text(version.end_actor)),
+                        *(True if version.archived else None, self._store, row),
                     )
                     for row, version in zip(numbers, ended, strict=True)
                 ],

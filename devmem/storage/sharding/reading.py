@@ -269,7 +269,7 @@ class ShardedReader(SearchingCollection):
         return sum(self._ask(where, lambda shard, own: shard.count(own)))
 
     def waiting(self, limit: int) -> list[MemoryItem]:
-        """Return at most `limit` items whose embedding is still to be made, oldest first."""
+        """Return at most `limit` items whose embedding is pending, oldest first."""
         lists = self._ask(None, lambda shard, _: shard.waiting(limit))
         known = self._set.map
         hidden = {known.move.tenant} if known.move else set()

@@ -92,3 +92,4 @@ class SqliteShard(SqliteVersions, ShardMethods[sqlite3.Connection]):
             (row,) = connection.execute("SELECT row FROM items WHERE id = ?", (sql_text(version.item.id),)).fetchone()
             ended = (version.ended, version.end_operation, sql_text(version.end_run), sql_text(version.end_actor))
             end_row(connection, row, ended)
+            connection.execute("UPDATE versions SET archived = ? WHERE row = ?", (1 if version.archived else None, row))
