@@ -30,6 +30,7 @@ from tools.bench.adapters.command import adapters
 from tools.bench.providers.command import providers
 from tools.bench.retrieval import items
 from tools.bench.retrieval.command import retrieval
+from tools.bench.retrieval.signals import signals
 from tools.bench.speed.command import speed
 
 app = typer.Typer(
@@ -54,6 +55,7 @@ app.command("providers")(providers)
 app.command("recording")(recording.command)
 app.command("role_zero")(role_zero.command)
 app.command("retrieval")(retrieval)
+app.command("signals")(signals)
 app.command("speed")(speed)
 app.command("telemetry")(telemetry.command)
 app.command("tombstones")(tombstones.command)

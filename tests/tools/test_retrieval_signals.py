@@ -1,0 +1,74 @@
+"""What each signal of the ranking is worth to a data set, and with one data set left out."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from devmem.search.score import WEIGHTS
+from tests.tools.retrieval_data import LOCOMO, write
+from tools.bench.__main__ import app
+from tools.bench.retrieval.signals import least, table
+from tools.bench.rows import Row
+
+
+def bench(*arguments: object) -> tuple[int, str]:
+    done = CliRunner().invoke(app, ["signals", *map(str, arguments)], env={"COLUMNS": "200", "TERM": "dumb"})
+    return done.exit_code, done.output
+
+
+def test_the_command_writes_a_row_for_each_signal_and_data_set(tmp_path: Path) -> None:
+    # Between two cats, one of which is Mara's, only the speaker decides.
+    doubled = json.loads(json.dumps(LOCOMO))
+    turns = doubled[0]["conversation"]["session_1"]
+    turns.append({"speaker": "Jonas", "dia_id": "D1:3", "text": "I adopted a cat called Pixel too."})
+    doubled[0]["qa"] = [{"question": "What did Mara adopt?", "answer": "Pixel", "evidence": ["D1:1"], "category": 4}]
+    files = [write(tmp_path / "chat.json", doubled), write(tmp_path / "other.json", LOCOMO)]
+    rows_file, stores = tmp_path / "rows.json", tmp_path / "stores"
+    code, output = bench(*files, "--stores", stores, "--markdown", "--json", rows_file)
+    assert code == 0, output
+    rows: list[dict[str, Any]] = json.loads(rows_file.read_text(encoding="utf-8"))
+    assert {row["case"] for row in rows} == {"all signals", *(weight.name for weight in fields(WEIGHTS))}
+    assert {row["dataset"] for row in rows} == {"chat", "other", "least without one set"}
+    values = {(row["case"], row["dataset"], row["metric"]): row["value"] for row in rows}
+    assert values["all signals", "chat", "ndcg@10"] == pytest.approx(100)
+    assert values["standing", "chat", "ndcg@10"] == 0
+    assert "| signal | chat | other | least without one set |" in output
+    imported = {file: file.stat().st_ino for file in stores.glob("*/*/bench.db")}
+    assert len(imported) == 2
+    again = tmp_path / "again.json"
+    assert bench(files[0], "--stores", stores, "--json", again)[0] == 0
+    assert {file: file.stat().st_ino for file in stores.glob("*/*/bench.db")} == imported
+    found = {(row["case"], row["dataset"], row["metric"]): row["value"] for row in json.loads(again.read_text())}
+    assert found == {key: value for key, value in values.items() if key[1] == "chat"}
+
+
+def test_a_file_that_is_no_data_set_is_refused(tmp_path: Path) -> None:
+    code, output = bench(write(tmp_path / "notes.json", {"no": "data set"}))
+    assert code == 2
+    assert "notes.json" in output
+
+
+def test_the_least_mean_leaves_out_the_set_that_gains_most() -> None:
+    worth = {"chat": {"recall@10": 3.0}, "phone": {"recall@10": -1.0}, "scenes": {"recall@10": 0.5}}
+    assert least(worth, "recall@10") == pytest.approx(-0.25)
+
+
+def test_the_table_has_a_line_for_each_signal() -> None:
+    rows = [
+        Row(bench="signals", case=case, dataset="chat", metric=metric, value=value, unit="points")
+        for case, value in {"all signals": 71.0, "names": 0.5, "window": -0.25}.items()
+        for metric in ("recall@10", "ndcg@10")
+    ]
+    assert table(rows, markdown=True).splitlines() == [
+        "| signal | chat |",
+        "| --- | --- |",
+        "| all signals | 71.0, 71.0 |",
+        "| names | +0.5, +0.5 |",
+        "| window | -0.2, -0.2 |",
+    ]
