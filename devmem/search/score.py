@@ -114,7 +114,7 @@ class ContextFeatures:
 class _Weights:
     lexical: float = 0.12
     window: float = 0.60
-    nearby_words: float = 0.035
+    nearby_words: float = 0.02
     answered: float = 0.22
     conversation: float = 0.225
     speaker: float = 0.07
