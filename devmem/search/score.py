@@ -492,6 +492,7 @@ def overview_scores(breakdown: ScoreBreakdown, similarity: Column, coverage: Col
         names=nothing,
         second_person=nothing,
         is_question=nothing,
+        standing=nothing,
     )
 
 

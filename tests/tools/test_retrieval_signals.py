@@ -1,4 +1,4 @@
-"""What each signal of the ranking is worth to a data set, and with one data set left out."""
+"""Worth of each signal of the ranking to a data set, and with one data set left out."""
 
 from __future__ import annotations
 
