@@ -12,6 +12,7 @@ from tools.bench import (
     encryption,
     file_store,
     forgetting,
+    learning,
     memory,
     messages,
     places,
@@ -49,6 +50,7 @@ app.command("encryption")(encryption.command)
 app.command("file_store")(file_store.command)
 app.command("forgetting")(forgetting.command)
 app.command("items")(items.command)
+app.command("learning")(learning.command)
 app.command("memory")(memory.command)
 app.command("messages")(messages.command)
 app.command("providers")(providers)

@@ -38,7 +38,7 @@ def measure(ranked: Sequence[str], gold: AbstractSet[str]) -> dict[str, float]:
         measures[f"any@{k}"] = float(count > 0)
         measures[f"all@{k}"] = float(count == len(gold))
         measures[f"recall@{k}"] = count / len(gold)
-    measures[f"ndcg@{NDCG_AT}"] = _ndcg(found, len(gold))
+    measures[f"ndcg@{NDCG_AT}"] = ndcg(found, len(gold))
     measures["mrr"] = 1 / (found.index(True) + 1) if True in found else 0.0
     return measures
 
@@ -54,7 +54,8 @@ def sessions_of(ranked: Sequence[str], session_of: Mapping[str, str]) -> list[st
     return list(dict.fromkeys(session_of[one] for one in ranked if one in session_of))
 
 
-def _ndcg(found: Sequence[bool], gold: int) -> float:
+def ndcg(found: Sequence[bool], gold: int) -> float:
+    """Return nDCG@10 of a ranking, given which of its ids are gold and how many gold ids there are, at least 1."""
     gained = sum(_discount(rank) for rank, is_gold in enumerate(found[:NDCG_AT], start=1) if is_gold)
     return gained / sum(_discount(rank) for rank in range(1, min(gold, NDCG_AT) + 1))
 
