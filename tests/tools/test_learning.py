@@ -55,3 +55,11 @@ def test_a_file_that_is_no_data_set_is_refused(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["learning", str(tmp_path / "missing.json")], env={"COLUMNS": "200"})
     assert done.exit_code == 2
     assert "cannot be read" in done.output
+
+
+def test_a_single_question_cannot_be_halved(tmp_path: Path) -> None:
+    alone = [{**LOCOMO[0], "qa": LOCOMO[0]["qa"][:1]}]
+    arguments = ["learning", str(write(tmp_path / "locomo.json", alone))]
+    done = CliRunner().invoke(app, arguments, env={"COLUMNS": "200"})
+    assert done.exit_code == 2
+    assert "locomo has 1 questions that count" in done.output

@@ -109,6 +109,9 @@ def command(
 
 def run(dataset: Dataset, memo: EmbeddingMemo, splits: int) -> Iterator[Row]:
     """Yield the rules' nDCG@10, and what each number of labels adds to it."""
+    counted = sum(not question.apart for haystack in dataset.haystacks for question in haystack.questions)
+    if counted < 2:
+        raise typer.BadParameter(f"{dataset.name} has {counted} questions that count; halves take at least 2")
     asked = collect(dataset, memo)
     row = partial(Row, bench="learning", dataset=dataset.name, unit="share")
     halves = [_halved(asked, np.random.default_rng(seed)) for seed in range(splits)]
