@@ -73,7 +73,10 @@ def span_of(metadata: Mapping[str, object]) -> tuple[float, float] | None:
 
     A time without a zone is UTC, as for filters.
     """
-    start, end = (_seconds(metadata.get(key)) for key in (FROM, TO))
+    if FROM not in metadata or TO not in metadata:
+        # As of most items, each time that one is stored.
+        return None
+    start, end = _seconds(metadata[FROM]), _seconds(metadata[TO])
     return (start, end) if start is not None and end is not None and start < end else None
 
 
