@@ -476,7 +476,7 @@ STORAGE: Final[tuple[Change, ...]] = (
         name="run-shows-what-it-forgot",
         breaks="a run does not see what it forgot",
         file="devmem/storage/sql.py",
-        old="WHERE {own} AND operation <> '{Operation.FORGET.value}'\"",
+        old='WHERE {own} AND operation NOT IN ({GONE_SQL})"',
         new='WHERE {own}"',
         tests=(
             "tests/storage/test_versions_sqlite.py::TestVersionsInMemory::test_a_run_sees_what_it_wrote_and_others_do_not",
