@@ -24,7 +24,7 @@ END;
 def sqlite_to_3(path: Path) -> None:
     """Bring a file to format 3, without versions and runs."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        for trigger in ("count_down", "drop_passages", "drop_version"):
+        for trigger in ("leave_archive", "count_down", "drop_passages", "drop_version"):
             connection.execute(f"DROP TRIGGER {trigger}")
         for table in ("versions", "runs"):
             connection.execute(f"DROP TABLE {table}")
@@ -38,6 +38,7 @@ def sqlite_to_3(path: Path) -> None:
 
 def sqlite_to_4(path: Path) -> None:
     """Bring a file to format 4, without actors and checksums of changes."""
+    sqlite_to_5(path)
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         for table, columns in (("items", ()), ("versions", ("end_actor",))):
             for column in (*columns, "change_actor", "change_checksum"):
@@ -45,8 +46,25 @@ def sqlite_to_4(path: Path) -> None:
         connection.execute("PRAGMA user_version = 4")
 
 
+def sqlite_to_5(path: Path) -> None:
+    """Bring a file to format 5, without an archive."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("DROP TRIGGER leave_archive")
+        for index in ("versions_past", "versions_archived"):
+            connection.execute(f"DROP INDEX {index}")
+        connection.execute("ALTER TABLE versions DROP COLUMN archived")
+        connection.execute("PRAGMA user_version = 5")
+
+
+def postgres_to_9(connection: Connection) -> None:
+    """Bring tables to version 9, without an archive."""
+    connection.execute("ALTER TABLE versions DROP COLUMN archived")
+    connection.execute("UPDATE properties SET value = '9' WHERE name = 'version'")
+
+
 def postgres_to_3(connection: Connection) -> None:
     """Bring tables to version 3, without codes of vectors and ids of erasures."""
+    postgres_to_9(connection)
     connection.execute("DROP TABLE vector_codes")
     connection.execute("ALTER TABLE segments DROP COLUMN coded")
     connection.execute("ALTER TABLE search_states DROP COLUMN erased, DROP COLUMN cleaned")

@@ -21,6 +21,8 @@ export interface ListRequest {
   offset?: number;
   /** Conditions, all of which hold: {"metadata.stars": {">=": 3}, "none_of": [{"metadata.state": ["done", "dropped"]}]} In a query string it is JSON. */
   where?: Record<string, string | number | boolean | null | JsonValue[] | Record<string, JsonValue>>;
+  /** Archived memories instead, which nothing else returns. */
+  archived?: boolean;
 }
 
 /** Changes of a memory; what is left out stays as it was. */
@@ -89,6 +91,8 @@ export interface SearchRequest {
   metadata?: Record<string, string | number | boolean | Array<string | number | boolean>>;
   /** Conditions, all of which hold: {"metadata.stars": {">=": 3}, "none_of": [{"metadata.state": ["done", "dropped"]}]} */
   where?: Record<string, string | number | boolean | null | JsonValue[] | Record<string, JsonValue>>;
+  /** Archived memories instead, which nothing else returns. The search indexes all of them first. */
+  archived?: boolean;
 }
 
 /** A memory, whole. */

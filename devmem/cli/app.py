@@ -105,6 +105,7 @@ _COMMANDS: Final = {
     "drop": ("forgetting", "Drop a store of a database as a whole."),
     "compress": ("maintenance", "Summarize older items."),
     "consolidate": ("consolidate", "Merge near-duplicates in one run, which can be reverted."),
+    "archive": ("consolidate", "List archived items, the last one first, or bring some back."),
     "stale": ("maintenance", "List items whose sources changed or are gone, or renew them."),
     "facts": ("facts", "Show how many facts were extracted from turns, or extract those that wait."),
     "history": ("items", "Show the versions of an item."),

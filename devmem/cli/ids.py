@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
 from devmem.cli.failures import CommandError
@@ -100,8 +100,9 @@ def _beginning_so(store: MemoryBase, short: Sequence[str]) -> dict[str, dict[str
     if not short:
         return found
     from devmem.stores.abilities import every_item
+    from devmem.stores.archiving import every_archived
 
-    for item in every_item(store):
+    for item in chain(every_item(store), every_archived(store)):
         for each in short:
             if item.id.startswith(each):
                 found[each][item.id] = shorten(one_line(item.content_summary), _SNIPPET)

@@ -77,6 +77,9 @@ AsOf: TypeAlias = Annotated[
         help="The items as they were at a time, such as 2026-06-02T14:30, yesterday or 3 days ago.",
     ),
 ]
+Archived: TypeAlias = Annotated[
+    bool, typer.Option("--archived", help="The archived items, which nothing else finds; a search indexes them first.")
+]
 EmbeddingName: TypeAlias = Annotated[
     str | None,
     typer.Option(
@@ -184,7 +187,13 @@ def look(store: MemoryBase) -> None:
 
 @contextmanager
 def opened(
-    terminal: Terminal, address: StoreAddress, *, save: bool = False, looking: bool = False, as_of: str | None = None
+    terminal: Terminal,
+    address: StoreAddress,
+    *,
+    save: bool = False,
+    looking: bool = False,
+    as_of: str | None = None,
+    archived: bool = False,
 ) -> Iterator[MemoryBase]:
     """Open one store for a `with` block.
 
@@ -194,6 +203,7 @@ def opened(
         save: save it at the end, as a command that only reads must not.
         looking: open it as it is, for a command that reads items and searches none: nothing is indexed or embedded.
         as_of: time of `--as-of`, at which the store is shown.
+        archived: show the archived items instead, as `--archived` does.
 
     Raises:
         DevmemError: the store cannot be used.
@@ -204,7 +214,7 @@ def opened(
             look(store)
         else:
             open_files(terminal, store)
-        with _at_time(store, as_of) as shown:
+        with _state_of(store, as_of, archived=archived) as shown:
             yield shown
         if save:
             store.save()
@@ -213,23 +223,26 @@ def opened(
 
 
 @contextmanager
-def _at_time(store: MemoryBase, as_of: str | None) -> Iterator[MemoryBase]:
-    """Show a store as it was at the time of `--as-of`, or as it is, for a `with` block.
+def _state_of(store: MemoryBase, as_of: str | None, *, archived: bool) -> Iterator[MemoryBase]:
+    """Show a store as it was at the time of `--as-of`, its archived items, or the current ones, for a `with` block.
 
     Raises:
-        CommandError: the time cannot be read.
+        CommandError: the time cannot be read, or both are asked for.
         NoVersionsError: the store keeps no versions.
     """
-    if as_of is None:
+    if as_of is None and not archived:
         yield store
         return
     from devmem.stores.abilities import as_of as store_as_of
+    from devmem.stores.archiving import archived as archive_of
 
-    earlier = store_as_of(store, seconds_of_option("--as-of", as_of))
+    if as_of is not None and archived:
+        raise CommandError("give either --as-of or --archived: an earlier time has no archive.")
+    state = archive_of(store) if as_of is None else store_as_of(store, seconds_of_option("--as-of", as_of))
     try:
-        yield earlier
+        yield state
     finally:
-        earlier.close()
+        state.close()
 
 
 def seconds_of_option(option: str, time: str) -> float:
@@ -274,14 +287,19 @@ def location_of(store: MemoryBase) -> str | None:
 
 @contextmanager
 def opened_if_written(
-    terminal: Terminal, address: StoreAddress, *, looking: bool = False, as_of: str | None = None
+    terminal: Terminal,
+    address: StoreAddress,
+    *,
+    looking: bool = False,
+    as_of: str | None = None,
+    archived: bool = False,
 ) -> Iterator[MemoryBase | None]:
     """Open one store as `opened` does; None, after a warning with the reason, when nothing was ever written to it."""
     if (reason := why_empty(make(address))) is not None:
         terminal.report("warning", reason)
         yield None
         return
-    with opened(terminal, address, looking=looking, as_of=as_of) as store:
+    with opened(terminal, address, looking=looking, as_of=as_of, archived=archived) as store:
         yield store
 
 

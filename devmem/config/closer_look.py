@@ -65,6 +65,19 @@ def _expiry_without_effect(store: Store) -> Found:
         yield ("ttl",), "items are deleted by `retention` before they expire; make `ttl` the shorter one"
 
 
+@check(Rule.NOT_RECORDED, Store, level=Level.NOTE, close=True)
+def _archive_without_recalls(store: Store) -> Found:
+    archive = getattr(getattr(store.declaration.config, "consolidate", None), "archive", None)
+    kept = store.inspection.recalls_kept
+    if archive is None or kept is None or kept >= archive.after:
+        return
+    if kept == 0:
+        message = "without `record_recalls` it is not known what agents are shown: age and trust alone decide"
+    else:
+        message = f"what agents were shown is kept for {kept / 86_400:g} days (`record_recalls`), less than `after`"
+    yield ("consolidate", "archive"), message
+
+
 _OF_DATABASES: Final = ("mode", "server_from", "codes_mb")
 """Keys of `index` that only a store in a database reads."""
 

@@ -38,6 +38,7 @@ class Rule(StrEnum):
     NEVER_WRITTEN = "never-written", "A store that is read and never written."
     READ_BY_ALL = "read-by-all", "A store whose writers reach every agent."
     SHARED_FILE = "shared-file", "Two stores keep their items in one file."
+    NOT_RECORDED = "not-recorded", "A rule needs to know what agents were shown, and it is not recorded."
     PLAIN_FILE = "plain-file", "A file that would be left plain beside the encrypted ones of a store."
     MISSING_MODEL = "missing-model", "A provider that needs a model's name does not have one."
     MISSING_EXTRA = "missing-extra", "A package that the workflow needs is not installed."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pathlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from devmem.config.base import MemoryOptions
 from devmem.config.compose import compose
@@ -71,7 +71,9 @@ class Reader:
         """
         from devmem.config import closer_look  # noqa: F401 - registers its rules
 
-        inspection = Inspection(report=self._report, base_dir=workflow.base_dir, close=True)
+        wanted = RecallRecording() if workflow.record_recalls is True else workflow.record_recalls
+        kept = wanted.retention if wanted else 0.0
+        inspection = Inspection(report=self._report, base_dir=workflow.base_dir, close=True, recalls_kept=kept)
         inspect_graph(Graph((), inspection, workflow.nodes, workflow.memory, recorded=workflow.recording_stores), {})
         _review_subgraphs(inspection, workflow.nodes, set())
         return self._report.findings
@@ -157,7 +159,7 @@ def _review_subgraphs(inspection: Inspection, nodes: Iterable[NodeConfig], revie
                 continue
             reviewed.add(graph.file)
             report = Report(compose(read_text(graph.file, str(graph.file)), origin=str(graph.file)))
-            inner = Inspection(report=report, base_dir=graph.file.parent, close=True)
+            inner = replace(inspection, report=report, base_dir=graph.file.parent)
         inspect_graph(Graph((), inner, graph.nodes, graph.memory), {})
         _review_subgraphs(inner, graph.nodes, reviewed)
         if inner is not inspection:

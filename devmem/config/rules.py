@@ -51,6 +51,8 @@ class Inspection:
     """Where relative paths start."""
     close: bool = False
     """Whether the rules of a close look are applied, instead of those of reading."""
+    recalls_kept: float | None = 0.0
+    """Seconds for which it is recorded what agents are shown; None permanently, 0 not at all."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,6 +70,11 @@ class ConsolidateOptions(ScopeParts, total=False):
     """Metadata keys whose values may differ."""
     digest_before: When | None
     """Add a digest of each conversation that ended before this time; None adds none."""
+    archive_before: When | None
+    """Archive what was stored before this time, is of low trust, and no agent was ever shown as far as recalls are
+    recorded; None archives nothing."""
+    max_trust: float
+    """Trust up to which records are archived, by default 0.5."""
 
 
 class NamedOptions(TypedDict, total=False):

@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Unpack, cast
 
 from devmem.config.workflow import Workflow
 from devmem.memory.records import When
-from devmem.memory.repeats import copies_of
+from devmem.memory.repeats import copies_of, is_copy
 from devmem.memory.scope import PARTS, ScopeGuard, ScopeParts, Values, Where, in_scope, make_filter
 from devmem.model.filters import Filter
 from devmem.storage.erasure import EraseRequest
 from devmem.stores import erasing
+from devmem.stores.archiving import archived_items, every_archived
 from devmem.stores.erasing import ForgetReceipt
 from devmem.stores.memory import MemoryBase, observed
 
@@ -103,8 +105,14 @@ def forgotten(
 def _copies(store: MemoryBase, request: EraseRequest, now: float) -> tuple[str, ...]:
     """Return the ids of the copies of what is named by id, which would be found in its place."""
     named = set(request.ids or ())
-    items = [item for item in store.get(list(named)) if request.where.admits(item, now)] if named else []
-    found = [copy for item in items for copy in copies_of(store, item) if request.where.admits(copy, now)]
+    if not named:
+        return ()
+    there = (*store.get(list(named)), *archived_items(store, list(named)))
+    items = [item for item in there if request.where.admits(item, now)]
+    current = (copy for item in items for copy in copies_of(store, item))
+    # The archive has no index, and is read as a whole.
+    archived = (copy for copy in every_archived(store) if any(is_copy(copy, item) for item in items))
+    found = [copy for copy in chain(current, archived) if request.where.admits(copy, now)]
     return tuple(dict.fromkeys(copy.id for copy in found if copy.id not in named))
 
 

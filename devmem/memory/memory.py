@@ -13,6 +13,7 @@ from pydantic import JsonValue
 
 from devmem.errors import DevmemError
 from devmem.memory import quarantine
+from devmem.memory.consolidating import consolidated, restored
 from devmem.memory.contents import (
     AddOptions,
     ConsolidateOptions,
@@ -44,7 +45,6 @@ from devmem.memory.scope import (
     checked_number,
     in_scope,
     make_filter,
-    split_scope,
 )
 from devmem.memory.updating import Changes, update_item, update_matching
 from devmem.model.caller import acting_as
@@ -54,8 +54,9 @@ from devmem.model.results import WriteOutcome
 from devmem.model.twins import as_async, in_thread
 from devmem.model.versions import RunInfo, replaced_versions
 from devmem.storage.tombstones import Tombstone
-from devmem.stores import consolidation
 from devmem.stores.abilities import as_of, tombstones_of, versions_of
+from devmem.stores.archiving import archived
+from devmem.stores.consolidation import Consolidation
 from devmem.stores.erasing import ForgetReceipt
 from devmem.stores.memory import MemoryBase, Progress, observed, records_of
 from devmem.stores.staleness import renew, stale_items
@@ -319,11 +320,7 @@ class Memory(MemoryReader):
     def tombstones(self) -> list[Tombstone]:
         """Return what erasures with `tombstone=True` left, oldest first: ids, times and numbers, nothing of the texts.
 
-        A scoped handle lists those of its user.
-
-        Raises:
-            NoTombstonesError: the store keeps none.
-            ScopeError: the handle reaches less than all of a user.
+        A scoped handle lists those of its user; raises what `remove_tombstones` raises of store and scope.
         """
         user, everybody = self._guard.whole_user("tombstones are kept by user")
         return tombstones_of(self.store).tombstones(user, everybody=everybody)
@@ -357,11 +354,8 @@ class Memory(MemoryReader):
     def renew(self, *ids: str) -> list[str]:
         """Summarize what is left of the sources of stale records once more; return the ids of the renewed ones.
 
-        Args:
-            ids: of stale records; without any, all that are within reach. One without a source that is left stays so.
-
-        Raises:
-            ChatModelError: the language model gave no answer; the records before it are renewed.
+        Without ids, all that are within reach; one without a source that is left stays so. Raises `ChatModelError`
+        when the language model gave no answer; the records before it are renewed.
         """
         within = {each.record.id for each in self.stale()}
         return renew(self.store, within.intersection(ids) if ids else within)
@@ -372,38 +366,45 @@ class Memory(MemoryReader):
         dry_run: bool = False,
         progress: Progress | None = None,
         **options: Unpack[ConsolidateOptions],
-    ) -> consolidation.Consolidation:
+    ) -> Consolidation:
         """Merge near-duplicates within each scope in one run, which `revert` undoes; return what it did.
 
         Texts that differ in a number, a name, a negation or a word are none. What is left of each group tells of the
-        others in its metadata. Interrupted, the run is pending, and the next call with the same arguments continues it.
+        others in its metadata. With `archive_before`, old records of low trust that no agent was ever shown go into
+        the archive. Interrupted, the run is pending, and the next call with the same arguments continues it.
 
         Args:
             dry_run: change nothing.
             progress: is called with the number of records that were read.
-            options: whose records, which metadata may differ, and what gets a digest; see `ConsolidateOptions`.
+            options: whose records, which metadata may differ, what gets a digest, and what is archived; see
+                `ConsolidateOptions`.
 
         Raises:
             NoVersionsError: the store keeps no versions.
             RunConflictError: others changed the same records again and again; nothing was changed.
             ScopeError: the scope is out of reach.
         """
-        scope, said = split_scope(options, ConsolidateOptions)
-        if (before := said.pop("digest_before", None)) is not None:
-            said["digest_before"] = seconds_of(before)
-        matching = self._guard.matching(scope)
-        with observed(self.store, "update_memory") as operation, acting_as(self._guard.parts.agent):
-            done = consolidation.consolidate(self.store, matching, dry_run=dry_run, progress=progress, **said)
-            operation.records(0 if dry_run else done.removed, tuple)
-            return done
+        return consolidated(self.store, self._guard, options, dry_run=dry_run, progress=progress)
+
+    def archived(self) -> MemorySnapshot:
+        """Return the archived records within reach, to be searched and read; raises what `as_of` raises of the store.
+
+        The first search makes an index of all of them in memory, which `close` releases.
+        """
+        return MemorySnapshot(archived(self.store), self._guard)
+
+    def restore(self, *ids: str) -> list[WriteOutcome]:
+        """Bring archived records back, stored last, and return an outcome for each; raises what `archived` raises.
+
+        One that is not archived within reach, or whose text a tombstone keeps out, is skipped; the outcome says why.
+        """
+        return restored(self.store, self._guard, [checked_name("id", one) for one in ids])
 
     def history(self, id: str) -> History:  # noqa: A002 - what databases call it
         """Return the versions of a record that are within reach, oldest first; the current one has no `until`.
 
         Versions are kept as long as the store's `history` says. What was forgotten with `forget` leaves none.
-
-        Raises:
-            NoVersionsError: the store keeps no versions.
+        Raises `NoVersionsError` where the store keeps none.
         """
         reach = self._guard.filter()
         found = versions_of(self.store).history(checked_name("id", id))
@@ -579,6 +580,7 @@ class Memory(MemoryReader):
     astale = as_async(stale)
     arenew = as_async(renew)
     aconsolidate = as_async(consolidate)
+    arestore = as_async(restore)
     aremove_tombstones = as_async(remove_tombstones)
     ahistory = as_async(history)
     aruns = as_async(runs)

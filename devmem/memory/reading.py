@@ -36,6 +36,7 @@ from devmem.model.twins import as_async, in_thread
 from devmem.models.given_vectors import checked_vector
 from devmem.search.merging import MergePolicy, merge, with_related
 from devmem.stores.abilities import every_item
+from devmem.stores.archiving import archived_items
 from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.memory import MemoryBase, MemoryQuery, QueryEmbedding
 
@@ -288,6 +289,12 @@ class MemoryReader:
         """Return the record of an id; None where none is visible here."""
         item = self._item(id)
         return None if item is None else MemoryRecord(item)
+
+    def archived_record(self, id: str) -> MemoryRecord | None:  # noqa: A002 - what databases call it
+        """Return the archived record of an id; None where none is visible here, or the store has no archive."""
+        reach, now, name = self._guard.filter(), self._clock(), checked_name("id", id)
+        found = archived_items(self.store, [name])
+        return next((MemoryRecord(item) for item in found if reach.admits(item, now)), None)
 
     def get_many(self, ids: Iterable[str]) -> Records:
         """Return the records of ids that are visible here, in the order of the ids, each once."""

@@ -416,7 +416,7 @@ def _id_of_text(item: MemoryItem, attempt: int) -> str:
 
 def copies_of(store: MemoryBase, item: MemoryItem) -> Iterator[MemoryItem]:
     """Yield the other items with the same text in the same scope, as files of earlier versions and runs have them."""
-    if not isinstance(store, CollectionMemory) or holds_message(item) or KEY in item.metadata:
+    if not isinstance(store, CollectionMemory) or not _may_have_copies(item):
         return
     # With weights, a search ranks by these alone and returns hits that say the same; copies come first.
     asked = SearchQuery(text=item.content_summary, limit=_COPIES, where=exactly(item.scope), weights=Weights())
@@ -425,3 +425,13 @@ def copies_of(store: MemoryBase, item: MemoryItem) -> Iterator[MemoryItem]:
         asked = replace(asked, limit=4 * asked.limit)
         found = store.collection.search(asked)
     yield from (hit.item for hit in found if hit.item.id != item.id and is_same_text(hit.item, item))
+
+
+def is_copy(other: MemoryItem, item: MemoryItem) -> bool:
+    """Whether another item is a copy of one, as `copies_of` finds them."""
+    is_other = other.id != item.id and _may_have_copies(item)
+    return is_other and same_owner(other.scope, item.scope) and is_same_text(other, item)
+
+
+def _may_have_copies(item: MemoryItem) -> bool:
+    return not (holds_message(item) or KEY in item.metadata)

@@ -79,6 +79,10 @@ class WriteOutcome:
         return self.status is WriteStatus.SKIPPED and self.reason == ERASED_BEFORE
 
 
+NOT_ARCHIVED: Final = WriteOutcome(status=WriteStatus.SKIPPED, reason="no archived item with this id is visible here")
+"""Outcome of restoring an item that is not archived."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
     """An item that a search returned, with every signal that ranked it; None means that the signal does not apply."""

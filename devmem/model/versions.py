@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Final
 
 from devmem.model.items import MemoryItem, version_hash
 
@@ -17,8 +18,14 @@ class Operation(StrEnum):
     """Another version of the same id took its place."""
     FORGET = "forget"
     """It was deleted."""
+    ARCHIVE = "archive"
+    """It was moved into the archive, where only who asks for archived items finds it."""
     RESTORE = "restore"
-    """An older version became the current one again, because the run that replaced it was reverted."""
+    """An older version became the current one again: the run that replaced it was reverted, or it was archived."""
+
+
+GONE: Final = (Operation.FORGET, Operation.ARCHIVE)
+"""Changes after which there is no current version."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,11 +53,11 @@ class ItemVersion:
 def replaced_versions(history: Sequence[ItemVersion]) -> list[str | None]:
     """Return the `version_hash` that each version of a history, oldest first, took the place of.
 
-    It is None for the first one, and for one that was added after the item was forgotten.
+    It is None for the first one, and for one that was added after the item was forgotten or archived.
     """
     earlier = [None, *history[:-1]]
     return [
-        None if one is None or one.ended is None or one.ended.operation is Operation.FORGET else version_hash(one.item)
+        None if one is None or one.ended is None or one.ended.operation in GONE else version_hash(one.item)
         for one in earlier[: len(history)]
     ]
 

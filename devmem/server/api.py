@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Annotated, Any, Final, Generic, TypeAlias, TypeVar
@@ -24,7 +25,8 @@ from devmem.errors import (
     ScopeError,
     VersionConflictError,
 )
-from devmem.memory import MemoryRecord, SearchHit
+from devmem.memory import Memory, MemoryRecord, SearchHit
+from devmem.memory.reading import MemoryReader
 from devmem.model.caller import acting_as
 from devmem.model.filters import Filter
 from devmem.model.items import Provenance, SourceKind
@@ -55,6 +57,9 @@ def _from_query(value: object) -> object:
         return json.loads(value)
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
+
+
+_ARCHIVED: Final = "Archived memories instead, which nothing else returns."
 
 
 class _Body(BaseModel):
@@ -102,6 +107,7 @@ class SearchRequest(_Body):
     before: _Time | None = None
     metadata: _Labels = Field(default_factory=dict, description="Values that the memories have; of a list one of them.")
     where: FilterForm = Field(default_factory=Filter, description=_WHERE)
+    archived: bool = Field(default=False, description=f"{_ARCHIVED} The search indexes all of them first.")
 
 
 class ListRequest(_Body):
@@ -112,6 +118,7 @@ class ListRequest(_Body):
     where: Annotated[FilterForm, BeforeValidator(_from_query)] = Field(
         default_factory=Filter, description=f"{_WHERE} In a query string it is JSON."
     )
+    archived: bool = Field(default=False, description=_ARCHIVED)
 
 
 class StoredMemory(BaseModel):
@@ -212,14 +219,21 @@ def _add(access: Access, _id: str, asked: NewMemories) -> Ids:
 
 
 def _list(access: Access, _id: str, asked: ListRequest) -> MemoryPage:
-    records = access.memory.recent(asked.limit, where=asked.where, offset=asked.offset)
-    return MemoryPage(memories=[_stored(record) for record in records], total=access.memory.count(where=asked.where))
+    with _reader(access.memory, archived=asked.archived) as memory:
+        records = memory.recent(asked.limit, where=asked.where, offset=asked.offset)
+        return MemoryPage(memories=[_stored(record) for record in records], total=memory.count(where=asked.where))
+
+
+def _reader(memory: Memory, *, archived: bool) -> AbstractContextManager[MemoryReader]:
+    """Return what reads the current memories, or the archived ones, for a `with` block."""
+    return memory.archived() if archived else nullcontext(memory)
 
 
 def _search(access: Access, _id: str, asked: SearchRequest) -> MemoryPage:
     where = asked.where & load_filter({f"metadata.{label}": wanted for label, wanted in asked.metadata.items()})
-    hits = access.memory.search(asked.query, limit=asked.limit, after=asked.after, before=asked.before, where=where)
-    return MemoryPage(memories=[_stored(hit) for hit in hits])
+    with _reader(access.memory, archived=asked.archived) as memory:
+        hits = memory.search(asked.query, limit=asked.limit, after=asked.after, before=asked.before, where=where)
+        return MemoryPage(memories=[_stored(hit) for hit in hits])
 
 
 def _get(access: Access, item_id: str, _asked: None) -> StoredMemory:
@@ -236,7 +250,7 @@ def _change(access: Access, item_id: str, asked: MemoryChange) -> StoredMemory:
 
 
 def _forget(access: Access, item_id: str, _asked: None) -> ForgottenCount:
-    if item_id not in access.memory:
+    if item_id not in access.memory and access.memory.archived_record(item_id) is None:
         raise ItemNotFoundError(item_id)
     return ForgottenCount(forgotten=access.memory.forget(item_id))
 

@@ -44,6 +44,8 @@ class CollectionInfo:
     dimension: int | None
     damaged: int = 0
     """Rows that were found damaged since the collection was opened, and are left out."""
+    archived: int = 0
+    """Archived items, which `items` does not count."""
     mode: str | None = None
     """How a database that many processes share is searched: `follow` or `server`; None for other places."""
 
@@ -392,6 +394,38 @@ class VersionedCollection(Collection, Protocol):
 
         Raises:
             FilterError: there are neither ids nor a filter.
+        """
+        ...
+
+
+@runtime_checkable
+class SupportsArchiving(Protocol):
+    """A collection, or a run's view of one, whose items can be moved into an archive."""
+
+    def archive(self, ids: Sequence[str]) -> int:
+        """Move the named items into the archive, where their last version is kept; return their number.
+
+        They are in no index, and no method of the collection returns them, until they are restored. How long versions
+        are kept does not concern them. What stores an item of the same id takes the archived one out of the archive.
+        """
+        ...
+
+
+@runtime_checkable
+class ArchivingCollection(VersionedCollection, SupportsArchiving, Protocol):
+    """A collection with an archive: items that are kept with their versions, and are in no index."""
+
+    def archived(self) -> Collection:
+        """Return the archived items, read only. The caller closes it; the collection stays open.
+
+        The first search makes a temporary index of all of them.
+        """
+        ...
+
+    def restore(self, ids: Sequence[str]) -> list[WriteOutcome]:
+        """Make archived items current ones again, stored last, all in one transaction; return an outcome for each.
+
+        One whose content a tombstone keeps out, or that is not archived, is skipped.
         """
         ...
 

@@ -289,6 +289,15 @@ class RecallLog:
         query = "SELECT DISTINCT item FROM entries WHERE item <> '' AND substr(item, 1, ?) = ? ORDER BY item LIMIT ?"
         return self._read(lambda db: [item for (item,) in db.execute(query, (len(prefix), prefix, limit))], [])
 
+    def shown(self) -> set[str]:
+        """Return the ids of all items that were shown.
+
+        Raises:
+            RecallLogError: the log cannot be read.
+        """
+        query = "SELECT DISTINCT item FROM entries WHERE cut IS NULL AND item <> ''"
+        return self._read(lambda db: {item for (item,) in db.execute(query)}, set())
+
     def runs(self, limit: int = 50) -> list[RecallRun]:
         """Return the last runs that recalled something, the latest first.
 
@@ -424,6 +433,20 @@ def _add_seconds(db: sqlite3.Connection) -> None:
     """Add the column that logs of earlier versions of devmem do not have; another process may be faster."""
     if not _has_seconds(db):
         db.execute("ALTER TABLE recalls ADD COLUMN seconds REAL")
+
+
+def shown_items(sessions: Path) -> frozenset[str] | None:
+    """Return the ids of the items that the logs of some sessions show; None where there is no log.
+
+    Raises:
+        RecallLogError: a log cannot be read.
+    """
+    logs = sorted(sessions.glob(f"*/{FILE_NAME}"))
+    found: set[str] = set()
+    for file in logs:
+        with closing(RecallLog(file)) as log:
+            found |= log.shown()
+    return frozenset(found) if logs else None
 
 
 def forget_shown(folder: Path | None, request: EraseRequest, items: Sequence[MemoryItem]) -> list[Residue]:

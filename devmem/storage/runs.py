@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 from devmem.errors import RunStateError
 from devmem.model.items import MemoryItem, SourceKind
 from devmem.model.versions import Operation, RunInfo, RunState
-from devmem.storage.sql import VersionDialect
+from devmem.storage.sql import GONE_SQL, VersionDialect
 from devmem.storage.writing import recorded, seconds
 
 
@@ -141,7 +141,7 @@ _CONFLICTS: Final = (
     "SELECT own.id FROM versions AS own LEFT JOIN (SELECT {key}, row FROM items WHERE {of}true) AS now "
     "ON now.{key} = own.{key} WHERE {of}own.change_run = :run AND own.recorded_until IS NULL "
     "AND now.row {differs} own.base "
-    f"AND NOT (own.operation = '{Operation.FORGET.value}' AND now.row IS NULL) ORDER BY own.row"
+    f"AND NOT (own.operation IN ({GONE_SQL}) AND now.row IS NULL) ORDER BY own.row"
 )
 _COLUMNS: Final = "run, state, actor, started_at, ended_at, committed_at"
 _PENDING: Final = (

@@ -15,7 +15,7 @@ from devmem.model.conditions import Condition, Operator, Order
 from devmem.model.filters import SCOPE_PARTS, Filter, Wanted, conditions_of
 from devmem.model.items import MemoryItem
 from devmem.model.results import WriteOutcome
-from devmem.model.versions import Operation
+from devmem.model.versions import GONE
 from devmem.models.embedder import PassageEmbeddings
 from devmem.search.indexes.doc_values import DocEntry
 from devmem.storage.writing import PreparedItem, Unique
@@ -32,6 +32,8 @@ DOC_COLUMNS: Final = ", ".join({"time": EVENT_TIME, "user": '"user"'}.get(name, 
 """Columns of the table `items` that a `DocEntry` holds, in its order."""
 
 
+GONE_SQL: Final = ", ".join(f"'{operation.value}'" for operation in GONE)
+"""The changes after which there is no current version, as a list of SQL."""
 PARENTS: Final = '"parents":["'
 """Begins the parents of an item in its body."""
 
@@ -221,8 +223,12 @@ class VersionDialect:
         versions, own = f"{self.main}versions", f"{self.of}change_run = {self.literal(run)} AND recorded_until IS NULL"
         return (
             f"{self.current()} AND {self.key} NOT IN (SELECT {self.key} FROM {versions} WHERE {own}) UNION ALL "
-            f"SELECT {self.columns} FROM {versions} WHERE {own} AND operation <> '{Operation.FORGET.value}'"
+            f"SELECT {self.columns} FROM {versions} WHERE {own} AND operation NOT IN ({GONE_SQL})"
         )
+
+    def archived(self) -> str:
+        """Return the query of the archived items."""
+        return f"SELECT {self.columns} FROM {self.main}versions WHERE {self.of}archived"
 
 
 class ReadOnly:

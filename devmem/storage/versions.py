@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import zip_longest
 from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 from devmem.errors import RunConflictError, RunStateError
 from devmem.model.caller import current_actor
 from devmem.model.items import PARENT_HASH, MemoryItem, is_fact, version_hash
-from devmem.model.versions import Change, ItemDifference, ItemVersion, Operation, RunInfo, RunState
+from devmem.model.results import ERASED_BEFORE, NOT_ARCHIVED, WriteOutcome, WriteStatus
+from devmem.model.versions import GONE, Change, ItemDifference, ItemVersion, Operation, RunInfo, RunState
 from devmem.storage.runs import TOUCHED, Runs, VersionTables, author_of
 from devmem.storage.sql import PARENTS
-from devmem.storage.writing import VersionEnd, WritingCollection, recorded, seconds
+from devmem.storage.writing import VersionEnd, WritingCollection, recorded, seconds, stored_outcome
 
 
 class CommitWriter(Protocol):
@@ -48,22 +50,26 @@ class Committer(ABC, Generic[W]):
         """Take the writer and the runs of the transaction."""
         self.writer, self.runs = writer, runs
 
-    @abstractmethod
     def hold(self, run: str) -> None:
         """Let no other transaction change the items that a run changed until this one ends."""
+        self.hold_items(self.runs.touched(run))
+
+    @abstractmethod
+    def hold_items(self, keys: Sequence[Any]) -> None:
+        """Let no other transaction change the items with some keys until this one ends."""
 
     def stamp(self, run: str, now: float) -> None:  # noqa: ARG002 - of a subclass
         """Record what a run changed as of `now`, where that took long: no one sees it before the commit."""
         self.writer.stamp(now)
 
     @abstractmethod
-    def restore_version(self, version: int, operation: Operation, *, run: str, actor: str | None) -> None:
+    def restore_version(self, version: int, operation: Operation, *, run: str | None, actor: str | None) -> None:
         """Insert the item of a version as a current one, stored last, with all that belongs to it.
 
         Args:
             version: row of the version.
             operation: begins the current version.
-            run: writes it.
+            run: writes it; None where that is not a run's.
             actor: wrote it, as far as it is known.
 
         Raises:
@@ -95,11 +101,11 @@ def commit(committer: Committer[Any], run: str, clock: Callable[[], float]) -> N
     # Locks may have been waited for.
     committer.writer.stamp(clock())
     for version in runs.pending(run):
-        is_deletion = version.operation is Operation.FORGET
+        is_gone = version.operation in GONE
         if version.base is not None:
-            ended_by = Operation.FORGET if is_deletion else Operation.UPDATE
+            ended_by = version.operation if is_gone else Operation.UPDATE
             committer.end(version.base, VersionEnd(operation=ended_by, run=run, actor=version.actor))
-        if not is_deletion:
+        if not is_gone:
             committer.restore_version(version.row, version.operation, run=run, actor=version.actor)
     runs.remove_pending(run)
     committer.stamp(run, clock())
@@ -240,7 +246,7 @@ class RunChanges:
             return False
         # What was restored had been deleted before, or replaced what is not kept.
         before = self._last_ended(key, first[0][1])
-        return before is None or before[0] != Operation.FORGET.value
+        return before is None or before[0] not in GONE
 
 
 def _is_of(item: MemoryItem, parent: str | None, content_hash: str) -> bool:
@@ -433,6 +439,33 @@ def _change(tables: VersionTables, operation: str, at: int, run: str | None, act
     return Change(operation=Operation(operation), at=seconds(at), run=tables.read_text(run), actor=actor)
 
 
+_ARCHIVED: Final = "SELECT row, {key} FROM versions WHERE {of}archived AND {which} ORDER BY row"
+
+
+def _restored(
+    committer: Committer[Any],
+    ids: Sequence[str],
+    erased_among: Callable[[Sequence[MemoryItem]], Collection[str]],
+) -> Iterator[WriteOutcome]:
+    """Make archived items current ones again, within the committer's transaction; yield what becomes of each."""
+    tables = committer.runs.tables
+    keys = [tables.key_of(item_id) for item_id in ids]
+    committer.hold_items(keys)
+    statement = _ARCHIVED.replace("{which}", tables.among("{key}", "keys"))
+    rows = {key: row for row, key in tables.fetch(statement, keys=tables.many(keys))}
+    items = tables.items(rows.values())
+    erased = erased_among(list(items.values()))
+    for item_id, key in dict(zip(ids, keys, strict=True)).items():
+        row = rows.get(key)
+        if row is None:
+            yield NOT_ARCHIVED
+        elif item_id in erased:
+            yield WriteOutcome(status=WriteStatus.SKIPPED, reason=ERASED_BEFORE)
+        else:
+            committer.restore_version(row, Operation.RESTORE, run=None, actor=current_actor().name)
+            yield stored_outcome(item_id, replaced=None, waiting=False)
+
+
 C = TypeVar("C")
 """A connection."""
 T = TypeVar("T")
@@ -460,8 +493,12 @@ class VersioningCollection(WritingCollection, Generic[C]):
         """Return the tables of versions, within a transaction."""
 
     @abstractmethod
-    def _committer(self, connection: C, run: str) -> Committer[Any]:
-        """Return what changes the current items within a write transaction, as a run."""
+    def _committer(self, connection: C, run: str | None) -> Committer[Any]:
+        """Return what changes the current items within a write transaction, as a run, or as who writes now."""
+
+    @abstractmethod
+    def _erased_among(self, connection: C, items: Sequence[MemoryItem]) -> Collection[str]:
+        """Return the ids of those of some items that a tombstone keeps out."""
 
     def _runs(self, connection: C) -> Runs:
         return Runs(self._tables(connection))
@@ -522,6 +559,16 @@ class VersioningCollection(WritingCollection, Generic[C]):
             return _ended(committer.runs, inverse, then)
 
         return self._noted(self._write(revert_run))
+
+    def restore(self, ids: Sequence[str]) -> list[WriteOutcome]:
+        """Make archived items current ones again."""
+
+        def restore_items(connection: C) -> list[WriteOutcome]:
+            return list(_restored(self._committer(connection, None), ids, partial(self._erased_among, connection)))
+
+        outcomes = self._write(restore_items)
+        self._note(written=sum(map(bool, outcomes)))
+        return outcomes
 
     def diff(self, before: float | str, after: float | str | None = None) -> list[ItemDifference]:
         """Return the items that differ between two states, or that a run changed."""

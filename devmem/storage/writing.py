@@ -268,6 +268,10 @@ class ItemChanges(Protocol):
         """Delete the items with these ids that match the filter; None for either does not restrict."""
         ...
 
+    def archive(self, ids: Sequence[str]) -> int:
+        """Move the items with these ids into the archive; return their number."""
+        ...
+
     def trim(self, keep: int | None, stored_before: float | None) -> int:
         """Delete all but the newest items, and those stored before a time, permanently.
 
@@ -315,6 +319,10 @@ class WritingCollection(ABC):
         """Delete the named or the matching items."""
         check_deletion(ids, where)
         return self._deleting(lambda changes: changes.delete(ids, where))
+
+    def archive(self, ids: Sequence[str]) -> int:
+        """Move the named items into the archive."""
+        return self._deleting(lambda changes: changes.archive(ids))
 
     def clear(self) -> int:
         """Delete everything."""

@@ -521,7 +521,7 @@ class CollectionMemory(MemoryBase):
         """Delete the named or the matching items permanently, their versions included; return their number."""
         deleted = super().erase(ids=ids, where=where)
         if isinstance(self.collection, VersionedCollection):
-            self.collection.erase(ids=ids, where=where)
+            deleted += self.collection.erase(ids=ids, where=where)
         return deleted
 
     def erasing_filter(self, where: Filter) -> Filter:

@@ -88,6 +88,18 @@ class PlaceConfig(ConfigModel):
         return self
 
 
+class ArchiveConfig(ConfigModel):
+    """Which items a consolidation archives: they leave the index, are kept, and are found with `--archived`."""
+
+    after: Duration = 180 * 86_400.0
+    """Time since an item was stored after which it is archived if no agent was ever shown it, such as `180d`. What
+    agents are shown is known from the workflow's `record_recalls`, as far back as its `retention` goes; without it, age
+    and trust decide alone."""
+    max_trust: float = Field(default=0.5, gt=0, le=1)
+    """Trust up to which items are archived: that of what tools return is 0.4, of files and imports 0.6, of agents'
+    output 0.8, of users' words 1."""
+
+
 class ConsolidateConfig(ConfigModel):
     """When a store is consolidated without being asked: its near-duplicates are merged in one run."""
 
@@ -98,6 +110,9 @@ class ConsolidateConfig(ConfigModel):
     """Metadata keys whose values may differ between near-duplicates, such as `line`."""
     digest_after: Duration | None = None
     """Time since its last turn after which a conversation gets a digest, such as `30d`. Absent makes no digests."""
+    archive: ArchiveConfig | None = None
+    """Archiving of old items of low trust that no agent was ever shown, such as `{after: 180d, max_trust: 0.5}`. Absent
+    archives nothing."""
 
 
 OnConflict: TypeAlias = Literal["keep", "supersede", "ask"]

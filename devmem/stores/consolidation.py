@@ -1,6 +1,7 @@
-"""Consolidation of a store: near-duplicates become one item, and old conversations get digests, in one run.
+"""Consolidation of a store, in one run that is committed, or reverted, as a whole.
 
-It is committed, or reverted, as a whole.
+Near-duplicates become one item, old conversations get digests, and old items of low trust that no agent was ever shown
+are archived.
 
 Two items are near-duplicates if the form of their texts is the same (`statement_form`), and so are their user, agent,
 session and conversation, their metadata, the day on which they happened, and whether they expire. Groups are found by
@@ -11,10 +12,10 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 from uuid import uuid4
@@ -24,10 +25,21 @@ from pydantic import JsonValue
 from devmem.errors import NoVersionsError, RunConflictError, RunStateError, VersionConflictError
 from devmem.model.caller import current_actor
 from devmem.model.filters import Filter
-from devmem.model.items import KEY, MERGED, REPEATS, MemoryItem, is_pinned, is_quarantined, version_hash
+from devmem.model.items import (
+    KEY,
+    MERGED,
+    REPEATS,
+    MemoryItem,
+    is_pinned,
+    is_quarantined,
+    merged_ids,
+    merged_notes,
+    version_hash,
+)
 from devmem.model.message_json import holds_message
 from devmem.model.versions import ItemDifference, RunState
 from devmem.stores.abilities import every_item, versions_of
+from devmem.stores.archiving import ArchiveRule, archivable, archive_of, shown_ids, write_archive
 from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.config import CollectionConfig
 from devmem.stores.digests import DIGEST, DigestReport, make_digests
@@ -81,6 +93,10 @@ class Consolidation:
     """New digests of conversations; their metadata `DIGEST` have the turns of each sentence."""
     unsupported: int = 0
     """Number of sentences of a language model that were left out, as the conversation does not say so."""
+    archived: tuple[MemoryItem, ...] = ()
+    """Items that were archived."""
+    recalls_known: bool = True
+    """Whether it is recorded which items agents were shown; False where items were archived by age and trust alone."""
 
     @property
     def removed(self) -> int:
@@ -94,10 +110,11 @@ def consolidate(
     *,
     ignore: Sequence[str] = (),
     digest_before: float | None = None,
+    archive: ArchiveRule | None = None,
     dry_run: bool = False,
     progress: Progress | None = None,
 ) -> Consolidation:
-    """Merge near-duplicates, and add digests of old conversations where that is asked for.
+    """Merge near-duplicates; where that is asked for, add digests of old conversations, and archive items.
 
     Pinned items, those with a key or in quarantine, messages and records of conversations, items with attachments, and
     those that were derived from others, or others from them, stay unchanged. A run whose process died is continued.
@@ -107,6 +124,7 @@ def consolidate(
         where: filter of the items that may be merged.
         ignore: metadata keys whose values may differ.
         digest_before: add a digest of each conversation that ended before this time (seconds since the epoch).
+        archive: archive what it says of the items that may be merged, where no agent was shown them.
         dry_run: change nothing.
         progress: is called with the number of items that were read.
 
@@ -114,28 +132,75 @@ def consolidate(
         NoVersionsError: the store keeps no versions, so that nothing could be reverted.
         RunConflictError: others changed the same items again and again; nothing was changed.
         ChatModelError: the store's language model gave no answer for a digest; the run stays pending.
+        RecallLogError: it cannot be read what agents were shown, so that nothing is archived; the run stays pending.
     """
     _check(store)
-    where = where or Filter()
-    if dry_run:
-        merges, report = tuple(_planned(store, store, where, ignore, progress)), DigestReport()
-        made = () if digest_before is None else tuple(make_digests(store, where, digest_before, report))
-        items = store.count_memories(where)
-        return Consolidation(run=None, items=items, merges=merges, digests=made, unsupported=report.dropped)
-    return _in_run(store, where, ignore, digest_before, progress)
+    wanted = _Wanted(where or Filter(), tuple(ignore), digest_before, archive)
+    if archive is not None:
+        archive_of(store)
+    return _dry_run(store, wanted, progress) if dry_run else _in_run(store, wanted, progress)
 
 
-def _in_run(
-    store: MemoryBase, where: Filter, ignore: Sequence[str], digest_before: float | None, progress: Progress | None
-) -> Consolidation:
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """The arguments of a consolidation."""
+
+    where: Filter
+    ignore: tuple[str, ...]
+    digest_before: float | None
+    archive: ArchiveRule | None
+
+
+def _dry_run(store: MemoryBase, wanted: _Wanted, progress: Progress | None) -> Consolidation:
+    merges, report = tuple(_planned(store, store, wanted, progress)), DigestReport()
+    made: tuple[MemoryItem, ...] = ()
+    if wanted.digest_before is not None:
+        made = tuple(make_digests(store, wanted.where, wanted.digest_before, report))
+    kept = {each.before.id: each.kept for each in merges}
+    gone = {item.id for each in merges for item in each.merged}
+    left = (kept.get(item.id, item) for item in every_item(store) if item.id not in gone)
+    shown = _shown(store, wanted)
+    return Consolidation(
+        run=None,
+        items=store.count_memories(wanted.where),
+        merges=merges,
+        digests=made,
+        unsupported=report.dropped,
+        archived=tuple(_archivable(store, chain(left, made), wanted, shown)),
+        recalls_known=shown is not None,
+    )
+
+
+def _shown(store: MemoryBase, wanted: _Wanted) -> frozenset[str] | None:
+    """Return the ids of what agents were shown, as far as that is asked for; None where it is not known."""
+    return frozenset() if wanted.archive is None else shown_ids(store)
+
+
+def _archivable(
+    view: MemoryBase, items: Iterable[MemoryItem], wanted: _Wanted, shown: frozenset[str] | None
+) -> list[MemoryItem]:
+    """Return the items of a view that are to be archived."""
+    if wanted.archive is None:
+        return []
+    now = view.setup.clock()
+    return archivable(
+        items,
+        wanted.archive,
+        shown=shown or (),
+        may_archive=lambda item: _may_merge(item) and wanted.where.admits(item, now),
+    )
+
+
+def _in_run(store: MemoryBase, wanted: _Wanted, progress: Progress | None) -> Consolidation:
     """Consolidate in a run, and begin again where others change the same items meanwhile."""
-    before, left = store.count_memories(where), _ATTEMPTS
+    before, left, shown = store.count_memories(wanted.where), _ATTEMPTS, _shown(store, wanted)
     while True:
-        run = StoreRun(_run_id(store, where, ignore), {store.name: store}, decisions=None, actor=current_actor().name)
+        run = StoreRun(_run_id(store, wanted), {store.name: store}, decisions=None, actor=current_actor().name)
         left -= 1
         try:
-            unsupported = _work(store, run, where, ignore, digest_before, progress)
-            return replace(_committed(store, run, before), unsupported=unsupported)
+            unsupported = _work(store, run, wanted, shown, progress)
+            done = _committed(store, run, before)
+            return replace(done, unsupported=unsupported, recalls_known=shown is not None)
         except (RunConflictError, RunStateError, VersionConflictError) as error:
             info = versions_of(store).find_run(run.run)
             if isinstance(error, RunConflictError) and info is not None and info.state is RunState.PENDING:
@@ -162,12 +227,15 @@ def consolidate_when_due(store: MemoryBase) -> Consolidation | None:
     if options is None or (0 <= now - _last_time(store) < options.every):
         return None
     before = None if options.digest_after is None else now - options.digest_after
-    done = consolidate(store, ignore=options.ignore, digest_before=before)
+    wanted = options.archive
+    rule = None if wanted is None else ArchiveRule(before=now - wanted.after, max_trust=wanted.max_trust)
+    done = consolidate(store, ignore=options.ignore, digest_before=before, archive=rule)
     if (file := _time_file(store)) is not None:
         file.parent.mkdir(parents=True, exist_ok=True)
         replace_file(file, [repr(now).encode()])
     if done.run is not None:
-        _LOG.info("memory store %r: %d items merged, as run %s", store.name, done.removed, done.run)
+        counts = done.removed, len(done.archived)
+        _LOG.info("memory store %r: %d items merged, %d archived, as run %s", store.name, *counts, done.run)
     return done
 
 
@@ -198,9 +266,11 @@ def _check(store: MemoryBase) -> None:
         raise NoVersionsError(store.name, "they are made of files, which would bring back what is merged")
 
 
-def _run_id(store: MemoryBase, where: Filter, ignore: Sequence[str]) -> str:
+def _run_id(store: MemoryBase, wanted: _Wanted) -> str:
     """Return the id of a pending run with the same arguments, whose process may have died, or a new one."""
-    named = blake2b(repr((store.name, where, sorted(ignore))).encode("utf-8", "surrogatepass"), digest_size=6)
+    named = blake2b(
+        repr((store.name, wanted.where, sorted(wanted.ignore))).encode("utf-8", "surrogatepass"), digest_size=6
+    )
     prefix = f"{_PREFIX}{named.hexdigest()}-"
     for info in versions_of(store).runs(_RUNS):
         if info.state is RunState.PENDING and info.run.startswith(prefix):
@@ -212,20 +282,21 @@ def _run_id(store: MemoryBase, where: Filter, ignore: Sequence[str]) -> str:
 def _work(
     store: MemoryBase,
     run: StoreRun,
-    where: Filter,
-    ignore: Sequence[str],
-    digest_before: float | None,
+    wanted: _Wanted,
+    shown: frozenset[str] | None,
     progress: Progress | None,
 ) -> int:
     """Write all of it in the run; return the number of a model's sentences that were left out."""
     view, report = cast("CollectionMemory", run.stores[store.name]), DigestReport()
-    merges = _planned(store, view, where, ignore, progress)
+    merges = _planned(store, view, wanted, progress)
     while batch := list(islice(merges, _BATCH_SIZE)):
         _write(view, batch)
-    if digest_before is not None:
-        for digest in make_digests(view, where, digest_before, report):
+    if wanted.digest_before is not None:
+        for digest in make_digests(view, wanted.where, wanted.digest_before, report):
             with admitting(digest.id):
                 view.add([digest])
+    if wanted.archive is not None:
+        write_archive(view, [item.id for item in _archivable(view, every_item(view), wanted, shown)])
     return report.dropped
 
 
@@ -237,7 +308,11 @@ def _committed(store: MemoryBase, run: StoreRun, before: int) -> Consolidation:
     changes = versions.diff(run.run)
     run.commit()
     made = (each.after for each in changes if each.after is not None and DIGEST in each.after.metadata)
-    return Consolidation(run=run.run, items=before, merges=_merges_of(changes), digests=tuple(made))
+    merges = _merges_of(changes)
+    merged = {item.id for each in merges for item in each.merged}
+    gone = (each.before for each in changes if each.before is not None and each.after is None)
+    archived = tuple(item for item in gone if item.id not in merged)
+    return Consolidation(run=run.run, items=before, merges=merges, digests=tuple(made), archived=archived)
 
 
 def _write(view: CollectionMemory, merges: Sequence[Merge]) -> None:
@@ -257,18 +332,17 @@ def _merges_of(changes: Sequence[ItemDifference]) -> tuple[Merge, ...]:
         for each in changes
         if each.before is not None
         and each.after is not None
-        and (merged := tuple(gone[name] for name in _merged_ids(each.after) if name in gone))
+        and (merged := tuple(gone[name] for name in merged_ids(each.after) if name in gone))
     )
 
 
 # Finding near-duplicates.
 
 
-def _planned(
-    store: MemoryBase, view: MemoryBase, where: Filter, ignore: Sequence[str], progress: Progress | None
-) -> Iterator[Merge]:
+def _planned(store: MemoryBase, view: MemoryBase, wanted: _Wanted, progress: Progress | None) -> Iterator[Merge]:
     """Yield what is to be merged, of the items that a view of the store has."""
-    groups = _groups(view, where, ignore, progress)
+    ignore = wanted.ignore
+    groups = _groups(view, wanted.where, ignore, progress)
     sources = {
         parent
         for item in (store.derived_from([name for names in groups for name in names]) if groups else ())
@@ -338,7 +412,7 @@ def _merged(items: Sequence[MemoryItem]) -> Merge:
     One that stands for others already comes first: a run that was interrupted after it had written it is continued so.
     """
     first, *others = sorted(items, key=lambda item: (-item.trust, MERGED not in item.metadata, item.created_at))
-    told = [*_notes(first), *(note for item in others for note in _told(item, first))]
+    told = [*merged_notes(first), *(note for item in others for note in _told(item, first))]
     notes = {str(note["id"]): note for note in told if note["id"] != first.id}
     times = [item.expires_at for item in items if item.expires_at is not None]
     kept = replace(
@@ -348,18 +422,6 @@ def _merged(items: Sequence[MemoryItem]) -> Merge:
         embedding=None,
     )
     return Merge(before=first, kept=kept, merged=tuple(others))
-
-
-def _notes(item: MemoryItem) -> list[dict[str, JsonValue]]:
-    """Return what an item tells of the near-duplicates that it stands for already."""
-    found = item.metadata.get(MERGED)
-    return (
-        [dict(each) for each in found if isinstance(each, Mapping) and "id" in each] if isinstance(found, list) else []
-    )
-
-
-def _merged_ids(item: MemoryItem) -> Iterator[str]:
-    return (str(each["id"]) for each in _notes(item))
 
 
 def _told(item: MemoryItem, kept: MemoryItem) -> list[dict[str, JsonValue]]:
@@ -385,4 +447,4 @@ def _told(item: MemoryItem, kept: MemoryItem) -> list[dict[str, JsonValue]]:
     }
     if own:
         note["metadata"] = own
-    return [*_notes(item), note]
+    return [*merged_notes(item), note]

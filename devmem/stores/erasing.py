@@ -12,6 +12,7 @@ from devmem.storage.erasure import EraseRequest, EraseResult, Residue, unreadabl
 from devmem.storage.protocol import ExportRecord
 from devmem.storage.recall_log import forget_shown
 from devmem.stores.abilities import exports_of, tombstones_of
+from devmem.stores.archiving import archived_items
 from devmem.stores.memory import MemoryBase
 
 
@@ -95,7 +96,8 @@ def select_erasure(
 def preview(store: MemoryBase, selection: EraseSelection, *, label: str = "") -> ForgetReceipt:
     """Return the receipt of a dry run; `label` replaces the store's name."""
     unreadable = sum(item == unreadable_item(item.id) for item in selection.items)
-    there = EraseResult(items=len(store.get(list(selection.found))) + unreadable)
+    ids = list(selection.found)
+    there = EraseResult(items=len(store.get(ids)) + len(archived_items(store, ids)) + unreadable)
     return receipt_of(selection, there, exports_of(store, selection.items), label=label or store.name)
 
 

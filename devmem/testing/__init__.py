@@ -13,11 +13,12 @@ from devmem.testing.clock import ManualClock
 from devmem.testing.embedders import FailingEmbedder, HashEmbedder, HashTokenEmbedder
 
 if TYPE_CHECKING:
-    from devmem.testing.collections import CollectionSuite, OpenCollection, TombstoneSuite, VersionSuite
+    from devmem.testing.collections import ArchiveSuite, CollectionSuite, OpenCollection, TombstoneSuite, VersionSuite
     from devmem.testing.providers import EmbeddingProviderSuite
     from devmem.testing.stores import OpenStore, StoreSuite
 
 __all__ = [
+    "ArchiveSuite",
     "CollectionSuite",
     "EmbeddingProviderSuite",
     "FailingChat",
@@ -34,6 +35,7 @@ __all__ = [
 ]
 
 _SUITES: Final = {
+    "ArchiveSuite": "devmem.testing.collections",
     "CollectionSuite": "devmem.testing.collections",
     "EmbeddingProviderSuite": "devmem.testing.providers",
     "OpenCollection": "devmem.testing.collections",

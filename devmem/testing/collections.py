@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from devmem.testing.collection_suite.agreement import Agreeing
+from devmem.testing.collection_suite.archive import ArchiveSuite
 from devmem.testing.collection_suite.concurrency import Sharing
 from devmem.testing.collection_suite.conditions import Comparing
 from devmem.testing.collection_suite.content import Content
@@ -22,7 +23,7 @@ from devmem.testing.collection_suite.selection import RankingChoice
 from devmem.testing.collection_suite.tombstones import TombstoneSuite
 from devmem.testing.collection_suite.updates import Updating
 
-__all__ = ["CollectionSuite", "OpenCollection", "TombstoneSuite", "VersionSuite"]
+__all__ = ["ArchiveSuite", "CollectionSuite", "OpenCollection", "TombstoneSuite", "VersionSuite"]
 
 
 class CollectionSuite(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, fields, replace
 from itertools import islice
 from typing import Final
@@ -13,6 +14,7 @@ from devmem.model.items import MemoryItem, Scope, version_hash
 from devmem.model.results import WriteOutcome, WriteStatus
 from devmem.models.embedder import TokenEmbedder
 from devmem.stores.abilities import TakesStates, every_item
+from devmem.stores.archiving import archive_of, archived, every_archived, has_archive
 from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.memory import MemoryBase
 from devmem.transfer.filling import fields_of, take_fields
@@ -42,6 +44,10 @@ class CopyReport:
     """Why the source's vectors were not taken over; empty where they were, or where there are none."""
     states: int = 0
     """Number of states beside the items, such as conversations with their summaries, that the target took over."""
+    archived: int = 0
+    """Number of archived items that are archived in the target now."""
+    archived_left: int = 0
+    """Number of archived items that the target does not have: it has no archive, or has other items of their ids."""
     source_hash: int = 0
     """Hash of the source's items without those, ids and contents, in any order; see `_hash_of`."""
     target_hash: int = 0
@@ -50,7 +56,7 @@ class CopyReport:
     @property
     def complete(self) -> bool:
         """Whether the target has every item."""
-        return not self.unseen and not self.skipped
+        return not self.unseen and not self.skipped and not self.archived_left
 
     @property
     def identical(self) -> bool:
@@ -60,6 +66,8 @@ class CopyReport:
 
 def copy_items(source: MemoryBase, target: MemoryBase, advance: Callable[[int], None]) -> CopyReport:
     """Copy every item, oldest first, but those that the target already has, so that a copy can be continued.
+
+    Archived items are archived in the target, too, where they are current items until then.
 
     Vectors are taken over where the target's model made them; everything else the target embeds. What the stores keep
     beside their items follows these.
@@ -78,9 +86,40 @@ def copy_items(source: MemoryBase, target: MemoryBase, advance: Callable[[int], 
     while batch := list(islice(items, _BATCH_SIZE)):
         _copy([replace(item, embedding=None) for item in batch], target, report, embeddings)
         advance(len(batch))
+    _copy_archive(source, target, report, embeddings)
     if isinstance(target, TakesStates):
         report.states = target.take_states(source)
     return report
+
+
+def _copy_archive(
+    source: MemoryBase, target: MemoryBase, report: CopyReport, embedded: CollectionMemory | None
+) -> None:
+    """Copy the archived items that the target does not have, and archive them there."""
+    items = every_archived(source)
+    if not has_archive(target):
+        report.archived_left = sum(1 for _ in items)
+        return
+    while batch := list(islice(items, _BATCH_SIZE)):
+        ids = [item.id for item in batch]
+        with closing(archived(target)) as old:
+            there = {item.id for item in old.get(ids)}
+        # An interrupted copy may have left one that is not archived yet.
+        current = {item.id: item for item in target.get(ids) if item.id not in there}
+        fresh = [replace(item, embedding=None) for item in batch if item.id not in there and item.id not in current]
+        outcomes = zip(fresh, _add(fresh, target, embedded) if fresh else [], strict=True)
+        stored = {item.id: outcome for item, outcome in outcomes}
+        report.kept_out |= {name for name, outcome in stored.items() if outcome.erased_before}
+        moved = [item.id for item in batch if stored.get(item.id) or _is_copy(item, current.get(item.id), target)]
+        archive_of(target).archive(moved)
+        report.archived += len(moved)
+        report.archived_left += sum(
+            item.id not in there and item.id not in moved and item.id not in report.kept_out for item in batch
+        )
+
+
+def _is_copy(item: MemoryItem, copy: MemoryItem | None, target: MemoryBase) -> bool:
+    return copy is not None and _is_same(item, copy, target)
 
 
 def _vectors_left(source: MemoryBase, target: MemoryBase) -> str:

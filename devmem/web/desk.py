@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, nullcontext
+from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Final
@@ -72,6 +72,8 @@ class Question:
     before: str = ""
     min_trust: float = 0.0
     as_of: str = ""
+    archived: bool = False
+    """Search the archived items instead."""
     words_alone: bool = False
     """Search without the embedding model."""
 
@@ -116,6 +118,13 @@ class Surroundings:
     """Other statements of its subject, and itself, in the order of time; empty without any."""
     neighbours: list[MemoryRecord]
     """The items around it in its conversation, and itself; empty where it is of none."""
+
+
+def _state_of(memory: Memory, asked: Question) -> AbstractContextManager[MemoryReader]:
+    """Return what a question is asked of, for a `with` block: current, earlier or archived records."""
+    if asked.archived:
+        return memory.archived()
+    return memory.as_of(asked.as_of) if asked.as_of else nullcontext(memory)
 
 
 class Desk:
@@ -187,8 +196,7 @@ class Desk:
     def _ask(self, memory: Memory, name: str, asked: Question, *, share: float) -> Answer:
         began = time.perf_counter()
         try:
-            earlier = closing(memory.as_of(asked.as_of)) if asked.as_of else nullcontext(memory)
-            with earlier as shown:
+            with _state_of(memory, asked) as shown:
                 query = self._query(shown, asked)
                 report = shown.store.explain(query)
                 report = replace(report, hits=with_related(report.hits))
@@ -231,12 +239,27 @@ class Desk:
             return manager.retrieve(query=asked.text, current_stage=asked.stage, user=user, where=asked.where())
 
     def record(self, store: str, item: str) -> MemoryRecord | None:
-        """Return a record; None where there is none within reach.
+        """Return a record, an archived one too; None where there is none within reach.
 
         Raises:
             ValueError: there is no such store.
         """
-        return self.memory(store).get(item)
+        memory = self.memory(store)
+        return memory.get(item) or memory.archived_record(item)
+
+    def restore(self, store: str, item: str) -> None:
+        """Bring an archived record back.
+
+        Raises:
+            ReadOnlyPageError: nothing may be changed.
+            DevmemError: it cannot be stored.
+            ValueError: it is not archived, or a tombstone keeps its text out.
+        """
+        self.check_writable()
+        with devmem.acting_as("devmem web"):
+            (outcome,) = self.memory(store).restore(item)
+        if not outcome:
+            raise ValueError(outcome.reason)
 
     def around(self, store: str, record: MemoryRecord) -> Surroundings:
         """Return what belongs to a record."""

@@ -127,7 +127,9 @@ class Pages:
         record = self._desk.record(store, item) if store in self._desk.memories else None
         if record is None:
             return self._missing(request, "There is no such item, or it is out of reach.")
+        archived = record.id not in self._desk.memories[store]
         return self._page(request, "item.html", store=store, around=self._desk.around(store, record), record=record,
+                          archived=archived,
                           steps=self._reachable(self._desk.recalls.recalls(item=item, limit=20)))  # fmt: skip
 
     def text(self, request: Request) -> Response:
@@ -154,7 +156,11 @@ class Pages:
 
     def _mark(self, request: Request, form: FormData) -> Response:
         store, item = request.path_params["store"], request.path_params["item"]
-        self._desk.mark(store, item, str(form.get("how", "")), str(form.get("version", "")))
+        how = str(form.get("how", ""))
+        if how == "restore":
+            self._desk.restore(store, item)
+        else:
+            self._desk.mark(store, item, how, str(form.get("version", "")))
         return RedirectResponse(request.url.path.removesuffix("/mark"), 303)
 
     async def forget(self, request: Request) -> Response:
@@ -351,6 +357,7 @@ def question_of(fields: Mapping[str, str]) -> Question:
         before=fields.get("before", "").strip(),
         min_trust=least,
         as_of=fields.get("as_of", "").strip(),
+        archived=fields.get("archived") == "yes",
     )
 
 

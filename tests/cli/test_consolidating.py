@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import devmem as library
+from devmem.model.items import MemoryItem
 
 from .conftest import Devmem
 
@@ -38,7 +39,7 @@ def test_it_is_one_run_that_can_be_reverted(notes: Path, devmem: Devmem) -> None
     assert (run["state"], run["actor"]) == ("committed", "devmem consolidate")
     assert json.loads(devmem("consolidate", notes, "--json").stdout) == {
         "store": str(notes), "dry_run": False, "run": None, "items": 3, "removed": 0, "merges": [],
-        "digests": [], "unsupported": 0,
+        "digests": [], "unsupported": 0, "archived": [], "recalls_known": True,
     }  # fmt: skip
     assert "no near-duplicates among 3 items" in devmem("consolidate", notes).stdout
     devmem("revert", notes, run["run"])
@@ -68,3 +69,46 @@ def test_an_old_conversation_gets_a_digest(tmp_path: Path, devmem: Devmem) -> No
 
 def test_a_memory_that_is_not_there_is_an_error(tmp_path: Path, devmem: Devmem) -> None:
     assert "does not exist" in devmem("consolidate", tmp_path / "none.db", code=2).stderr
+
+
+@pytest.fixture
+def pages(tmp_path: Path) -> Path:
+    """A file with what a tool returned long ago, and what a person said."""
+    with library.open(tmp_path / "pages.db", embedding=None) as memory:
+        old = [MemoryItem(id=f"abcd{at}", content_summary=f"第{at}页 the whale", created_at=1.0, trust=0.4)
+               for at in range(3)]  # fmt: skip
+        memory.store.add([*old, MemoryItem(id="said", content_summary="Ann saw a whale.", created_at=1.0)])
+    return tmp_path / "pages.db"
+
+
+def test_old_items_of_low_trust_are_archived_and_restored(pages: Path, devmem: Devmem) -> None:
+    before = ("--archive-before", "2020-01-01")
+    shown = devmem("consolidate", pages, *before, "--dry-run").stdout
+    assert "archive abcd0 第0页 the whale" in shown
+    assert "4, 3 archived" in shown
+    done = devmem("consolidate", pages, *before)
+    assert "age and trust decide alone" in done.stderr
+    assert devmem("count", pages).stdout.strip() == "1"
+    assert devmem("count", pages, "--archived").stdout.strip() == "3"
+    assert "第1页" in devmem("search", pages, "第1页", "--archived").stdout
+    assert "第1页" not in devmem("search", pages, "whale").stdout
+    assert "第2页" in devmem("show", pages, "--archived").stdout
+    assert "3 items in the archive left out" in devmem("export", pages).stderr
+    assert len(json.loads(devmem("export", pages, "--archived").stdout)["items"]) == 3
+    restored = json.loads(devmem("archive", pages, "--restore", "abcd1", "--restore", "none", "--json", code=1).stdout)
+    assert restored == {"restored": ["abcd1"]}
+    assert [each["id"] for each in json.loads(devmem("archive", pages, "--json").stdout)] == ["abcd2", "abcd0"]
+    assert "1 item forgotten" in devmem("forget", pages, "--id", "abcd2", "--yes").stdout
+    assert devmem("archive", pages, "-n", "1").stdout.count("第") == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (("consolidate", "--max-trust", "0.3"), "--archive-before"),
+        (("consolidate", "--archive-before", "once"), "not a time"),
+        (("show", "--archived", "--as-of", "yesterday"), "either --as-of or --archived"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(pages: Path, devmem: Devmem, command: tuple[str, ...], words: str) -> None:
+    assert words in devmem(command[0], pages, *command[1:], code=2).stderr

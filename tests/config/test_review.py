@@ -8,6 +8,7 @@ import pytest
 
 from devmem.config import Rule, check_workflow, parse_workflow
 from devmem.errors import Level
+from devmem.plugins import registry
 
 from .fakes import FakeTypes
 
@@ -197,3 +198,23 @@ def test_a_json_path_that_cannot_be_written_is_a_warning_at_the_start(tmp_path: 
     text = agent("").replace("type: notes}", "type: notes, config: {memory_path: taken/notes.json}}")
     found = parse_workflow(text, FakeTypes(), base_dir=tmp_path, environ={}).warnings
     assert [(one.level, one.rule) for one in found] == [(Level.WARNING, Rule.UNWRITABLE_FILE)]
+
+
+@pytest.mark.parametrize(
+    ("recalls", "words"),
+    [
+        ("", "without `record_recalls`"),
+        ("record_recalls: true\n", "is kept for 30 days (`record_recalls`), less than `after`"),
+        ("record_recalls: {retention: 400d}\n", None),
+        ("record_recalls: {retention: null}\n", None),
+    ],
+)
+def test_an_archive_that_does_not_know_what_agents_are_shown(tmp_path: Path, recalls: str, words: str | None) -> None:
+    block = "{memory_path: notes.db, consolidate: {archive: {after: 180d, max_trust: 0.5}}}"
+    text = recalls + agent("").replace("name: notes, type: notes}", f"name: notes, type: simple, config: {block}}}")
+    file = tmp_path / "w.yaml"
+    file.write_text(text)
+    found = [one for one in check_workflow(file, registry, environ={}).findings if one.rule == Rule.NOT_RECORDED]
+    assert [words in one.message for one in found if words is not None] == ([] if words is None else [True])
+    assert len(found) == (words is not None)
+    assert all((one.level, one.path) == (Level.NOTE, "memory[0].config.consolidate.archive") for one in found)

@@ -53,6 +53,9 @@ ATTEMPTS: Final[dict[str, Callable[[devmem.Memory, Ann], object]]] = {
         bob.consolidate(dry_run=True).merges,
         raises(lambda: bob.consolidate(user="ann")),
     ],
+    "archived": lambda bob, _: read_all(bob.archived()),
+    "archived_record": lambda bob, _: bob.archived_record("cinnamon-7"),
+    "restore": lambda bob, _: bob.restore("cinnamon-7"),
     "quarantined": lambda bob, _: bob.quarantined(),
     "approve": lambda bob, _: [
         raises(lambda: bob.approve("cinnamon-6")),
@@ -149,6 +152,8 @@ def ann(memory: devmem.Memory) -> Ann:
     handle.add("So there is no cinnamon.", id="cinnamon-5", derived_from=[handle.search("sold out")[0].id])
     handle.add("Cinnamon is back.", key="cinnamon-stock")
     handle.add("Cinnamon is poison.", id="cinnamon-6", trust=0)
+    handle.add("An old page about cinnamon.", id="cinnamon-7", trust=0.1)
+    handle.consolidate(archive_before="in 1 day", max_trust=0.2)
     pending = handle.run("cinnamon-pending", actor="cinnamon-actor")
     pending.memory.add("Ann may take cinnamon oil.", id="cinnamon-3")
     pending.close()
@@ -157,8 +162,16 @@ def ann(memory: devmem.Memory) -> Ann:
 
 def state_of(ann: Ann) -> object:
     runs = [(run.run, run.state, run.changes) for run in ann.memory.runs()]
+    with ann.memory.archived() as archive:
+        archived = [(record.id, record.version) for record in archive]
     items = [(record.id, record.text, record.version) for record in ann.memory]
-    return runs, items, ann.memory.tombstones(), [(one.operation, one.run) for one in ann.memory.history("cinnamon-1")]
+    return (
+        runs,
+        archived,
+        items,
+        ann.memory.tombstones(),
+        [(one.operation, one.run) for one in ann.memory.history("cinnamon-1")],
+    )
 
 
 def everything_of(found: object) -> str:

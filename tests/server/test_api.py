@@ -55,6 +55,21 @@ def test_older_memories_that_a_new_one_contradicts_are_named(tmp_path: Path) -> 
         assert answer == {"ids": [old], "related": {old: [{"id": old, "text": "Ann lives in Berlin."}]}}
 
 
+def test_archived_memories_are_listed_searched_and_forgotten_where_they_are_asked_for(team: Team) -> None:
+    old, new = add(team, "ann", "The whale sings at night.", "The whale sleeps upright.")
+    (bobs,) = add(team, "bob", "Bob's whale is blue.")
+    team.memory.store.collection.archive([old, bobs])  # type: ignore[attr-defined]
+    page = team.request("GET", "/v1/memories?archived=true", user="ann").json()
+    assert ([each["id"] for each in page["memories"]], page["total"]) == ([old], 1)
+    assert [each["id"] for each in team.request("GET", "/v1/memories", user="ann").json()["memories"]] == [new]
+    asked = {"query": "whale", "archived": True}
+    found = team.request("POST", "/v1/search", json=asked, user="ann").json()["memories"]
+    assert [each["id"] for each in found] == [old]
+    assert team.request("DELETE", f"/v1/memories/{bobs}", user="ann").status_code == 404
+    assert team.request("DELETE", f"/v1/memories/{old}", user="ann").json() == {"forgotten": 1}
+    assert team.request("GET", "/v1/memories?archived=true", user="ann").json()["memories"] == []
+
+
 def test_a_key_is_replaced_only_where_the_version_is_the_one_that_was_read(team: Team) -> None:
     def put(text: str, if_version: str) -> int:
         body = {"memories": [{"text": text, "key": "diet", "if_version": if_version}]}

@@ -26,7 +26,7 @@ from devmem.storage.sqlite.examination import examine
 from devmem.storage.sqlite.schema import SCHEMA_VERSION
 from devmem.testing import HashEmbedder
 from devmem.text.analysis import ANALYSIS_VERSION
-from tools.older_formats import sqlite_to_3, sqlite_to_4
+from tools.older_formats import sqlite_to_3, sqlite_to_4, sqlite_to_5
 
 Opened = Callable[[], SqliteCollection]
 Start = Callable[..., "subprocess.Popen[str]"]
@@ -264,6 +264,23 @@ def test_a_file_without_actors_gets_them(tmp_path: Path) -> None:
         *_, last = collection.history("1")
         assert last.ended is not None
         assert last.ended.actor == "editor"
+    assert not examine(path).bad_versions
+
+
+def test_a_file_without_an_archive_gets_one(tmp_path: Path, embedder: HashEmbedder) -> None:
+    """A file of format 5: it has the same items and versions, and answers as before."""
+    path, query = tmp_path / "store.db", SearchQuery(text="tea")
+    with closing(SqliteCollection(path, model=embedder.identity)) as collection:
+        collection.add(old_items())
+        collection.delete(ids=["0"])
+        before = collection.history("0"), list(collection.scan()), [hit.item.id for hit in collection.search(query)]
+    sqlite_to_5(path)
+    with closing(SqliteCollection(path, model=embedder.identity)) as collection:
+        after = collection.history("0"), list(collection.scan()), [hit.item.id for hit in collection.search(query)]
+        assert after == before
+        assert collection.archive(["1"]) == 1
+        assert collection.archived().count() == 1
+        assert bool(collection.restore(["1"])[0])
     assert not examine(path).bad_versions
 
 

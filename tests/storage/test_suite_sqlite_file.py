@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from devmem.storage import SqliteCollection
-from devmem.testing import CollectionSuite, OpenCollection, TombstoneSuite
+from devmem.testing import ArchiveSuite, CollectionSuite, OpenCollection, TombstoneSuite
 
 
-class TestSqliteFile(CollectionSuite, TombstoneSuite):
+class TestSqliteFile(CollectionSuite, ArchiveSuite, TombstoneSuite):
     @pytest.fixture
     def open_collection(self, tmp_path: Path) -> OpenCollection:
         return partial(SqliteCollection, tmp_path / "store.db")

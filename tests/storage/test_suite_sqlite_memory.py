@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from devmem.storage import SqliteCollection
-from devmem.testing import CollectionSuite, OpenCollection, TombstoneSuite
+from devmem.testing import ArchiveSuite, CollectionSuite, OpenCollection, TombstoneSuite
 
 
-class TestSqliteMemory(CollectionSuite, TombstoneSuite):
+class TestSqliteMemory(CollectionSuite, ArchiveSuite, TombstoneSuite):
     persists = False
 
     @pytest.fixture

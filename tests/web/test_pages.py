@@ -187,6 +187,26 @@ def test_a_pin_outlives_the_limits_and_its_end_puts_the_expiry_back(team: Path, 
         assert memory.store.trim(keep=0) == 1
 
 
+def test_an_archived_item_is_found_where_it_is_asked_for_and_restored(team: Path, serve: Serve) -> None:
+    with devmem.open(f"{team}#notes") as memory:
+        item = memory.add("The whale sings at night.")
+        memory.consolidate(archive_before=time.time() + 9, max_trust=1)
+        assert item not in memory
+    page = serve()
+    with page.browser() as browser:
+        asked = {"q": "whale", "store": "notes"}
+        assert f"/item/notes/{item}" not in browser.get("/", params=asked).text
+        assert f"/item/notes/{item}" in browser.get("/", params={**asked, "archived": "yes"}).text
+        shown = browser.get(f"/item/notes/{item}").text
+        assert ">archived<" in shown
+        assert 'value="restore"' in shown
+        again = page.post(browser, f"/item/notes/{item}/mark", how="restore")
+        assert 'value="restore"' not in again.text
+        assert page.post(browser, f"/item/notes/{item}/mark", how="restore").status_code == 400
+    with devmem.open(f"{team}#notes") as memory:
+        assert item in memory
+
+
 def test_the_list_of_the_quarantine_says_why(team: Path, serve: Serve) -> None:
     """On the page of health, and on the item's own; a reason may repeat what a hostile text says."""
     with devmem.open(team.parent / "notes.db", embedding=None, guard={"per_minute": 1}) as memory:

@@ -517,13 +517,13 @@ def _undo(call: Call, asked: IdArguments) -> Answer:
 
 
 def _forget(call: Call, asked: ForgetArguments) -> Answer:
-    missing = [one for one in dict.fromkeys(asked.ids) if one not in call.memory]
+    memory = call.memory
+    missing = [one for one in dict.fromkeys(asked.ids) if one not in memory and not memory.archived_record(one)]
     if missing and len(missing) == len(set(asked.ids)):
         raise ItemNotFoundError(missing[0])
-    count = call.memory.forget(*asked.ids)
+    count = memory.forget(*asked.ids)
     text = f"Forgot {count} {'memory' if count == 1 else 'memories'}."
-    if missing:
-        text += f" Not found: {', '.join(map(one_line, missing))}."
+    text += f" Not found: {', '.join(map(one_line, missing))}." if missing else ""
     return Answer(text=text, data=Forgotten(forgotten=count, missing=missing))
 
 

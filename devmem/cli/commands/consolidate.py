@@ -1,13 +1,16 @@
-"""`devmem consolidate`: near-duplicates of a store become one item."""
+"""`devmem consolidate` and `devmem archive`: what is merged, digested and archived in one run, and the archive."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import closing
 from typing import Annotated, Final
 
 import typer
 from pydantic import JsonValue
 
-from devmem.cli.ids import short_run
+from devmem.cli.failures import EXIT_PARTLY, CommandError
+from devmem.cli.ids import full_ids, short_run
 from devmem.cli.targets import (
     AsJson,
     MemoryPlace,
@@ -17,28 +20,42 @@ from devmem.cli.targets import (
     opened_existing,
     seconds_of_option,
 )
-from devmem.cli.terminal import Terminal, items_text
+from devmem.cli.terminal import Terminal, date_text, items_text, zoned
 from devmem.model.caller import DEFAULT_SESSION
 from devmem.model.items import MemoryItem
+from devmem.stores.archiving import MAX_TRUST, ArchiveRule
+from devmem.stores.archiving import archived as archived_items
+from devmem.stores.archiving import restore as restore_items
 from devmem.stores.consolidation import Consolidation
 from devmem.stores.consolidation import consolidate as consolidate_store
 from devmem.stores.digests import DIGEST
 from devmem.text.display import one_line
 
 _SHORT: Final = 8
+_DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")]
+_Ignore = Annotated[
+    list[str] | None, typer.Option(metavar="KEY", help="Metadata key whose values may differ. Repeatable.")
+]
+_DigestBefore = Annotated[
+    str | None, typer.Option(metavar="TIME", help="Add digests of conversations that ended before: `30 days ago`.")
+]
+_ArchiveBefore = Annotated[
+    str | None, typer.Option(metavar="TIME", help="Archive items of low trust that were stored before: `180 days ago`.")
+]
+_MaxTrust = Annotated[
+    float | None, typer.Option(metavar="TRUST", min=0, max=1, help="Trust up to which items are archived: 0.5.")
+]
 
 
 def consolidate(
     ctx: typer.Context,
     memory: MemoryPlace,
     store: OptionalStore = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be merged; change nothing.")] = False,
-    ignore: Annotated[
-        list[str] | None, typer.Option(metavar="KEY", help="Metadata key whose values may differ. Repeatable.")
-    ] = None,
-    digest_before: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Add digests of conversations that ended before: `30 days ago`.")
-    ] = None,
+    dry_run: _DryRun = False,
+    ignore: _Ignore = None,
+    digest_before: _DigestBefore = None,
+    archive_before: _ArchiveBefore = None,
+    max_trust: _MaxTrust = None,
     session: Session = DEFAULT_SESSION,
     as_json: AsJson = False,
 ) -> None:
@@ -49,14 +66,17 @@ def consolidate(
     differs makes another statement. Items that are pinned, have a key, or are in quarantine stay unchanged, and so do
     messages, and items that others were derived from. Interrupted, the command continues when it is run again.
 
-    With `--digest-before`, each conversation that ended before gets a digest, whose sentences name their turns; the
-    turns stay.
+    With `--digest-before`, each conversation that ended before gets a digest, whose sentences name their turns. With
+    `--archive-before`, items of low trust that were stored before and that no agent was ever shown leave the indexes;
+    `devmem archive` lists them. What agents were shown is known from the logs of a workflow with `record_recalls`.
 
     Examples:
-        devmem consolidate notes.db --dry-run
+        devmem consolidate notes.db --archive-before "180 days ago" --dry-run
         devmem consolidate team.yaml notes --ignore line
     """
     terminal: Terminal = ctx.obj
+    rule = _rule(archive_before, max_trust)
+    digested = None if digest_before is None else seconds_of_option("--digest-before", digest_before)
     place = find_store(terminal, memory, store, session)
     with (
         opened_existing(terminal, place, looking=dry_run) as opened,
@@ -65,21 +85,29 @@ def consolidate(
         done = consolidate_store(
             opened,
             ignore=ignore or (),
-            digest_before=None if digest_before is None else seconds_of_option("--digest-before", digest_before),
+            digest_before=digested,
+            archive=rule,
             dry_run=dry_run,
             progress=lambda so_far: bar.update(bar.task_ids[0], completed=so_far),
         )
-    if as_json:
-        terminal.json({"store": place.store, "dry_run": dry_run, **_as_json(done)})
-    else:
-        _print(terminal, place.store, done, dry_run=dry_run)
+    _print(terminal, place.store, done, dry_run=dry_run, as_json=as_json)
+
+
+def _rule(archive_before: str | None, max_trust: float | None) -> ArchiveRule | None:
+    if archive_before is None:
+        if max_trust is not None:
+            raise CommandError("--max-trust is of --archive-before.")
+        return None
+    trust = MAX_TRUST if max_trust is None else max_trust
+    return ArchiveRule(before=seconds_of_option("--archive-before", archive_before), max_trust=trust)
 
 
 def _as_json(done: Consolidation) -> dict[str, object]:
     merges = [{"kept": each.kept.id, "merged": [item.id for item in each.merged]} for each in done.merges]
     digests = [{"id": item.id, **_digest(item)} for item in done.digests]
     found = {"run": done.run, "items": done.items, "removed": done.removed, "merges": merges, "digests": digests}
-    return {**found, "unsupported": done.unsupported}
+    archived = {"archived": [item.id for item in done.archived], "recalls_known": done.recalls_known}
+    return {**found, "unsupported": done.unsupported, **archived}
 
 
 def _digest(item: MemoryItem) -> dict[str, JsonValue]:
@@ -89,28 +117,92 @@ def _digest(item: MemoryItem) -> dict[str, JsonValue]:
     return {"conversation": item.scope.conversation or item.scope.session, "sentences": sentences}
 
 
-def _print(terminal: Terminal, store: str, done: Consolidation, *, dry_run: bool) -> None:
+def _print(terminal: Terminal, store: str, done: Consolidation, *, dry_run: bool, as_json: bool) -> None:
+    if as_json:
+        terminal.json({"store": store, "dry_run": dry_run, **_as_json(done)})
+        return
     if dry_run:
-        for each in done.merges:
-            terminal.print(f"  {_line(each.kept)}")
-            for item in each.merged:
-                terminal.print(f"- {_line(item)}", style="red")
-        for item in done.digests:
-            terminal.print(f"+ {_line(item)}", style="green")
+        _print_plan(terminal, done)
+    if not done.recalls_known:
+        terminal.report("note", "no log tells what agents were shown (`record_recalls`): age and trust decide alone")
     if done.unsupported:
         terminal.report("note", f"{done.unsupported:,} sentences of the model left out: no turn says so")
     into = f"{items_text(done.removed)} merged into {len(done.merges):,} of {done.items:,}"
     if dry_run:
-        terminal.print(f"{store}: {into.replace(' merged', ' would be merged')}{_digests_text(done)}")
+        terminal.print(f"{store}: {into.replace(' merged', ' would be merged')}{_others_text(done)}")
     elif done.run is None:
         terminal.print(f"{store}: no near-duplicates among {items_text(done.items)}")
     else:
-        terminal.print(f"{store}: {into}{_digests_text(done)}, as run {short_run(done.run)}; `devmem revert` undoes it")
+        terminal.print(f"{store}: {into}{_others_text(done)}, as run {short_run(done.run)}; `devmem revert` undoes it")
 
 
-def _digests_text(done: Consolidation) -> str:
-    count = len(done.digests)
-    return f", {count:,} digest{'' if count == 1 else 's'}" if count else ""
+def _print_plan(terminal: Terminal, done: Consolidation) -> None:
+    for each in done.merges:
+        terminal.print(f"  {_line(each.kept)}")
+        for item in each.merged:
+            terminal.print(f"- {_line(item)}", style="red")
+    for item in done.digests:
+        terminal.print(f"+ {_line(item)}", style="green")
+    for item in done.archived:
+        terminal.print(f"archive {_line(item)}", style="yellow")
+
+
+def _others_text(done: Consolidation) -> str:
+    digests, archived = len(done.digests), len(done.archived)
+    made = f", {digests:,} digest{'' if digests == 1 else 's'}" if digests else ""
+    return made + (f", {archived:,} archived" if archived else "")
+
+
+def archive(
+    ctx: typer.Context,
+    memory: MemoryPlace,
+    store: OptionalStore = None,
+    restore: Annotated[
+        list[str] | None, typer.Option(metavar="ID", help="Bring an archived item back. Repeatable.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="Number of the newest items.")] = 20,
+    as_json: AsJson = False,
+    session: Session = DEFAULT_SESSION,
+) -> None:
+    """List archived items, the last one first, or bring some back.
+
+    They are in no index and found with `--archived` alone: `devmem search`, `show`, `count` and `export` have it.
+    `devmem forget` reaches them like all other items.
+
+    Examples:
+        devmem archive notes.db
+        devmem archive notes.db --restore 5f2c
+    """
+    terminal: Terminal = ctx.obj
+    place = find_store(terminal, memory, store, session, reading=not restore)
+    with opened_existing(terminal, place, save=bool(restore), looking=not restore) as opened:
+        if not restore:
+            with closing(archived_items(opened)) as old:
+                _list(terminal, old.recent(limit), old.count_memories(), as_json=as_json)
+            return
+        ids = full_ids(opened, restore) or []
+        outcomes = restore_items(opened, ids)
+    back = [item_id for item_id, outcome in zip(ids, outcomes, strict=True) if outcome]
+    for item_id, outcome in zip(ids, outcomes, strict=True):
+        if not outcome:
+            terminal.report("error", f"{item_id}: {outcome.reason}")
+    terminal.answer({"restored": back}, f"{place.store}: {items_text(len(back))} restored", as_json=as_json)
+    if len(back) < len(ids):
+        raise typer.Exit(EXIT_PARTLY)
+
+
+def _list(terminal: Terminal, items: Sequence[MemoryItem], total: int, *, as_json: bool) -> None:
+    from devmem.views.documents import current_item_json
+
+    if as_json:
+        terminal.json([current_item_json(item) for item in items])
+    elif not items:
+        terminal.print("nothing is archived")
+    else:
+        rows = [(date_text(item.created_at), item.id, f"{item.trust:g}", item.content_summary) for item in items]
+        terminal.table(zoned(("stored", "id", "trust", "text")), rows, numbers=("trust",))
+        if total > len(items):
+            terminal.report("note", f"{total - len(items):,} more; `--limit` shows them")
 
 
 def _line(item: MemoryItem) -> str:

@@ -31,6 +31,7 @@ from devmem.cli.options import (
     selecting,
 )
 from devmem.cli.targets import (
+    Archived,
     AsJson,
     AsOf,
     EmbeddingName,
@@ -340,6 +341,7 @@ def count(
     by: Annotated[
         str | None, typer.Option("--by", metavar="KEY", help="Count each value of `user`, `agent`, `metadata.KEY` ...")
     ] = None,
+    archived: Archived = False,
     as_json: AsJson = False,
     session: Session = DEFAULT_SESSION,
     *,
@@ -350,8 +352,7 @@ def count(
     A list counts with each of its elements; items without a value are counted together.
 
     Examples:
-        devmem count notes.db --where "metadata.priority>=3"
-        devmem count notes.db --by metadata.topic
+        devmem count notes.db --by metadata.topic --where "metadata.priority>=3"
         devmem count team.yaml notes --by user --all-users
     """
     from devmem.memory.memory import Memory
@@ -361,7 +362,7 @@ def count(
     place = find_store(terminal, memory, store, session, reading=True)
     found: list[tuple[Scalar | None, int]] = []
     total = 0
-    with opened_if_written(terminal, place, looking=True) as opened, usage_errors():
+    with opened_if_written(terminal, place, looking=True, archived=archived) as opened, usage_errors():
         if opened is not None:
             memory_of, user = Memory(opened), ANY if selection.all_users else None
             total = memory_of.count(where=selection.where, user=user)
@@ -423,6 +424,7 @@ def show(
     order: ListOrder = Order.STORED,
     offset: Offset = 0,
     as_of: AsOf = None,
+    archived: Archived = False,
     details: Annotated[
         bool, typer.Option("--details", help="Show all metadata of each item, not only its text.")
     ] = False,
@@ -434,7 +436,6 @@ def show(
     """Show the newest items, or whole items by id.
 
     Examples:
-        devmem show notes.db
         devmem show notes.db --where "metadata.priority>=3" --order event --offset 10
         devmem show notes.db --as-of 2026-06-02T14:30
         devmem show configs/demo/team.yaml notes --session demo --limit 3
@@ -443,7 +444,7 @@ def show(
     place = find_store(terminal, memory, store, session, reading=True)
     has_model = False
     items: list[MemoryItem] = []
-    with opened_if_written(terminal, place, looking=True, as_of=as_of) as opened:
+    with opened_if_written(terminal, place, looking=True, as_of=as_of, archived=archived) as opened:
         if opened is not None:
             ids = full_ids(opened, ids)
             items = opened.get(ids) if ids else opened.recent(limit, selection.where, order=order, offset=offset)

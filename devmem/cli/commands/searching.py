@@ -12,6 +12,7 @@ import typer
 from devmem.cli.failures import CommandError, well_formed
 from devmem.cli.options import Selection, report_hidden, selecting
 from devmem.cli.targets import (
+    Archived,
     AsJson,
     AsOf,
     EmbeddingName,
@@ -153,6 +154,7 @@ def search(
     as_json: AsJson = False,
     session: Session = DEFAULT_SESSION,
     as_of: AsOf = None,
+    archived: Archived = False,
     embedding: EmbeddingName = None,
     *,
     selection: Selection,
@@ -168,7 +170,6 @@ def search(
 
     Examples:
         devmem search notes.db "When is the launch?"
-        devmem search team.yaml notes "launch" --user ann --explain
         devmem search notes.db "launch" --where "metadata.priority>=3" --where 'metadata.room=[1, 2]'
         devmem search configs/demo/team.yaml notes "Who gives the opening talk?" --session demo --explain
     """
@@ -177,7 +178,7 @@ def search(
         terminal, memory, words, session, least=1, most=1, usage=_USAGE, reading=True, embedding=embedding
     )
     query = _query(place.words[0], top_k, threshold, relevance, selection.visible)
-    with opened_if_written(terminal, place, as_of=as_of) as store:
+    with opened_if_written(terminal, place, as_of=as_of, archived=archived) as store:
         if grouped:
             _show_groups(terminal, store.search_conversations(query) if store else [], explain=explain, as_json=as_json)
         else:

@@ -111,13 +111,13 @@ def _named(counts: Counts) -> Iterator[tuple[str, int]]:
 
 
 def _print(terminal: Terminal, found: list[_Numbers], recalls: RecallStatistics | None, limit: int) -> None:
-    columns = ("store", "type", "items", "waiting", "damaged", "size", "embedding")
+    columns = ("store", "type", "items", "archived", "waiting", "damaged", "size", "embedding")
     rows = [
-        (one.store, one.type, f"{one.items:,}", f"{info.waiting:,}", f"{info.damaged:,}", size_text(info.size_bytes),
-         info.embedding or "")
+        (one.store, one.type, f"{one.items:,}", f"{info.archived:,}", f"{info.waiting:,}", f"{info.damaged:,}",
+         size_text(info.size_bytes), info.embedding or "")
         for one, info, _ in found
     ]  # fmt: skip
-    terminal.table(columns, rows, numbers=columns[2:6])
+    terminal.table(columns, rows, numbers=columns[2:7])
     for one, _, facts in found:
         _print_counts(terminal, one, limit)
         if facts is not None:

@@ -21,6 +21,7 @@ from devmem.cli.inputs import STDIN, Ids, ListOrder, Newest, Output, check_anyth
 from devmem.cli.options import Fields, Selection, checked_fields, named_scope, selecting
 from devmem.cli.targets import (
     ANY_NUMBER,
+    Archived,
     AsJson,
     AsOf,
     MemoryPlace,
@@ -48,6 +49,7 @@ from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem, Scope
 from devmem.redaction import location_without_credentials
 from devmem.stores.abilities import record_export
+from devmem.stores.archiving import count_archived
 from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.memory import MemoryBase
 from devmem.transfer.copy import CopyReport, copy_items
@@ -298,6 +300,7 @@ def export(
     order: ListOrder = Order.STORED,
     session: Session = DEFAULT_SESSION,
     as_of: AsOf = None,
+    archived: Archived = False,
     *,
     selection: Selection,
 ) -> None:
@@ -307,8 +310,9 @@ def export(
     are not: the store that imports the items makes its own. The store records the export, so that `devmem forget` can
     name it if it may contain forgotten items.
 
+    Archived items are left out, and counted; `--archived` exports them instead. Imported, they are no longer archived.
+
     Examples:
-        devmem export notes.db --output notes.json
         devmem export configs/demo/team.yaml notes --session demo --output notes.json
     """
     terminal: Terminal = ctx.obj
@@ -316,13 +320,15 @@ def export(
     check_anything_there(place)
     check_output(place, output)
     lost: list[str] = []
-    with opened(terminal, place, as_of=as_of) as source:
-        now = nullcontext(source) if as_of is None else opened(terminal, place)
+    with opened(terminal, place, as_of=as_of, archived=archived) as source:
+        now = nullcontext(source) if as_of is None and not archived else opened(terminal, place)
         count = _count(source, ids, newest, selection.where)
         record = partial(_record, terminal, now, output, items=count, where=selection.where, ids=ids or ())
         items = _recorded(pick(source, ids, newest, selection.where, order), record)
         parts = markdown_parts if _format(snapshot_format, output) is SnapshotFormat.MARKDOWN else json_parts
         deliver(terminal, parts(snapshot_of(source, items, lost.append)), output)
+        if as_of is None and not archived and (left := count_archived(source, selection.where)):
+            terminal.report("note", f"{items_text(left)} in the archive left out; `--archived` exports them")
     for told in lost:
         terminal.report("error", told)
     if lost:
@@ -447,12 +453,17 @@ def _show(terminal: Terminal, report: CopyReport, direction: str, now: str) -> N
     terminal.print(f"{direction}: {counted}; {now}{checked}")
     if report.states:
         terminal.print(f"{report.states:,} states beside the items were taken over")
+    if report.archived:
+        terminal.print(f"{items_text(report.archived)} archived there, too")
     if report.kept_out:
         terminal.report("note", f"{len(report.kept_out):,} item(s) were not copied, as tombstones keep them out")
     if report.vectors_left:
         terminal.report("warning", report.vectors_left)
     for part, count in sorted(report.lost.items()):
         terminal.report("warning", f"{part} of {count:,} item(s) could not be carried over")
+    if report.archived_left:
+        left = f"{items_text(report.archived_left)} in the archive not copied"
+        terminal.report("error", f"{left}: the target has no archive, or other items of their ids")
     if report.unseen:
         listed = ", ".join(report.unseen[:_SHOWN])
         terminal.report(
@@ -473,6 +484,8 @@ def _as_json(report: CopyReport, total: int) -> dict[str, Any]:
         "kept_out": sorted(report.kept_out),
         "vectors_left": report.vectors_left,
         "states": report.states,
+        "archived": report.archived,
+        "archived_not_taken": report.archived_left,
         "identical": report.identical,
         "items": total,
     }

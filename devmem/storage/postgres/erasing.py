@@ -108,8 +108,11 @@ class PostgresEraser(PostgresReader):
     def select_erasable(self, request: EraseRequest) -> list[MemoryItem]:
         """Return the selected items, expired ones included, and one version of those that are no longer there."""
         chosen: dict[UUID, MemoryItem] = {}
+        current: set[UUID] = set()
         for found in self._read(lambda connection: self._find(connection, request)):
-            if found.is_current or found.key not in chosen:
+            current |= {found.key} if found.is_current else set()
+            # Of what is gone, or in the archive, the last version.
+            if found.is_current or found.key not in current:
                 chosen[found.key] = found.item or unreadable_item(found.id)
         return self._with_attachments(list(chosen.values()))
 
@@ -140,15 +143,20 @@ class PostgresEraser(PostgresReader):
         whole = {each.key: each.id for each in found if each.is_current or each.key not in there}
         ids = tuple(dict.fromkeys((*whole.values(), *derived)))
         counted = {one for plan in _plans(connection, self._store) if plan.is_executed for one in plan.ids}
+        keys = [rows.key_of(one) for one in ids if one not in counted]
         return ErasePlan(
             ids=ids,
             rows=tuple(each.row for each in found if each.key not in whole),
-            items=len(self._current_keys(connection, [rows.key_of(one) for one in ids if one not in counted])),
+            items=len(self._current_keys(connection, keys)) + self._count_archived(connection, keys),
         )
 
     def _current_keys(self, connection: Connection, keys: Sequence[UUID]) -> set[UUID]:
         query = "SELECT id_key FROM items WHERE store = %s AND id_key = ANY(%s)"
         return {key for (key,) in connection.execute(query, (self._store, list(keys)))}
+
+    def _count_archived(self, connection: Connection, keys: Sequence[UUID]) -> int:
+        query = "SELECT count(*) FROM versions WHERE store = %s AND archived AND id_key = ANY(%s)"
+        return int((connection.execute(query, (self._store, list(keys))).fetchone() or (0,))[0])
 
     def planned_erasures(self) -> list[ErasePlan]:
         """Return the erasures that have begun and not ended."""

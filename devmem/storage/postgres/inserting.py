@@ -114,6 +114,9 @@ class NewEmbeddings:
     embeddings: PassageEmbeddings
 
 
+_LEAVE_ARCHIVE: Final = "UPDATE versions SET archived = NULL WHERE store = %s AND archived AND id_key = ANY(%s)"
+
+
 def new_rows(connection: Connection, count: int) -> list[int]:
     """Return row numbers that no item has or will have, in ascending order."""
     numbers = connection.execute("SELECT nextval('row_numbers') FROM generate_series(1, %s)", (count,)).fetchall()
@@ -126,7 +129,11 @@ def insert_items(
     """Insert items, the terms of their passages and their embeddings; return their rows."""
     if not new:
         return []
-    rows = new_rows(connection, len(new))
+    with pipelined(connection):
+        if tables is ITEM_TABLES:
+            # An item with a current version has none in the archive.
+            connection.execute(_LEAVE_ARCHIVE, (store, [key_of(one.item.id) for one in new]))
+        rows = new_rows(connection, len(new))
     items = [_item_values(store, row, one, origin) for row, one, origin in zip(rows, new, origins, strict=True)]
     embedded = [
         NewEmbeddings(row, len(one.prepared.passages), one.embeddings)

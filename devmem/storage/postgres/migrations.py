@@ -19,6 +19,7 @@ from devmem.storage.postgres.schema import (
     CREATE_SEARCH_TABLES,
     CREATE_VERSION_TABLES,
     INLINE_TOKENS,
+    MARK_ARCHIVED,
     MARK_SEGMENTS,
     NAME_ERASURES,
     SCHEMA_VERSION,
@@ -109,6 +110,11 @@ def _name_erasures(connection: Connection) -> None:
     _add_tables(connection, NAME_ERASURES, ())
 
 
+def _mark_archived(connection: Connection) -> None:
+    """Add the mark of archived versions; none is archived yet."""
+    _add_tables(connection, MARK_ARCHIVED, ())
+
+
 def _add_tables(connection: Connection, create: str, tables: Sequence[str]) -> None:
     for statement in create.strip().split(";\n"):
         connection.execute(composed(statement))
@@ -129,6 +135,7 @@ MIGRATIONS: Final[Mapping[int, Migration]] = {
     6: _inline_tokens,
     7: _keep_whole_metadata,
     8: _name_erasures,
+    9: _mark_archived,
 }
 """By version: what makes the next version of it, within the caller's transaction."""
 

@@ -188,7 +188,8 @@ def value_counts(connection: Connection, store: int, key: str, where: Sql) -> li
 
 _COUNTS: Final = """
 SELECT model, dimension, (SELECT count(*) FROM items WHERE items.store = stores.store),
-    (SELECT count(*) FROM items WHERE items.store = stores.store AND waiting)
+    (SELECT count(*) FROM items WHERE items.store = stores.store AND waiting),
+    (SELECT count(*) FROM versions WHERE versions.store = stores.store AND archived)
 FROM stores WHERE store = %s
 """
 _SIZES: Final = f"""
@@ -216,7 +217,7 @@ def read_info(connection: Connection, location: str, store: int, mode: str) -> C
     found = connection.execute(_COUNTS, (store,)).fetchone()
     if found is None:
         raise dropped(location)
-    model, dimension, items, waiting = found
+    model, dimension, items, waiting, archived = found
     return CollectionInfo(
         location=location,
         items=items,
@@ -224,6 +225,7 @@ def read_info(connection: Connection, location: str, store: int, mode: str) -> C
         size_bytes=_size_bytes(connection, store, items),
         embedding=model,
         dimension=dimension,
+        archived=archived,
         mode=mode,
     )
 

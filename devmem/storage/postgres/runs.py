@@ -26,7 +26,7 @@ OF_RUN: Final = "change_run = %s AND recorded_until IS NULL"
 _BASES: Final = f"SELECT id_key, row, base FROM versions WHERE store = %s AND {OF_RUN} AND "
 _HIDE: Final = (
     f"INSERT INTO versions(store, row, {rows.ITEM_COLUMNS}, operation, change_run, change_actor, base) "
-    f"SELECT %s, nextval('row_numbers'), {rows.ITEM_COLUMNS}, '{Operation.FORGET.value}', %s, %s, row "
+    f"SELECT %s, nextval('row_numbers'), {rows.ITEM_COLUMNS}, %s, %s, %s, row "
     # Another transaction may have ended one of them since.
     f"FROM (SELECT store, row, {rows.ITEM_COLUMNS} FROM items UNION ALL SELECT store, row, {rows.ITEM_COLUMNS} "
     "FROM versions WHERE recorded_until IS NOT NULL) AS hidden WHERE store = %s AND row = ANY(%s)"
@@ -39,9 +39,7 @@ _OWN: Final = (
 
 The row that the version replaces stays recorded, so that a commit sees what others changed meanwhile.
 """
-_MARK_DELETED: Final = (
-    f"UPDATE versions SET operation = '{Operation.FORGET.value}', change_actor = %s WHERE store = %s AND row = ANY(%s)"
-)
+_MARK_DELETED: Final = "UPDATE versions SET operation = %s, change_actor = %s WHERE store = %s AND row = ANY(%s)"
 
 
 class RunVersionWriter:
@@ -69,8 +67,8 @@ class RunVersionWriter:
         operation = Operation.ADD if base is None else Operation.UPDATE
         return Origin(operation.value, self._run, self._actor, base)
 
-    def end(self, condition: str, values: Sequence[object], ending: VersionEnd) -> int:  # noqa: ARG002 - decided on commit
-        """Hide items from the run."""
+    def end(self, condition: str, values: Sequence[object], ending: VersionEnd) -> int:
+        """Hide items from the run; the rest is decided on commit."""
         query = composed(f"SELECT row FROM items WHERE store = %s AND ({condition})")
         found = {row for (row,) in self.connection.execute(query, (self.store, *values))}
         if not found:
@@ -79,10 +77,11 @@ class RunVersionWriter:
         query = composed(_OWN.format(main=schema_sql(self._schema)))
         own = dict(self.connection.execute(query, (self.store, names[0], list(found))).fetchall())
         marked = [row for row, is_marked in own.items() if is_marked]
-        self.connection.execute(composed(_MARK_DELETED), (names[1], self.store, marked))
+        change = ending.operation.value
+        self.connection.execute(composed(_MARK_DELETED), (change, names[1], self.store, marked))
         self._take_back("row = ANY(%s)", [row for row, is_marked in own.items() if not is_marked])
         others = list(found - own.keys())
-        self.connection.execute(composed(_HIDE), (self.store, *names, self.store, others))
+        self.connection.execute(composed(_HIDE), (self.store, change, *names, self.store, others))
         self.connection.execute(
             "INSERT INTO changes(store, row, kind) SELECT %s, row, 'hidden' FROM unnest(%s::bigint[]) AS row",
             (self.store, [*others, *marked]),

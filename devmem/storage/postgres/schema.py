@@ -95,6 +95,13 @@ ALTER TABLE erasures ADD COLUMN plan uuid, ADD COLUMN backend integer, ADD COLUM
 """
 """Statement that brings tables of version 8 to version 9: a plan has an id, and the session that is at work on it."""
 
+MARK_ARCHIVED: Final = """
+ALTER TABLE versions ADD COLUMN archived boolean;
+CREATE INDEX versions_past ON versions(store, recorded_until) WHERE archived IS NULL;
+CREATE INDEX versions_archived ON versions(store, id_key) WHERE archived
+"""
+"""Statements that bring tables of version 9 to version 10."""
+
 VERSION_TABLES: Final = ("versions", "version_passages", "version_vectors", "version_tokens", "runs", "erasures")
 """Partitioned by store, as all tables with what a store holds."""
 
@@ -140,7 +147,7 @@ CREATE INDEX erasures_by_store ON erasures(store)
 """Statements that bring tables of version 2 to version 3."""
 
 
-SCHEMA_VERSION: Final = 9
+SCHEMA_VERSION: Final = 10
 PASSAGE_BITS: Final = 20
 """A passage's number is its item's row, shifted by these, and its place in the item: what has the higher row has the
 higher passages, whoever commits first."""
@@ -266,6 +273,7 @@ def statements() -> Iterator[str]:
     yield COUNT_ERASURES
     yield INLINE_TOKENS
     yield NAME_ERASURES
+    yield from MARK_ARCHIVED.strip().split(";\n")
     for table in PARTITIONED:
         yield default_partition(table)
 

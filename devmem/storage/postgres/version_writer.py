@@ -38,7 +38,7 @@ _DUE: Final = f"""
 SELECT ARRAY(SELECT row FROM items WHERE store = %(store)s AND expires_at <= %(now)s
     ORDER BY expires_at LIMIT {SWEEP_LIMIT} FOR UPDATE SKIP LOCKED),
 ARRAY(SELECT row FROM versions WHERE store = %(store)s
-    AND (expires_at <= %(now)s AND recorded_until IS NOT NULL OR recorded_until < %(oldest)s)
+    AND (expires_at <= %(now)s AND recorded_until IS NOT NULL OR recorded_until < %(oldest)s AND archived IS NULL)
     LIMIT {SWEEP_LIMIT} FOR UPDATE SKIP LOCKED)
 """
 """Selects the rows of expired items, and of versions that are not kept any longer."""
@@ -55,6 +55,7 @@ def check_run(run: str | None) -> None:
 
 
 FORGOTTEN: Final = VersionEnd(operation=Operation.FORGET)
+ARCHIVED: Final = VersionEnd(operation=Operation.ARCHIVE)
 
 
 class VersionWriter(Protocol):
@@ -113,8 +114,9 @@ def _delete(tables: rows.Tables, kind: str, *, keep: bool) -> str:
         began = f"COALESCE(operation, '{Operation.ADD.value}'), change_run, change_actor, {RECORDED_FROM}"
         ctes.append(
             f"kept AS (INSERT INTO versions({_ITEM}, operation, change_run, change_actor, recorded_from, "
-            f"recorded_until, end_operation, end_run, end_actor) SELECT {_ITEM}, {began}, "
-            f"GREATEST(%(at)s, {RECORDED_FROM} + 1), %(end_operation)s, %(end_run)s, %(end_actor)s FROM gone)"
+            f"recorded_until, end_operation, end_run, end_actor, archived) SELECT {_ITEM}, {began}, "
+            f"GREATEST(%(at)s, {RECORDED_FROM} + 1), %(end_operation)s, %(end_run)s, %(end_actor)s, %(archived)s "
+            "FROM gone)"
         )
         ctes += [f"{part}_kept AS (INSERT INTO version_{part} SELECT * FROM {part}_gone)" for part in parts]
         used = "NULL::text[]"
@@ -181,8 +183,9 @@ class CurrentVersionWriter:
         return Origin(operation.value, self._actor.run or new.item.scope.run, self._actor.name, self.at)
 
     def end(self, condition: str, values: Sequence[object], ending: VersionEnd) -> int:
-        """Move items to the versions; delete them where no versions are kept."""
-        if not self._limit.keeps:
+        """Move items to the versions; delete them where no versions are kept, unless they are archived."""
+        is_archived = ending.operation is Operation.ARCHIVE
+        if not (self._limit.keeps or is_archived):
             return self.remove(condition, values)
         by = replace(ending, run=self._actor.run or ending.run, actor=ending.actor or self._actor.name)
         return self._run(
@@ -193,6 +196,7 @@ class CurrentVersionWriter:
             end_operation=by.operation.value,
             end_run=stored_text(by.run),
             end_actor=stored_text(by.actor),
+            archived=True if is_archived else None,
         )
 
     def remove(self, condition: str, values: Sequence[object]) -> int:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from devmem.config.store import IndexConfig
 from devmem.model.filters import Filter
+from devmem.model.items import MemoryItem
 from devmem.model.versions import Operation
 from devmem.models.embedder import PassageEmbeddings
 from devmem.storage.postgres import rows, writes
 from devmem.storage.postgres.claim import check_embeddings, check_store
 from devmem.storage.postgres.database import Access, Connection, composed, stored_text
-from devmem.storage.postgres.erasing import PostgresTombstones
+from devmem.storage.postgres.erasing import PostgresTombstones, StoredTombstones
 from devmem.storage.postgres.inserting import new_rows
 from devmem.storage.postgres.reader import PostgresView
 from devmem.storage.postgres.rows import ITEM_TABLES, VERSION_TABLES, items_view_statements
@@ -24,7 +25,7 @@ from devmem.storage.postgres.server.maintenance import IndexCleaner
 from devmem.storage.postgres.version_writer import CurrentVersionWriter, check_run
 from devmem.storage.postgres.writes import PostgresItemChanges
 from devmem.storage.runs import Runs
-from devmem.storage.sql import Sql, VersionDialect
+from devmem.storage.sql import GONE_SQL, Sql, VersionDialect
 from devmem.storage.versions import Committer, VersioningCollection
 from devmem.storage.writing import HistoryLimit, ItemChanges, WritingCollection, check_deletion, recorded
 
@@ -45,9 +46,9 @@ _STAMP: Final = (
 class PostgresCommitter(Committer[CurrentVersionWriter]):
     """Ends current items and puts versions in their place."""
 
-    def hold(self, run: str) -> None:
-        """Lock the items that a run changed; who adds one of the ids first is found by its unique index."""
-        keys = self.runs.touched(run)
+    def hold_items(self, keys: Sequence[Any]) -> None:
+        """Lock the items; who adds one of the ids first is found by its unique index."""
+        keys = list(keys)
         locked = "SELECT row FROM items WHERE store = %s AND id_key = ANY(%s) ORDER BY row FOR UPDATE"
         self.writer.connection.execute(locked, (self.writer.store, keys))
         self.writer.tick(keys)
@@ -62,7 +63,7 @@ class PostgresCommitter(Committer[CurrentVersionWriter]):
         for statement in _STAMP:
             self.writer.connection.execute(statement, values)
 
-    def restore_version(self, version: int, operation: Operation, *, run: str, actor: str | None) -> None:
+    def restore_version(self, version: int, operation: Operation, *, run: str | None, actor: str | None) -> None:
         """Insert the item of a version as a current one with all that belongs to it; the version stays."""
         connection, store = self.writer.connection, self.writer.store
         (row,) = new_rows(connection, 1)
@@ -70,6 +71,8 @@ class PostgresCommitter(Committer[CurrentVersionWriter]):
         names = {"operation": operation.value, "run": stored_text(run), "actor": stored_text(actor)}
         connection.execute(
             composed(
+                "WITH old AS (UPDATE versions SET archived = NULL WHERE store = %(store)s AND archived AND id_key = "
+                "(SELECT id_key FROM versions WHERE store = %(store)s AND row = %(version)s)) "
                 f"INSERT INTO items(store, row, {rows.ITEM_COLUMNS}, operation, change_run, change_actor, "
                 f"recorded_from) SELECT store, %(row)s, {rows.ITEM_COLUMNS}, %(operation)s, %(run)s, %(actor)s, %(at)s "
                 "FROM versions WHERE store = %(store)s AND row = %(version)s"
@@ -160,7 +163,7 @@ class PostgresRunView(WritingCollection, PostgresView):
     def set_embeddings(self, embeddings: Mapping[str, PassageEmbeddings]) -> int:
         """Store the embeddings of waiting items, which everybody sees where the items are not the run's own."""
         keys = {rows.key_of(item_id): item_id for item_id in embeddings}
-        which: Sql = (f"{OF_RUN} AND operation <> 'forget'", [stored_text(self._run)])
+        which: Sql = (f"{OF_RUN} AND operation NOT IN ({GONE_SQL})", [stored_text(self._run)])
 
         def store(connection: Connection) -> tuple[int, set[str]]:
             check_embeddings(connection, self.location, self._store, self._model_name(), embeddings.values())
@@ -213,6 +216,17 @@ class PostgresVersions(PostgresTombstones, VersioningCollection[Connection]):
             state=f"it is shown as of {time:.6f} (seconds since the epoch)",
         )
 
+    def archived(self) -> PostgresView:
+        """Return the archived items, read only."""
+        return PostgresView(
+            self._showing(self._dialect().archived()),
+            self._store,
+            index=self._index,
+            clock=self._clock,
+            model_name=self._model_name,
+            state="it shows what is archived",
+        )
+
     def run(self, run: str, *, actor: str | None = None) -> PostgresRunView:
         """Return the collection as a pending run sees and changes it."""
         check_run(run)
@@ -241,7 +255,11 @@ class PostgresVersions(PostgresTombstones, VersioningCollection[Connection]):
     def _tables(self, connection: Connection) -> PostgresTables:
         return PostgresTables(connection, self._store, self.location)
 
-    def _committer(self, connection: Connection, run: str) -> PostgresCommitter:
+    def _erased_among(self, connection: Connection, items: Sequence[MemoryItem]) -> Collection[str]:
+        tombstones = StoredTombstones(connection, self._store)
+        return tombstones.erased_among(tombstones.keys(tombstones.ask_for_keys()), items)
+
+    def _committer(self, connection: Connection, run: str | None) -> PostgresCommitter:
         return PostgresCommitter(self._version_writer(connection, run), self._runs(connection))
 
     def _item_changes(self, connection: Connection, limit: HistoryLimit | None = None) -> PostgresItemChanges:

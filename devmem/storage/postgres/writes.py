@@ -27,7 +27,7 @@ from devmem.storage.postgres.runs import PostgresTables
 from devmem.storage.postgres.schema import PASSAGE_BITS, lock, lock_each, lock_shared, require_store
 from devmem.storage.postgres.server.maintenance import note_erasure
 from devmem.storage.postgres.server.vectors import drop_hnsw
-from devmem.storage.postgres.version_writer import FORGOTTEN, VersionWriter
+from devmem.storage.postgres.version_writer import ARCHIVED, FORGOTTEN, VersionWriter, remove_versions
 from devmem.storage.runs import Runs
 from devmem.storage.sql import Sql
 from devmem.storage.writing import (
@@ -315,14 +315,21 @@ class PostgresItemChanges:
         self._version_writer.stamp(self._clock())
         return self._version_writer.end(*self._selection(ids, where), FORGOTTEN)
 
+    def archive(self, ids: Sequence[str]) -> int:
+        """Move the items with these ids into the archive."""
+        self._version_writer.stamp(self._clock())
+        return self._version_writer.end(*self._selection(ids, None), ARCHIVED)
+
     def erase(self, ids: Sequence[str] | None, where: Filter | None) -> int:
         """Delete items as `delete` does, and permanently the versions that match with all others of deleted items.
 
         The version writer keeps versions: as such, the items that match lead to their older versions, which need not
         match.
         """
-        deleted = self.delete(ids, where)
         condition, values = self._selection(ids, where)
+        query = composed(f"SELECT count(*) FROM versions WHERE store = %s AND archived AND {condition}")
+        archived = self._connection.execute(query, (self._store, *values)).fetchone() or (0,)
+        deleted = self.delete(ids, where) + int(archived[0])
         gone = (
             f"id_key IN (SELECT id_key FROM versions WHERE store = %s AND {condition}) "
             "AND NOT EXISTS (SELECT FROM items WHERE items.store = versions.store AND items.id_key = versions.id_key)"
@@ -340,6 +347,8 @@ class PostgresItemChanges:
         unpinned = f"({pinned}) IS NOT TRUE"
         if stored_before is not None:
             deleted += self._version_writer.remove(f"created_at < %s AND {unpinned}", [stored_before, *values])
+            too_old = "archived AND created_at < %s"
+            deleted += remove_versions(self._connection, self._store, too_old, [stored_before])
         if keep is not None:
             current = "(expires_at IS NULL OR expires_at > %s)"
             query = f"SELECT row FROM items WHERE store = %s AND {current} ORDER BY row DESC OFFSET %s LIMIT 1"

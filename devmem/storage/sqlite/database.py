@@ -35,6 +35,7 @@ from devmem.storage.sqlite.schema import (
     upgrade_from_2,
     upgrade_from_3,
     upgrade_from_4,
+    upgrade_from_5,
 )
 from devmem.text.analysis import ANALYSIS_VERSION
 from devmem.text.files import create_empty
@@ -374,8 +375,10 @@ def _create_schema(connection: sqlite3.Connection, location: str, store_type: st
         if version == 2:
             upgrade_from_2(connection)
         upgrade_from_3(connection)
-    elif version == 4:
-        upgrade_from_4(connection)
+    elif version in (4, 5):
+        if version == 4:
+            upgrade_from_4(connection)
+        upgrade_from_5(connection)
     else:
         create_tables(connection)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")

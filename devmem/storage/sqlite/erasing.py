@@ -115,8 +115,11 @@ class SqliteEraser(SqliteReader):
 
         def select(connection: sqlite3.Connection) -> list[MemoryItem]:
             chosen: dict[str, MemoryItem] = {}
+            current: set[str] = set()
             for found in self._find_erasable(connection, request):
-                if found.is_current or found.id not in chosen:
+                current |= {found.id} if found.is_current else set()
+                # Of what is gone, or in the archive, the last version.
+                if found.is_current or found.id not in current:
                     chosen[found.id] = found.item or unreadable_item(found.id)
             return [self._resolved(item) for item in chosen.values()]
 
@@ -181,7 +184,7 @@ class SqliteEraser(SqliteReader):
             ids=ids,
             rows=tuple(each.row for each in found if each.id not in named),
             attachments=tuple(sorted(files)),
-            items=sum(_is_there(connection, one) for one in named - counted),
+            items=sum(_is_there(connection, one) or _is_archived(connection, one) for one in named - counted),
         )
 
     def planned_erasures(self) -> list[ErasePlan]:
@@ -309,6 +312,11 @@ _KEPT_IN_VERSIONS: Final = (
 def _is_there(connection: sqlite3.Connection, item_id: str) -> bool:
     found = connection.execute("SELECT 1 FROM items WHERE id = ?", (rows.sql_text(item_id),)).fetchone()
     return found is not None
+
+
+def _is_archived(connection: sqlite3.Connection, item_id: str) -> bool:
+    query = "SELECT 1 FROM versions WHERE archived AND id = ?"
+    return connection.execute(query, (rows.sql_text(item_id),)).fetchone() is not None
 
 
 def _is_kept(connection: sqlite3.Connection, word: str, plan: ErasePlan) -> bool:

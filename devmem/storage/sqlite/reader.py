@@ -199,6 +199,7 @@ def read_info(connection: sqlite3.Connection, location: str) -> CollectionInfo:
     """Return what the database and its files report; the size is without attachments."""
     meta = read_meta(connection)
     (waiting,) = connection.execute("SELECT count(*) FROM items WHERE waiting").fetchone()
+    (archived,) = connection.execute("SELECT count(*) FROM versions WHERE archived").fetchone()
     model, dimension = meta.get("model"), meta.get("dimension")
     return CollectionInfo(
         location=location,
@@ -207,6 +208,7 @@ def read_info(connection: sqlite3.Connection, location: str) -> CollectionInfo:
         size_bytes=0 if location == MEMORY else _size_bytes(location),
         embedding=str(model) if model else None,
         dimension=int(dimension) if dimension else None,
+        archived=int(archived),
     )
 
 

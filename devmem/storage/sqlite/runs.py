@@ -26,8 +26,7 @@ OF_RUN: Final = "change_run = ? AND recorded_until IS NULL"
 """Selects the versions of a pending run."""
 _HIDE: Final = (
     f"INSERT INTO versions({rows.ITEM_COLUMNS}, operation, change_run, change_actor, base) "
-    f"SELECT ?, {rows.ITEM_COLUMNS.removeprefix('row, ')}, '{Operation.FORGET.value}', ?, ?, row FROM main.items "
-    "WHERE row = ?"
+    f"SELECT ?, {rows.ITEM_COLUMNS.removeprefix('row, ')}, ?, ?, ?, row FROM main.items WHERE row = ?"
 )
 _OWN: Final = (
     "SELECT base IS NOT NULL OR EXISTS (SELECT 1 FROM main.items WHERE items.id = versions.id) FROM main.versions "
@@ -37,7 +36,7 @@ _OWN: Final = (
 
 The row that the version replaces stays recorded, so that a commit sees what others changed meanwhile.
 """
-_MARK_DELETED: Final = f"UPDATE versions SET operation = '{Operation.FORGET.value}', change_actor = ? WHERE row = ?"
+_MARK_DELETED: Final = "UPDATE versions SET operation = ?, change_actor = ? WHERE row = ?"
 
 
 def within_run(connection: sqlite3.Connection, run: str, operation: Callable[[], T]) -> T:
@@ -70,22 +69,23 @@ class RunVersionWriter:
             base=base,
         )
 
-    def end(self, condition: str, values: Sequence[object], ending: VersionEnd) -> int:  # noqa: ARG002 - decided on commit
-        """Hide items from the run."""
+    def end(self, condition: str, values: Sequence[object], ending: VersionEnd) -> int:
+        """Hide items from the run; the rest is decided on commit."""
         found = self.connection.execute(f"SELECT row FROM items WHERE {condition}", tuple(values)).fetchall()
         for (row,) in found:
-            self._hide(row)
+            self._hide(row, ending.operation)
         if found:
             prune_changes(self.connection)
         return len(found)
 
-    def _hide(self, row: int) -> None:
+    def _hide(self, row: int, operation: Operation) -> None:
         """Hide an item, or a version that the run wrote of it."""
         own = self.connection.execute(_OWN, (row,)).fetchone()
         if own is None:
-            self.connection.execute(_HIDE, (_next_row(self.connection), self._run, self._actor, row))
+            values = _next_row(self.connection), operation.value, self._run, self._actor, row
+            self.connection.execute(_HIDE, values)
         elif own[0]:
-            self.connection.execute(_MARK_DELETED, (self._actor, row))
+            self.connection.execute(_MARK_DELETED, (operation.value, self._actor, row))
         else:
             self._take_back(f"row = ? AND {OF_RUN}", row)
         self.connection.execute("INSERT INTO changes(row, kind) VALUES (?, 'hidden')", (row,))

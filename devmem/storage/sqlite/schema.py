@@ -2,8 +2,9 @@
 
 `items` holds the current version of each item, and nothing that reads current items reads another table for them.
 `versions` holds those that ended, and those of pending runs, which have no `recorded_until`. A version keeps its row
-number, and with it its passages, vectors and token codes, when it moves from `items` to `versions`. Recorded times are
-microseconds since the epoch and differ between any two transactions.
+number, and with it its passages, vectors and token codes, when it moves from `items` to `versions`; `archived` marks
+the last version of an item in the archive. Recorded times are microseconds since the epoch and differ between any two
+transactions.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from devmem.storage.sqlite.rows import BODY_CHECKSUM, CODES_CHECKSUM, ITEM_CHECK
 from devmem.storage.writing import PreparedItem
 from devmem.text.analysis import ANALYSIS_VERSION
 
-SCHEMA_VERSION: Final = 5
+SCHEMA_VERSION: Final = 6
 
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -90,7 +91,8 @@ CREATE TABLE IF NOT EXISTS versions(
     base INTEGER,
     change_actor TEXT,
     end_actor TEXT,
-    change_checksum INTEGER
+    change_checksum INTEGER,
+    archived INTEGER
 );
 CREATE INDEX IF NOT EXISTS versions_by_id ON versions(id);
 CREATE INDEX IF NOT EXISTS versions_by_end ON versions(recorded_until);
@@ -98,6 +100,8 @@ CREATE INDEX IF NOT EXISTS versions_by_change_run ON versions(change_run) WHERE 
 CREATE INDEX IF NOT EXISTS versions_by_end_run ON versions(end_run) WHERE end_run IS NOT NULL;
 CREATE UNIQUE INDEX IF NOT EXISTS versions_pending ON versions(change_run, id) WHERE recorded_until IS NULL;
 CREATE INDEX IF NOT EXISTS versions_expiring ON versions(expires_at) WHERE expires_at IS NOT NULL;
+CREATE INDEX IF NOT EXISTS versions_past ON versions(recorded_until) WHERE archived IS NULL;
+CREATE INDEX IF NOT EXISTS versions_archived ON versions(id) WHERE archived;
 CREATE TABLE IF NOT EXISTS runs(
     run TEXT PRIMARY KEY, state TEXT NOT NULL, actor TEXT, started_at INTEGER NOT NULL,
     committed_at INTEGER, ended_at INTEGER
@@ -120,6 +124,10 @@ CREATE TABLE IF NOT EXISTS tokens(
 CREATE TABLE IF NOT EXISTS changes(number INTEGER PRIMARY KEY AUTOINCREMENT, row INTEGER NOT NULL, kind TEXT NOT NULL);
 CREATE TRIGGER IF NOT EXISTS count_up AFTER INSERT ON items BEGIN
     UPDATE meta SET value = value + 1 WHERE key = 'count';
+END;
+CREATE TRIGGER IF NOT EXISTS leave_archive AFTER INSERT ON items
+WHEN EXISTS (SELECT 1 FROM versions WHERE id = new.id AND archived) BEGIN
+    UPDATE versions SET archived = NULL WHERE id = new.id AND archived;
 END;
 CREATE TRIGGER IF NOT EXISTS count_down AFTER DELETE ON items BEGIN
     UPDATE meta SET value = value - 1 WHERE key = 'count';
@@ -230,6 +238,12 @@ def upgrade_from_4(connection: sqlite3.Connection) -> None:
     for table, columns in (("items", _CHANGES), ("versions", (*_CHANGES, "end_actor TEXT"))):
         for column in columns:
             connection.execute(f"ALTER TABLE {table} ADD COLUMN {column}")
+
+
+def upgrade_from_5(connection: sqlite3.Connection) -> None:
+    """Add the mark of archived versions to a file of format 5, within the caller's write transaction."""
+    connection.execute("ALTER TABLE versions ADD COLUMN archived INTEGER")
+    create_tables(connection)
 
 
 def _rename_surrogates(connection: sqlite3.Connection) -> None:

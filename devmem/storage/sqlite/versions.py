@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sqlite3
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
 from devmem.errors import CollectionDamagedError
 from devmem.model.fields import embedded_hash
+from devmem.model.items import MemoryItem
 from devmem.model.versions import Operation
 from devmem.models.embedder import PassageEmbeddings
 from devmem.search.indexes.passages import has_text
@@ -19,7 +20,7 @@ from devmem.storage.sqlite.reader import Opened
 from devmem.storage.sqlite.runs import DIALECT, OF_RUN, RunVersionWriter, SqliteTables, within_run
 from devmem.storage.sqlite.tombstones import SqliteTombstones
 from devmem.storage.sqlite.view import SnapshotView, SqliteView
-from devmem.storage.sqlite.writes import CurrentVersionWriter, SqliteItemChanges
+from devmem.storage.sqlite.writes import CurrentVersionWriter, SqliteItemChanges, erased_among
 from devmem.storage.versions import Committer, VersioningCollection
 from devmem.storage.writing import HistoryLimit, ItemChanges, PreparedItem, WritingCollection, recorded
 
@@ -27,10 +28,10 @@ from devmem.storage.writing import HistoryLimit, ItemChanges, PreparedItem, Writ
 class SqliteCommitter(Committer[CurrentVersionWriter]):
     """Ends current items and puts versions in their place; one transaction writes at a time."""
 
-    def hold(self, run: str) -> None:
+    def hold_items(self, keys: Sequence[object]) -> None:
         """Do nothing."""
 
-    def restore_version(self, version: int, operation: Operation, *, run: str, actor: str | None) -> None:  # noqa: ARG002 - the writer's run
+    def restore_version(self, version: int, operation: Operation, *, run: str | None, actor: str | None) -> None:  # noqa: ARG002 - the writer's run
         """Insert the item of a version as a current one, with its embeddings."""
         connection, item = self.writer.connection, self.runs.tables.items([version]).get(version)
         if item is None:
@@ -132,6 +133,11 @@ class SqliteVersions(SqliteTombstones, VersioningCollection[sqlite3.Connection])
         opened = replace(self._opened, clock=lambda: time)
         return SqliteView(opened, shown, model_name=self._model_name, state=state)
 
+    def archived(self) -> SqliteView:
+        """Return the archived items, read only."""
+        shown = self._snapshot_view(DIALECT.archived())
+        return SqliteView(self._opened, shown, model_name=self._model_name, state="it shows what is archived")
+
     def run(self, run: str, *, actor: str | None = None) -> SqliteRunView:
         """Return the collection as a pending run sees and changes it."""
         self._read(lambda connection: self._runs(connection).check_open(run))
@@ -147,7 +153,10 @@ class SqliteVersions(SqliteTombstones, VersioningCollection[sqlite3.Connection])
     def _tables(self, connection: sqlite3.Connection) -> SqliteTables:
         return SqliteTables(connection, self._attachments, self._damaged, self.location)
 
-    def _committer(self, connection: sqlite3.Connection, run: str) -> SqliteCommitter:
+    def _erased_among(self, connection: sqlite3.Connection, items: Sequence[MemoryItem]) -> Collection[str]:
+        return erased_among(connection, items)
+
+    def _committer(self, connection: sqlite3.Connection, run: str | None) -> SqliteCommitter:
         version_writer = CurrentVersionWriter(
             connection, self._attachments, limit=self._history, now=self._clock(), run=run
         )

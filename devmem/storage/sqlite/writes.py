@@ -56,9 +56,9 @@ _SWEEP_LIMIT: Final = 200
 """Maximum number of items, and of versions, that one write removes because they expired or are too old."""
 _KEEP: Final = (
     f"INSERT INTO versions({rows.ITEM_COLUMNS}, operation, change_run, recorded_from, change_actor, "
-    "recorded_until, end_operation, end_run, end_actor, change_checksum) "
-    f"SELECT {rows.ITEM_COLUMNS}, {CHANGE}, ?1, ?2, ?3, ?4, {end_checksum(BEGAN, ('?1', '?2', '?3', '?4'))} "
-    "FROM items WHERE "
+    "recorded_until, end_operation, end_run, end_actor, change_checksum, archived) "
+    f"SELECT {rows.ITEM_COLUMNS}, {CHANGE}, ?1, ?2, ?3, ?4, {end_checksum(BEGAN, ('?1', '?2', '?3', '?4'))}, "
+    f"CASE WHEN ?2 = '{Operation.ARCHIVE.value}' THEN 1 END FROM items WHERE "
 )
 _CHANGES_KEPT: Final = 20_000
 """A cache that missed more changes than about this number is rebuilt."""
@@ -167,8 +167,8 @@ class CurrentVersionWriter:
         return rows.insert_item(self.connection, prepared, values, origin=origin)
 
     def end(self, condition: str, values: Sequence[object], ending: VersionEnd) -> int:
-        """Move items to the versions; delete them where no versions are kept."""
-        if not self._limit.keeps:
+        """Move items to the versions; delete them where no versions are kept, unless they are archived."""
+        if not (self._limit.keeps or ending.operation is Operation.ARCHIVE):
             return self.remove(condition, values)
         by = replace(ending, run=self._actor.run or ending.run, actor=ending.actor or self._actor.name)
         ended = (self.at, by.operation.value, rows.sql_text(by.run), rows.sql_text(by.actor))
@@ -208,7 +208,7 @@ class CurrentVersionWriter:
             self.remove(f"row IN ({part})", [self._now])
         self._prune_versions(f"{expired} AND recorded_until IS NOT NULL", [self._now])
         if (oldest := self._limit.oldest(self._now)) is not None:
-            self._prune_versions("recorded_until < ?", [oldest])
+            self._prune_versions("recorded_until < ? AND archived IS NULL", [oldest])
 
     def _prune_versions(self, condition: str, values: Sequence[object]) -> None:
         """Remove some of the versions that match a condition: a write that does a little is never slow."""
@@ -345,6 +345,7 @@ def _stored(connection: sqlite3.Connection, damaged: DamagedRows, item_id: str) 
 
 
 _FORGOTTEN: Final = VersionEnd(operation=Operation.FORGET)
+_ARCHIVED: Final = VersionEnd(operation=Operation.ARCHIVE)
 
 
 def surplus_of(connection: sqlite3.Connection, total: int, keep: int, now: float) -> int:
@@ -462,13 +463,20 @@ class SqliteItemChanges:
         self._version_writer.stamp(self._opened.clock())
         return deleted
 
+    def archive(self, ids: Sequence[str]) -> int:
+        """Move the items with these ids into the archive."""
+        named = map(rows.sql_text, ids)
+        moved = sum(self._version_writer.end("id = ?", [one], _ARCHIVED) for one in named)
+        self._version_writer.stamp(self._opened.clock())
+        return moved
+
     def erase(self, runs: Runs, ids: Sequence[str] | None, where: Filter | None) -> int:
         """Delete items as `delete` does, and permanently the versions that match with all others of deleted items.
 
         The version writer keeps versions: as such, the items that match lead to their older versions, which need not
         match. `runs` are those of the collection.
         """
-        deleted = self.delete(ids, where)
+        deleted = self.delete(ids, where) + self._count_archived(ids, where)
         condition, values = self._condition(where)
         gone = f"id IN (SELECT id FROM versions WHERE {condition}) AND id NOT IN (SELECT id FROM items)"
         if ids is None:
@@ -477,6 +485,15 @@ class SqliteItemChanges:
             runs.erase_versions(f"id = ? AND (({condition}) OR ({gone}))", [one, *values, *values])
         return deleted
 
+    def _count_archived(self, ids: Sequence[str] | None, where: Filter | None) -> int:
+        """Return the number of archived items with these ids that match the filter."""
+        condition, values = self._condition(where)
+        query = f"SELECT count(*) FROM versions WHERE archived AND {condition}"
+        clauses = [(query, values)]
+        if ids is not None:
+            clauses = [(f"{query} AND id = ?", [*values, one]) for one in map(rows.sql_text, ids)]
+        return sum(int(self._connection.execute(*clause).fetchone()[0]) for clause in clauses)
+
     def trim(self, keep: int | None, stored_before: float | None) -> int:
         """Delete all but the newest items, and those stored before a time, permanently; pinned ones stay."""
         version_writer, deleted = self._version_writer, 0
@@ -484,6 +501,8 @@ class SqliteItemChanges:
         if stored_before is not None:
             before = f"created_at < ? AND ({pinned}) IS NOT TRUE"
             deleted += version_writer.remove(before, [stored_before, *values])
+            connection, attachments = version_writer.connection, version_writer.attachments
+            deleted += remove_versions(connection, attachments, "archived AND created_at < ?", [stored_before])
         if keep is not None:
             surplus = surplus_of(self._connection, version_writer.count(), keep, self._now)
             oldest = "row IN (SELECT row FROM items WHERE expires_at IS NULL OR expires_at > ? ORDER BY row LIMIT ?)"

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 
 import devmem
-from devmem.model.items import dump_item
+from devmem.model.items import MemoryItem, Scope, dump_item
+from devmem.storage.postgres.collection import PostgresCollection
+from tools.older_formats import postgres_to_9
 
 pytestmark = pytest.mark.postgres
 
@@ -21,3 +25,32 @@ def test_a_consolidation_and_its_revert(store_url: str) -> None:
         assert memory.consolidate(user=devmem.ANY).run is None
         memory.revert(done.run)
         assert {record.id: dump_item(record.item) for record in memory.scan(user=devmem.ANY)} == before
+
+
+def test_archived_items_of_one_user_are_out_of_reach_for_another(store_url: str) -> None:
+    with devmem.open(store_url, embedding=None) as memory:
+        old = [MemoryItem(id=user, content_summary=f"{user} 的鲸鱼", created_at=1.0, trust=0.4, scope=Scope(user=user))
+               for user in ("ann", "bob")]  # fmt: skip
+        memory.store.add(old)
+        done = memory.consolidate(user=devmem.ANY, archive_before=1000.0)
+        assert {item.id for item in done.archived} == {"ann", "bob"}
+        assert (len(memory), memory.store.info().archived) == (0, 2)
+        ann = memory.scoped(user="ann")
+        with ann.archived() as found:
+            assert [hit.id for hit in found.search("鲸鱼")] == ["ann"]
+        assert [bool(outcome) for outcome in ann.restore("bob", "ann")] == [False, True]
+        assert memory.forget(user="bob") == 1
+        assert memory.store.info().archived == 0
+
+
+def test_tables_without_an_archive_get_one(store_url: str) -> None:
+    """Tables of version 9: items and histories are as they were."""
+    with closing(PostgresCollection(store_url)) as collection:
+        collection.add([MemoryItem(id="1", content_summary="tea"), MemoryItem(id="2", content_summary="rain")])
+        collection.delete(ids=["1"])
+        before = collection.history("1"), list(collection.scan())
+        collection._database.write(postgres_to_9)
+    with closing(PostgresCollection(store_url)) as collection:
+        assert (collection.history("1"), list(collection.scan())) == before
+        assert collection.archive(["2"]) == 1
+        assert collection.archived().count() == 1

@@ -7,10 +7,10 @@ from functools import partial
 import pytest
 
 from devmem.storage.postgres.collection import PostgresCollection
-from devmem.testing import CollectionSuite, OpenCollection, TombstoneSuite
+from devmem.testing import ArchiveSuite, CollectionSuite, OpenCollection, TombstoneSuite
 
 
-class TestPostgres(CollectionSuite, TombstoneSuite):
+class TestPostgres(CollectionSuite, ArchiveSuite, TombstoneSuite):
     @pytest.fixture
     def open_collection(self, store_url: str) -> OpenCollection:
         return partial(PostgresCollection, store_url)

@@ -32,11 +32,16 @@ _ITEMS: Final = 40
 _MONTH: Final = 30 * 86_400.0
 _MADE: Final = 1e9
 _MOST_WRITES: Final = 12
-_SQLITE: Final[dict[int, Callable[[Path], None]]] = {3: older_formats.sqlite_to_3, 4: older_formats.sqlite_to_4}
+_SQLITE: Final[dict[int, Callable[[Path], None]]] = {
+    3: older_formats.sqlite_to_3,
+    4: older_formats.sqlite_to_4,
+    5: older_formats.sqlite_to_5,
+}
 _POSTGRES: Final[dict[int, Callable[[Connection], None]]] = {
     1: older_formats.postgres_to_1,
     2: older_formats.postgres_to_2,
     3: older_formats.postgres_to_3,
+    9: older_formats.postgres_to_9,
 }
 _WORKFLOW: Final = """\
 memory:

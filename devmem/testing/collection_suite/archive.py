@@ -1,0 +1,177 @@
+"""The archive: items that no method finds but those that ask for it, and that nothing but an erasure takes away."""
+
+# ruff: noqa: S101 - a suite asserts
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import cast
+
+import pytest
+
+from devmem.errors import CollectionReadOnlyError
+from devmem.model.filters import Filter
+from devmem.model.items import MemoryItem, Scope
+from devmem.model.results import WriteStatus
+from devmem.model.versions import Operation, RunState
+from devmem.search.query import SearchQuery
+from devmem.storage.erasure import ErasableCollection, EraseRequest
+from devmem.storage.protocol import ArchivingCollection, SupportsArchiving
+from devmem.storage.tombstones import TombstoneCollection
+from devmem.testing.clock import ManualClock
+from devmem.testing.collection_suite.fixtures import EMBEDDER, MODEL, OpenCollection, Opening, ids, item
+
+_DAY = 86_400.0
+_TEXTS = ("tea at three", "rain in June", "鲸鱼在夜里唱歌", "the train is late")
+_QUERY = SearchQuery(text="tea rain train 鲸鱼", limit=10)
+
+
+def archived(collection: ArchivingCollection, where: Filter | None = None) -> list[MemoryItem]:
+    """Return what is archived, in the order of storing."""
+    with closing(collection.archived()) as old:
+        return list(old.scan(where))
+
+
+class ArchiveSuite(Opening):
+    """The contract of an `ArchivingCollection`; inherit from it with the fixture `open_collection`."""
+
+    @pytest.fixture
+    def archive_clock(self) -> ManualClock:
+        """A clock that the test advances."""
+        return ManualClock(1_000_000.0)
+
+    @pytest.fixture
+    def archiving(self, opened: OpenCollection, archive_clock: ManualClock) -> ArchivingCollection:
+        """A new collection with four items, `0` to `3`."""
+        collection = opened(model=MODEL, clock=archive_clock)
+        assert isinstance(collection, ArchivingCollection)
+        collection.add(
+            [item(text, id=str(at), created_at=archive_clock() + at, trust=0.4) for at, text in enumerate(_TEXTS)]
+        )
+        return collection
+
+    def test_nothing_but_the_archive_returns_an_archived_item(self, archiving: ArchivingCollection) -> None:
+        """It is in no list, count, value or index; the archive has it unchanged."""
+        before = archiving.get(["0", "2"])
+        assert archiving.archive(["0", "2", "unknown"]) == 2
+        assert ids(list(archiving.scan())) == ["1", "3"]
+        assert (archiving.count(), archiving.info().items, archiving.get(["0", "2"])) == (2, 2, [])
+        assert ids(archiving.recent(10)) == ["3", "1"]
+        assert {hit.item.id for hit in archiving.search(_QUERY)} == {"1", "3"}
+        vector = SearchQuery(vector=EMBEDDER.vector(_TEXTS[0]), limit=10)
+        assert {hit.item.id for hit in archiving.search(vector)} == {"1", "3"}
+        assert archived(archiving) == before
+        assert archiving.archive(["0"]) == 0
+
+    def test_the_archive_is_searched_and_filtered(self, archiving: ArchivingCollection) -> None:
+        """By words and by vector, in an index of its own; it is read only."""
+        archiving.archive(["0", "2"])
+        with closing(archiving.archived()) as old:
+            assert [hit.item.id for hit in old.search(SearchQuery(text="tea", limit=1))] == ["0"]
+            assert [hit.item.id for hit in old.search(SearchQuery(text="鲸鱼", limit=1))] == ["2"]
+            near = SearchQuery(vector=EMBEDDER.vector(_TEXTS[2]), limit=1)
+            assert [hit.item.id for hit in old.search(near)] == ["2"]
+            assert (old.count(), old.count(Filter(min_trust=0.5))) == (2, 0)
+            with pytest.raises(CollectionReadOnlyError):
+                old.clear()
+
+    def test_a_restored_item_is_what_it_was(self, archiving: ArchivingCollection) -> None:
+        """With its embedding; it is stored last, and archived no more."""
+        (before,) = archiving.get(["1"])
+        archiving.archive(["1", "2"])
+        outcomes = archiving.restore(["1", "3", "unknown"])
+        assert [each.status for each in outcomes] == [WriteStatus.STORED, WriteStatus.SKIPPED, WriteStatus.SKIPPED]
+        assert archiving.get(["1"]) == [before]
+        assert archiving.embeddings(["1"]).keys() == {"1"}
+        assert ids(list(archiving.scan())) == ["0", "3", "1"]
+        assert ids(archived(archiving)) == ["2"]
+        assert "1" in {hit.item.id for hit in archiving.search(_QUERY)}
+        first, last = archiving.history("1")
+        assert first.ended is not None
+        assert (first.ended.operation, last.began.operation) == (Operation.ARCHIVE, Operation.RESTORE)
+
+    def test_retention_of_versions_does_not_reach_the_archive(
+        self, archiving: ArchivingCollection, archive_clock: ManualClock
+    ) -> None:
+        """How long versions are kept is about those that another one took the place of."""
+        archiving.delete(ids=["3"])
+        archiving.archive(["0"])
+        for _ in range(3):
+            archive_clock.advance(400 * _DAY)
+            archiving.add([item("news", id="new", created_at=archive_clock())])
+        assert ids(archived(archiving)) == ["0"]
+        assert archiving.history("3") == []
+        assert bool(archiving.restore(["0"])[0])
+
+    def test_an_item_that_is_stored_again_leaves_the_archive(
+        self, archiving: ArchivingCollection, archive_clock: ManualClock
+    ) -> None:
+        """It does not come back from there when the newer one is deleted and its version is kept no longer."""
+        archiving.archive(["0", "1"])
+        archiving.add([item("tea at four", id="0", created_at=archive_clock())])
+        archiving.restore(["1"])
+        archiving.delete(ids=["0", "1"])
+        assert archived(archiving) == []
+        archive_clock.advance(400 * _DAY)
+        archiving.add([item("news", id="new", created_at=archive_clock())])
+        assert archived(archiving) == []
+
+    def test_a_run_archives_on_its_commit_and_its_revert_restores(self, archiving: ArchivingCollection) -> None:
+        """Until then only the run sees it; what is discarded was never archived."""
+        before = list(archiving.scan())
+        for run in ("dropped", "kept"):
+            with closing(archiving.run(run)) as view:
+                assert isinstance(view, SupportsArchiving)
+                assert view.archive(["0", "3"]) == 2
+                assert view.count() == 2
+            assert (archiving.count(), archived(archiving)) == (4, [])
+            if run == "dropped":
+                archiving.discard(run)
+        archiving.commit("kept")
+        assert (ids(list(archiving.scan())), ids(archived(archiving))) == (["1", "2"], ["0", "3"])
+        assert archiving.revert("kept").state is RunState.COMMITTED
+        assert (archived(archiving), archiving.get(["0", "1", "2", "3"])) == ([], before)
+
+    def test_an_earlier_state_shows_it(self, archiving: ArchivingCollection, archive_clock: ManualClock) -> None:
+        """It was a current item until it was archived."""
+        then = archive_clock()
+        archive_clock.advance(10)
+        archiving.archive(["0"])
+        archive_clock.advance(10)
+        with closing(archiving.as_of(then)) as before, closing(archiving.as_of(archive_clock())) as after:
+            assert (before.count(), after.count()) == (4, 3)
+
+    def test_erasing_reaches_the_archive(self, archiving: ArchivingCollection) -> None:
+        """By id and by filter, counted like any other item."""
+        collection = cast("ErasableCollection", archiving)
+        archiving.add([item("secret", id="4", scope=Scope(user="ann"))])
+        archiving.archive(["0", "1", "4"])
+        assert ids(collection.select_erasable(EraseRequest(ids=("0",)))) == ["0"]
+        plan = collection.begin_erasure(EraseRequest(ids=("0",)))
+        assert plan.items == 1
+        assert archiving.erase(ids=plan.ids) == 1
+        collection.finish_erasure(plan)
+        assert archiving.erase(where=Filter(scope=Scope(user="ann"))) == 1
+        assert ids(archived(archiving)) == ["1"]
+        assert archiving.history("0") == []
+
+    def test_retention_and_expiry_reach_the_archive(
+        self, archiving: ArchivingCollection, archive_clock: ManualClock
+    ) -> None:
+        """They promise that something is deleted; a capacity counts current items only."""
+        archiving.add([item("soon gone", id="4", expires_at=archive_clock() + 5)])
+        archiving.archive(["0", "1", "4"])
+        assert archiving.trim(keep=2) == 0
+        assert archiving.trim(stored_before=archive_clock() + 1) == 1
+        archive_clock.advance(10)
+        archiving.add([item("news", id="new", created_at=archive_clock())])
+        assert ids(archived(archiving)) == ["1"]
+        assert [archiving.history(name) for name in ("0", "4")] == [[], []]
+
+    def test_a_tombstone_keeps_an_archived_text_from_coming_back(self, archiving: ArchivingCollection) -> None:
+        """It was erased elsewhere meanwhile."""
+        if isinstance(archiving, TombstoneCollection):
+            archiving.archive(["0"])
+            archiving.keep_tombstones([MemoryItem(content_summary=_TEXTS[0], id="other")], wholes=set())
+            assert archiving.restore(["0"])[0].erased_before
+            assert archiving.count() == 3

@@ -1,0 +1,160 @@
+"""Old items of low trust that no agent was shown are archived in the run of a consolidation, and come back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+import devmem
+from devmem.errors import NoVersionsError
+from devmem.memory.memory import Memory
+from devmem.model.caller import Caller, Stage
+from devmem.model.items import PINNED, MemoryItem, Scope, dump_item
+from devmem.model.results import Hit, MemoryRetrievalResult
+from devmem.storage.recall_log import FILE_NAME, Recall, RecallLog
+from devmem.stores.archiving import ArchiveRule
+from devmem.stores.consolidation import consolidate, consolidate_when_due
+from devmem.transfer.copy import copy_items
+from devmem.workflow.stores import load_workflow, make_store
+
+NOW = 1_800_000_000.0
+DAY = 86_400.0
+OLD = NOW - 300 * DAY
+
+
+def item(item_id: str, text: str, *, stored: float = OLD, trust: float = 0.4, **fields: object) -> MemoryItem:
+    return MemoryItem(id=item_id, content_summary=text, created_at=stored, trust=trust, **fields)  # type: ignore[arg-type]
+
+
+ITEMS = (
+    item("old", "The page says that whales sing at night."),
+    item("new", "The page says that whales sleep upright.", stored=NOW - DAY),
+    item("trusted", "Ann saw a whale.", trust=1.0),
+    item("pinned", "The page has a map of whales.", metadata={PINNED: True}),
+    item("keyed", "The page counts 12 whales.", metadata={"key": "count"}),
+    item("source", "The page lists whales."),
+    item("quarantined", "Send whales to me.", trust=0.0),
+)
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Memory]:
+    """A memory in a file, searched by words."""
+    with devmem.open(tmp_path / "notes.db", embedding=None) as opened:
+        opened.store.add(ITEMS)
+        opened.add("Whales are listed.", derived_from=["source"])
+        yield opened
+
+
+def contents(memory: Memory) -> dict[str, object]:
+    return {record.id: dump_item(record.item) for record in memory.scan(user=devmem.ANY)}
+
+
+def archived_ids(memory: Memory) -> set[str]:
+    with memory.archived() as old:
+        return {record.id for record in old.scan(user=devmem.ANY)}
+
+
+def test_what_is_old_and_of_low_trust_is_archived_and_revert_restores_every_byte(memory: Memory) -> None:
+    before = contents(memory)
+    planned = memory.consolidate(archive_before=NOW - 180 * DAY, dry_run=True)
+    assert ([each.id for each in planned.archived], planned.recalls_known, contents(memory)) == (["old"], False, before)
+    done = memory.consolidate(archive_before=NOW - 180 * DAY)
+    assert ([each.id for each in done.archived], archived_ids(memory)) == (["old"], {"old"})
+    assert "old" not in memory
+    assert [hit.id for hit in memory.search("whales sing at night")][:1] != ["old"]
+    assert memory.consolidate(archive_before=NOW - 180 * DAY).run is None
+    assert done.run is not None
+    memory.revert(done.run)
+    assert (contents(memory), archived_ids(memory)) == (before, set())
+
+
+def test_an_archived_record_is_searched_restored_and_forgotten(memory: Memory) -> None:
+    memory.consolidate(archive_before=NOW - 180 * DAY, max_trust=0.5)
+    with memory.archived() as old:
+        assert [hit.id for hit in old.search("songs of whales that sing")] == ["old"]
+    assert [bool(each) for each in memory.restore("old", "new", "unknown")] == [True, False, False]
+    assert ("old" in memory, archived_ids(memory)) == (True, set())
+    memory.consolidate(archive_before=NOW - 180 * DAY)
+    assert memory.forget("old", dry_run=True) == 1
+    assert memory.forget("old") == 1
+    assert (archived_ids(memory), list(memory.history("old"))) == (set(), [])
+
+
+def test_the_same_text_is_new_beside_an_archived_one(memory: Memory) -> None:
+    """Archived items are not known to whoever looks for duplicates; forgetting the text forgets both."""
+    memory.consolidate(archive_before=NOW - 180 * DAY)
+    again = memory.add("The page says that whales sing at night.")
+    assert (again != "old", archived_ids(memory)) == (True, {"old"})
+    assert memory.forget(again) == 2
+    assert archived_ids(memory) == set()
+
+
+def test_a_handle_of_a_user_reaches_what_is_archived_of_this_user(memory: Memory) -> None:
+    memory.store.add([item("hers", "她的鲸鱼 whales", scope=Scope(user="ann"))])
+    memory.consolidate(archive_before=NOW - 180 * DAY, user=devmem.ANY)
+    assert archived_ids(memory) == {"old", "hers"}
+    bob, ann = memory.scoped(user="bob"), memory.scoped(user="ann")
+    assert (bob.archived_record("hers"), bool(bob.restore("hers")[0])) == (None, False)
+    with ann.archived() as old:
+        assert [hit.id for hit in old.search("鲸鱼")] == ["hers"]
+    assert memory.forget(user="ann") == 1
+    assert archived_ids(memory) == {"old"}
+
+
+def test_a_copy_archives_what_was_archived(memory: Memory, tmp_path: Path) -> None:
+    memory.consolidate(archive_before=NOW - 180 * DAY)
+    for _ in range(2):
+        with devmem.open(tmp_path / "copy.db", embedding=None) as target:
+            report = copy_items(memory.store, target.store, lambda _: None)
+            assert (report.complete, report.archived_left, archived_ids(target)) == (True, 0, {"old"})
+            assert contents(target) == contents(memory)
+    with devmem.open(tmp_path / "copy.json", embedding=None) as target:
+        report = copy_items(memory.store, target.store, lambda _: None)
+        assert (report.complete, report.archived_left) == (False, 1)
+
+
+WORKFLOW = """
+memory:
+  - name: notes
+    type: simple
+    config:
+      memory_path: notes.db
+      consolidate: {every: 1d, archive: {after: 180d, max_trust: 0.5}}
+record_recalls: true
+nodes: []
+"""
+
+
+def test_what_an_agent_was_shown_stays(tmp_path: Path) -> None:
+    """The logs of all sessions tell; what was merged into an item counts for it."""
+    (tmp_path / "team.yaml").write_text(WORKFLOW, encoding="utf-8")
+    workflow = load_workflow(tmp_path / "team.yaml")
+    store = make_store(workflow, "notes")
+    with closing(store):
+        store.load()
+        store.add([item("shown", "Whales sing."), item("found", "Whales swim."), item("twin", "whales swim!")])
+        assert store.setup.session_dir is not None
+        other = store.setup.session_dir.parent / "other" / FILE_NAME
+        other.parent.mkdir(parents=True)
+        with closing(RecallLog(other)) as log:
+            for shown in ("shown", "twin"):
+                hit = Hit(item=item(shown, "x"), score=1.0, store="notes")
+                result = MemoryRetrievalResult(formatted_text="head\n1. x\ntail", hits=(hit,))
+                caller = Caller(node="n", agent="n")
+                log.record(Recall.of(result, at=NOW, stage=Stage.GEN, caller=caller, query="whales"))
+        done = consolidate_when_due(store)
+        assert done is not None
+        assert (done.removed, done.archived, done.recalls_known) == (1, (), True)
+        store.add([item("unseen", "Whales jump.")])
+        assert consolidate_when_due(store) is None
+        done = consolidate(store, archive=ArchiveRule(before=NOW))
+        assert [each.id for each in done.archived] == ["unseen"]
+
+
+def test_a_place_without_versions_refuses(tmp_path: Path) -> None:
+    with devmem.open(tmp_path / "notes.json", embedding=None) as memory, pytest.raises(NoVersionsError):
+        memory.archived()
