@@ -9,7 +9,7 @@ HOST_ENVS ?= build/hosts
 # An environment that turns the caching of bytecode off has every process compile every module again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test lint types mypy pyright unit test-wheel test-kits test-postgres test-web web-pictures test-local test-hosts container bench docs generated clean
+.PHONY: help demo test checked-unit lint types mypy pyright unit test-wheel test-kits test-postgres test-web web-pictures test-local test-hosts container bench docs generated clean
 
 help:
 	@echo "make demo        a team of agents remembers in one process and answers from memory in another"
@@ -51,10 +51,15 @@ $(VENV)/.docs: $(VENV)/.dev
 demo: $(VENV)/.run
 	$(BIN)/python -m configs.demo.run
 
-# Two checkers at a time, each with its output in one piece where make is GNU's 4 or newer.
+# Pyright takes as long as a quarter of the tests, so these start beside it, once the other checkers are content.
+# The checkers have their output in one piece each where make is GNU's 4 or newer; that of the tests is seen at once.
+SYNC := $(if $(filter output-sync,$(.FEATURES)),--output-sync)
+
 test: $(VENV)/.dev
-	$(MAKE) -j2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) pyright lint mypy
-	$(MAKE) unit
+	$(MAKE) -j2 $(SYNC:%=%=target) pyright checked-unit
+
+checked-unit: lint mypy
+	$(MAKE) $(SYNC:%=%=none) unit
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -72,17 +77,17 @@ pyright: $(VENV)/.dev
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
 unit: $(VENV)/.dev
-	$(BIN)/pytest -n 2 -m "not local_model and not kit and not postgres and not browser"
+	$(BIN)/pytest -n 2 --dist worksteal -m "not local_model and not kit and not postgres and not browser"
 
 # A new environment with the extra `dev` takes a minute and 1.1 GB of the folder for temporary files.
 test-wheel: $(VENV)/.dev
 	$(BIN)/python -m tools.wheel
 
 test-kits: $(VENV)/.docs
-	$(BIN)/pytest -n 2 -m kit
+	$(BIN)/pytest -n 2 --dist worksteal -m kit
 
 test-postgres: $(VENV)/.dev
-	$(BIN)/pytest -n 2 -m postgres
+	$(BIN)/pytest -n 2 --dist worksteal -m postgres
 
 # A browser is of the machine: Debian's package `chromium`, or the path in CHROMIUM.
 test-web: $(VENV)/.dev

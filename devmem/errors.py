@@ -19,7 +19,7 @@
     │   ├── CollectionReadOnlyError  an earlier state was asked to change
     │   ├── EncryptionError          the key of a file is missing or wrong, or a part of a store would be left plain
     │   ├── RunConflictError         others changed what a run changed too
-    │   ├── RunStateError            a run that has ended, or that there is not
+    │   ├── RunStateError            an unknown or a finished run
     │   ├── EmbeddingMismatchError
     │   └── OutboxError              writes that wait cannot be kept or sent now
     │       └── OutboxFullError

@@ -44,7 +44,7 @@ class PluginRegistry(Generic[T]):
             discover: returns the entry points to look at; None takes those of the installed packages.
         """
         self._kind: Final = kind
-        self._check, self._discover = check, discover or (lambda: _installed(tuple(sys.path)).select(group=group))
+        self._check, self._discover = check, discover or (lambda: _installed_group(group, tuple(sys.path)))
         self._registered: dict[str, tuple[T, str]] = {}
         self._loaded: dict[EntryPoint, T] = {}
         self._lock = threading.RLock()
@@ -100,8 +100,12 @@ class PluginRegistry(Generic[T]):
         return self._load(claims[0])
 
     def _claims(self, name: str) -> list[EntryPoint]:
+        claims = [point for point in self._discover() if point.name == name]
+        if len(claims) < 2:
+            # Telling the owner parses a distribution's metadata, some milliseconds each time.
+            return claims
         # One distribution can be seen twice, as an editable install and on the path.
-        return list({(point.value, _owner(point)): point for point in self._discover() if point.name == name}.values())
+        return list({(point.value, _owner(point)): point for point in claims}.values())
 
     def _is_same(self, registered: T, claim: EntryPoint) -> bool:
         """Whether a package both registered a plugin and declares it as its entry point."""
@@ -143,6 +147,11 @@ def _installed(_path: tuple[str, ...]) -> EntryPoints:
     """Return the entry points of all packages on the import path; reading them takes longer than anything else here."""
     # Python 3.11 has another class for all groups together, which has `select` as well.
     return cast("EntryPoints", entry_points())
+
+
+@lru_cache(maxsize=32)
+def _installed_group(group: str, path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
+    return tuple(_installed(path).select(group=group))
 
 
 def _owner(point: EntryPoint) -> str:

@@ -155,7 +155,7 @@ def register_memory_store(
 
     Raises:
         PluginClashError: other code registered the name.
-        TypeError: only one of `config_cls` and `factory` is given, or the decorated class is no store.
+        TypeError: only one of `config_cls` and `factory` is given, or the decorated class is not a store.
     """
     if factory is not None and config_cls is not None:
         described = StoreType(name=name, config_model=config_cls, factory=factory, summary=summary or "")

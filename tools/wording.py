@@ -23,12 +23,20 @@ _PHRASES: Final = {
     re.compile(r"\bspeaks? for (?:a|an|each|the|it)\b", re.IGNORECASE): "the terms are score contribution and snippet",
     re.compile(r"\banew\b", re.IGNORECASE): "say 'again' or 'rebuilt'",
 }
+_THINGS: Final = (
+    "text|time|path|number|list|word|value|mapping|field|message|file|store|item|record|key|answer|version|component|"
+    "regular|database|readable|finite|calendar|mail|fact"
+)
 _OF_THE_PRODUCT: Final = {
     re.compile(r"\bfor good\b", re.IGNORECASE): "say 'permanently'",
     re.compile(r"\bbound to nobody\b|\bbelongs to nobody\b", re.IGNORECASE): "the term is unscoped",
     re.compile(r"\bbe it (?:a|an|the|only)\b", re.IGNORECASE): "say 'whether ... or ...'",
     re.compile(r"\b(?:stays|left) as it is\b(?! (?:stored|written))", re.IGNORECASE): "say 'unchanged'",
     re.compile(r"\bcosts? nobody\b", re.IGNORECASE): "say what is not affected",
+    re.compile(rf"(?<!there )(?<!where )\b(?:is|are) no (?:{_THINGS})s?\b(?!')", re.IGNORECASE): "say 'is not a ...'",
+    re.compile(r"\b(?:is|are) still to be made\b", re.IGNORECASE): "say 'is pending'",
+    re.compile(r"\bor that there (?:is|are) not\b", re.IGNORECASE): "say 'unknown'",
+    re.compile(r"\bwhat is older is\b", re.IGNORECASE): "name the thing: 'older items are'",
 }
 """Phrases that code and pages of the product do not use; tests may quote them."""
 _PRODUCT: Final = ("devmem/", "stores/", "docs/", "README.md", "SECURITY.md")

@@ -108,6 +108,14 @@ _AnyWhere = Annotated[
     list[str] | None,
     typer.Option(metavar="KEY=VALUE", help="At least one of these conditions must hold; may be repeated."),
 ]
+_With = Annotated[
+    list[str] | None,
+    typer.Option("--with", metavar="NAME", help="Only records with this person; repeat it for one of several."),
+]
+_During = Annotated[
+    str | None,
+    typer.Option(metavar="TIME", help="Only what happened in `March 2026`, `last week`, ..., or lasted into it."),
+]
 _After = Annotated[str | None, typer.Option(metavar="DATE", help="Only items from this date onwards.")]
 _Before = Annotated[str | None, typer.Option(metavar="DATE", help="Only items from before this date.")]
 AllUsers: TypeAlias = Annotated[
@@ -119,6 +127,8 @@ _OPTIONS: Final = {
     "conversation": _Conversation,
     "where": _Where,
     "any_where": _AnyWhere,
+    "shared_with": _With,
+    "during": _During,
     "after": _After,
     "before": _Before,
 }
@@ -184,6 +194,8 @@ def make_filter(
     *,
     where: list[str] | None,
     any_where: list[str] | None = None,
+    shared_with: list[str] | None = None,
+    during: str | None = None,
     after: str | None = None,
     before: str | None = None,
     **scope: str | None,
@@ -195,7 +207,20 @@ def make_filter(
     found = Filter(scope=Scope(**named_scope(**scope)), after=_time("--after", after), before=_time("--before", before))
     for condition in where or []:
         found &= filter_of("--where", condition)
+    for option, key, value in (("--with", "with", shared_with), ("--during", "during", during)):
+        if value:
+            found &= _record_filter(option, key, value)
     return found & Filter(any_of=tuple(filter_of("--any-where", condition) for condition in any_where or []))
+
+
+def _record_filter(option: str, key: str, value: object) -> Filter:
+    from devmem.config.filter_forms import load_filter
+    from devmem.errors import FilterError
+
+    try:
+        return load_filter({key: value})
+    except FilterError as error:
+        raise CommandError(f"{option}: {error.reason}.") from error
 
 
 def report_hidden(terminal: Terminal, memory: MemoryBase, where: Filter) -> None:
@@ -282,7 +307,7 @@ def checked_fields(paths: Sequence[str] | None) -> tuple[str, ...] | None:
     if paths is not None and [path.lower() for path in paths] == [NEVER]:
         return ()
     if NEVER in [path.lower() for path in paths or ()]:
-        raise CommandError(f"--field {NEVER} is no field, so it stands alone.")
+        raise CommandError(f"--field {NEVER} is not a field, so it stands alone.")
     if wrong := [path for path in paths or () if not is_path(path)]:
         raise CommandError(f"--field {wrong[0]!r}: expected a path such as title, author.name or chapters[*].content.")
     return None if paths is None else tuple(paths)

@@ -77,6 +77,7 @@ def _checked_text(text: str) -> str:
 
 MAX_DEPTH: Final = 64
 """How deep lists and mappings may nest, aliases followed."""
+_TOO_DEEP: Final = f"lists and mappings nest deeper than {MAX_DEPTH} levels"
 MAX_VALUES: Final = 50_000
 """How many values a document may have, aliases and merge keys followed."""
 _MAX_DIRECTIVES: Final = 100
@@ -196,7 +197,7 @@ class _Composer:
         if event.tag not in _COLLECTION_TAGS:
             raise self._refusal(line, "this tag is not supported: only YAML's own lists and mappings are")
         if len(self._open) >= MAX_DEPTH:
-            raise self._refusal(line, f"lists and mappings nest deeper than {MAX_DEPTH} levels")
+            raise self._refusal(line, _TOO_DEEP)
         parent = self._open[-1] if self._open else None
         if parent and parent.is_mapping and parent.key is None:
             raise self._refusal(line, "a list or mapping cannot be a key; quote a text that begins with [ or {")
@@ -246,7 +247,7 @@ class _Composer:
         if parent.size > MAX_VALUES:
             raise self._refusal(line, f"the document has more than {MAX_VALUES:,} values, aliases followed")
         if len(self._open) + piece.height > MAX_DEPTH:
-            raise self._refusal(line, f"lists and mappings nest deeper than {MAX_DEPTH} levels, aliases followed")
+            raise self._refusal(line, f"{_TOO_DEEP}, aliases followed")
 
     def _take_key(self, parent: _Open, piece: _Piece, line: int) -> None:
         if isinstance(piece.value, (dict, list)):
@@ -289,6 +290,9 @@ def _syntax_message(error: yaml.YAMLError, text: str) -> tuple[int | None, str]:
     mark = getattr(error, "problem_mark", None)
     if not isinstance(error, yaml.MarkedYAMLError) or mark is None:  # pragma: no cover - the text was checked
         return None, "this is not valid YAML"
+    if "nesting depth" in (error.problem or ""):
+        # libyaml from 0.2.6 on reads ahead, and has a limit of its own.
+        return mark.line + 1, _TOO_DEEP
     lines = text.split("\n")
     row = lines[mark.line] if mark.line < len(lines) else ""
     character = row[mark.column : mark.column + 1]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from datetime import date
+from datetime import UTC, date, datetime
 from functools import reduce
 from operator import and_
 from typing import Annotated, Any, Final, TypeAlias
@@ -13,18 +14,32 @@ from pydantic import JsonValue, PlainSerializer, PlainValidator, WithJsonSchema
 
 from devmem.config.findings import closest
 from devmem.errors import FilterError
-from devmem.model.conditions import MAX_VALUES, OF_SEVERAL, Condition, Operator, Scalar, absent, one_of
+from devmem.model.conditions import (
+    MAX_VALUES,
+    OF_SEVERAL,
+    Condition,
+    Operator,
+    Scalar,
+    above,
+    absent,
+    below,
+    contains,
+    one_of,
+)
 from devmem.model.filters import MAX_DEPTH, MAX_PARTS, SCOPE_PARTS, Filter, conditions_of
 from devmem.model.items import Scope
+from devmem.model.record_fields import FROM, TO, WITH
 
 METADATA: Final = "metadata."
 _SOURCES: Final = {"source": "source_name", "source_kind": "source_kind"}
 _GROUPS: Final = ("all_of", "any_of", "none_of")
 _BOUNDS: Final = ("after", "before", "min_trust")
 _FLAG: Final = "include_unscoped"
+_RECORDS: Final = ("with", "during")
+"""Keys on what importers know of records: people, and the time from start to end."""
 KEYS: Final = (*SCOPE_PARTS, *_SOURCES, f"{METADATA}KEY")
 """Keys that a condition is on."""
-_ALL_KEYS: Final = (*KEYS, *_BOUNDS, *_GROUPS, _FLAG)
+_ALL_KEYS: Final = (*KEYS, *_RECORDS, *_BOUNDS, *_GROUPS, _FLAG)
 
 
 def load_filter(form: object) -> Filter:
@@ -37,14 +52,17 @@ def load_filter(form: object) -> Filter:
     metadata.room: null                     # no value
     source: {"^=": reports/}
     after: 2026-01-01                       # when it happened
+    with: Ann Smith                         # one of the people of a record
+    during: March 2026                      # it happened then, or lasted into it
     none_of: [{metadata.state: done}, {agent: drafts}]
     ```
 
     Args:
         form: a mapping. Its keys are parts of a scope, `source`, `source_kind` or `metadata.KEY`, with a value, a list
             of which one is meant, null for no value, or a mapping of operators (see `Operator`), of which a list holds
-            where one operator is needed twice; `after`, `before` and `min_trust`; and `all_of`, `any_of` and `none_of`
-            with a list of filters.
+            where one operator is needed twice; `with`, a name or a list of which one is meant; `during`, a time in
+            words or a list of its start and its end; `after`, `before` and `min_trust`; and `all_of`, `any_of` and
+            `none_of` with a list of filters.
 
     Raises:
         FilterError: it is none; the message names the place in it.
@@ -77,6 +95,8 @@ def _entry(key: str, value: object, at: str, depth: int) -> Filter:
         if key in _BOUNDS:
             bound: Any = {key: value if key == "min_trust" else _seconds(value)}
             return Filter(**bound)
+        if key in _RECORDS:
+            return shared_with(value) if key == "with" else during(value)
         return _on_key(key, _wanted(value))
     except FilterError as error:
         inner = "" if error.field in ("values", key, f"scope.{key}", _SOURCES.get(key)) else f"{error.field}: "
@@ -93,6 +113,53 @@ def _seconds(value: object) -> float:
         return parse_moment(value.isoformat() if isinstance(value, date) else value)
     except ValueError as error:
         raise FilterError("values", str(error)) from error
+
+
+def shared_with(names: object) -> Filter:
+    """Return the filter that admits the records with one of some people.
+
+    Raises:
+        FilterError: it is neither a name nor a list of names.
+    """
+    wanted: list[Any] = list(names) if isinstance(names, list | tuple) else [names]
+    if not wanted or not all(isinstance(name, str) and name.strip() for name in wanted):
+        raise FilterError("values", f"expected a name or a list of names, not {names!r:.60}")
+    one: Scalar | Condition = wanted[0] if len(wanted) == 1 else one_of(*wanted)
+    return Filter(any_of=(Filter(metadata={WITH: one}), Filter(metadata={WITH: contains(*wanted)})))
+
+
+def during(when: object) -> Filter:
+    """Return the filter that admits what happened within a time, and records that lasted into it.
+
+    Args:
+        when: a time in words, such as "March 2026" or "last week", or a list of its start and its end, exclusive.
+
+    Raises:
+        FilterError: it is neither.
+    """
+    if isinstance(when, list | tuple) and len(when) == 2:
+        start, end = map(_seconds, when)
+        if start >= end:
+            raise FilterError("values", f"the end is not after the start: {when!r:.80}")
+    else:
+        start, end = _period(when)
+    first, last = (datetime.fromtimestamp(seconds, UTC) for seconds in (start, end))
+    happened = Filter(after=start, before=end)
+    return Filter(any_of=(happened, Filter(metadata={FROM: below(last), TO: above(first)})))
+
+
+def _period(when: object) -> tuple[float, float]:
+    """Return start and end of a time in words; raises `FilterError` where it names none."""
+    from devmem.text.times import period_of
+
+    text = f"{when:%d %B %Y}" if isinstance(when, date) else when
+    now = time.time()
+    # A month alone is a verb or a name where nothing stands before it.
+    found = (period_of(text, now) or period_of(f"in {text}", now)) if isinstance(text, str) else None
+    if found is None:
+        expected = "a time such as `March 2026`, `last week` or 2026-03-02, or a list of its start and end"
+        raise FilterError("values", f"expected {expected}, not {when!r:.60}")
+    return found.start, found.end
 
 
 def _wanted(value: object) -> list[Scalar | Condition]:

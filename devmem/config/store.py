@@ -227,8 +227,8 @@ _KEY: Final = r"^[A-Za-z0-9_][A-Za-z0-9_.:/ -]*$"
 def _checked_path(path: str) -> str:
     if not is_path(path):
         raise ValueError(
-            f"{path!r} is no path of a field: write keys with periods between them, as in author.name, and [*] or [0] "
-            "behind a list, as in chapters[*].content"
+            f"{path!r} is not a path of a field: write keys with periods between them, as in author.name, and [*] or "
+            "[0] behind a list, as in chapters[*].content"
         )
     return path
 
@@ -295,7 +295,7 @@ class EncryptionConfig(ConfigModel):
         """Return the key; a relative path starts at `base_dir`.
 
         Raises:
-            EncryptionError: it is not there, or is no key.
+            EncryptionError: it is not there, or is not a key.
         """
         if self.key.file is not None:
             return read_key_file(base_dir / self.key.file.expanduser())

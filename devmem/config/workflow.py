@@ -68,7 +68,7 @@ class ConversationRecording(ConfigModel):
             try:
                 re.compile(pattern)
             except re.error as error:
-                raise ValueError(f"{pattern!r} is no regular expression: {error}") from error
+                raise ValueError(f"{pattern!r} is not a regular expression: {error}") from error
         return patterns
 
 
@@ -78,7 +78,7 @@ class RecallRecording(ConfigModel):
     contents: Literal["text", "hash"] = "text"
     """Keep blocks and queries as text, or their hashes alone; ids, scores and times are kept always."""
     retention: Duration | None = 30 * 86_400.0
-    """Delete what is older; null keeps everything."""
+    """Delete older items; null keeps everything."""
 
 
 _Thing = TypeVar("_Thing")

@@ -23,10 +23,10 @@ _CACHE: Final = ".faiss"
 _LOGS: Final = ("-wal", "-shm", "-journal", ".lock", ".part")
 """Endings of files that belong to an open database or a writer at work."""
 _SEALED: Final = (".tombstones", ".json", ".jsonl")
-"""Endings of devmem's files that are no databases."""
+"""Endings of devmem's files that are not databases."""
 _FOLDERS: Final = {".files": "large attachments", ".journals": "records of calls"}
 """Endings of folders whose files are plain by nature, and what is in them."""
-_WIPED_AT_ONCE: Final = 1 << 20
+_BLOCK_SIZE: Final = 1 << 20
 
 
 def files_of(place: Path) -> list[Path]:
@@ -207,5 +207,5 @@ def _put_in_place(copy: Path, file: Path, *, wipe: bool) -> None:
 
 
 def _zeros(size: int) -> Iterator[bytes]:
-    for start in range(0, size, _WIPED_AT_ONCE):
-        yield bytes(min(_WIPED_AT_ONCE, size - start))
+    for start in range(0, size, _BLOCK_SIZE):
+        yield bytes(min(_BLOCK_SIZE, size - start))

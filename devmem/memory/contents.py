@@ -30,6 +30,7 @@ from devmem.model.items import (
 )
 from devmem.model.message import MadeId, Message, Role
 from devmem.model.message_json import holds_message, load_message, message_to_item, readable_text
+from devmem.model.record_fields import start_of
 from devmem.models.given_vectors import checked_vector
 from devmem.text.analysis import SUMMARY_LENGTH, shorten
 
@@ -143,7 +144,7 @@ def envelope_of(
 
 
 def _checked_parents(ids: Sequence[str] | None) -> tuple[str, ...]:
-    """Return ids, each once; raise `TypeError` for what is no list of texts."""
+    """Return ids, each once; raise `TypeError` for what is not a list of texts."""
     if isinstance(ids, str) or not all(isinstance(each, str) for each in ids or ()):
         raise TypeError(f"`derived_from` is a list of ids, not {ids!r}")
     return tuple(dict.fromkeys(ids or ()))
@@ -446,7 +447,7 @@ def _item_of_text(text: str, envelope: Envelope) -> MemoryItem:
         input_snapshot=MemoryContentSnapshot(text=whole) if whole else None,
         metadata=dict(envelope.metadata),
         created_at=envelope.stored_at,
-        event_time=envelope.event_time,
+        event_time=start_of(envelope.metadata) if envelope.event_time is None else envelope.event_time,
         expires_at=envelope.expires_at,
         scope=scope,
         provenance=source,

@@ -177,10 +177,10 @@ def declared_store(
         _refuse_options(embedding, fields, guard, found["file"])
         return _store_of(load_workflow(found["file"]), found["store"])
     declaration = _declaration_of(path, embedding)
-    from devmem.memory.contents import field_paths
+    if fields is not None:
+        from devmem.memory.contents import field_paths
 
-    if (paths := field_paths(fields)) is not None:
-        declaration["config"]["index"] = {"fields": list(paths)}
+        declaration["config"]["index"] = {"fields": list(field_paths(fields) or ())}
     if guard is not None:
         declaration["config"]["guard"] = guard
     return _declared(declaration)

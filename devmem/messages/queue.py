@@ -150,7 +150,7 @@ class MessageQueue:
         """Return the queue that `dump` wrote, or MetaGPT's queue; what stands twice in it is logged.
 
         Raises:
-            MessageError: it is not JSON, or some elements are no messages; the error names each.
+            MessageError: it is not JSON, or some elements are not messages; the error names each.
         """
         raw = read_json(data)
         elements = raw if isinstance(raw, list) else [raw]

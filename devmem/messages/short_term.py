@@ -401,7 +401,7 @@ class ShortTermMemory(MessageMemory):
         """Return the memory that `dump` wrote, or MetaGPT's (`storage`, `ignore_id`).
 
         Raises:
-            MessageError: it is neither, or some elements are no messages; the error names each.
+            MessageError: it is neither, or some elements are not messages; the error names each.
         """
         raw: Any = read_json(data)
         if not isinstance(raw, dict) or not ({"messages", "storage"} & raw.keys()):

@@ -274,7 +274,7 @@ def _check_scalar(value: object) -> None:
 
 
 def same_value(found: JsonValue, wanted: Scalar) -> bool:
-    """Whether two values are the same; a flag is no number."""
+    """Whether two values are the same; a flag is not a number."""
     if isinstance(found, bool) or isinstance(wanted, bool):
         return found is wanted
     if isinstance(found, int | float) and isinstance(wanted, int | float):

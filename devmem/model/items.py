@@ -254,10 +254,16 @@ class MemoryItem:
 
 
 def _dated(seconds: float) -> str:
+    day = day_of(seconds)
+    return f"[{day}] " if day else ""
+
+
+def day_of(seconds: float) -> str:
+    """Return the local day of a time in seconds since the epoch, as `2026-06-02`; empty where no calendar has it."""
     try:
-        return f"[{datetime.fromtimestamp(seconds):%Y-%m-%d}] "
+        return f"{datetime.fromtimestamp(seconds):%Y-%m-%d}"
     except (ValueError, OverflowError, OSError):
-        # Not a day of the calendar, as with milliseconds in place of seconds: the text is shown without it.
+        # As with milliseconds in place of seconds: the text is shown without it.
         return ""
 
 

@@ -59,7 +59,7 @@ class WriteOutcome:
     reason: str = ""
     """Reason why an item was skipped, or a remark on the write, for people."""
     waiting: bool = False
-    """The item is stored and found by its text, but its embedding is still to be made."""
+    """The item is stored and found by its text, but its embedding is pending."""
     failure: Exception | None = None
     """The failure that the store handled itself; the caller must not write the payload again."""
     related: tuple[RelatedStatement, ...] = ()

@@ -242,14 +242,14 @@ _A = [np.float32(a) for a in (1.061405429, -1.453152027, 1.421413741, -0.2844967
 _ROOT_HALF = np.float32(np.sqrt(0.5))
 
 
-_ROWS_AT_ONCE: Final = 16
+_BATCH_SIZE: Final = 16
 """Rows whose intermediate results stay in the CPU's cache between one operation and the next."""
 
 
 def _activate(rows: Vector) -> Vector:
     """Apply `gelu` in place, a few rows at a time."""
-    for start in range(0, len(rows), _ROWS_AT_ONCE):
-        rows[start : start + _ROWS_AT_ONCE] = gelu(rows[start : start + _ROWS_AT_ONCE])
+    for start in range(0, len(rows), _BATCH_SIZE):
+        rows[start : start + _BATCH_SIZE] = gelu(rows[start : start + _BATCH_SIZE])
     return rows
 
 

@@ -85,7 +85,7 @@ def _fits(hit: Hit, wanted: set[str]) -> bool:
 
 
 def _shared(said: set[str], wanted: set[str]) -> float:
-    """Weigh the words that a text and the question share; a single Chinese character is no word."""
+    """Weigh the words that a text and the question share; a single Chinese character is not a word."""
     return sum(1.0 for term in said & wanted if term_weight(term) == 1.0)
 
 

@@ -176,7 +176,7 @@ def parse_answer(body: bytes) -> ChatReply:
     """Return the reply in the body of an answer; without choices its text is empty.
 
     Raises:
-        pydantic.ValidationError: it is no answer to a chat request.
+        pydantic.ValidationError: it is not an answer to a chat request.
         RecursionError: it is nested too deeply.
     """
     answer = _Answer.model_validate_json(body)

@@ -71,12 +71,12 @@ class SecretMask:
             patterns: further regular expressions; what they match is masked.
 
         Raises:
-            ValueError: one is no regular expression.
+            ValueError: one is not a regular expression.
         """
         try:
             self._own = [re.compile(pattern) for pattern in patterns]
         except re.error as error:
-            raise ValueError(f"{error.pattern!r} is no regular expression: {error}") from error
+            raise ValueError(f"{error.pattern!r} is not a regular expression: {error}") from error
 
     def text(self, text: str) -> str:
         """Return the text with its secrets masked."""

@@ -202,7 +202,7 @@ class RecordedCall(Call):
                 where none has the key, the whole is.
 
         Raises:
-            TypeError: the callee's name is no text, or the arguments are no mapping.
+            TypeError: the callee's name is not text, or the arguments are not a mapping.
         """
         name, arguments = cast("object", callee.name), cast("object", params or {})
         if not (isinstance(name, str) and isinstance(arguments, Mapping)):

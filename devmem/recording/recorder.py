@@ -106,7 +106,7 @@ class InteractionRecorder:
 
         Raises:
             EncryptionError: the store or the folder is encrypted, and the journals would be plain.
-            ValueError: a pattern of the options is no regular expression.
+            ValueError: a pattern of the options is not a regular expression.
         """
         _refuse_encrypted(sink, Path(folder))
         self.options = options or RecordingOptions()

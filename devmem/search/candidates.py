@@ -16,7 +16,7 @@ from devmem.search.indexes.doc_values import DocValues
 from devmem.search.indexes.index_set import IndexReader
 from devmem.search.query import Weights, fuse
 from devmem.search.source import Column, FilterMatches, QueryContext
-from devmem.text.cues import Cue, Side, asks_for_help, side_of
+from devmem.text.cues import Cue, Side, asks_for_help, asks_for_latest, kinds_named, mentioned, side_of
 
 _ITEMS: Final = 50
 """Distinct items to find at least, whatever the query's limit is."""
@@ -24,6 +24,10 @@ _WIDENING: Final = 8
 """Factor by which the passage limit grows until enough distinct items are found."""
 _STANDING: Final = 20
 """Maximum number of instructions and preferences that become candidates too."""
+_LATEST: Final = 20
+"""Maximum number of the last records of a kind that become candidates too."""
+_LOOKED_THROUGH: Final = 2000
+"""Maximum number of records of that kind among which those with the named people are looked for."""
 _EXPANDED: Final = 20
 _REACH: Final = 2
 """Number of turns before and after each of the 20 best candidates that become candidates too."""
@@ -109,6 +113,37 @@ def standing_requests(context: QueryContext, candidates: CandidateSet) -> Candid
     nearest, _ = indexes.vectors.nearest(query.vector, _STANDING, indexes.passage_map.all_passages_of(rows))
     found = np.unique(indexes.passage_map.rows_of(np.sort(nearest)))
     return read_signals(context, np.setdiff1d(found, candidates.rows))
+
+
+def latest_records(context: QueryContext, candidates: CandidateSet) -> CandidateSet:
+    """Return the last records of a kind, with whom the query names, where it asks for the last one of that kind.
+
+    Without the candidates' own: many calls with one person read the same.
+    """
+    nothing = candidates.where(np.empty(0, dtype=np.int64))
+    kinds = kinds_named(context.text) if asks_for_latest(context.text) else Cue.NONE
+    if not kinds:
+        return nothing
+    doc_values = context.indexes.doc_values
+    positions = doc_values.last_with_cues(kinds, _LOOKED_THROUGH, context.matches.positions)
+    positions = positions[shared_with_named(context.text, doc_values.speakers(positions))][-_LATEST:]
+    return read_signals(context, np.setdiff1d(doc_values.rows(positions), candidates.rows))
+
+
+def shared_with_named(query: str, people: Sequence[str | None]) -> NDArray[np.bool_]:
+    """Return which records are with somebody whom the query names; all where it names nobody of them.
+
+    Args:
+        query: the question.
+        people: names of those with whom each record is, with commas between them.
+    """
+    names = {name for each in set(people) if each for name in each.split(", ")}
+    folded = query.casefold()
+    # "Wang" is the beginning of many names.
+    named = {name for name in names if name.casefold() in folded} or mentioned(query, names)
+    if not named:
+        return np.ones(len(people), dtype=np.bool_)
+    return np.array([bool(each) and not named.isdisjoint(str(each).split(", ")) for each in people], dtype=np.bool_)
 
 
 def instructors(speakers: Sequence[str | None]) -> NDArray[np.bool_]:

@@ -14,7 +14,16 @@ from devmem.model.filters import event_key
 from devmem.model.interactions import NAMES, SIDES, Language, labelled_text
 from devmem.model.items import MemoryItem
 from devmem.model.results import CutHit, CutReason, Hit, HitGroup, MemoryRetrievalResult, StoreFailure
-from devmem.search.rendering import Shown, entry_lines, frame_lines, origin_mark, quote_labels, render, section_line
+from devmem.search.rendering import (
+    Shown,
+    entry_lines,
+    frame_lines,
+    origin_mark,
+    quote_labels,
+    record_mark,
+    render,
+    section_line,
+)
 from devmem.text.analysis import STOP_WORDS, estimate_tokens, mostly_unspaced, shorten, split_sentences, terms
 from devmem.text.patterns import lazy_pattern
 from devmem.text.statements import is_update, restated_share
@@ -162,10 +171,14 @@ def _texts(hits: Sequence[Hit], policy: MergePolicy) -> list[str]:
 
 
 def _dated_text(hit: Hit, language: Language) -> str:
-    """Return the text of a hit after its day; the text itself can have no form of a label."""
+    """Return the text of a hit after its day and the mark of a record; the text itself can have no form of a label."""
     day = hit.item.dated_summary().removesuffix(hit.item.content_summary.strip())
     has_sides = hit.item.input_snapshot is not None or hit.item.output_snapshot is not None
-    return day + quote_labels(labelled_text(hit, language).removeprefix(day), sides=not has_sides)
+    return (
+        day
+        + record_mark(hit.item, language)
+        + quote_labels(labelled_text(hit, language).removeprefix(day), sides=not has_sides)
+    )
 
 
 def _fitting(text: str, tokens: int) -> str:

@@ -11,10 +11,17 @@ from typing import Final
 import numpy as np
 
 from devmem.model.results import HitGroup, RejectedCandidate, RejectReason, SearchReport
-from devmem.search.candidates import CandidateSet, find_candidates, neighboring_turns, standing_requests
+from devmem.search.candidates import (
+    CandidateSet,
+    find_candidates,
+    latest_records,
+    neighboring_turns,
+    standing_requests,
+)
 from devmem.search.conversations import rank_conversations
+from devmem.search.events import add_events
 from devmem.search.query import SearchQuery, Weights
-from devmem.search.score import ScoreBreakdown, score_candidates
+from devmem.search.score import ScoreBreakdown, score_candidates, within
 from devmem.search.selection import HitSelector
 from devmem.search.source import Column, QueryContext, SearchSource
 from devmem.search.token_matching import MaxSimScorer, query_tokens
@@ -94,6 +101,10 @@ class SearchPipeline:
                 self._report_below_threshold(candidates)
             candidates = self._above_threshold(candidates)
             candidates, fused = self._shortlist(candidates, expand=expand)
+            if context.period is not None:
+                positions = context.indexes.doc_values.positions(candidates.rows)
+                if not within(context, positions, context.period).any():
+                    context.resolve_period(context.indexes.doc_values.column("time")[positions])
         if context.query.weights is not None:
             return _Scored(candidates=candidates, scores=fused, found=found)
         with self._stage("late interaction"):
@@ -102,6 +113,7 @@ class SearchPipeline:
             max_sim = matches.scores(candidates.rows) if matches else np.full(len(fused), np.nan)
         with self._stage("features"):
             breakdown = score_candidates(context, candidates, fused, max_sim, matches)
+            breakdown = add_events(context, candidates.rows, breakdown)
             scores = breakdown.total()
         return _Scored(candidates=candidates, scores=scores, found=found, breakdown=breakdown, matches=matches)
 
@@ -113,10 +125,11 @@ class SearchPipeline:
             return candidates, scores
         best = np.sort(np.lexsort((-candidates.rows, -scores))[: max(query.ranking.depth, query.limit)])
         candidates, scores = candidates.where(best), scores[best]
-        standing = self._above_threshold(standing_requests(context, candidates))
-        if len(standing.rows):
-            candidates = candidates.joined(standing)
-            scores = candidates.fused(Weights())
+        for others in (standing_requests, latest_records):
+            asked_for = self._above_threshold(others(context, candidates))
+            if len(asked_for.rows):
+                candidates = candidates.joined(asked_for)
+                scores = candidates.fused(Weights())
         if not (expand and query.ranking.context and context.indexes.doc_values.has_conversations):
             return candidates, scores
         turns = self._above_threshold(neighboring_turns(context, candidates, scores))

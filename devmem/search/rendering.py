@@ -10,7 +10,8 @@ from typing import Final
 
 from devmem.model.caller import Caller
 from devmem.model.interactions import NAMES, Language
-from devmem.model.items import MemoryItem, SourceKind
+from devmem.model.items import MemoryItem, SourceKind, day_of
+from devmem.model.record_fields import is_record, people_of, place_of, span_of
 from devmem.model.results import Hit
 from devmem.text.patterns import lazy_pattern
 
@@ -190,6 +191,15 @@ _AGENT: Final = "agent"
 _LONGEST_NAME: Final = 40
 
 
+_RECORD_MARKS: Final[dict[Language, tuple[str, str, str, str]]] = {
+    "en": ("with {}", ", ", "at {}", "until {}"),
+    "zh": ("与{}", "、", "地点:{}", "至{}"),
+}
+"""People, what stands between the parts, place and last day."""
+_MOST_PEOPLE: Final = 10
+"""Maximum number of people whom a mark names."""
+
+
 def origin_mark(item: MemoryItem, reader: Caller, language: Language) -> str:
     """Return the mark of an item's origin; empty for a user's words, a summary, and what the reader said itself.
 
@@ -207,6 +217,23 @@ def origin_mark(item: MemoryItem, reader: Caller, language: Language) -> str:
     return marks[1].format(name=name) if name else marks[0]
 
 
+def record_mark(item: MemoryItem, language: Language) -> str:
+    """Return the mark of a record: people, place and last day that its text does not name; empty where it has none."""
+    if not is_record(item):
+        return ""
+    text, (shared, comma, place, until) = item.content_summary, _RECORD_MARKS[language]
+    people = [name for name in people_of(item) if name not in text][:_MOST_PEOPLE]
+    span = span_of(item.metadata)
+    last = "" if span is None else day_of(span[1])
+    parts = [
+        shared.format(comma.join(map(_on_one_line, people))) if people else "",
+        place.format(_on_one_line(where)) if (where := place_of(item)) and where not in text else "",
+        until.format(last) if last and span is not None and last != day_of(span[0]) and last not in text else "",
+    ]
+    said = comma.join(filter(None, parts))
+    return f"({said}) " if said else ""
+
+
 def _is_by(item: MemoryItem, reader: Caller) -> bool:
     authors = (item.provenance.name, item.metadata.get(_AGENT))
     return any(name in authors for name in (reader.node, reader.agent) if name)
@@ -222,7 +249,10 @@ def _begins_with(text: str, name: str) -> bool:
 def _name_of(item: MemoryItem) -> str:
     """Return the name of an item's source, which is stored text, as one short line without brackets."""
     agent = item.metadata.get(_AGENT) if item.provenance.kind is SourceKind.NODE else None
-    name = agent if isinstance(agent, str) and agent else item.provenance.name
+    return _on_one_line(agent if isinstance(agent, str) and agent else item.provenance.name)
+
+
+def _on_one_line(name: str) -> str:
     plain = " ".join("".join(char if char.isprintable() and char not in "()()" else " " for char in name).split())
     # The end of a path says more than its beginning.
     return plain if len(plain) <= _LONGEST_NAME else f"…{plain[1 - _LONGEST_NAME :]}"

@@ -15,7 +15,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from devmem.search.candidates import CandidateSet, instructors
+from devmem.model.record_fields import span_of
+from devmem.search.candidates import CandidateSet, instructors, read_signals
 from devmem.search.indexes.columns import Rows, group_starts, places_in, rank_in_group
 from devmem.search.query import Ranking
 from devmem.search.source import Column, Places, QueryContext
@@ -34,6 +35,7 @@ from devmem.text.cues import (
     side_of,
     subjects,
 )
+from devmem.text.times import Period
 
 _BRIEF: Final = 150
 """Characters up to which a text needs its context in full."""
@@ -60,8 +62,6 @@ _AMONG_MANY: Final = 0.43
 """Share that a named speaker counts in a conversation of more."""
 _WITH_CONTEXT: Final = 100
 """Number of the best candidates to whose scores the turns before and after add."""
-OFFSET: Final = 0.25
-"""Late-interaction score of any two texts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -86,8 +86,6 @@ class Features:
     """1 for a turn of a conversation that speaks of whom it is said to, not of its speaker."""
     is_question: Column
     """Brevity of a text that ends in a question."""
-    is_reply: Column
-    """Brevity of a text that begins by reacting to another."""
     in_time: Column
     """1 for an event in the period that the query names."""
     standing: Column
@@ -118,15 +116,13 @@ class _Weights:
     window: float = 0.60
     nearby_words: float = 0.035
     answered: float = 0.22
-    conversation: float = 0.20
-    conversation_words: float = 0.225
+    conversation: float = 0.225
     speaker: float = 0.07
     has_time: float = 0.10
     names: float = 0.06
     second_person: float = -0.06
     is_question: float = -0.030
-    is_reply: float = -0.015
-    in_time: float = 0.12
+    in_time: float = 0.15
     standing: float = 0.40
     restated: float = 0.20
     opening: float = 0.60
@@ -153,11 +149,12 @@ class ScoreBreakdown:
     names: Column
     second_person: Column
     is_question: Column
-    is_reply: Column
     in_time: Column
     standing: Column
     restated: Column
     opening: Column
+    same_event: Column
+    latest: Column
     recency: Column
     importance: Column
     features: Features
@@ -192,16 +189,18 @@ def score_candidates(
     """
     query, doc_values = context.query, context.indexes.doc_values
     positions = doc_values.positions(candidates.rows)
-    coverage = _coverage(context, candidates)
+    coverage = _share(context, candidates.lexical)
     match = _match(fused, _with_vectors(context, candidates, max_sim))
     # An item whose embedding is pending has its words alone: it must not lose to worse matches with more signals.
     by_words = np.where(np.isnan(candidates.similarity), _LOWEST + _span(max_sim) * coverage, -np.inf)
     features = _features(context, coverage, positions, np.maximum(match, by_words), candidates.similarity)
     breakdown = score_features(features, query.ranking, max_sim)
+    lends = query.ranking.context and doc_values.has_conversations
     if asks_for_overview(context.text) and query.vector is not None:
-        waits = np.isnan(candidates.similarity)
-        return overview_scores(breakdown, np.where(waits, by_words, candidates.similarity))
-    if not query.ranking.context or not doc_values.has_conversations:
+        known = np.where(np.isnan(candidates.similarity), by_words, candidates.similarity)
+        exchanges = _of_exchanges(context, positions, known, coverage) if lends else None
+        return overview_scores(breakdown, *(exchanges or (known, np.zeros_like(known))))
+    if not lends:
         return breakdown
     best = np.argsort(-breakdown.total(), kind="stable")[:_WITH_CONTEXT]
     return add_context(breakdown, context_features(context, candidates, best, coverage, matches))
@@ -226,9 +225,10 @@ def _match(fused: Column, max_sim: Column) -> Column:
     return np.where(known, max_sim, low + (high - low) * fused)
 
 
-def _coverage(context: QueryContext, candidates: CandidateSet) -> Column:
+def _share(context: QueryContext, lexical: Column) -> Column:
+    """Return BM25 scores as shares of the maximum for the query's words."""
     ceiling = context.words.ceiling
-    return candidates.lexical / ceiling if ceiling else np.zeros(len(candidates.rows))
+    return lexical / ceiling if ceiling else np.zeros(len(lexical))
 
 
 def _features(
@@ -250,15 +250,28 @@ def _features(
         names=_having(cues, Cue.NAMES, float(asks_for_name(context.text))),
         second_person=np.where(threads == 0, 0.0, _having(cues, Cue.SECOND_PERSON, 1.0)),
         is_question=np.where((cues & Cue.IS_QUESTION) > 0, brevity, 0.0),
-        is_reply=np.where((cues & Cue.IS_REPLY) > 0, brevity, 0.0),
-        in_time=((times >= period.start) & (times < period.end)).astype(np.float64) if period else nothing,
+        in_time=within(context, positions, period) if period else nothing,
         standing=_standing(context, cues, positions, similarity),
         recency=0.5 ** (np.maximum(context.asked_at - times, 0) / query.ranking.half_life),
         importance=doc_values.column("importance")[positions].astype(np.float64),
     )
 
 
-def _having(cues: NDArray[np.uint8], cue: Cue, value: float) -> Column:
+def within(context: QueryContext, positions: Places, period: Period) -> Column:
+    """Return 1 for what happened in a period, or lasted into it, and 0 for the rest."""
+    doc_values = context.indexes.doc_values
+    times = doc_values.column("time")[positions]
+    found = ((times >= period.start) & (times < period.end)).astype(np.float64)
+    lasting = np.flatnonzero((found == 0) & ((doc_values.column("cues")[positions] & Cue.LASTS) > 0))
+    rows = doc_values.rows(positions[lasting]).tolist()
+    items = context.source.items(rows) if rows else {}
+    for at, row in zip(lasting.tolist(), rows, strict=True):
+        span = span_of(items[row].metadata)
+        found[at] = span is not None and span[0] < period.end and span[1] > period.start
+    return found
+
+
+def _having(cues: NDArray[np.uint16], cue: Cue, value: float) -> Column:
     """Return a value for the texts that have a cue, and 0 for the others."""
     return np.where((cues & cue) > 0, value, 0.0)
 
@@ -303,7 +316,7 @@ def _side_value(side: Side | None, asked_about: Side) -> float:
     return 0.0 if side is None else 1.0 if side is asked_about else -1.0
 
 
-def _standing(context: QueryContext, cues: NDArray[np.uint8], positions: Places, similarity: Column) -> Column:
+def _standing(context: QueryContext, cues: NDArray[np.uint16], positions: Places, similarity: Column) -> Column:
     """Return the similarity of standing instructions on the query's topic, where the query asks for help."""
     if not asks_for_help(context.text):
         return np.zeros(len(positions))
@@ -353,6 +366,36 @@ def context_features(
     return ContextFeatures(window=window, nearby_words=nearby, answered=answered, restated=restated, opening=opening)
 
 
+def _of_exchanges(
+    context: QueryContext, positions: Places, similarity: Column, coverage: Column
+) -> tuple[Column, Column] | None:
+    """Return similarity and coverage, averaged over each user's turn and the assistant's answer to it.
+
+    A summary is of what was asked and what was answered, and the words of both tell exchanges apart. None where no
+    candidate is of an exchange: words alone say less than meaning.
+
+    Args:
+        context: the query and the indexes.
+        positions: of n candidates.
+        similarity: of each, shape (n,).
+        coverage: share of the query's words in each, shape (n,).
+    """
+    doc_values = context.indexes.doc_values
+    before, after = context.turns_around(positions, 1)
+    sides = [speaker and side_of(speaker) for speaker in doc_values.speakers(positions)]
+    is_user, is_assistant = (np.array([side is one for side in sides], dtype=np.bool_) for one in Side)
+    other = np.where(is_user, after, np.where(is_assistant, before, -1))
+    paired = np.flatnonzero(other >= 0)
+    if not len(paired):
+        return None
+    rows, places = np.unique(doc_values.rows(other[paired]), return_inverse=True)
+    found = read_signals(context, rows)
+    similarity, coverage = similarity.copy(), coverage.copy()
+    similarity[paired] = (similarity[paired] + np.nan_to_num(found.similarity)[places]) / 2
+    coverage[paired] = (coverage[paired] + _share(context, found.lexical)[places]) / 2
+    return similarity, coverage
+
+
 def _opening_similarities(context: QueryContext, rows: Rows) -> Column:
     """Return the similarity of the first passage of each long text; 0 for a text of one passage.
 
@@ -393,25 +436,24 @@ def _similarities(context: QueryContext, positions: Places) -> Column:
 def score_features(of: Features, ranking: Ranking, late_interaction: Column) -> ScoreBreakdown:
     """Return the contribution of each feature to the candidates' scores, without those of their context."""
     lent = 1.0 if ranking.context else 0.0
-    conversation = WEIGHTS.conversation * best_of_thread(np.maximum(of.match - OFFSET, 0), of.thread)
-    conversation += WEIGHTS.conversation_words * best_of_thread(of.coverage, of.thread)
     return ScoreBreakdown(
         match=of.match,
         lexical=(_LEXICAL_ALONE if np.isnan(late_interaction).all() else WEIGHTS.lexical) * of.coverage,
         window=np.zeros_like(of.match),
         nearby_words=np.zeros_like(of.match),
         answered=np.zeros_like(of.match),
-        conversation=lent * conversation,
+        conversation=lent * WEIGHTS.conversation * best_of_thread(of.coverage, of.thread),
         speaker=lent * WEIGHTS.speaker * of.speaker,
         has_time=WEIGHTS.has_time * of.has_time,
         names=WEIGHTS.names * of.names,
         second_person=lent * WEIGHTS.second_person * of.second_person,
         is_question=WEIGHTS.is_question * of.is_question,
-        is_reply=WEIGHTS.is_reply * of.is_reply,
         in_time=(WEIGHTS.in_time if ranking.time != "off" else 0.0) * of.in_time,
         standing=WEIGHTS.standing * of.standing,
         restated=np.zeros_like(of.match),
         opening=np.zeros_like(of.match),
+        same_event=np.zeros_like(of.match),
+        latest=np.zeros_like(of.match),
         recency=ranking.recency * of.recency,
         importance=ranking.importance * of.importance,
         features=of,
@@ -431,25 +473,25 @@ def add_context(breakdown: ScoreBreakdown, context: ContextFeatures) -> ScoreBre
     )
 
 
-def overview_scores(breakdown: ScoreBreakdown, similarity: Column) -> ScoreBreakdown:
-    """Return the scores for a query that asks for an overview: texts about its subject count, in whatever words.
+def overview_scores(breakdown: ScoreBreakdown, similarity: Column, coverage: Column) -> ScoreBreakdown:
+    """Return the scores for a query that asks for an overview: what is about its subject counts, whoever said it.
 
     Args:
         breakdown: the scores for a look-up.
         similarity: cosine of each candidate, or what stands for it, shape (n,).
+        coverage: share of the query's words in each, shape (n,).
     """
     nothing = np.zeros_like(similarity)
     return replace(
         breakdown,
         match=similarity,
-        lexical=nothing,
+        lexical=coverage,
         conversation=nothing,
         speaker=nothing,
         has_time=nothing,
         names=nothing,
         second_person=nothing,
         is_question=nothing,
-        is_reply=nothing,
     )
 
 

@@ -15,7 +15,7 @@ from devmem.model.items import MemoryItem, Vector
 from devmem.models.embedder import TokenCodes
 from devmem.search.indexes.columns import Mask, Positions, Rows, places_in
 from devmem.search.query import MAX_QUERY_CHARACTERS, SearchQuery
-from devmem.text.times import Period, period_of
+from devmem.text.times import period_of
 
 
 class DocValuesReader(Protocol):
@@ -42,8 +42,16 @@ class DocValuesReader(Protocol):
         """Return the speaker of each item at some positions."""
         ...
 
+    def users(self, positions: Positions, /) -> list[str | None]:
+        """Return the user of each item at some positions."""
+        ...
+
     def conversations(self, positions: Positions, /) -> list[str | None]:
         """Return the conversation of each item at some positions."""
+        ...
+
+    def last_with_cues(self, cues: int, limit: int, admitted: Mask | None = None, /) -> Positions:
+        """Return the positions of the last admitted items with one of some cues, in the order of their times."""
         ...
 
     def around(self, positions: Positions, reach: int, visible: Mask | None = None, /) -> list[Positions]:
@@ -219,14 +227,27 @@ class QueryContext:
         """The part of the query's text that is analysed."""
         self.asked_at = query.now if query.now is not None else now
         """Time of the question; seconds since the epoch."""
+        names_times = query.ranking.time != "off" and query.weights is None
+        self.period = period_of(self.text, self.asked_at) if names_times else None
+        """The time that the query names; None when it names none, or times do not count."""
         self._near: Rows = np.empty(0, dtype=np.int64)
         self._similarities: Column = np.empty(0)
 
-    @cached_property
-    def period(self) -> Period | None:
-        """The time that the query names; None when it names none, or times do not count."""
-        names_times = self.query.ranking.time != "off" and self.query.weights is None
-        return period_of(self.text, self.asked_at) if names_times else None
+    def resolve_period(self, times: Column) -> None:
+        """Resolve dates without a year again where no candidate is of their time: as the last that a candidate reaches.
+
+        "In January" means the last January, but of memories that end in December the one before. A filter by time
+        comes before the candidates, so that `narrow` takes the period unchanged.
+
+        Args:
+            times: of the candidates, seconds since the epoch, shape (n,).
+        """
+        period = self.period
+        if period is None or not period.floats or self.query.ranking.time == "narrow":
+            return
+        newest = np.max(times[times < period.end], initial=-np.inf)
+        if np.isfinite(newest) and newest < period.start:
+            self.period = period_of(self.text, float(newest)) or period
 
     @cached_property
     def matches(self) -> FilterMatches:

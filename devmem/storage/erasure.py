@@ -307,7 +307,7 @@ def search_deleted(collection: Collection, items: int, words: Sequence[str]) -> 
 _LOG: Final = logging.getLogger(__name__)
 
 
-def clean_up(*paths: Path) -> None:
+def remove_partial_files(*paths: Path) -> None:
     """Remove the partial files of killed writers of some files, or in some folders; a failure is logged."""
     for path in paths:
         try:

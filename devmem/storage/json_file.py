@@ -30,7 +30,7 @@ from devmem.model.results import Hit, HitGroup, SearchReport, WriteOutcome
 from devmem.models.embedder import ModelIdentity, PassageEmbeddings
 from devmem.search.indexes.columns import locked
 from devmem.search.query import SearchQuery
-from devmem.storage.erasure import clean_up
+from devmem.storage.erasure import remove_partial_files
 from devmem.storage.json_format import JsonEntry, read_entries
 from devmem.storage.opening import CollectionOptions, path_of
 from devmem.storage.protocol import Collection, CollectionInfo
@@ -174,7 +174,7 @@ class JsonCollection:
             clock: current time in seconds since the epoch, for expiry.
 
         Raises:
-            CollectionDamagedError: the file is no list of items; it was left unchanged.
+            CollectionDamagedError: the file is not a list of items; it was left unchanged.
             EmbeddingMismatchError: its embeddings were made by another model.
         """
         self.location = str(location)
@@ -195,7 +195,7 @@ class JsonCollection:
         self._closed = False
         self._memory: Collection = self._empty()
         self._vectors = StoredVectors()
-        clean_up(self._path)
+        remove_partial_files(self._path)
         self._refresh()
 
     def _empty(self) -> Collection:
@@ -372,7 +372,7 @@ class JsonCollection:
         return self._read(lambda memory: memory.count(where))
 
     def waiting(self, limit: int) -> list[MemoryItem]:
-        """Return items whose embedding is still to be made, oldest first."""
+        """Return items whose embedding is pending, oldest first."""
         return self._read(lambda memory: memory.waiting(limit))
 
     def embeddings(self, ids: Sequence[str]) -> dict[str, PassageEmbeddings]:

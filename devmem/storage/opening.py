@@ -71,7 +71,7 @@ def path_of(location: str) -> str:
     """Return the path of a location that has to be a file; raises `CollectionError` for any other."""
     path = file_of(location)
     if path is None:
-        raise CollectionError(location, "is no file.")
+        raise CollectionError(location, "is not a file.")
     return path
 
 
@@ -335,11 +335,11 @@ def drop_location(location: str, name: str | None = None) -> bool:
         name: name of the store where the URL names none.
 
     Raises:
-        CollectionError: it cannot be dropped, or the location is no database.
+        CollectionError: it cannot be dropped, or the location is not a database.
         MissingExtraError: a package is missing; the error names the extra.
     """
     opener = find_opener(location)
     if not isinstance(opener, DatabaseOpener):
-        raise CollectionError(location, "is no database with stores that can be dropped.")
+        raise CollectionError(location, "is not a database with stores that can be dropped.")
     with telemetry.memory_operation("delete_memory_store", name or location_without_credentials(location), (location,)):
         return opener.drop(location, name)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from collections.abc import Collection as Several
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal, Protocol, Self, TypeAlias, runtime_checkable
@@ -36,7 +35,7 @@ class CollectionInfo:
     """User and password of a URL are masked."""
     items: int
     waiting: int
-    """Items whose embedding is still to be made."""
+    """Items whose embedding is pending."""
     size_bytes: int
     """On disk, index snapshots and attachments included; 0 in memory."""
     embedding: str | None
@@ -188,7 +187,7 @@ class Collection(Protocol):
         ...
 
     def waiting(self, limit: int) -> list[MemoryItem]:
-        """Return at most `limit` items whose embedding is still to be made, oldest first."""
+        """Return at most `limit` items whose embedding is pending, oldest first."""
         ...
 
     def embeddings(self, ids: Sequence[str]) -> dict[str, PassageEmbeddings]:
@@ -224,7 +223,7 @@ class StateValues(Protocol):
     Every method raises `CollectionError` where the database cannot do its work.
     """
 
-    def get(self, keys: Several[StateKey]) -> dict[StateKey, bytes]:
+    def get(self, keys: Sequence[StateKey]) -> dict[StateKey, bytes]:
         """Return the values that are there, as of one moment."""
         ...
 

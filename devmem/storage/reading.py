@@ -154,7 +154,7 @@ class SqlReader(SearchingCollection):
         return (newest[0][0] if newest else 0), (changes[0][0] if changes else None)
 
     def waiting(self, limit: int) -> list[MemoryItem]:
-        """Return items whose embedding is still to be made, oldest first."""
+        """Return items whose embedding is pending, oldest first."""
         mark = self._filters.mark
         # The plus signs keep SQLite from the index of expiring items: waiting ones are fewer, and have one in order.
         clause = f"waiting AND (+expires_at IS NULL OR +expires_at > {mark}) ORDER BY items.row LIMIT {mark}"

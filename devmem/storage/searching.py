@@ -49,7 +49,7 @@ class SearchingCollection(ABC):
 
     @abstractmethod
     def _value_counts(self, key: str, where: Filter) -> Sequence[tuple[Scalar | None, int]]:
-        """Return how many items have each value of a key, which is no path; a value may come more than once."""
+        """Return how many items have each value of a key, which is not a path; a value may come more than once."""
 
     def value_counts(self, key: str, where: Filter | None = None) -> list[tuple[Scalar | None, int]]:
         """Return how many items have each value."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
-from collections.abc import Collection as Several
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -32,7 +31,7 @@ class StateFile:
         self._place = str(file) if file else "this process's memory"
         self._db = SidecarDb(file, _prepare)
 
-    def get(self, keys: Several[StateKey]) -> dict[StateKey, bytes]:
+    def get(self, keys: Sequence[StateKey]) -> dict[StateKey, bytes]:
         """Return the values that are there."""
         return {} if self._db.is_absent else self._run(lambda db: _read(db, keys))
 
@@ -50,7 +49,7 @@ class StateFile:
         """Write values in one transaction."""
 
         def write(db: sqlite3.Connection) -> bool:
-            there = _read(db, expected) if expected else {}
+            there = _read(db, list(expected)) if expected else {}
             if any(there.get(key) != value for key, value in (expected or {}).items()):
                 return False
             gone = [_row(key) for key, value in values.items() if value is None]
@@ -87,7 +86,7 @@ def _prepare(db: sqlite3.Connection) -> None:
     db.execute(_SCHEMA)
 
 
-def _read(db: sqlite3.Connection, keys: Several[StateKey]) -> dict[StateKey, bytes]:
+def _read(db: sqlite3.Connection, keys: Sequence[StateKey]) -> dict[StateKey, bytes]:
     query = f"SELECT value FROM {TABLE} WHERE kind = ? AND name = ?"  # noqa: S608 - a constant
     found = ((key, db.execute(query, _row(key)).fetchone()) for key in keys)
     return {key: bytes(row[0]) for key, row in found if row is not None}

@@ -20,13 +20,14 @@ from devmem.errors import FilterError
 from devmem.model.fields import embedded_hash
 from devmem.model.filters import NO_FILTER, Filter
 from devmem.model.items import REPLACEMENT, MemoryItem, Scope, Vector, dump_item_json, load_item_json, version_hash
+from devmem.model.record_fields import is_record, people_of
 from devmem.model.results import ERASED_BEFORE, WriteOutcome, WriteStatus
 from devmem.model.versions import Operation
 from devmem.models.embedder import PassageEmbeddings, code_bytes
 from devmem.search.indexes.doc_values import STRING_COLUMNS
 from devmem.search.indexes.passages import indexed_text, passages_of
 from devmem.search.indexes.scoring import EncodedTerms, encode_terms
-from devmem.text.cues import cues_of
+from devmem.text.cues import cues_of_item
 
 T = TypeVar("T")
 
@@ -153,7 +154,7 @@ class StoredVersion:
 
     @property
     def version(self) -> str:
-        """Its `version_hash`; empty where it is damaged, which is no version that a caller knows."""
+        """Its `version_hash`; empty where it is damaged, which is not a version that a caller knows."""
         return "" if self.item is None else version_hash(self.item)
 
     def has_expired(self, now: float) -> bool:
@@ -364,8 +365,8 @@ def item_columns(prepared: PreparedItem, text: TextForm) -> tuple[str | float | 
         text(scope.run),
         item.provenance.kind.value,
         text(item.provenance.name),
-        _speaker(item, text),
-        int(cues_of(item.content_summary)),
+        speaker_of(item, text),
+        int(cues_of_item(item)),
         prepared.length(),
     )
 
@@ -385,8 +386,10 @@ def _importance(item: MemoryItem) -> float | None:
     return _number(min(max(found, 0), 1))
 
 
-def _speaker(item: MemoryItem, text: TextForm) -> str | None:
-    found = item.metadata.get("speaker")
+def speaker_of(item: MemoryItem, text: TextForm) -> str | None:
+    """Return who speaks, or of a record whom it is shared with; `text` is the database's form of a text."""
+    shared = ", ".join(people_of(item)) if is_record(item) else ""
+    found = shared or item.metadata.get("speaker")
     return text(found) if isinstance(found, str) and found else None
 
 

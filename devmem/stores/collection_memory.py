@@ -13,8 +13,10 @@ from typing import ClassVar, Final
 
 from devmem.config.base import ConfigModel
 from devmem.errors import (
+    CollectionBusyError,
     CollectionClosedError,
     CollectionError,
+    CollectionUnwritableError,
     EmbeddingError,
 )
 from devmem.model.conditions import Order, Scalar
@@ -30,7 +32,6 @@ from devmem.storage.erasure import (
     ErasePlan,
     EraseRequest,
     EraseResult,
-    Residue,
     descendants,
     search_deleted,
     withdraw_plan,
@@ -456,7 +457,7 @@ class CollectionMemory(MemoryBase):
         return with_parent_hashes(self._fields.stamped(items, lambda: self.collection), self.get)
 
     def _keep_within_limits(self) -> None:
-        """Delete what is more than the store's capacity, and what is older than its retention."""
+        """Delete the oldest items beyond the store's capacity, and those that are older than its retention."""
         keep, stored_before = self.capacity(), self._expiry.oldest(self.setup.clock())
         if keep is None and stored_before is None:
             return
@@ -586,13 +587,10 @@ class CollectionMemory(MemoryBase):
                 withdraw_plan(collection, plan)
             raise
 
-    def rewrite_files(self) -> Sequence[Residue]:
-        """Remove the bytes of what was erased from the files beside the collection; return what could not be reached.
-
-        A store type that keeps such files overrides it.
-        """
-        return ()
-
     def finish_erasure(self) -> None:
         """Finish erasures that were interrupted, as by the death of a process, or leave them to the next opening."""
-        finish_erasures(self)
+        try:
+            finish_erasures(self, self.collection)
+        except (CollectionUnwritableError, CollectionBusyError, OSError) as error:
+            # Reading needs none of it.
+            _LOG.warning("%s: an erasure that was interrupted waits for the next opening: %s", self.name, error)

@@ -193,7 +193,7 @@ class KeyRule(ConfigModel):
         try:
             groups = re.compile(self.pattern).groupindex
         except re.error as error:
-            raise ValueError(f"`pattern` is no regular expression: {error}") from error
+            raise ValueError(f"`pattern` is not a regular expression: {error}") from error
         try:
             self.key.format_map(dict.fromkeys(groups, "x"))
         except (KeyError, ValueError, IndexError) as error:

@@ -225,7 +225,7 @@ def exchange_of(item: MemoryItem) -> list[Said]:
 
 
 def _messages(text: str, asking: str) -> Iterator[Said]:
-    """Yield the messages of a snapshot; what the system says is no fact about anybody."""
+    """Yield the messages of a snapshot; what the system says is not a fact about anybody."""
     parts = _ROLE.split(text)
     if parts[0].strip():
         yield Said(asking, parts[0])

@@ -438,6 +438,13 @@ class MemoryBase(ABC):
         """
         return 0
 
+    def rewrite_files(self) -> Sequence[Residue]:
+        """Remove the bytes of what was erased from the files beside the collection; return what could not be reached.
+
+        A store type that keeps such files overrides it.
+        """
+        return ()
+
     def erase_selected(
         self,
         request: EraseRequest,

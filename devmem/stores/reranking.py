@@ -114,7 +114,7 @@ def _checked(scores: Iterable[object], count: int) -> list[float]:
     """Return the scores as plain floats.
 
     Raises:
-        RerankerError: they are not as many as the texts, or one is no finite number.
+        RerankerError: they are not as many as the texts, or one is not a finite number.
     """
     given = list(scores)
     if len(given) != count:
@@ -126,7 +126,7 @@ def _finite(score: object) -> float:
     # Numbers of numpy and torch are no `int` or `float`, but can be made one; a text is none.
     number = float(score) if isinstance(score, SupportsFloat) else math.nan
     if not math.isfinite(number):
-        raise RerankerError(f"the score {score!r} is no finite number")
+        raise RerankerError(f"the score {score!r} is not a finite number")
     return number
 
 

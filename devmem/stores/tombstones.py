@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from devmem.errors import CollectionBusyError, CollectionUnwritableError
 from devmem.model.items import MemoryItem
 from devmem.storage.erasure import ErasableCollection, EraseRequest
 from devmem.storage.protocol import Collection, VersionedCollection
 from devmem.storage.tombstones import TombstoneCollection
 from devmem.stores.commit_log import erase_records, erasures_folder
-
-if TYPE_CHECKING:
-    from devmem.stores.collection_memory import CollectionMemory
+from devmem.stores.memory import MemoryBase
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -52,18 +49,14 @@ def without_erased(collection: Collection, text: str, user: str | None) -> str:
     return collection.without_erased(text, user) if isinstance(collection, TombstoneCollection) else text
 
 
-def finish_erasures(store: CollectionMemory) -> None:
+def finish_erasures(store: MemoryBase, collection: Collection) -> None:
     """Finish a store's erasures that were interrupted, and erase again what came back with another file in its place.
 
-    What cannot be finished is logged, and left to the next opening: reading needs none of it.
+    `collection` is the store's.
+
+    Raises:
+        CollectionError, OSError: the collection or a file cannot be written.
     """
-    try:
-        _finish(store, store.collection)
-    except (CollectionUnwritableError, CollectionBusyError, OSError) as error:
-        _LOG.warning("%s: an erasure that was interrupted waits for the next opening: %s", store.name, error)
-
-
-def _finish(store: CollectionMemory, collection: Collection) -> None:
     if isinstance(collection, ErasableCollection):
         left = [plan for plan in collection.planned_erasures() if not plan.is_executed]
         for plan in left:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Sequence
+from functools import lru_cache
 from hashlib import shake_256
 from typing import Final
 
@@ -53,16 +54,24 @@ class HashEmbedder:
 
     def vector(self, text: str) -> Vector:
         """Return the vector of one text, shape (dimension,), without counting a call."""
-        total = _OWN_SHARE * self._direction(f"text {text}")
+        total = _OWN_SHARE * _direction(f"text {text}", self._dimension)
         for word in _WORD.findall(text.casefold()):
-            total += self._direction(f"word {word}")
+            total += _word_direction(word, self._dimension)
         return (total / np.linalg.norm(total)).astype(np.float32)
 
-    def _direction(self, key: str) -> Vector:
-        """Return a pseudorandom row of -1 and 1; the rows of two keys are almost orthogonal."""
-        digest = shake_256(key.encode("utf-8", "surrogatepass")).digest((self._dimension + 7) // 8)
-        bits = np.unpackbits(np.frombuffer(digest, dtype=np.uint8))[: self._dimension]
-        return bits.astype(np.float32) * np.float32(2) - np.float32(1)
+
+def _direction(key: str, dimension: int) -> Vector:
+    """Return a pseudorandom row of -1 and 1; the rows of two keys are almost orthogonal."""
+    digest = shake_256(key.encode("utf-8", "surrogatepass")).digest((dimension + 7) // 8)
+    bits = np.unpackbits(np.frombuffer(digest, dtype=np.uint8))[:dimension]
+    return bits.astype(np.float32) * np.float32(2) - np.float32(1)
+
+
+@lru_cache(maxsize=10_000)
+def _word_direction(word: str, dimension: int) -> Vector:
+    row = _direction(f"word {word}", dimension)
+    row.flags.writeable = False
+    return row
 
 
 class HashTokenEmbedder(HashEmbedder):
@@ -74,7 +83,7 @@ class HashTokenEmbedder(HashEmbedder):
 
     def _tokens(self, text: str, vector: Vector) -> TokenEmbedding:
         words = tuple(_WORD.findall(text.casefold()))
-        directions = [self._direction(f"word {word}") for word in words]
+        directions = [_word_direction(word, self._dimension) for word in words]
         tokens = np.array(directions, dtype=np.float32).reshape(-1, self._dimension)
         return TokenEmbedding(vector=vector, tokens=tokens / np.sqrt(np.float32(self._dimension)), words=words)
 

@@ -1,6 +1,7 @@
-"""Surface cues of a text: whether it only asks or reacts, what it holds, and what it says to keep in mind.
+"""Surface cues of a text: whether it only asks, what it holds, and what it says to keep in mind.
 
-Whoever changes how a cue is recognised raises `ANALYSIS_VERSION`, so that stored items get their cues again.
+An item's metadata add cues of their own. Whoever changes how a cue is recognised raises `ANALYSIS_VERSION`, so that
+stored items get their cues again.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from collections.abc import Iterable
 from enum import Enum, IntFlag
 from typing import Final
 
+from devmem.model.items import MemoryItem
+from devmem.model.record_fields import KIND, is_record, span_of
 from devmem.text.analysis import STOP_WORDS, terms
 from devmem.text.patterns import lazy_pattern
 
@@ -30,9 +33,18 @@ class Cue(IntFlag):
     """It speaks to somebody and not of its speaker: `you`, `your`, without `I`, `my` or `we`."""
     NAMES = 32
     """It holds a name: a capitalised word within a sentence, or a title."""
-    # 64 was of texts that hold a number; items that were stored by earlier versions may have it.
-    IS_REPLY = 128
-    """It begins by reacting to another text: `Wow`, `Thanks`, `That sounds great`."""
+    RECORD = 64
+    """It is a record, such as a call or a photo: its metadata say what kind, and its time is known."""
+    # 128 was of texts that react to another.
+    LASTS = 256
+    """Its metadata say from when to when it lasted."""
+    MESSAGE = 512
+    CALL = 1024
+    EVENT = 2048
+    NOTE = 4096
+    PHOTO = 8192
+    NOTIFICATION = 16384
+    CHAT = 32768
 
 
 _MONTHS: Final = "january|february|march|april|may|june|july|august|september|october|november|december"
@@ -58,6 +70,22 @@ _ASKS_WHEN: Final = lazy_pattern(
     r"|什么时候|何时|哪一?[天年月日]|几[月号点]|多久|多長時間|多长时间",
     re.IGNORECASE,
 )
+_ASKS_LATEST: Final = lazy_pattern(
+    r"\b(?:last\stime|most\srecent(?:ly)?|latest|(?:did|have|has|was|were|had)\b[^.?!]{0,60}?\blast"
+    rf"(?!\s(?:night|morning|evening|week|weekend|month|year|spring|summer|fall|autumn|winter|{_DAYS}|{_MONTHS}|\d))"
+    r"|(?:my|our|his|her|their|the)\slast\s(?:call|message|text|mail|e-?mail|meeting|chat|visit|note|photo|picture))\b"
+    r"|上(?:一)?次|最近一次|最后一次",
+    re.IGNORECASE,
+)
+_KINDS: Final = {
+    Cue.MESSAGE: lazy_pattern(r"\b(?:messag(?:es?|ed)|text(?:s|ed)?|sms)\b|短信|信息|消息|微信", re.IGNORECASE),
+    Cue.CALL: lazy_pattern(r"\b(?:calls?|called|phone(?:d|s)?|rang)\b|电话|通话", re.IGNORECASE),
+    Cue.EVENT: lazy_pattern(r"\b(?:appointments?|meetings?|calendar|events?)\b|日程|会议|预约", re.IGNORECASE),
+    Cue.NOTE: lazy_pattern(r"\b(?:notes?|noted|memos?)\b|笔记|备忘", re.IGNORECASE),
+    Cue.PHOTO: lazy_pattern(r"\b(?:photos?|photograph(?:s|ed)?|pictures?|selfies?)\b|照片|相片|拍照", re.IGNORECASE),
+    Cue.NOTIFICATION: lazy_pattern(r"\bnotifications?\b|通知|推送", re.IGNORECASE),
+    Cue.CHAT: lazy_pattern(r"\bchat(?:s|ted)?\b|聊天", re.IGNORECASE),
+}
 _INSTRUCTS: Final = lazy_pattern(
     r"(?:(?:^|[.!?:,;]\s+|\n)(?:please\s+)?(?:always|never|from\snow\son|in\s(?:the\s)?future|going\sforward|don['’]t\sever)"
     r"|\b(?:when(?:ever)?|every\stime)\si\sask)\b"
@@ -74,12 +102,6 @@ _FIRST_PERSON: Final = lazy_pattern(r"\b(?:i|my|mine|me|we|our|ours|us|(?:i|we)[
 _SECOND_PERSON: Final = lazy_pattern(r"\byou(?:r|rs)?\b|\byou['’]|[你您]", re.IGNORECASE)
 # The start of a sentence, and what follows a speaker's name and a colon, is capitalised whatever it is.
 _NAMES: Final = lazy_pattern(r"(?<=[a-z,;] )(?!I\b)[A-Z][a-z]+|《")
-_REACTS: Final = lazy_pattern(
-    r"^(?:[^:\n]{1,40}:\s)?(?:(?:wow|whoa|thanks|thank\syou|awesome|cool|nice|congrats|congratulations|yeah|yep|yes"
-    r"|no\sproblem|absolutely|glad|totally|definitely|haha|great|amazing|sure|bye|ok|okay|good)\b"
-    r"|that(?:['’]s|\ssounds|\sis)\b|哇|谢谢|太好了|真棒|恭喜|是啊|没错|好的|哈哈|当然)",
-    re.IGNORECASE,
-)
 _HINTED: Final = (
     (
         Cue.HAS_TIME,
@@ -92,6 +114,16 @@ _HINTED: Final = (
 """Cues whose patterns are slow, each with small letters of which one is in every ASCII text that it matches: looking
 for these takes a tenth."""
 _ENDS_ASKING: Final = lazy_pattern(r"[?？][\s\"'”’」』)）]*(?:\[[^\]]*\]\s*)?$")
+
+
+def cues_of_item(item: MemoryItem) -> Cue:
+    """Return the cues of an item: of its summary, and of its metadata."""
+    found = cues_of(item.content_summary)
+    if is_record(item):
+        found |= Cue.RECORD | Cue[str(item.metadata[KIND]).upper()]
+    if span_of(item.metadata) is not None:
+        found |= Cue.LASTS
+    return found
 
 
 def cues_of(text: str) -> Cue:
@@ -107,8 +139,6 @@ def cues_of(text: str) -> Cue:
             found |= cue
     if _NAMES.search(text):
         found |= Cue.NAMES
-    if _REACTS.match(text):
-        found |= Cue.IS_REPLY
     is_addressed = not (is_english and "you" not in lowered) and _SECOND_PERSON.search(text)
     if is_addressed and not _FIRST_PERSON.search(text):
         found |= Cue.SECOND_PERSON
@@ -126,6 +156,20 @@ def _has_none(lowered: str, hints: Iterable[str]) -> bool:
 def asks_when(query: str) -> bool:
     """Whether a question asks for a time."""
     return _ASKS_WHEN.search(query) is not None
+
+
+def asks_for_latest(query: str) -> bool:
+    """Whether a question asks for the last time that something happened."""
+    return _ASKS_LATEST.search(query) is not None
+
+
+def kinds_named(query: str) -> Cue:
+    """Return the kinds of records that a question names: `call`, `texted`, `photo`, `电话`; none are no cue."""
+    found = Cue.NONE
+    for kind, pattern in _KINDS.items():
+        if pattern.search(query):
+            found |= kind
+    return found
 
 
 class Side(Enum):

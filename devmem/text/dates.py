@@ -121,7 +121,7 @@ def number(text: str) -> int:
     """Read a number in digits or as a word.
 
     Raises:
-        KeyError: it is no number that is known.
+        KeyError: it is not a number that is known.
         ValueError: it has too many digits.
     """
     return int(text) if text.isdigit() else _NUMBERS[text.lower()]

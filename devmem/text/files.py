@@ -223,7 +223,7 @@ def decode_text(data: bytes, encoding: str | None) -> str:
     else:
         text = data.decode(detect_encoding(data), errors="replace")
         if _CONTROLS.search(text) and not _is(data, "utf-8"):
-            raise UnreadableError("holds control characters, so it is no text")
+            raise UnreadableError("holds control characters, so it is not text")
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
@@ -231,7 +231,7 @@ def detect_encoding(data: bytes) -> str:
     """Return the encoding of a text: what its mark says, UTF-8, or else a guess.
 
     Raises:
-        UnreadableError: the bytes are no text.
+        UnreadableError: the bytes are not text.
     """
     for mark, encoding in _MARKS:
         if data.startswith(mark):
@@ -247,7 +247,7 @@ def describe_guess(data: bytes) -> str:
     """Return what a person should know of a text whose encoding `decode_text` guesses; empty where it does not.
 
     Raises:
-        UnreadableError: the bytes are no text.
+        UnreadableError: the bytes are not text.
     """
     if data.startswith(_WIDE_MARKS) or (seems_utf8(data[:_HEAD]) and _is(data, "utf-8")):
         return ""
@@ -291,7 +291,7 @@ def _wide(data: bytes) -> str:
         is_wide = len(data) % 2 == 0 and zeros > len(head) // 4 and not others
         if is_wide and _is(data, encoding) and not _CONTROLS.search(data.decode(encoding)):
             return encoding
-    raise UnreadableError("holds zero bytes, so it is no text")
+    raise UnreadableError("holds zero bytes, so it is not text")
 
 
 def _guess(data: bytes) -> str:

@@ -275,7 +275,7 @@ class _EnglishClause:
     verb: int
     """Place of the verb among the words."""
     frame: frozenset[str]
-    """Stems of the words that are no values."""
+    """Stems of the words that are not values."""
     context: frozenset[str]
     """Stems and names of the clause before it, where a pronoun refers to that."""
     values: tuple[_Value, ...]

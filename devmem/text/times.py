@@ -53,6 +53,8 @@ class Reading:
     until: int
     """Offset behind the last character."""
     span: Span
+    floats: bool
+    """Whether it is a date without a year; see `Named`."""
 
 
 def related(text: str, named: Named, today: datetime) -> Reading | None:
@@ -65,14 +67,14 @@ def related(text: str, named: Named, today: datetime) -> Reading | None:
         match = pattern.match(text, named.until)
         span = read(match, named, today) if match else None
         if match and span:
-            return Reading(named.at, match.end(), span)
+            return Reading(named.at, match.end(), span, named.floats)
     for pattern, read in _AHEAD:
         match = in_front(pattern, text, named)
         if match and not (stands_alone(text, named) or match.groupdict().get("since")):
             match = None
         span = read(match, named, today) if match else None
         if match and span:
-            return Reading(match.start(), named.until, span)
+            return Reading(match.start(), named.until, span, named.floats)
     return None
 
 
@@ -233,6 +235,8 @@ class Period:
 
     start: float
     end: float
+    floats: bool = False
+    """Whether it comes of dates without a year alone, so that it is the last such time before the question."""
 
 
 def period_of(query: str, now: float) -> Period | None:
@@ -249,12 +253,12 @@ def period_of(query: str, now: float) -> Period | None:
     except (ValueError, OverflowError, OSError):
         # For example milliseconds in the place of seconds: the search then goes without a time.
         return None
-    found = [reading.span for reading in _readings(readable(query), today)]
-    first = max((start for start, _ in found), default=EARLIEST)
-    last = min((end for _, end in found), default=LATEST)
+    found = _readings(readable(query), today)
+    first = max((reading.span[0] for reading in found), default=EARLIEST)
+    last = min((reading.span[1] for reading in found), default=LATEST)
     if first >= last or (first, last) == (EARLIEST, LATEST):
         return None
-    return Period(_seconds(first), _seconds(last))
+    return Period(_seconds(first), _seconds(last), all(reading.floats for reading in found))
 
 
 def _seconds(wall: datetime) -> float:
@@ -269,10 +273,11 @@ _HINT: Final = lazy_pattern(
 """A cheap test that every question with a time passes."""
 _AND: Final = form(rf"\s*,?\s*and\s+{ABOUT}")
 _AND_CHINESE: Final = form(r"\s*[和与與跟及]\s*")
+_PAIR: Final = form(r"\s*,?\s*and\s+(?:(?:on|of)\s+)?(?:the\s+)?")
 _BETWEEN: Final = form(rf"\bbetween\s+{ABOUT}$")
 _BETWEEN_CHINESE: Final = form(r"\s*之?[间間]")
 _TO: Final = form(rf"(?:\b(?:(?:up\s+)?to|until|till|through)\s+|[-–—~]\s*|(?:一?直)?[到至]\s*){ABOUT}$")
-_IN: Final = form(r"\b(?:in|during|of)\s+(?:(?:early|mid|late)\s+)?$")
+_IN: Final = form(r"\b(?:in|during|of)\s+(?:(?:early|mid|late)[\s-]+)?$")
 _APART: Final = 40
 """Maximum number of characters between the two dates of a range."""
 _SENTENCE_END: Final = lazy_pattern("[.?!;。？！；]")
@@ -299,11 +304,11 @@ def _readings(text: str, today: datetime) -> list[Reading]:
 
 
 def _reading(text: str, one: Named, following: Named | None, today: datetime) -> Reading | None:
-    if following is not None and _is_range(text, one, following):
-        return Reading(one.at, following.until, _range(one, following, today))
+    if following is not None and (_is_range(text, one, following) or _is_pair(text, one, following)):
+        return Reading(one.at, following.until, _range(one, following, today), one.floats and following.floats)
     reading = related(text, one, today)
     if reading is None and (not one.bare or in_front(_IN, text, one)):
-        return Reading(one.at, one.until, one.read(today))
+        return Reading(one.at, one.until, one.read(today), one.floats)
     return reading
 
 
@@ -324,6 +329,13 @@ def _is_range(text: str, first: Named, second: Named) -> bool:
     if gap[: to.start()].strip() or (second.bare and first.floats and not second.floats):
         return False
     return not first.bare or text[first.at].isupper() or in_front(_IN, text, first) is not None
+
+
+def _is_pair(text: str, first: Named, second: Named) -> bool:
+    """Whether two dates stand beside each other, as in "5 May and 13 May": the time from one to the other counts."""
+    gap = text[first.until : second.at]
+    is_dated = not (first.bare or second.bare) and first.floats
+    return is_dated and (_PAIR.fullmatch(gap) or _AND_CHINESE.fullmatch(gap)) is not None
 
 
 def _range(first: Named, second: Named, today: datetime) -> Span:

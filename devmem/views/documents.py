@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import quote
 
 from devmem.config.findings import Rule
@@ -18,9 +18,12 @@ from devmem.model.versions import Change, ItemDifference, ItemVersion, RunInfo
 from devmem.storage.erasure import Residue
 from devmem.storage.protocol import ExportRecord
 from devmem.storage.recall_log import Recall
-from devmem.stores.erasing import ForgetReceipt
-from devmem.workflow.erasing import WorkflowReceipt
-from devmem.workflow.graph import NodeResult, RunResult
+
+if TYPE_CHECKING:
+    # Named in signatures alone: hits are shown without the modules that run a workflow, or forget in one.
+    from devmem.stores.erasing import ForgetReceipt
+    from devmem.workflow.erasing import WorkflowReceipt
+    from devmem.workflow.graph import NodeResult, RunResult
 
 JsonObject: TypeAlias = dict[str, Any]
 """An object that `json.dumps` writes unchanged."""
@@ -53,7 +56,7 @@ def hit_json(hit: Hit, *, waiting: bool | None = None, parts: bool = False) -> J
 
     Args:
         hit: what a search returned.
-        waiting: whether the item's embedding is still to be made (`waiting_ids`); None leaves the key out.
+        waiting: whether the item's embedding is pending (`waiting_ids`); None leaves the key out.
         parts: whether to add `parts`, the contributions to the score by name.
     """
     item = item_json(hit.item)
@@ -98,7 +101,7 @@ def groups_json(groups: Sequence[HitGroup], *, parts: bool = False) -> list[Json
 
 
 def waiting_ids(hits: Iterable[Hit]) -> frozenset[str]:
-    """Return the ids of the items among the hits whose embedding is still to be made; each store has its own model."""
+    """Return the ids of the items among the hits whose embedding is pending; each store has its own model."""
     found = list(hits)
     # A hit without a similarity tells something about its item only if the query had an embedding, and was searched:
     # the latest items, which some stores return unasked, have no signal at all.
@@ -207,6 +210,8 @@ def recall_json(recall: Recall) -> JsonObject:
 
 def failed_run_json(text: str, error: NodeFailedError, message: str) -> JsonObject:
     """Return a run whose node failed: as `run_json`, without an answer, and with the `error`: `node`, `message`."""
+    from devmem.workflow.graph import RunResult
+
     document = run_json(text, RunResult(nodes=error.nodes, output=""))
     return document | {"answer": None, "error": {"node": error.node, "message": message}}
 

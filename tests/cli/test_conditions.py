@@ -28,6 +28,7 @@ def notes(tmp_path: Path) -> Path:
                     "room": "ab"[number % 2],
                     "tags": ["even" if number % 2 == 0 else "odd", number],
                     "due": f"2026-01-0{number + 1}",
+                    **({"kind": "call", "with": ["Cem", f"Person {number}"]} if number > 3 else {}),
                     **({"author": {"name": "Ann" if number < 4 else "Bob"}} if number % 2 == 0 else {}),
                 },
                 time=1_700_000_000 - number,
@@ -58,12 +59,28 @@ def shown(devmem: Devmem, notes: Path, *options: str) -> list[str]:
             ["--any-where", "metadata.room=a", "--any-where", "metadata.priority=5", "--where", "metadata.priority>2"],
             ["5", "4"],
         ),
+        (["--with", "Cem"], ["5", "4"]),
+        (["--with", "Person 4", "--with", "Dan"], ["4"]),
+        (["--during", "November 2023", "--where", "metadata.priority>3"], ["5", "4"]),
+        (["--during", "2023-11-13"], []),
         (["--order", "event", "--limit", "2", "--offset", "1"], ["1", "2"]),
         (["--offset", "4"], ["1", "0"]),
     ],
 )
 def test_show_selects(devmem: Devmem, notes: Path, options: list[str], wanted: list[str]) -> None:
     assert shown(devmem, notes, *options) == wanted
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--with", " "], "--with: expected a name"),
+        (["--during", "soonish"], "--during: expected a time such as `March 2026`"),
+    ],
+)
+def test_people_and_times_that_are_none(devmem: Devmem, notes: Path, options: list[str], said: str) -> None:
+    result = devmem("search", notes, "note", *options, code=2)
+    assert said in " ".join(result.stderr.split())
 
 
 def test_other_commands_take_the_same(devmem: Devmem, notes: Path) -> None:

@@ -27,11 +27,11 @@ def test_an_item_is_added_with_its_fields(devmem: Devmem, place: Path) -> None:
 
 
 def test_an_item_gets_other_fields(devmem: Devmem, place: Path) -> None:
-    """`none` are no fields, also against those of the store."""
+    """`none` are not fields, also against those of the store."""
     devmem("add", place, "We met at noon.", "--id", "1", "--metadata", "title=Launch", "--metadata", "town=Oslo")
     assert "nothing to change" in one_paragraph(devmem("edit", place, "1", code=2))
     both = devmem("edit", place, "1", "--field", "none", "--field", "title", code=2)
-    assert "--field none is no field, so it stands alone" in one_paragraph(both)
+    assert "--field none is not a field, so it stands alone" in one_paragraph(both)
     devmem("edit", place, "1", "--field", "title", "--field", "town")
     assert found(devmem, place, "oslo") == [("We met at noon.", "town")]
     devmem("edit", place, "1", "--field", "none")

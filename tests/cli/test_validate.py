@@ -71,7 +71,7 @@ def test_a_place_that_cannot_be_used_is_found_without_opening_it(devmem: Devmem,
         (
             "simple",
             "postgres://ann:hunter2@host/db?connections=0",
-            "connections=0 in the URL is no whole number from 1 to",
+            "connections=0 in the URL is not a whole number from 1 to",
         ),
         ("simple", "postgresq://ann:hunter2@host/db", "no installed package opens 'postgresq' URLs; did you mean"),
         ("brain", "json://notes.json", "a file's URL has three slashes"),

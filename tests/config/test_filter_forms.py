@@ -85,6 +85,14 @@ for _ in range(5_000):
         ({"min_trust": "high"}, "min_trust: expected a number"),
         ({"include_unscoped": 1}, "include_unscoped: expected true or false"),
         ({"source_kind": "flie"}, "source_kind: no source is 'flie'"),
+        ({"with": 3}, "with: expected a name or a list of names"),
+        ({"with": []}, "with: expected a name"),
+        ({"with": ["Ann", " "]}, "with: expected a name"),
+        ({"during": "soonish"}, "during: expected a time such as `March 2026`"),
+        ({"during": ["2026-05-01"]}, "during: expected a time"),
+        ({"during": ["2026-05-02", "2026-05-01"]}, "during: the end is not after the start"),
+        ({"during": ["2026-05-02", "soonish"]}, "during: "),
+        ({"during": None}, "during: expected a time"),
         (_DEEP, "at most 50 levels"),
         ({"any_of": [{}] * 2_000}, "a list of 1 to 1,000 filters"),
     ],
@@ -93,6 +101,31 @@ def test_what_is_no_filter_is_refused_at_its_place(form: object, said: str) -> N
     with pytest.raises(FilterError) as refused:
         devmem.load_filter(form)
     assert said in str(refused.value)
+
+
+def test_people_and_time_of_records() -> None:
+    """A name is one of several or the only one; a record is of every time that it lasts into."""
+    memory = devmem.open(":memory:", embedding=None)
+    spring = {"from": "2026-03-30T18:00:00+00:00", "to": "2026-04-02T20:00:00Z"}
+    memory.add("The fair", metadata={"kind": "event", "with": ["Ann Li", "Bo"], **spring})
+    memory.add("A call", metadata={"kind": "call", "with": "Ann Li"}, time="2026-05-02T18:00:00Z")
+    memory.add("A note", time="2026-04-10")
+    memory.add("A mail", metadata={"from": "Ann Li", "to": ["Bo"]}, time="2026-05-03")
+
+    def matching(**form: object) -> set[str]:
+        read = devmem.load_filter(form)
+        assert devmem.load_filter(devmem.dump_filter(read)) == read
+        return {record.text for record in memory.recent(where=form)}
+
+    assert matching(**{"with": "Ann Li"}) == {"The fair", "A call"}
+    assert matching(**{"with": ["Bo", "Cem"]}) == {"The fair"}
+    assert matching(**{"with": "Ann"}) == set()
+    assert matching(during="April 2026") == {"The fair", "A note"}
+    assert matching(during="may 2026") == {"A call", "A mail"}
+    assert matching(during=["2026-04-02", "2026-04-03"]) == {"The fair"}
+    assert matching(during=date(2026, 4, 10)) == {"A note"}
+    assert matching(during="2026-03-30") == {"The fair"}
+    assert f"{memory.recent(where={'with': 'Bo'})[0].time:%Y-%m-%d}" == "2026-03-30", "its start is its time"
 
 
 def test_a_memory_takes_the_form(tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def test_items_are_named_by_text_source_and_run() -> None:
 def test_a_text_is_found_among_the_metadata_too(
     tmp_path: Path, place: str, content: dict[str, Any], matching: str
 ) -> None:
-    """The words by which devmem says role and kind are no texts: nobody means every message by `user`."""
+    """The words by which devmem says role and kind are not texts: nobody means every message by `user`."""
     with devmem.open(tmp_path / place, embedding=None) as memory:
         memory.add([content, {"role": "user", "name": "Ann", "content": "another note"}])
         assert memory.forget(matching="user") == memory.forget(matching="requirement") == 0

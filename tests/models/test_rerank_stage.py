@@ -195,9 +195,9 @@ def missing(_texts: Sequence[str]) -> None:
         (buggy, "ZeroDivisionError: division by zero"),
         (missing, "MissingExtraError: this needs the package 'other'"),
         (lambda texts: lengths(texts)[1:], "RerankerError: 2 scores for 3 texts"),
-        (lambda _: [1.0, float("nan"), 2.0], "RerankerError: the score nan is no finite number"),
-        (lambda _: [1.0, float("inf"), 2.0], "RerankerError: the score inf is no finite number"),
-        (lambda _: ["7", "8", "9"], "RerankerError: the score '7' is no finite number"),
+        (lambda _: [1.0, float("nan"), 2.0], "RerankerError: the score nan is not a finite number"),
+        (lambda _: [1.0, float("inf"), 2.0], "RerankerError: the score inf is not a finite number"),
+        (lambda _: ["7", "8", "9"], "RerankerError: the score '7' is not a finite number"),
         (lambda _: None, "TypeError: "),
     ],
 )

@@ -81,6 +81,12 @@ def test_using_devmem_loads_nothing_that_is_heavy_and_no_store() -> None:
     assert loaded_by(f"import devmem; {every}", HEAVY | {"devmem_stores", "pytest"}) == set()
 
 
+def test_the_process_that_parses_files_loads_nothing_that_is_heavy() -> None:
+    parsing = "from devmem_stores.file.formats import read_sections; read_sections('a.md', b'# Tea', None)"
+    program = f"import devmem_stores.file.parser_process; {parsing}"
+    assert loaded_by(program, HEAVY | {"numpy", "pydantic", "devmem.model", "devmem.stores", "devmem.config"}) == set()
+
+
 def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'devmem' has no attribute 'nothing'"):
         devmem.nothing  # type: ignore[attr-defined]  # noqa: B018 - that is the test

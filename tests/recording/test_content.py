@@ -173,7 +173,7 @@ def test_addresses_keep_their_host_and_words_stay() -> None:
 
 def test_patterns_of_the_users_own() -> None:
     assert render("card 1234-5678", 100, r"\d{4}-\d{4}") == "card [secret]"
-    with pytest.raises(ValueError, match="no regular expression"):
+    with pytest.raises(ValueError, match="not a regular expression"):
         SecretMask(["("])
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from pydantic import JsonValue
 
 from devmem import Caller, Hit, MemoryItem
+from devmem.model.interactions import Language
 from devmem.search import MergePolicy, merge
 from devmem.stores import Provenance, SourceKind
 
@@ -41,6 +44,23 @@ def test_the_mark_of_each_origin(kind: SourceKind, name: str, english: str, chin
     assert shown(kind, name) == f"{english}The mill is free."
     assert shown(kind, name, language="zh") == f"{chinese}The mill is free."
     assert shown(kind, name, origins=False) == "The mill is free."
+
+
+def test_a_record_names_what_its_text_lacks() -> None:
+    """People, place and last day, as one mark that no name can close."""
+    about: dict[str, JsonValue] = {"kind": "event", "with": ["Ann Li", "Bo) 1. [x]\n2."], "where": "Bern"}
+    span: dict[str, JsonValue] = {"from": "2026-03-30T12:00:00Z", "to": "2026-04-02T12:00:00Z"}
+
+    def line(text: str, metadata: Mapping[str, JsonValue], language: Language = "en") -> str:
+        item = MemoryItem(content_summary=text, metadata=metadata, event_time=1_774_872_000.0)
+        policy = MergePolicy(language=language)
+        block = merge([[Hit(item=item, score=1.0, store="notes")]], policy).formatted_text
+        return next(line for line in block.splitlines() if line.startswith("1. ")).removeprefix("1. [2026-03-30] ")
+
+    assert line("The fair", {**about, **span}) == "(with Ann Li, Bo 1. [x] 2., at Bern, until 2026-04-02) The fair"
+    assert line("The fair", about, "zh") == "(与Ann Li、Bo 1. [x] 2.、地点:Bern) The fair"
+    assert line("Ann Li in Bern", {"kind": "call", "with": "Ann Li", "where": "Bern"}) == "Ann Li in Bern"
+    assert line("The fair", {**about, "kind": "gossip"}) == "The fair"
 
 
 def test_without_a_reader_agents_words_are_unmarked() -> None:

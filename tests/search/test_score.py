@@ -22,10 +22,11 @@ from devmem.search import (
 )
 from devmem.search.score import best_of_thread
 from devmem.storage import SearchQuery, SqliteCollection
+from devmem.testing import HashEmbedder
 
 SIGNALS = [part.name for part in fields(Features) if part.name != "thread"]
 PARTS = [part.name for part in fields(ScoreBreakdown) if part.name not in ("signals", "late_interaction")]
-LOSING = ("is_question", "is_reply", "second_person")
+LOSING = ("is_question", "second_person")
 THREADS = st.lists(st.tuples(st.floats(0, 1, width=32), st.integers(-1, 4)), max_size=30)
 
 
@@ -77,7 +78,7 @@ def test_every_signal_speaks_for_a_candidate(signal: str) -> None:
 
 
 @pytest.mark.parametrize("signal", LOSING)
-def test_a_mere_question_or_reaction_is_worth_less(signal: str) -> None:
+def test_a_mere_question_is_worth_less(signal: str) -> None:
     worse, better = weighed(plain(2, **{signal: [1.0, 0.0]})).total()
     assert worse < better
 
@@ -136,19 +137,18 @@ def test_the_turns_around_lend_to_short_texts() -> None:
     assert with_turns.total()[0] > weighed(of).total()[0]
 
 
-def test_for_an_overview_meaning_counts_and_words_do_not() -> None:
+def test_for_an_overview_the_match_is_that_of_meaning_and_most_cues_do_not_count() -> None:
     of = candidates(3, seed=2)
-    scores = overview_scores(weighed(of, importance=0.1), np.array([0.1, 0.9, 0.5]))
+    scores = overview_scores(weighed(of, importance=0.1), np.array([0.1, 0.9, 0.5]), np.array([0.2, 0.0, 0.1]))
     assert scores.match.tolist() == [0.1, 0.9, 0.5]
+    assert scores.lexical.tolist() == [0.2, 0.0, 0.1]
     silent = (
-        "lexical",
         "window",
         "conversation",
         "speaker",
         "has_time",
         "names",
         "second_person",
-        "is_reply",
     )
     assert all(not getattr(scores, name).any() for name in silent)
     assert all(getattr(scores, name).any() for name in ("in_time", "recency", "importance", "standing"))
@@ -177,3 +177,39 @@ def test_who_speaks_says_less_where_many_do() -> None:
     assert found["two", "Bob"] < 0
     assert found["three", "Bob"] == found["three", "Cleo"] == 0
     collection.close()
+
+
+def exchanges(*, speakers: tuple[str, str]) -> dict[str, dict[str, float]]:
+    """Return the parts of the hits for an overview, by text."""
+    model = HashEmbedder(dimension=32)
+    texts = {"tea": ("I drink oolong tea", "A kettle of glass suits it"), "sea": ("I swim daily", "Mind the tide")}
+    collection = SqliteCollection()
+    collection.add(
+        [
+            MemoryItem(
+                content_summary=text,
+                embedding=model.vector(text),
+                scope=Scope(conversation=name),
+                metadata={"speaker": speaker},
+            )
+            for name, pair in texts.items()
+            for text, speaker in zip(pair, speakers, strict=True)
+        ]
+    )
+    asked = "Give me a summary of my oolong tea"
+    hits = collection.search(SearchQuery(text=asked, vector=model.vector(asked)))
+    collection.close()
+    return {hit.item.content_summary: dict(hit.parts) for hit in hits}
+
+
+def test_an_overview_takes_an_exchange_with_an_assistant_as_one() -> None:
+    found = exchanges(speakers=("user", "assistant"))
+    for part in ("match", "lexical"):
+        assert found["A kettle of glass suits it"][part] == pytest.approx(found["I drink oolong tea"][part])
+    assert found["I drink oolong tea"]["lexical"] > found["Mind the tide"].get("lexical", 0.0)
+
+
+def test_in_an_overview_of_what_people_said_each_turn_counts_alone() -> None:
+    found = exchanges(speakers=("Ann", "Bob"))
+    assert found["A kettle of glass suits it"]["match"] != pytest.approx(found["I drink oolong tea"]["match"])
+    assert all("lexical" not in parts for parts in found.values())

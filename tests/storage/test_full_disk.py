@@ -37,8 +37,10 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 def fill_up(collection: Collection, notes: Notes) -> tuple[list[str], CollectionUnwritableError]:
     """Add items until the disk is full; gives the ids of those that were acknowledged."""
     stored: list[str] = []
-    for start in range(0, 100_000, 50):
-        batch = notes(start, start + 50)
+    # Each write of a JSON file writes all of it.
+    size = 400 if isinstance(collection, JsonCollection) else 50
+    for start in range(0, 100_000, size):
+        batch = notes(start, start + size)
         try:
             collection.add(batch)
         except CollectionUnwritableError as error:
@@ -80,7 +82,7 @@ def test_a_deletion_on_a_full_disk_works_or_says_why(
     collection = kind(path, model=embedder.identity)
     stored, _ = fill_up(collection, notes)
     refused: list[str] = []
-    for name in stored[:20]:
+    for name in stored[: 4 if kind is JsonCollection else 20]:
         try:
             assert collection.delete(ids=[name]) == 1
             stored.remove(name)

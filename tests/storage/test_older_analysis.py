@@ -7,6 +7,8 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
+from pydantic import JsonValue
+
 from devmem.model.items import MemoryItem
 from devmem.search.indexes.scoring import encode_terms
 from devmem.storage import SearchQuery, SqliteCollection
@@ -52,10 +54,12 @@ def test_cues_of_an_older_version_are_replaced_also_those_of_versions(tmp_path: 
     with closing(SqliteCollection(path)) as collection:
         collection.add([MemoryItem(id="ann", content_summary="We went to Porto twice")])
         collection.add([MemoryItem(id="ann", content_summary="I went to Porto three times")])
-        collection.add([MemoryItem(id="ben", content_summary="My cat is called Olaf")])
+        metadata: dict[str, JsonValue] = {"kind": "call", "with": ["Ann"]}
+        collection.add([MemoryItem(id="ben", content_summary="My cat is called Olaf", event_time=9, metadata=metadata)])
+    assert columns(path, "items")[-1][2] == "Ann"
     stored = {table: columns(path, table) for table in ("items", "versions")}
     for table in stored:
-        change(path, f"UPDATE {table} SET cues = 0")
+        change(path, f"UPDATE {table} SET cues = 0, speaker = NULL")
     change(path, "UPDATE meta SET value = '3' WHERE key = 'analysis'")
     change(path, "DELETE FROM meta WHERE key = 'checksum'")
     damaged = {table: columns(path, table) for table in stored}
@@ -69,9 +73,9 @@ def test_cues_of_an_older_version_are_replaced_also_those_of_versions(tmp_path: 
     assert {table: columns(path, table) for table in stored} == stored
 
 
-def columns(path: Path, table: str) -> list[tuple[str, int, int]]:
+def columns(path: Path, table: str) -> list[tuple[str, int, str | None, int]]:
     with closing(sqlite3.connect(path)) as connection:
-        return connection.execute(f"SELECT id, cues, columns_checksum FROM {table} ORDER BY row").fetchall()
+        return connection.execute(f"SELECT id, cues, speaker, columns_checksum FROM {table} ORDER BY row").fetchall()
 
 
 def seal(path: Path, table: str) -> None:

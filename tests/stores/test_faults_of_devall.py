@@ -238,7 +238,7 @@ def test_d25_old_items_are_not_embedded_again(make_store: Make, exchange: Exchan
     ],
 )
 def test_d29_a_wrong_configuration_is_an_error(make_store: Make, kind: str, config: dict[str, object]) -> None:
-    """A flag is no number, and an unknown key is no comment."""
+    """A flag is not a number, and an unknown key is no comment."""
     with pytest.raises(ValidationError):
         make_store(kind, **config)
 

@@ -162,5 +162,5 @@ def test_a_json_file_has_its_fields_in_its_items(tmp_path: Path, caplog: pytest.
 
 
 def test_what_is_no_path_is_refused() -> None:
-    with pytest.raises(ValidationError, match=r"'chapters\[' is no path of a field: write keys"):
+    with pytest.raises(ValidationError, match=r"'chapters\[' is not a path of a field: write keys"):
         IndexConfig.model_validate({"fields": ["title", "chapters["]})

@@ -66,7 +66,7 @@ def test_the_same_value_again_is_a_duplicate(store: SimpleMemory) -> None:
 @pytest.mark.parametrize(
     ("rule", "reason"),
     [
-        ({"pattern": "(", "key": "x"}, "no regular expression"),
+        ({"pattern": "(", "key": "x"}, "not a regular expression"),
         ({"pattern": "a", "key": "{what}"}, "its groups: none"),
         ({"pattern": "(?P<a>b)", "key": "{0}"}, "its groups: a"),
         ({"pattern": "a", "key": ""}, "at least 1 character"),

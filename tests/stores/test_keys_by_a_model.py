@@ -107,7 +107,7 @@ def test_rules_go_before_the_model(service: ChatService, clock: ManualClock) -> 
 
 
 def test_the_model_chooses_from_given_names(service: ChatService, clock: ManualClock) -> None:
-    """Any other name is no key."""
+    """Any other name is not a key."""
     service.script[:] = [key("user.diet"), key("user.shoes")]
     store = opened(SimpleMemory, service, clock, key_names=["user.diet", "user.city"])
     assert store.update(said("I eat no meat.")).failure is None

@@ -71,11 +71,6 @@ def test_a_text_that_tells_no_time(text: str) -> None:
             ["we met Olaf", "in Porto, Portugal", "she read《活着》"],
             ["", "Thanks! That was good", "Ann: Really nice", "then I left", "so HTML"],
         ),
-        (
-            Cue.IS_REPLY,
-            ["Wow, really?", "Ann: Thanks, Ben!", "That's great", "that sounds fun", "user: ok", "Ann: 太好了"],
-            ["", "He said thanks", "Nicer than ours", "That man left", "a\nb: wow"],
-        ),
     ],
 )
 def test_kinds_of_fact(cue: Cue, having: list[str], lacking: list[str]) -> None:

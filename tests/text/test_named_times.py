@@ -205,3 +205,25 @@ def test_every_day_is_read_in_every_form(day: date) -> None:
 def test_a_clock_that_no_calendar_knows(now: float) -> None:
     """Milliseconds taken for seconds, say."""
     assert period_of("What happened last week?", now) is None
+
+
+@pytest.mark.parametrize(
+    ("query", "floats"),
+    [
+        ("in January", True),
+        ("on May 8th", True),
+        ("5月8日", True),
+        ("from May to July", True),
+        ("since May", True),
+        ("in May 2023", False),
+        ("from May to July 2023", False),
+        ("8 May last year", False),
+        ("last week", False),
+        ("two days ago", False),
+        ("in 2023", False),
+    ],
+)
+def test_whether_a_period_comes_of_a_date_without_a_year(query: str, floats: bool) -> None:
+    found = period_of(f"What happened {query}?", NOW.timestamp())
+    assert found is not None
+    assert found.floats is floats

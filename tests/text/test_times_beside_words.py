@@ -251,6 +251,20 @@ def test_every_two_days_have_a_time_between_them(days: list[date]) -> None:
     assert asked(f"{first} - {last}") == asked(f"从{first}到{last}") == wanted
 
 
+@pytest.mark.parametrize(
+    ("query", "wanted"),
+    [
+        ("on 5 May and 13 May", "2023-05-05..2023-05-13"),
+        ("On April 6th and on April 13th, who came?", "2023-04-06..2023-04-13"),
+        ("the evenings of October 5th and October 13th, 2022", "2022-10-05..2022-10-13"),
+        ("4月5日和4月13日", "2023-04-05..2023-04-13"),
+        ("in mid-April", "2023-04-01..2023-04-30"),
+    ],
+)
+def test_two_days_beside_each_other(query: str, wanted: str) -> None:
+    assert asked(query) == wanted
+
+
 @given(
     weeks=st.integers(-1000, 1000),
     query=st.sampled_from(["since last week", "the week before yesterday", "上周五以来"]),

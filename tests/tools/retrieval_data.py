@@ -25,6 +25,7 @@ LOCOMO: list[dict[str, Any]] = [
                     "blip_caption": "a photo of a tram",
                 },
                 {"speaker": "Jonas", "dia_id": "D2:2", "text": "My cello teacher comes from Porto."},
+                {"speaker": "Mara", "dia_id": "D2:3", "text": " "},
             ],
         },
         "qa": [

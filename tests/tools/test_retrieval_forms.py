@@ -53,6 +53,18 @@ def test_a_query_of_units_without_gold_is_not_counted(tmp_path: Path) -> None:
     assert (question.id, question.type, question.gold, dataset.not_counted) == ("k", "fact", frozenset({"chat/a"}), 1)
 
 
+def test_evidence_in_units_without_text_alone_is_not_counted(tmp_path: Path) -> None:
+    units = [{"id": "silent", "text": " "}, {"id": "b", "text": "The bus leaves at nine."}]
+    queries = [
+        {"id": "neither", "text": "Who hummed?", "gold": ["silent"]},
+        {"id": "one", "text": "When does the bus leave?", "gold": ["silent", "b"]},
+    ]
+    (dataset,) = read_datasets([write(tmp_path / "chat.json", [{"id": "c", "units": units, "queries": queries}])])
+    (question,) = dataset.haystacks[0].questions
+    assert (question.id, question.gold, dataset.items) == ("one", frozenset({"c/b"}), 1)
+    assert (dataset.not_counted, dataset.left_out) == (1, 1)
+
+
 @pytest.mark.parametrize("order", [1, -1])
 def test_dialogues_of_madial_bench_are_asked_with_what_was_said_before(tmp_path: Path, order: int) -> None:
     memories = write_lines(tmp_path / "memories.json", MEMORIES)

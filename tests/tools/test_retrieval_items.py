@@ -34,6 +34,7 @@ SAMPLE: dict[str, Any] = {
     },
     "qa": [{"question": "Who?", "answer": "Mara"}],
 }
+FIELDS = ("kind", "with", "where", "from", "to")
 UNITS: dict[str, Any] = {
     "id": "chat-1",
     "units": [
@@ -82,6 +83,36 @@ def test_turns_of_locomo_keep_their_order_and_place(tmp_path: Path, document: ob
     assert (last.id, last.scope.session) == ("conv-1/D10:1", "session_10")
 
 
+def test_units_may_be_records(tmp_path: Path) -> None:
+    """Their own fields, or those that a phone's tables have beside the text."""
+    texts = {
+        "call:0": ("call", "call to Ann Li (Connected) 2025-01-03 07:50:00 - 2025-01-03 07:53:15"),
+        "sms:1": ("Ann Li", "me -> Ann Li: See you at eight."),
+        "calendar:2": ("calendar", "Dinner. With all. 2025-01-04 18:00:00 - 2025-01-04 20:00:00"),
+        "push:3": ("push", "Bank: paid 3 on 2025-01-04 18:00:00 - 2025-01-04 20:00:00"),
+        "call:4": ("call", "call from Mother () 2025-01-03 20:15:00 - "),
+        "sms:x": ("Ann Li", "no number"),
+    }
+    units: list[dict[str, Any]] = [
+        {"id": name, "speaker": speaker, "text": text, "date": "2025-01-03T07:50:00Z"}
+        for name, (speaker, text) in texts.items()
+    ]
+    units.append({"id": "photo:9", "text": "A lake", "kind": "photo", "where": "Bern", "with": ["Bo"]})
+    data = read_items(write(tmp_path / "phone.json", [{"id": "p", "units": units}]))
+    own = [{key: item.metadata[key] for key in FIELDS if key in item.metadata} for item in data.items]
+    call = {"from": "2025-01-03 07:50:00", "to": "2025-01-03 07:53:15"}
+    assert own == [
+        {"kind": "call", "with": ["Ann Li"], **call},
+        {"kind": "message", "with": ["Ann Li"]},
+        {"kind": "event", "from": "2025-01-04 18:00:00", "to": "2025-01-04 20:00:00"},
+        {"kind": "notification"},
+        {"kind": "call", "with": ["Mother"]},
+        {},
+        {"kind": "photo", "with": ["Bo"], "where": "Bern"},
+    ]
+    assert data.items[0].content_summary == f"call: {texts['call:0'][1]}", "the text stays whole"
+
+
 def test_units_keep_their_order(tmp_path: Path) -> None:
     path = write(tmp_path / "chat.units.json.gz", [UNITS])
     data = read_items(path)
@@ -106,6 +137,20 @@ def test_turns_of_longmemeval_keep_their_order_and_place(tmp_path: Path, documen
     assert first.scope == Scope(conversation="q1", session="s_b")
     assert (third.id, third.event_time) == ("q1/s_b/3", start + 2)
     assert (last.id, last.metadata) == ("q1/s_a/1", {"turn": 1, "speaker": "assistant"})
+
+
+@pytest.mark.parametrize("blank", ["", " \u3000\n"])
+def test_turns_without_text_are_left_out_and_counted(tmp_path: Path, blank: str) -> None:
+    turns = [{"speaker": "Mara", "dia_id": f"D1:{n}", "text": text} for n, text in enumerate(["Hello.", blank, "So?"])]
+    locomo = read_items(write(tmp_path / "locomo.json", [{"sample_id": "c", "conversation": {"session_1": turns}}]))
+    assert ([item.id for item in locomo.items], locomo.left_out) == (["c/D1:0", "c/D1:2"], 1)
+    units = [{"id": turn["dia_id"], "text": turn["text"]} for turn in turns]
+    chat = read_items(write(tmp_path / "chat.json", [{"id": "c", "units": units}]))
+    assert ([item.id for item in chat.items], chat.left_out) == (["c/D1:0", "c/D1:2"], 1)
+    said = [{"role": "user", "content": turn["text"]} for turn in turns]
+    history = QUESTION | {"haystack_sessions": [said, []]}
+    answers = read_items(write(tmp_path / "history.json", [history]))
+    assert ([item.id for item in answers.items], answers.left_out) == (["q1/s_b/1", "q1/s_b/3"], 1)
 
 
 def test_a_session_that_comes_again_in_a_history_loses_no_turn(tmp_path: Path) -> None:
@@ -159,7 +204,6 @@ def sample(**turn: object) -> list[object]:
 @pytest.mark.parametrize(
     ("document", "said"),
     [
-        (sample(text=""), "[1].conversation.session_1[0]: 'text': expected text"),
         (sample(text=None), "[1].conversation.session_1[0]: 'text': expected text"),
         (sample(dia_id=None), "[1].conversation.session_1[0]: 'dia_id': expected text"),
         (sample(speaker=[]), "[1].conversation.session_1[0]: 'speaker': expected text"),

@@ -42,6 +42,7 @@ def test_the_command_writes_rows_and_questions(tmp_path: Path) -> None:
     assert code == 0, output
     assert "| locomo | devmem | 100.0 |" in output
     assert "locomo: 4 questions on 4 items in 1 haystacks; 2 questions name no evidence" in output
+    assert "1 turns without text are left out" in output
     rows: list[dict[str, Any]] = json.loads(rows_file.read_text(encoding="utf-8"))
     assert {row["case"] for row in rows} == {"devmem", "bm25", "vector", "text"}
     assert {(row["bench"], row["dataset"]) for row in rows} == {("retrieval", "locomo")}

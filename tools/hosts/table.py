@@ -97,7 +97,7 @@ def read_rows(page: str) -> list[Row]:
         pairs = [re.fullmatch(r"`([\w.-]+)` ([\w.]+)", each) for each in packages.split(", ")]
         minimum = {pair[1]: pair[2] for pair in pairs if pair}
         if len(minimum) < len(pairs):
-            raise ValueError(f"{match['host']}: {packages!r} is no list of packages such as `agno` 3.1")
+            raise ValueError(f"{match['host']}: {packages!r} is not a list of packages such as `agno` 3.1")
         versions = tested.split(", ")
         rows.append(
             Row(host=match["host"], page=match["page"], minimum=minimum, tested=versions, on=on, ours=ours, own=own)

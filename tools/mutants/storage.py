@@ -117,7 +117,7 @@ STORAGE: Final[tuple[Change, ...]] = (
     Change(
         name="opening-takes-plans",
         breaks="opening a store leaves the erasures of living processes to them",
-        file="devmem/stores/collection_memory.py",
+        file="devmem/stores/tombstones.py",
         old=" if not plan.is_executed]",
         new="]",
         tests=("tests/storage/test_erasures.py::test_opening_finishes_what_no_living_process_is_at_work_on",),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -26,6 +27,7 @@ def adapters() -> list[str]:
     return sorted(name for name in pages if (_FOLDER / name).is_dir() or (_FOLDER / f"{name}.py").exists())
 
 
+@cache
 def public_definitions(adapter: str) -> dict[str, ast.ClassDef | _Function]:
     """Return what defines each public name of an adapter: the names of its `__all__`, or those without underscore."""
     package = _FOLDER / adapter

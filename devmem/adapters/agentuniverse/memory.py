@@ -32,7 +32,7 @@ class DevmemMemory(Memory):
         """Return the storages in the order in which they are named.
 
         Raises:
-            ValueError: one of them is no component.
+            ValueError: one of them is not a component.
         """
         return [self._storage(name) for name in self.memory_storages or ()]
 
@@ -40,7 +40,7 @@ class DevmemMemory(Memory):
         found = MemoryStorageManager().get_instance_obj(name)
         if found is None:
             raise ValueError(
-                f"memory {self.name!r} names the memory storage {name!r}, which is no component: "
+                f"memory {self.name!r} names the memory storage {name!r}, which is not a component: "
                 "is its YAML in a package that config.toml names under memory_storage?"
             )
         return found
@@ -55,7 +55,7 @@ class DevmemMemory(Memory):
         """Add messages to every storage; one that fails keeps them from no other, and its error is raised after.
 
         Raises:
-            ValueError: a storage is no component; nothing was added.
+            ValueError: a storage is not a component; nothing was added.
         """
         if message_list:
             self._each(lambda storage: storage.add(list(message_list), session_id, agent_id, **more))
@@ -84,7 +84,7 @@ class DevmemMemory(Memory):
         """Return messages of the storage that is read, with `prune` those that fit the budget.
 
         Raises:
-            ValueError: the storage is no component.
+            ValueError: the storage is not a component.
         """
         found = self.get_with_no_prune(session_id, agent_id, **more)
         return self.prune(found) if prune else found

@@ -145,7 +145,7 @@ class DevmemMemoryStorage(DevmemStorage):
             session_id: of this session; none means of all.
             agent_id: of this agent; none means of all.
             top_k: maximum number of messages.
-            input: text that is searched for, by words and, with an `embedding`, by meaning; what is no text is not.
+            input: text that is searched for, by words and, with an `embedding`, by meaning; what is not text is not.
             source: who said it.
             type: type of the messages, or several.
 

@@ -83,7 +83,7 @@ def check_namespace(namespace: Sequence[object]) -> None:
     """Refuse a namespace whose text another one could have; `BaseStore.put` does, but a batch is not checked there.
 
     Raises:
-        InvalidNamespaceError: it is no list of labels without periods.
+        InvalidNamespaceError: it is not a list of labels without periods.
     """
     for label in namespace:
         if not isinstance(label, str) or not label or "." in label:

@@ -120,7 +120,7 @@ class DevmemBrainMemory:
         """Add a message of the user, which `pop_last_talk` takes; the message itself is left unchanged.
 
         Raises:
-            MessageError: it is no message of MetaGPT's.
+            MessageError: it is not a message of MetaGPT's.
             CollectionError: it can be kept nowhere.
         """
         self._add(self._brain.add_talk, _in_role(msg, "user"))
@@ -332,7 +332,7 @@ def _helpers() -> Any:  # noqa: ANN401 - the store type's class has them
 
 
 def _in_role(message: Any, role: str) -> Message:  # noqa: ANN401
-    to_devmem(message)  # refuses what is no message
+    to_devmem(message)  # refuses what is not a message
     return to_devmem(message.model_copy(update={"role": role}))
 
 

@@ -158,7 +158,7 @@ class DevmemMemory(Memory):
         """Append a message, unless it is known.
 
         Raises:
-            MessageError: it is no message of MetaGPT's, or has no JSON form.
+            MessageError: it is not a message of MetaGPT's, or has no JSON form.
             CollectionError: it can be kept nowhere.
         """
         self.add_batch([message])
@@ -331,7 +331,7 @@ class DevmemRoleZeroMemory(DevmemMemory):
     collection_name: str = "role_zero"
     """Name of the role, where no `role` is given."""
     memory_k: int = 200
-    """Messages in the window; what is older is recalled."""
+    """Messages in the window; older ones are recalled."""
     similarity_top_k: int = 5
     """Maximum number of related messages."""
     use_llm_ranker: bool = False

@@ -39,7 +39,7 @@ def to_devmem(message: Any) -> Message:  # noqa: ANN401 - MetaGPT's class, or on
         message: a `metagpt.schema.Message`, of any subclass.
 
     Raises:
-        MessageError: it is no message, or a value in it has no JSON form.
+        MessageError: it is not a message, or a value in it has no JSON form.
     """
     if not isinstance(message, schema.Message):
         raise MessageError(f"a memory of MetaGPT takes its messages, not {type(message).__name__}")

@@ -49,7 +49,7 @@ def show_hits(
         hits: what a search returned.
         explain: whether to add every signal, and the contributions to the score on a separate line.
         with_store: whether the heading names the store that found the hit.
-        waiting: ids of the items whose embedding is still to be made; None takes those among the hits.
+        waiting: ids of the items whose embedding is pending; None takes those among the hits.
     """
     from devmem.views.documents import waiting_ids
 

@@ -40,7 +40,7 @@ _NUMBERS: Final = {
     "trust": "<f8",
     "length": "<i4",
     "importance": "<f4",
-    "cues": "u1",
+    "cues": "<u2",
 }
 _LINKS: Final = ("previous", "next")
 _TYPES: Final = {**_NUMBERS, **dict.fromkeys((*_LINKS, *STRING_COLUMNS), "<i4")}
@@ -220,6 +220,10 @@ class DocValues:
         """Return the speaker of each item at some positions."""
         return self._strings.decode(self._columns["speaker"][positions])
 
+    def users(self, positions: Positions) -> list[str | None]:
+        """Return the user of each item at some positions."""
+        return self._strings.decode(self._columns["user"][positions])
+
     def conversations(self, positions: Positions) -> list[str | None]:
         """Return the conversation of each item at some positions."""
         return self._strings.decode(self._columns["conversation"][positions])
@@ -232,6 +236,17 @@ class DocValues:
             admitted: whether each position counts; None admits all that are not removed.
         """
         return np.flatnonzero(((self.column("cues") & cues) > 0) & (self.live if admitted is None else admitted))
+
+    def last_with_cues(self, cues: int, limit: int, admitted: Mask | None = None) -> Positions:
+        """Return the positions of the last items with one of some cues, in the order of their times.
+
+        Args:
+            cues: the wanted bits.
+            limit: maximum number of items.
+            admitted: whether each position counts; None admits all that are not removed.
+        """
+        found = self.with_cues(cues, admitted)
+        return found[np.argsort(self.column("time")[found], kind="stable")][-limit:]
 
     def around(self, positions: Positions, reach: int, visible: Mask | None = None) -> list[Positions]:
         """Return the positions of the `reach` items before each in its conversation, then those after, nearest first.

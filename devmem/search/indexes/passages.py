@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from devmem.model.fields import field_texts
 from devmem.model.items import MemoryItem, SourceKind
+from devmem.model.record_fields import words_of
 from devmem.search.indexes.columns import Rows, places_in, ranges, rows_mask, with_room
 from devmem.text.analysis import split_passages
 from devmem.text.patterns import lazy_pattern
@@ -112,9 +113,12 @@ def _starts_with(text: str, summary: str) -> bool:
 
 
 def indexed_text(passage: str, item: MemoryItem) -> str:
-    """Return the text that full-text search indexes for a passage: its words, the item's day, and its file's name."""
+    """Return the text that full-text search indexes for a passage.
+
+    That is its words, the item's day, its file's name, and of a record the kind, people and place.
+    """
     named = item.provenance.name if item.provenance.kind is SourceKind.FILE else ""
-    return "\n".join(part for part in (passage, _day_words(item), named) if part)
+    return "\n".join(part for part in (passage, _day_words(item), named, *words_of(item, passage)) if part)
 
 
 def _day_words(item: MemoryItem) -> str:

@@ -7,7 +7,6 @@ import hashlib
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from collections.abc import Collection as Several
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import Final, TypeVar
@@ -134,7 +133,7 @@ class PostgresStates:
     def _read(self, operation: Callable[[Connection], T]) -> T:
         return read_store(self._database, self._location, self._store, operation)
 
-    def get(self, keys: Several[StateKey]) -> dict[StateKey, bytes]:
+    def get(self, keys: Sequence[StateKey]) -> dict[StateKey, bytes]:
         """Return the values that are there."""
         return self._read(lambda connection: _read(connection, self._store, keys))
 
@@ -158,9 +157,9 @@ class PostgresStates:
         def write(connection: Connection) -> bool:
             check_store(connection, self._location, self._store)
             # Also what is only written, so that no two wait for each other.
-            _lock_values(connection, self._store, {*values, *(expected or {})})
+            _lock_values(connection, self._store, list({**values, **(expected or {})}))
             if expected:
-                there = _read(connection, self._store, expected)
+                there = _read(connection, self._store, list(expected))
                 if any(there.get(key) != value for key, value in expected.items()):
                     return False
             _write(connection, self._store, values)
@@ -191,7 +190,7 @@ class PostgresStates:
                 )  # fmt: skip
 
 
-def _lock_values(connection: Connection, store: int, keys: Several[StateKey]) -> None:
+def _lock_values(connection: Connection, store: int, keys: Sequence[StateKey]) -> None:
     """Keep others from writing some values until the transaction ends."""
     if len(keys) > _MOST_LOCKS:
         lock(connection, "states", store)
@@ -200,7 +199,7 @@ def _lock_values(connection: Connection, store: int, keys: Several[StateKey]) ->
         lock_each(connection, [("state", store, *key) for key in keys])
 
 
-def _read(connection: Connection, store: int, keys: Several[StateKey]) -> dict[StateKey, bytes]:
+def _read(connection: Connection, store: int, keys: Sequence[StateKey]) -> dict[StateKey, bytes]:
     kinds, names = [kind for kind, _ in keys], [key_of(name) for _, name in keys]
     found = connection.execute(_SELECT, (kinds, names, store), binary=True).fetchall()
     return {(kind, read_text(name) or ""): value for kind, name, value in found}

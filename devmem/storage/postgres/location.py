@@ -83,8 +83,8 @@ def _check_place(place: str) -> None:
         if port and not (port.isascii() and port.isdigit() and 0 < int(port[:6]) <= _MOST_PORT):
             # May be the password of a URL that lacks its host.
             raise CollectionError(
-                f"postgresql://***/{database}", f"the port is no number from 1 to {_MOST_PORT}; if it is a password, "
-                f"@HOST is missing, or {_ENCODE}."
+                f"postgresql://***/{database}", f"the port is not a number from 1 to {_MOST_PORT}; if it is a "
+                f"password, @HOST is missing, or {_ENCODE}."
             )  # fmt: skip
     if re.search(r"&\w+=", database):
         raise CollectionError(f"postgresql://{place}", "parameters begin with a question mark: DATABASE?NAME=VALUE&...")
@@ -200,7 +200,7 @@ def _number(shown: str, own: dict[str, str], name: str, default: T, *, least: T)
         value = None
     if value is None or not least <= value < 1_000_000:
         kind = _KINDS[type(default)]
-        raise CollectionError(shown, f"{name}={own[name]} in the URL is no {kind} from {least:g} to 999,999.")
+        raise CollectionError(shown, f"{name}={own[name]} in the URL is not a {kind} from {least:g} to 999,999.")
     return value
 
 

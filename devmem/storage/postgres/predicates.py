@@ -164,7 +164,7 @@ GROUP BY 1
 
 
 def value_counts(connection: Connection, store: int, key: str, where: Sql) -> list[tuple[Scalar | None, int]]:
-    """Return the values of a key, which is no path, with the number of items that have each.
+    """Return the values of a key, which is not a path, with the number of items that have each.
 
     Args:
         connection: in a read transaction.

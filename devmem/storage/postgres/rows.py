@@ -27,9 +27,10 @@ from devmem.storage.writing import (
     PreparedItem,
     check_item,
     embeddings_from,
+    speaker_of,
     stored_hash,
 )
-from devmem.text.cues import cues_of
+from devmem.text.cues import cues_of_item
 
 _MOST_IN_SCOPE: Final = 500
 """Characters of a part of a scope, of which an index holds four."""
@@ -170,13 +171,13 @@ def fetch_bodies(connection: Connection, store: int, rows: Sequence[int]) -> dic
 
 
 def refresh_analysis(connection: Connection, store: int) -> None:
-    """Replace terms and cues of every item and version, as they are of another version of the text analysis."""
+    """Replace terms, cues and speaker of every item and version: they are of another version of the text analysis."""
     for tables in (ITEM_TABLES, VERSION_TABLES):
         _refresh_tables(connection, store, tables)
 
 
 def _refresh_tables(connection: Connection, store: int, tables: Tables) -> None:
-    mark = composed(f"UPDATE {tables.items} SET cues = %s WHERE store = %s AND row = %s")
+    mark = composed(f"UPDATE {tables.items} SET cues = %s, speaker = %s WHERE store = %s AND row = %s")
     update = composed(
         f"UPDATE {tables.passages} SET term_hashes = %s, term_counts = %s, term_length = %s "
         "WHERE store = %s AND passage = %s"
@@ -184,7 +185,7 @@ def _refresh_tables(connection: Connection, store: int, tables: Tables) -> None:
     for row, body in each_body(connection, store, tables):
         if (item := item_from(connection.damaged, row, body)) is None:
             continue
-        connection.execute(mark, (int(cues_of(item.content_summary)), store, row))
+        connection.execute(mark, (int(cues_of_item(item)), speaker_of(item, stored_text), store, row))
         terms: list[EncodedTerms] = list(PreparedItem.of(item).terms())
         with connection.cursor() as cursor:
             cursor.executemany(

@@ -19,17 +19,17 @@ from devmem.storage.sqlite.database import (
     sealed_transaction,
     set_meta,
 )
-from devmem.storage.sqlite.rows import ITEM_CHECKSUM, item_from_row, update_terms
+from devmem.storage.sqlite.rows import ITEM_CHECKSUM, item_from_row, sql_text, update_terms
 from devmem.storage.sqlite.schema import SCHEMA_VERSION
-from devmem.storage.writing import DamagedRows, PreparedItem
+from devmem.storage.writing import DamagedRows, PreparedItem, speaker_of
 from devmem.text.analysis import ANALYSIS_VERSION
-from devmem.text.cues import cues_of
+from devmem.text.cues import cues_of_item
 
 _ITEM_TABLES: Final = ("items", "versions")
 
 
 def refresh_analysis(connection: sqlite3.Connection, damaged: DamagedRows) -> None:
-    """Replace terms and cues of every item when they are of another version of the text analysis."""
+    """Replace terms, cues and speaker of every item when they are of another version of the text analysis."""
     if read_meta(connection)["analysis"] == ANALYSIS_VERSION:
         return
     for table in _ITEM_TABLES:
@@ -49,10 +49,10 @@ def _refresh_passages(connection: sqlite3.Connection, row: int, item: MemoryItem
 
 
 def _refresh_cues(connection: sqlite3.Connection, table: str, row: int, item: MemoryItem) -> None:
-    """Replace an item's cues, unless its columns are damaged: a new checksum would hide that."""
+    """Replace an item's cues and speaker, unless its columns are damaged: a new checksum would hide that."""
     intact = f"row = ? AND {ITEM_CHECKSUM} = columns_checksum"
-    values = (int(cues_of(item.content_summary)), row)
-    if connection.execute(f"UPDATE {table} SET cues = ? WHERE {intact}", values).rowcount:
+    values = (int(cues_of_item(item)), speaker_of(item, sql_text), row)
+    if connection.execute(f"UPDATE {table} SET cues = ?, speaker = ? WHERE {intact}", values).rowcount:
         connection.execute(f"UPDATE {table} SET columns_checksum = {ITEM_CHECKSUM} WHERE row = ?", (row,))
 
 

@@ -132,7 +132,7 @@ class SqliteCollection(SqliteVersions, SqliteExports):
         Raises:
             CollectionDamagedError, CollectionUnwritableError, CollectionBusyError: the file cannot be used.
             CollectionInUseError, EmbeddingMismatchError: it holds items of another store type, or of another model.
-            TypeError: the location is no path.
+            TypeError: the location is not a path.
         """
         place, in_file = os.fspath(location), os.fspath(location) != MEMORY
         self._read_only = in_file and database.is_read_only(place)

@@ -24,7 +24,7 @@ from devmem.errors import (
     CollectionUnwritableError,
 )
 from devmem.storage.attachments import AttachmentFiles
-from devmem.storage.erasure import clean_up
+from devmem.storage.erasure import remove_partial_files
 from devmem.storage.protocol import Durability
 from devmem.storage.sidecar_db import PoolClosedError, read_transaction, write_transaction
 from devmem.storage.sqlite.rows import define_functions
@@ -179,7 +179,7 @@ def prepare_file(location: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise CollectionUnwritableError(location, f"its folder cannot be made: {error}") from error
-    clean_up(path, Path(location + ".faiss"), Path(location + ".files"))
+    remove_partial_files(path, Path(location + ".faiss"), Path(location + ".files"))
     _refuse_lost_file(path)
     try:
         create_empty(path)

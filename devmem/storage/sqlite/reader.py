@@ -126,7 +126,7 @@ GROUP BY 1, 2
 
 
 def value_counts(connection: sqlite3.Connection, key: str, where: Sql) -> Iterator[tuple[Scalar | None, int]]:
-    """Yield the values of a key, which is no path, with the number of items that have each."""
+    """Yield the values of a key, which is not a path, with the number of items that have each."""
     condition, parameters = where
     name = metadata_key(key)
     if name is None:

@@ -178,7 +178,7 @@ def item_values(prepared: PreparedItem, body: MemoryItem, *, waiting: bool) -> I
     Args:
         prepared: the item.
         body: the item with its large attachments as references.
-        waiting: whether its embeddings are still to be made.
+        waiting: whether its embeddings are pending.
     """
     stored = item_body(body)
     columns = item_columns(prepared, sql_text)

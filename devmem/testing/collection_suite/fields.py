@@ -50,7 +50,7 @@ class SearchingFields(Opening):
         assert (own.field, own.passage) == (None, None)
 
     def test_the_words_of_fields_are_found(self, collection: Collection) -> None:
-        """Only of those that the item names: what else its metadata holds is no text."""
+        """Only of those that the item names: what else its metadata holds is not text."""
         collection.add([_note("book", metadata=_BOOK, indexed_fields=("title",)), _note("other", metadata=_BOOK)])
         assert _by_words(collection, "night train") == ["book"]
         assert _by_words(collection, "Oslo") == []

@@ -68,7 +68,7 @@ class Listing(Opening):
         assert collection.values("user") == []
 
     def test_values_of_metadata(self, collection: Collection) -> None:
-        """Flags, then numbers, then texts; a list or a mapping is no value to compare with."""
+        """Flags, then numbers, then texts; a list or a mapping is not a value to compare with."""
         found = ["b", 10, 2, True, "a", 2.0, None, ["a"], {"a": 1}, False, "10", "b", 0.5]
         collection.add([note(str(n), metadata={"key": value}) for n, value in enumerate(found)])
         values = [False, True, 0.5, 2, 10, "10", "a", "b"]

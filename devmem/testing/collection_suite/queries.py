@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
+
+from pydantic import JsonValue
 
 from devmem.model.fields import embedded_hash
 from devmem.model.items import MemoryItem, Scope
@@ -55,6 +58,19 @@ def explained(collection: Collection, query: SearchQuery) -> SearchReport:
 def add_encoded(collection: Collection, items: list[MemoryItem]) -> None:
     """Store items with their token codes."""
     collection.add(encoded(items))
+
+
+def record(
+    name: str,
+    text: str,
+    at: float,
+    *,
+    kind: str = "event",
+    user: str = "u",
+    about: Mapping[str, JsonValue] | None = None,
+) -> MemoryItem:
+    """Return a record of something that happened at a time, without an embedding; `about` is added to its metadata."""
+    return turn(name, text, user=user, conversation=None, event_time=at, metadata={"kind": kind, **(about or {})})
 
 
 def turn(name: str, text: str, *, user: str = "u", conversation: str | None = "c", **fields: Any) -> MemoryItem:  # noqa: ANN401

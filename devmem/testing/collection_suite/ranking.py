@@ -16,7 +16,17 @@ from devmem.search.query import Ranking, SearchQuery
 from devmem.storage.protocol import Collection
 from devmem.testing.abilities import needs
 from devmem.testing.collection_suite.fixtures import EMBEDDER, MODEL, OpenCollection, Opening, item, waiting_item
-from devmem.testing.collection_suite.queries import NOW, PLAIN, add_encoded, asked, encoded, explained, found, turn
+from devmem.testing.collection_suite.queries import (
+    NOW,
+    PLAIN,
+    add_encoded,
+    asked,
+    encoded,
+    explained,
+    found,
+    record,
+    turn,
+)
 
 
 class RankingEvidence(Opening):
@@ -230,6 +240,100 @@ class RankingEvidence(Opening):
         assert explained(collection, off).period is None
         nowhere = replace(narrow, text="swimming in 1999? in 1999")
         assert found(collection, nowhere) == []
+
+    def test_a_date_without_a_year_is_the_last_one_that_memories_reach(self, collection: Collection) -> None:
+        """The last May is meant by "in May", or an earlier one where no candidate is of that May."""
+        months = {"may": datetime(2022, 5, 8, tzinfo=UTC), "june": datetime(2022, 6, 8, tzinfo=UTC)}
+        items = [turn(name, "We went swimming", conversation=None) for name in months]
+        add_encoded(collection, [replace(one, event_time=months[one.id].timestamp()) for one in items])
+        query = asked("Where did we go swimming in May?")
+        assert [(hit.item.id, "in_time" in hit.parts) for hit in collection.search(query)] == [
+            ("may", True),
+            ("june", False),
+        ]
+        start, end = datetime(2022, 5, 1, tzinfo=UTC), datetime(2022, 6, 1, tzinfo=UTC)
+        assert explained(collection, query).period == (start.timestamp(), end.timestamp())
+        later = turn("later", "We went swimming", conversation=None)
+        add_encoded(collection, [replace(later, event_time=datetime(2023, 5, 9, tzinfo=UTC).timestamp())])
+        assert [hit.item.id for hit in collection.search(query) if "in_time" in hit.parts] == ["later"]
+        with_year = replace(query, text="Where did we go swimming in May 2021?")
+        assert all("in_time" not in hit.parts for hit in collection.search(with_year))
+
+    def test_a_record_is_of_every_time_that_it_lasts_into(self, collection: Collection) -> None:
+        """Also where it began before; an end alone, or one before the start, says nothing."""
+        began = datetime(2024, 1, 20, tzinfo=UTC).timestamp()
+        spans = {
+            "long": {"from": "2024-01-20T00:00:00Z", "to": "2024-02-10T00:00:00Z"},
+            "short": {"from": "2024-01-20", "to": "2024-01-25"},
+            "wrong": {"from": "2024-01-20", "to": "2023-02-10"},
+            "mail": {"from": "ann@example.org", "to": ["bo@example.org"]},
+        }
+        add_encoded(
+            collection,
+            [turn(name, f"Kitchen, {name}", event_time=began, metadata=span) for name, span in spans.items()],
+        )
+        hits = collection.search(asked("What about the kitchen in February?"))
+        assert {hit.item.id: hit.parts.get("in_time", 0.0) > 0 for hit in hits} == {
+            name: name == "long" for name in spans
+        }
+
+    def test_records_of_the_event_that_is_found(self, collection: Collection) -> None:
+        """Records of the same hour gain, those of the same people more, and those of another user nothing."""
+        noon = NOW - 30 * 86_400.0
+        add_encoded(
+            collection,
+            [
+                record("plan", "Barbecue at Dianshan lake", noon, about={"with": "Bo"}),
+                record("same people", "He brings charcoal", noon + 600, kind="message", about={"with": ["Bo"]}),
+                record("others", "She brings charcoal", noon + 600, kind="message", about={"with": "Cem"}),
+                record("days later", "Who brings charcoal", noon + 5 * 86_400, kind="message", about={"with": ["Bo"]}),
+                record("another user", "We bring charcoal", noon + 600, user="v"),
+                record("turn", "I bring charcoal", noon + 600, kind="gossip"),
+            ],
+        )
+        hits = collection.search(asked("Who was at the barbecue at Dianshan lake? charcoal"))
+        gained = {hit.item.id: hit.parts.get("same_event", 0.0) for hit in hits}
+        assert gained["same people"] > gained["others"] > gained["days later"]
+        assert gained["others"] > gained["another user"]
+        assert gained["turn"] == 0.0
+
+    def test_people_and_place_of_a_record_are_found(self, collection: Collection) -> None:
+        """By words, whether the text names them or not; only those of records."""
+        records = [
+            record("dinner", "Dinner", NOW, about={"with": ["Zhou Xiaofeng"], "where": "Luigi's"}),
+            record("lunch", "Lunch", NOW, kind="gossip", about={"with": "Zhou Xiaofeng", "where": "Luigi's"}),
+        ]
+        add_encoded(collection, records)
+        for name in ("Zhou Xiaofeng", "Luigi's"):
+            assert [hit.item.id for hit in collection.search(SearchQuery(text=name)) if hit.lexical] == ["dinner"]
+
+    def test_the_last_call(self, collection: Collection) -> None:
+        """A question for the last time finds the last record that matches as well, not whatever came later."""
+        at = [NOW - day * 86_400.0 for day in (40, 3, 90, 1)]
+        texts = ["Call to Ann, 2 minutes", "Call to Ann, 12 minutes", "Call to Ann, 5 minutes", "Photo of the park"]
+        kinds = ["call", "call", "call", "photo"]
+        add_encoded(
+            collection,
+            [
+                record(f"{n}", text, time, kind=kind)
+                for n, (text, time, kind) in enumerate(zip(texts, at, kinds, strict=True))
+            ],
+        )
+        for question in ("When did I last call Ann?", "my most recent call to Ann", "我上次 call Ann 是什么时候？"):
+            assert found(collection, asked(question))[0] == "1"
+        many = [
+            record(f"x{n}", f"Call to Ann Li, {n} min", NOW - n * 86_400.0 - 9, kind="call", about={"with": "Ann Li"})
+            for n in range(60)
+        ]
+        others = [
+            record(f"y{n}", f"Call to Bo Li, {n} min", NOW - n, kind="call", about={"with": ["Bo Li"]})
+            for n in range(9)
+        ]
+        add_encoded(collection, [*many, *others])
+        last = asked("When was my last call with Ann Li?", candidates=10)
+        assert found(collection, replace(last, ranking=replace(PLAIN, depth=10)))[:2] == ["x0", "x1"]
+        plain = collection.search(asked("How long was the call to Ann last week?"))
+        assert all("latest" not in hit.parts for hit in plain)
 
     def test_the_clock_is_asked_when_the_query_does_not_say_when(self, opened: OpenCollection) -> None:
         """Relative times in a query start from the collection's clock."""

@@ -12,7 +12,7 @@ from devmem.storage.protocol import Collection
 Texts: TypeAlias = dict[str, str]
 """Text of each item, by its id."""
 Overlay: TypeAlias = dict[str, tuple[str | None, str | None]]
-"""Change of each item in a run: the text that was there first, and the one that the run wrote; None is no item."""
+"""Change of each item in a run: the text that was there first, and the one that the run wrote; None is not an item."""
 _EVERY: Final = SearchQuery(text="note", limit=999, ranking=Ranking(collapse=False))
 
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from devmem.model.items import MemoryItem
+from devmem.model.record_fields import FROM, KIND, TO, WHERE, WITH
 from devmem.text.html import read_page
 from devmem.transfer.importing.files import decode_data, read_data
 from devmem.transfer.importing.records import Origin, digest, text_item
@@ -80,7 +81,7 @@ def read_calendar(path: Path, origin: Origin, encoding: str | None) -> list[Memo
         encoding: None detects it; calendars are mostly UTF-8.
 
     Raises:
-        DataFileError: the file cannot be read, is no calendar or was cut off, or an event has no time.
+        DataFileError: the file cannot be read, is not a calendar or was cut off, or an event has no time.
     """
     items: list[MemoryItem] = []
     others = 0
@@ -122,7 +123,7 @@ def _calendars(lines: Iterator[tuple[int, str]], origin: Origin) -> Iterator[_Co
         found = _parsed(line, number)
         name = found.value.strip().upper() if found else ""
         if not open_parts and (found is None or (found.name, name) != ("BEGIN", "VCALENDAR")):
-            raise replace(origin, line=number).error("expected `BEGIN:VCALENDAR`, so it is no calendar")
+            raise replace(origin, line=number).error("expected `BEGIN:VCALENDAR`, so it is not a calendar")
         if found is None:
             malformed.append(number)
         elif found.name == "BEGIN":
@@ -186,13 +187,15 @@ class _Events:
             "start": start.isoformat() if start else "",
             "end": end.isoformat() if end else "",
             "all_day": start is not None and not isinstance(start, datetime),
-            "location": event.text("LOCATION"),
-            "organizer": _person(event.first("ORGANIZER")),
-            "attendees": [_person(one) for one in event.properties if one.name == "ATTENDEE" and _person(one)],
+            WHERE: event.text("LOCATION"),
+            "organizer": (organizer := _person(event.first("ORGANIZER"))),
+            WITH: list(dict.fromkeys(filter(None, [organizer, *_attendees(event)]))),
             "recurrence": recurrence,
             "status": event.text("STATUS").lower(),
             "categories": [one for one in _split(event.first("CATEGORIES")) if one],
             "calendar": self._calendar,
+            KIND: "event",
+            **_span_of(start, end),
         }
         text = "\n".join(_text(event, about, _when(start, end) + _repeats(recurrence)))
         uid, occurrence = event.text("UID"), event.text("RECURRENCE-ID")
@@ -259,6 +262,17 @@ class _Events:
                 "%s: the time zone %r is not known; its times are taken for local ones", self._origin.path, name[:80]
             )
         return None
+
+
+def _span_of(start: datetime | date | None, end: datetime | date | None) -> dict[str, str]:
+    """Return start and end of an event as metadata of a record, in UTC; a whole day ends with the next midnight."""
+    if start is None or end is None:
+        return {}
+    try:
+        last = end if isinstance(end, datetime) else end + timedelta(days=1)
+        return {key: datetime.fromtimestamp(_seconds(at), UTC).isoformat() for key, at in ((FROM, start), (TO, last))}
+    except (ValueError, OverflowError):
+        return {}  # the last day of the calendar has no day after it
 
 
 def _system_zone(name: str) -> ZoneInfo | None:
@@ -344,6 +358,10 @@ def _person(found: _Property | None) -> str:
     return (found.parameters.get("CN") or re.sub("^mailto:", "", found.value.strip(), flags=re.IGNORECASE))[:200]
 
 
+def _attendees(event: _Component) -> list[str]:
+    return [_person(one) for one in event.properties if one.name == "ATTENDEE"]
+
+
 def _split(found: _Property | None) -> list[str]:
     return [_unescaped(part) for part in re.split(r"(?<!\\),", found.value)] if found else []
 
@@ -354,11 +372,10 @@ def _text(event: _Component, about: Mapping[str, Any], when: str) -> Iterator[st
     yield (event.text("SUMMARY") or "Event") + cancelled
     if when:
         yield f"When: {when}"
-    if about["location"]:
-        yield f"Where: {about['location']}"
-    people = list(dict.fromkeys(filter(None, [about["organizer"], *about["attendees"]])))
-    if people:
-        yield f"With: {', '.join(people[:_PEOPLE])}"
+    if about[WHERE]:
+        yield f"Where: {about[WHERE]}"
+    if about[WITH]:
+        yield f"With: {', '.join(about[WITH][:_PEOPLE])}"
     description = event.text("DESCRIPTION")
     if _HTML.search(description):
         description = "\n".join(block.text for block in read_page(description.replace("\n", "<br>")).blocks)

@@ -92,7 +92,7 @@ def read_langchain(document: object, origin: Origin) -> Iterator[MemoryItem]:
     """Yield an item for each message of users and models; prompts and tools are left out.
 
     Raises:
-        DataFileError: something is no message of LangChain.
+        DataFileError: something is not a message of LangChain.
     """
     messages = _langchain_messages(document)
     if not messages:

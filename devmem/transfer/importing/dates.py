@@ -139,7 +139,7 @@ def parse_time(raw: object, order: DateOrder | None = None) -> float:
 
     Raises:
         AmbiguousDateError: both orders are possible.
-        ValueError: it is no time.
+        ValueError: it is not a time.
     """
     if isinstance(raw, (int, float)) and not isinstance(raw, bool):
         return from_number(raw)

@@ -182,7 +182,7 @@ def decode_data(
     """Return the text of a file's bytes, every line end a line feed; arguments are those of `read_text_lines`.
 
     Raises:
-        DataFileError: the bytes are no text, or not of this encoding.
+        DataFileError: the bytes are not text, or not of this encoding.
     """
     try:
         text = decode_text(data, encoding)
@@ -197,7 +197,7 @@ def decode_declared(data: bytes, declared: str, encoding: str | None, *, path: P
     """Return the text of a document that names its own encoding, which counts where no other is given and it fits.
 
     Raises:
-        DataFileError: the bytes are no text, or not of the encoding that is given.
+        DataFileError: the bytes are not text, or not of the encoding that is given.
     """
     if encoding is None and declared and (text := decode_as_declared(data, declared)) is not None:
         return text

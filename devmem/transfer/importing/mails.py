@@ -74,11 +74,11 @@ def read_eml(path: Path, origin: Origin, encoding: str | None) -> list[MemoryIte
         encoding: of texts that do not name theirs; None detects it.
 
     Raises:
-        DataFileError: the file cannot be read, or is no mail.
+        DataFileError: the file cannot be read, or is not mail.
     """
     data = read_data(path).removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n")
     if _HEADER.match(data) is None:
-        raise replace(origin, line=1).error("it begins without a header, so it is no mail; --format text reads a text")
+        raise replace(origin, line=1).error("it begins without a header, so it is not mail; --format text reads a text")
     return list(_items([_Raw(1, 1, "", data)], {}, origin, encoding, last=1))
 
 

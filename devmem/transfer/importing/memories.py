@@ -41,7 +41,7 @@ def exported_fields(document: object, origin: Origin) -> tuple[str, ...]:
     """Return the fields by which an exported store was searched; none of any other document.
 
     Raises:
-        DataFileError: they are no paths.
+        DataFileError: they are not paths.
     """
     if not is_export(document) or not isinstance(document, Mapping):
         return ()

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from devmem.errors import DataFileError, DateOrderError
 from devmem.model.items import TRUST, MemoryContentSnapshot, MemoryItem, Provenance, Scope, SourceKind, load_item
+from devmem.model.record_fields import start_of
 from devmem.model.results import MemoryWritePayload
 from devmem.text.analysis import SUMMARY_LENGTH, shorten
 from devmem.text.durations import parse_duration
@@ -187,7 +188,7 @@ def text_item(
         content_summary=shorten(whole, SUMMARY_LENGTH) if is_long else whole,
         output_snapshot=MemoryContentSnapshot(text=whole) if is_long else None,
         metadata=metadata or {},
-        event_time=event_time,
+        event_time=start_of(metadata or {}) if event_time is None else event_time,
         scope=scope or Scope(),
         provenance=_imported(origin),
         trust=TRUST[SourceKind.IMPORT],

@@ -166,7 +166,7 @@ def spoken(message: Message) -> str:
 def sequence_number(message_id: str) -> int | None:
     """Return an id that numbers messages as a number; None for any other id.
 
-    An id of 32 hex digits that happens to have no letter is no number: the maximum is 19 digits.
+    An id of 32 hex digits that happens to have no letter is not a number: the maximum is 19 digits.
     """
     return int(message_id) if message_id.isascii() and message_id.isdigit() and len(message_id) <= 19 else None
 

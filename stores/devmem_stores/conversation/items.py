@@ -156,8 +156,8 @@ class View:
     def filter(self, where: Filter) -> Filter:
         """Return the filter that admits what is part of the view and matches another filter.
 
-        Summaries are no part of it, since they stand for other records. Items that are no records, as of an import, are
-        part of the view of all agents alone.
+        Summaries are no part of it, since they stand for other records. Items that are not records, as of an import,
+        are part of the view of all agents alone.
         """
         parts = [Filter(metadata=sides, any_of=where.any_of) for sides in self._sides()]
         if self.agent is None:
@@ -214,7 +214,7 @@ _SIDE_KEYS: Final = ("source", "source_type", "target", "target_type")
 
 
 def participants_in(item: MemoryItem) -> dict[str, str]:
-    """Return the metadata of a record that say who took part in it; none of an item that is no record."""
+    """Return the metadata of a record that say who took part in it; none of an item that is not a record."""
     found = {key: item.metadata.get(key) for key in _SIDE_KEYS}
     return {key: value for key, value in found.items() if isinstance(value, str)}
 
@@ -241,7 +241,7 @@ _WORTH_SHOWING: Final = 20
 def newest_within(texts: Sequence[str], max_tokens: int) -> list[str]:
     """Return the last of the texts that fit together, in their order.
 
-    The first that does not fit whole is shortened to the room that is left, the newest of all always; what is older is
+    The first that does not fit whole is shortened to the room that is left, the newest of all always; older ones are
     left out.
     """
     kept: list[str] = []
@@ -276,7 +276,7 @@ _ROLE: Final = re.compile(r"\A\((?:system|user|assistant|tool)\) ")
 
 
 def worded(item: MemoryItem, *, me: str | None, language: Language) -> MemoryItem:
-    """Return an item with its record worded as a sentence; one that is no record is unchanged.
+    """Return an item with its record worded as a sentence; one that is not a record is unchanged.
 
     Args:
         item: the item.

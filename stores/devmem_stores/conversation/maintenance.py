@@ -1,4 +1,4 @@
-"""Keeping a global memory small: summaries of what is older, and trimming by tokens."""
+"""Keeping a global memory small: summaries of older items, and trimming by tokens."""
 
 from __future__ import annotations
 

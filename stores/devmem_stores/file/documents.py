@@ -78,7 +78,7 @@ def pdf(data: bytes) -> list[Section]:
     except (PyPdfError, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         if isinstance(error, UnreadableError):
             raise
-        raise UnreadableError(f"is no readable PDF: {type(error).__name__}: {error}") from error
+        raise UnreadableError(f"is not a readable PDF: {type(error).__name__}: {error}") from error
     found = [
         Section(text=text, numbers=range(1, text.count("\n") + 2), page=number)
         for number, text in enumerate(texts, start=1)
@@ -105,7 +105,7 @@ def docx(data: bytes) -> list[Section]:
     try:
         paragraphs = list(_paragraphs(data))
     except (OpcError, zipfile.BadZipFile, KeyError, ValueError, AttributeError, SyntaxError) as error:
-        raise UnreadableError(f"is no readable DOCX: {type(error).__name__}: {error}") from error
+        raise UnreadableError(f"is not a readable DOCX: {type(error).__name__}: {error}") from error
     return _by_heading(((number, level, text) for number, (level, text) in enumerate(paragraphs, start=1)), [])
 
 

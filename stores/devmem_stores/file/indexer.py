@@ -18,12 +18,22 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from devmem import Filter, MemoryItem, MissingExtraError
+from pydantic import JsonValue
+
+from devmem import Filter, MemoryContentSnapshot, MemoryItem, MissingExtraError
 from devmem.storage import Collection
-from devmem.stores import TRUST, IndexPlan, IndexProgress, IndexReport, IndexStep, PassageEmbeddings, SourceKind
+from devmem.stores import (
+    TRUST,
+    IndexPlan,
+    IndexProgress,
+    IndexReport,
+    IndexStep,
+    PassageEmbeddings,
+    Provenance,
+    SourceKind,
+)
 from devmem.text import UnreadableError
-from devmem_stores.file.chunks import VERSION, Chunk, Chunking, item_of
-from devmem_stores.file.config import Limits
+from devmem_stores.file.chunks import VERSION, Chunk, Chunking, Limits
 from devmem_stores.file.manifest import Entry, Manifest
 from devmem_stores.file.parser import Parser
 from devmem_stores.file.sources import Found, Scan
@@ -35,7 +45,7 @@ _OPEN_FLAGS: Final = (
     os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 )
 """Without waiting: a pipe may have taken the file's place."""
-_REPLACED: Final = "was replaced by a link or by something that is no file after it was listed"
+_REPLACED: Final = "was replaced by a link or by something that is not a file after it was listed"
 
 
 class OversizedError(UnreadableError):
@@ -369,7 +379,7 @@ class Indexer:
     def _items(self, name: str, made: Sequence[Chunk], had: Sequence[str], sha256: str) -> Iterator[MemoryItem]:
         """Return the items that are not stored yet, with the embeddings that are known already."""
         there = {item.id: item.content_hash for item in self._collection.get([each.id for each in made])}
-        items = [(each.hash, item_of(name, each, self._clock())) for each in made]
+        items = [(each.hash, _item_of(name, each, self._clock())) for each in made]
         stale = [(digest, item) for digest, item in items if there.get(item.id) != item.content_hash]
         if not stale:
             return
@@ -457,3 +467,44 @@ def _entry(content: Read, recipe: str) -> Entry:
         sha256=content.sha256,
         recipe=recipe,
     )
+
+
+def _item_of(name: str, chunk: Chunk, now: float) -> MemoryItem:
+    """Return the item of a chunk; `now` is in seconds since the epoch.
+
+    The file's name is found by its words, and is no part of the embedded text: a rename needs no new embedding.
+    """
+    cited = _citation(name, chunk)
+    metadata: dict[str, JsonValue] = {
+        "source_type": "file",
+        "path": name,
+        "citation": cited,
+        "line_start": chunk.first,
+        "line_end": chunk.last,
+        "chunk_hash": chunk.hash,
+    }
+    if chunk.heading:
+        metadata["heading"] = list(chunk.heading)
+    if chunk.symbol:
+        metadata["symbol"] = chunk.symbol
+    if chunk.page is not None:
+        metadata["page"] = chunk.page
+    # Not of the content alone: a chunk that moved must replace the older item.
+    said = "\0".join([cited, chunk.hash, *chunk.heading, chunk.symbol or ""])
+    return MemoryItem(
+        id=chunk.id,
+        content_summary=chunk.summary,
+        content_hash=hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest(),
+        metadata=metadata,
+        created_at=now,
+        input_snapshot=MemoryContentSnapshot(text=name),
+        provenance=Provenance(kind=SourceKind.FILE, name=name),
+        trust=TRUST[SourceKind.FILE],
+    )
+
+
+def _citation(name: str, chunk: Chunk) -> str:
+    """Return the place of a chunk: `docs/guide.md:40-62`, or `paper.pdf:page 3` where there are pages."""
+    if chunk.page is not None:
+        return f"{name}:page {chunk.page}"
+    return f"{name}:{chunk.first}" if chunk.first == chunk.last else f"{name}:{chunk.first}-{chunk.last}"

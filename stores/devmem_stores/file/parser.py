@@ -13,8 +13,7 @@ from typing import Any, Final, Self
 
 from devmem import MissingExtraError
 from devmem.text import UnreadableError
-from devmem_stores.file.chunks import Chunk, Chunking
-from devmem_stores.file.config import Limits
+from devmem_stores.file.chunks import Chunk, Chunking, Limits
 
 _START: Final = """\
 import json, sys

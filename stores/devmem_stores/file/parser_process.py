@@ -17,8 +17,7 @@ from typing import Any
 
 from devmem.errors import MissingExtraError
 from devmem.text import UnreadableError
-from devmem_stores.file.chunks import Chunk, Chunking, chunks_of
-from devmem_stores.file.config import Limits
+from devmem_stores.file.chunks import Chunk, Chunking, Limits, chunks_of
 from devmem_stores.file.formats import encoding_guess, read_sections
 
 

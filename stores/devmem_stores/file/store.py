@@ -19,7 +19,7 @@ import numpy as np
 from filelock import FileLock
 from pydantic import ValidationError
 
-from devmem import EmbeddingError, MemoryItem, MemoryWritePayload, WriteOutcome
+from devmem import EmbeddingError, Hit, MemoryItem, MemoryWritePayload, WriteOutcome
 from devmem.encryption import connect
 from devmem.errors import (
     CollectionBusyError,
@@ -48,8 +48,8 @@ from devmem.stores import (
 )
 from devmem.stores.embedding_queue import made_by
 from devmem.text.files import OWNER_ONLY
-from devmem_stores.file.chunks import Chunking, shown
-from devmem_stores.file.config import FileConfig, Limits
+from devmem_stores.file.chunks import Chunking, Limits
+from devmem_stores.file.config import FileConfig
 from devmem_stores.file.indexer import Indexer, Recipe, plan_index
 from devmem_stores.file.manifest import (
     SUFFIX,
@@ -95,7 +95,7 @@ def read_old_index(path: Path) -> OldIndex:
     try:
         items = tuple(load_item(each) for each in raw["contents"])
     except (ValidationError, TypeError) as error:
-        raise DataFileError(path, f"one of its `contents` is no item: {error}") from error
+        raise DataFileError(path, f"one of its `contents` is not an item: {error}") from error
     return OldIndex(items=items, files=tuple(raw["file_metadata"]), chunking=dict(raw.get("config") or {}))
 
 
@@ -425,7 +425,7 @@ class FileMemory(CollectionMemory):
         if not self.is_open:
             self.load()
         report = self.search_collection(query)
-        return replace(report, hits=tuple(replace(hit, item=shown(hit)) for hit in report.hits))
+        return replace(report, hits=tuple(replace(hit, item=_shown(hit)) for hit in report.hits))
 
     def compose(self, payload: MemoryWritePayload) -> WriteOutcome:  # noqa: ARG002 - whatever it says
         """Keep nothing: the index holds what the files say."""
@@ -477,3 +477,9 @@ class FileMemory(CollectionMemory):
             if "_manifest" in self.__dict__:
                 self._manifest.close()
                 del self._manifest
+
+
+def _shown(hit: Hit) -> MemoryItem:
+    """Return a hit's item with its citation before the text, as an agent sees it."""
+    cited = hit.item.metadata.get("citation")
+    return replace(hit.item, content_summary=f"[{cited}] {hit.item.content_summary}") if cited else hit.item

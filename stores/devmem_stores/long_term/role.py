@@ -181,7 +181,7 @@ class RoleMemory(ShortTermMemory):
         Raises:
             MessageError: it is not a message.
         """
-        # Refuses what is no message.
+        # Refuses what is not a message.
         super().find_news([message])
         older, owner = self._kept_as(message.id)
         was_kept = bool(self._store.kept([older]))

@@ -49,7 +49,7 @@ class LongTermMemory(CollectionMemory):
             scope: whom the memory is for beside the role, as a user or a conversation.
 
         Raises:
-            MessageError: the id is blank, or something stored is no message any more.
+            MessageError: the id is blank, or something stored is not a message any more.
             CollectionError: the place where the messages are cannot be read.
         """
         if not role_id.strip():

@@ -46,7 +46,7 @@ class RoleZeroConfig(RetentionConfig, CollectionConfig):
     """Where the messages live: a path such as `memory/roles.db`, `auto` for a file of the session, null for this
     process only."""
     memory_k: int = Field(default=200, ge=1)
-    """Messages in the short-term window of each memory; what is older is long-term."""
+    """Messages in the short-term window of each memory; older ones are long-term."""
     similarity_top_k: int = Field(default=5, ge=1)
     """Maximum number of related messages that are recalled."""
     similarity_threshold: float = Field(default=-1.0, ge=-1.0, le=1.0)

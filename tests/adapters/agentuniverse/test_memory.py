@@ -89,7 +89,7 @@ def test_a_memory_reads_and_deletes_what_it_added() -> None:
 def test_a_storage_that_is_no_component_is_an_error() -> None:
     """agentUniverse passes over it in silence."""
     memory = DevmemMemory(name="talk", memory_storages=["devmem_memory_storage", "misspelt"])
-    with pytest.raises(ValueError, match="'misspelt', which is no component"):
+    with pytest.raises(ValueError, match="'misspelt', which is not a component"):
         memory.add(said(1))
     assert DevmemMemory(name="talk").get() == []
     with pytest.raises(ValueError, match="misspelt"):

@@ -86,11 +86,11 @@ def test_the_workflow_names_the_store_where_the_url_does_not() -> None:
 @pytest.mark.parametrize(
     ("parameter", "message"),
     [
-        ("connections=0", "connections=0 in the URL is no whole number from 1 to"),
-        ("connections=3.5", "connections=3.5 in the URL is no whole number from 1 to"),
+        ("connections=0", "connections=0 in the URL is not a whole number from 1 to"),
+        ("connections=3.5", "connections=3.5 in the URL is not a whole number from 1 to"),
         ("store", "a parameter has no value"),
         ("store=notes&store=plans", "'store' stands there twice"),
-        ("statement_timeout=soon", "statement_timeout=soon in the URL is no number"),
+        ("statement_timeout=soon", "statement_timeout=soon in the URL is not a number"),
         ("row_security=maybe", "row_security=maybe in the URL is neither on nor off"),
         (f"store={'x' * 501}", "store's name has more than 500 characters"),
         (f"schema={'x' * 64}", "schema's name has more than 63 bytes"),

@@ -49,7 +49,7 @@ def test_a_file_that_cannot_be_used_is_said(make_brain: MakeBrain, tmp_path: Pat
 
 def test_a_damaged_file_is_left_as_it_is(make_brain: MakeBrain, tmp_path: Path) -> None:
     file = tmp_path / "memory.db.brain"
-    file.write_bytes(b"this is no database, and long enough to be seen as none" * 20)
+    file.write_bytes(b"this is not a database, and long enough to be seen as none" * 20)
     before = file.read_bytes()
     brain = make_brain().brain()
     for text in ("one", "two"):

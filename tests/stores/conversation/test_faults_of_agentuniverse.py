@@ -322,7 +322,7 @@ def test_a22_a_text_is_one_message(tmp_path: Path) -> None:
 
 
 def test_a23_a_failure_of_the_store_reaches_whoever_reads(tmp_path: Path) -> None:
-    (tmp_path / "global.db").write_bytes(b"this is no database, whatever its name says" * 100)
+    (tmp_path / "global.db").write_bytes(b"this is not a database, whatever its name says" * 100)
     broken = make_store(tmp_path)
     with pytest.raises(devmem.DevmemError, match=r"global\.db"):
         broken.log("c")

@@ -141,7 +141,7 @@ def test_docx_gives_headings_and_tables() -> None:
         (("Boiler",), "Boiler\nIt stands in the cellar.\nfilter | seven"),
         (("Boiler", "Care"), "Care\nClean it."),
     ]
-    with pytest.raises(UnreadableError, match="no readable DOCX"):
+    with pytest.raises(UnreadableError, match="not a readable DOCX"):
         read_sections("a.docx", b"PK no", None)
 
 
@@ -171,7 +171,7 @@ def test_pdf_gives_pages(folder: Folder) -> None:
     (section,) = read_sections("a.pdf", PDF, None)
     assert section.page == 1
     assert "boiler hums" in section.text
-    with pytest.raises(UnreadableError, match="no readable PDF"):
+    with pytest.raises(UnreadableError, match="not a readable PDF"):
         read_sections("a.pdf", b"%PDF-1.4 cut off", None)
     folder.write("paper.pdf", PDF)
     assert "docs/paper.pdf:page 1" in found(folder.load(), "what hums?")

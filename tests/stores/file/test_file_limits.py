@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from devmem_stores.file import FileMemory, indexer
-from devmem_stores.file.config import Limits
+from devmem_stores.file.chunks import Limits
 from devmem_stores.file.sources import Found
 
 from .conftest import Folder, found, names, texts

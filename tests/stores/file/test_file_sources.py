@@ -141,7 +141,7 @@ def test_a_folder_that_cannot_be_listed_keeps_its_files(folder: Folder, monkeypa
 
 
 def test_a_guessed_encoding_is_reported_once(folder: Folder, caplog: pytest.LogCaptureFixture) -> None:
-    """When the file is indexed; what is UTF-8, is marked or is no text is no guess."""
+    """When the file is indexed; what is UTF-8, is marked or is not text is no guess."""
     folder.write("old.txt", "Le café est fermé à midi.".encode("cp1252"))
     folder.write("cut.txt", ("Größe und Höhe über alles, ähnlich schön. " * 3).encode()[:-40] + b"\xff")
     folder.write("utf8.txt", "Größe".encode())

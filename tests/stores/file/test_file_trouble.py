@@ -13,7 +13,7 @@ import pytest
 
 from devmem import CollectionError
 from devmem_stores.file import indexer as indexing
-from devmem_stores.file.config import Limits
+from devmem_stores.file.chunks import Limits
 from devmem_stores.file.sources import Found
 
 from .conftest import Folder, found, names, texts

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from devmem.errors import DataFileError
 from devmem.model.items import MemoryItem
+from devmem.model.record_fields import span_of
 from devmem.transfer.importing import FileFormat, open_data, parse_time
 
 CALENDAR = Path(__file__).parents[2] / "data" / "imports" / "calendar.ics"
@@ -43,9 +44,12 @@ def test_a_calendar_is_an_item_an_event() -> None:
     assert launch.metadata == {
         "start": "2025-06-02T10:00:00+02:00",
         "end": "2025-06-02T11:30:00+02:00",
-        "location": "Old Mill; 2nd floor",
+        "where": "Old Mill; 2nd floor",
         "organizer": "Ann Müller",
-        "attendees": ["Ben Roy", "cem@example.org"],
+        "with": ["Ann Müller", "Ben Roy", "cem@example.org"],
+        "kind": "event",
+        "from": "2025-06-02T08:00:00+00:00",
+        "to": "2025-06-02T09:30:00+00:00",
         "categories": ["Work", "Event"],
         "calendar": "Team",
     }
@@ -58,6 +62,8 @@ def test_a_calendar_is_an_item_an_event() -> None:
         "Trip to Bern\nWhen: 2025-08-01 to 2025-08-03 (all day)\nTrain at 7:30\nBring shoes."
     )
     assert trip.metadata["all_day"] is True
+    assert span_of(trip.metadata) == (parse_time("2025-08-01"), parse_time("2025-08-04"))
+    assert "to" not in call.metadata
     assert call.content_summary == "Call\nWhen: 2025-07-03 18:00 (Europe/Berlin)"
     assert [item.event_time for item in items(CALENDAR)] == [
         parse_time(time)
@@ -127,7 +133,7 @@ def test_changed_occurrences_are_items_of_their_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("hello", "a.ics:1: expected `BEGIN:VCALENDAR`, so it is no calendar"),
+        ("hello", "a.ics:1: expected `BEGIN:VCALENDAR`, so it is not a calendar"),
         ("BEGIN:VCALENDAR\nBEGIN:VEVENT\nSUMMARY:x", "a.ics:2: the file is cut off: `BEGIN:VEVENT` has no end"),
         ("BEGIN:VCALENDAR\nBEGIN:VEVENT\nEND:VCALENDAR", "a.ics:3: `END:VCALENDAR` ends `BEGIN:VEVENT` of line 2"),
         ("BEGIN:VCALENDAR\n" + "BEGIN:X\n" * 50, "a.ics:21: the parts of the calendar nest too deeply"),

@@ -205,7 +205,7 @@ def test_a_line_that_only_looks_like_a_separator_is_text(tmp_path: Path) -> None
     ("name", "data", "told"),
     [
         ("a.mbox", b"Hello\n", "a.mbox:1: it does not begin with `From SENDER DATE`, so it is no mbox; --format eml"),
-        ("a.eml", b"Hello\n", "a.eml:1: it begins without a header, so it is no mail"),
+        ("a.eml", b"Hello\n", "a.eml:1: it begins without a header, so it is not mail"),
         ("a.mbox.gz", gzip.compress(MAILBOX.read_bytes())[:-20], "the gzip file is damaged or cut off"),
     ],
 )

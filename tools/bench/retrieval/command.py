@@ -61,7 +61,8 @@ def retrieval(
     for dataset, _ in results:
         console.print(
             f"{dataset.name}: {dataset.questions} questions on {dataset.items:,} items in {len(dataset.haystacks)} "
-            f"haystacks; {dataset.not_counted} questions name no evidence that is there and are not counted",
+            f"haystacks; {dataset.not_counted} questions name no evidence that is there and are not counted"
+            + (f"; {dataset.left_out} turns without text are left out" if dataset.left_out else ""),
             highlight=False,
         )
     if as_markdown:

@@ -46,6 +46,8 @@ class Dataset:
     haystacks: tuple[Haystack, ...]
     not_counted: int = 0
     """Questions that name no evidence that is there."""
+    left_out: int = 0
+    """Number of turns and units whose text is blank; no haystack has them."""
 
     @property
     def items(self) -> int:

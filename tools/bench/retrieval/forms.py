@@ -58,7 +58,10 @@ def read_conversations(path: Path, name: str) -> Dataset:
     if not haystacks:
         raise DataFileError(path, f"{data.form} without a question whose evidence is there: nothing can be measured")
     return Dataset(
-        name=name, haystacks=tuple(haystacks), not_counted=asked - sum(len(one.questions) for one in haystacks)
+        name=name,
+        haystacks=tuple(haystacks),
+        not_counted=asked - sum(len(one.questions) for one in haystacks),
+        left_out=data.left_out,
     )
 
 

@@ -19,6 +19,7 @@ import typer
 from devmem import DevmemError, MemoryItem, Scope
 from devmem.errors import DataFileError
 from devmem.model.items import dump_item
+from devmem.model.record_fields import FROM, KIND, TO, WHERE, WITH
 from devmem.transfer.importing.files import parse_line, read_document, read_lines
 from devmem.transfer.importing.records import Origin, text_item, text_of
 
@@ -35,7 +36,10 @@ class DataForm(StrEnum):
     MADIAL = "madial"
     """MADial-Bench's memories, an object `{ID: {time, event, user-id}}` a line."""
     UNITS = "units"
-    """A list of `{id, units: [{id, session, speaker, date, text}]}`."""
+    """A list of `{id, units: [{id, session, speaker, date, text}]}`.
+
+    A unit may have `kind`, `with`, `where`, `from` and `to`, too; see `devmem.model.record_fields`.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +50,8 @@ class DataSetFile:
     groups: Sequence[Mapping[str, Any]]
     """Its conversations, histories or groups of units as they stand there; of MADial-Bench, its lines."""
     items: Sequence[MemoryItem]
+    left_out: int = 0
+    """Number of its turns and units whose text is blank, which make no item."""
 
 
 def read_items(path: Path) -> DataSetFile:
@@ -63,7 +69,9 @@ def read_items(path: Path) -> DataSetFile:
     groups: list[Any] = document if isinstance(document, list) else [document]
     for form, (key, kind, read) in _FORMS.items():
         if groups and isinstance(groups[0], Mapping) and isinstance(groups[0].get(key), kind):
-            return DataSetFile(form=form, groups=groups, items=list(read(groups, origin)))
+            entries = list(read(groups, origin))
+            items = [item for item in entries if item is not None]
+            return DataSetFile(form=form, groups=groups, items=items, left_out=len(entries) - len(items))
     raise DataFileError(
         path,
         "not a data set; known are LoCoMo, LongMemEval, units, and MADial-Bench's dialogues with their memories",
@@ -95,8 +103,8 @@ def command(
         raise typer.BadParameter(str(error)) from error
 
 
-def _read_locomo(samples: list[object], origin: Origin) -> Iterator[MemoryItem]:
-    """Yield an item for each turn, in the order of the conversation.
+def _read_locomo(samples: list[object], origin: Origin) -> Iterator[MemoryItem | None]:
+    """Yield an item for each turn, in the order of the conversation, and `None` for a blank one.
 
     Raises:
         DataFileError: something is not as LoCoMo has it.
@@ -109,7 +117,7 @@ def _read_locomo(samples: list[object], origin: Origin) -> Iterator[MemoryItem]:
         yield from _conversation(name, sample["conversation"], here)
 
 
-def _conversation(name: str, conversation: Mapping[str, Any], origin: Origin) -> Iterator[MemoryItem]:
+def _conversation(name: str, conversation: Mapping[str, Any], origin: Origin) -> Iterator[MemoryItem | None]:
     numbers = sorted(int(found[1]) for key in conversation if (found := _SESSION.fullmatch(key)))
     for number in numbers:
         session = f"session_{number}"
@@ -126,10 +134,12 @@ def _conversation(name: str, conversation: Mapping[str, Any], origin: Origin) ->
             yield _turn(turn, replace(here, entry=f"{here.entry}[{at}]"), scope, time)
 
 
-def _turn(turn: object, origin: Origin, scope: Scope, event_time: float | None) -> MemoryItem:
+def _turn(turn: object, origin: Origin, scope: Scope, event_time: float | None) -> MemoryItem | None:
     if not isinstance(turn, Mapping):
         raise origin.error(f"expected a turn, found {type(turn).__name__}")
     caption = turn.get("blip_caption")
+    if not caption and _is_blank(turn.get("text")):
+        return None
     image = f"[shares an image: {caption}]" if caption else ""
     said = "" if image and not turn.get("text") else text_of(turn, "text", origin)
     speaker, said_as = text_of(turn, "speaker", origin), text_of(turn, "dia_id", origin)
@@ -144,8 +154,8 @@ def _turn(turn: object, origin: Origin, scope: Scope, event_time: float | None) 
     )
 
 
-def _read_longmemeval(questions: list[object], origin: Origin) -> Iterator[MemoryItem]:
-    """Yield an item for each turn that has a text; the question's id is the conversation.
+def _read_longmemeval(questions: list[object], origin: Origin) -> Iterator[MemoryItem | None]:
+    """Yield an item for each turn, and `None` for a blank one; the question's id is the conversation.
 
     A turn's id is `QUESTION/SESSION/N`, N being its 1-based place in the session; its metadata repeat the parts.
 
@@ -169,7 +179,7 @@ def session_names(ids: Sequence[object]) -> list[str]:
     return names
 
 
-def _history(question: Mapping[str, Any], origin: Origin) -> Iterator[MemoryItem]:
+def _history(question: Mapping[str, Any], origin: Origin) -> Iterator[MemoryItem | None]:
     sessions = question["haystack_sessions"]
     name = text_of(question, "question_id", origin)
     names = session_names(_column(question, "haystack_session_ids", len(sessions), origin))
@@ -181,8 +191,7 @@ def _history(question: Mapping[str, Any], origin: Origin) -> Iterator[MemoryItem
         start = here.time("haystack_dates", dates[at])
         scope = Scope(conversation=name, session=names[at])
         for number, turn in enumerate(turns, start=1):
-            if not _is_blank(turn):
-                yield _longmemeval_turn(turn, replace(here, entry=f"{here.entry}[{number - 1}]"), scope, number, start)
+            yield _longmemeval_turn(turn, replace(here, entry=f"{here.entry}[{number - 1}]"), scope, number, start)
 
 
 def _column(question: Mapping[str, Any], key: str, length: int, origin: Origin) -> list[object]:
@@ -192,14 +201,15 @@ def _column(question: Mapping[str, Any], key: str, length: int, origin: Origin) 
     return values
 
 
-def _is_blank(turn: object) -> bool:
-    content = turn.get("content") if isinstance(turn, Mapping) else None
-    return isinstance(content, str) and not content.strip()
+def _is_blank(text: object) -> bool:
+    return isinstance(text, str) and not text.strip()
 
 
-def _longmemeval_turn(turn: object, origin: Origin, scope: Scope, number: int, start: float) -> MemoryItem:
+def _longmemeval_turn(turn: object, origin: Origin, scope: Scope, number: int, start: float) -> MemoryItem | None:
     if not isinstance(turn, Mapping):
         raise origin.error(f"expected a turn, found {type(turn).__name__}")
+    if _is_blank(turn.get("content")):
+        return None
     speaker = text_of(turn, "role", origin)
     return text_item(
         origin=origin,
@@ -240,8 +250,8 @@ def _read_madial(raw: object, origin: Origin) -> Iterator[MemoryItem]:
         )
 
 
-def _read_units(groups: list[object], origin: Origin) -> Iterator[MemoryItem]:
-    """Yield an item for each unit, in order.
+def _read_units(groups: list[object], origin: Origin) -> Iterator[MemoryItem | None]:
+    """Yield an item for each unit, in order, and `None` for a blank one.
 
     Raises:
         DataFileError: something has not this form.
@@ -256,9 +266,11 @@ def _read_units(groups: list[object], origin: Origin) -> Iterator[MemoryItem]:
             yield _unit(unit, replace(here, entry=f"[{at}].units[{number}]"), name, said_at)
 
 
-def _unit(unit: object, origin: Origin, conversation: str, said_at: Counter[str]) -> MemoryItem:
+def _unit(unit: object, origin: Origin, conversation: str, said_at: Counter[str]) -> MemoryItem | None:
     if not isinstance(unit, Mapping):
         raise origin.error(f"expected a unit, found {type(unit).__name__}")
+    if _is_blank(unit.get("text")):
+        return None
     time = None
     if unit.get("date") is not None:
         # Many units have one date: a second each keeps their order.
@@ -274,11 +286,41 @@ def _unit(unit: object, origin: Origin, conversation: str, said_at: Counter[str]
         speaker=speaker,
         event_time=time,
         scope=Scope(conversation=conversation, session=session),
-        metadata={"unit_id": said_as, "speaker": speaker},
+        metadata={"unit_id": said_as, "speaker": speaker, **_record_fields(unit, said_as, speaker)},
     )
 
 
-_FORMS: Final[Mapping[DataForm, tuple[str, type, Callable[[list[Any], Origin], Iterator[MemoryItem]]]]] = {
+_PHONE_KINDS: Final[Mapping[str, str]] = {
+    "sms": "message",
+    "call": "call",
+    "calendar": "event",
+    "note": "note",
+    "photo": "photo",
+    "push": "notification",
+    "agent_chat": "chat",
+}
+"""Tables of LifeBench's phone, by which its units are numbered, and their kinds of records."""
+_CALL: Final = re.compile(r"call (?:to|from) (?P<with>.+?) \([^()]*\) \d{4}-")
+_SPAN: Final = re.compile(r"(?P<from>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) - (?P<to>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)$")
+
+
+def _record_fields(unit: Mapping[str, Any], named: str, speaker: str) -> dict[str, Any]:
+    """Return the metadata of a record: those that the unit has, or of LifeBench those that the phone's tables have.
+
+    LifeBench's units have the columns of a table in one text. Only those columns are read out of it that a phone
+    exports as such: the table, the contact of a message or a call, and start and end of a call or an appointment.
+    """
+    given = {key: unit[key] for key in (KIND, WITH, WHERE, FROM, TO) if unit.get(key)}
+    table, _, number = named.partition(":")
+    if given or not number.isdecimal() or table not in _PHONE_KINDS:
+        return given
+    text, kind = str(unit.get("text", "")), _PHONE_KINDS[table]
+    contact = speaker if kind == "message" else found["with"] if (found := _CALL.match(text)) else ""
+    span = _SPAN.search(text) if kind in ("call", "event") else None
+    return {KIND: kind, **({WITH: [contact]} if contact else {}), **(span.groupdict() if span else {})}
+
+
+_FORMS: Final[Mapping[DataForm, tuple[str, type, Callable[[list[Any], Origin], Iterator[MemoryItem | None]]]]] = {
     DataForm.LOCOMO: ("conversation", Mapping, _read_locomo),
     DataForm.LONGMEMEVAL: ("haystack_sessions", list, _read_longmemeval),
     DataForm.UNITS: ("units", list, _read_units),

@@ -97,7 +97,7 @@ def _count(server: PostgresServer, template: Path, folder: Path) -> int:
 
 @contextmanager
 def _traced_with_files(call: Callable[[str], None]) -> Iterator[None]:
-    """Have a function called before every statement and every operation on a file; the latter for good."""
+    """Have a function called before every statement and every operation on a file; the latter permanently."""
     sys.addaudithook(lambda event, _arguments: call(event) if event in FILE_EVENTS else None)
     with traced_postgres(call):
         yield

@@ -28,7 +28,7 @@ FieldRow: TypeAlias = tuple[
 ]
 _MOST_KEPT: Final = 50_000
 """Number of items whose fields are kept: some 30 MB with conversations, users and speakers."""
-_TYPES: Final = {"thread": "<i8", "time": "<f8", "length": "<i4", "cues": "u1", "importance": "<f4"}
+_TYPES: Final = {"thread": "<i8", "time": "<f8", "length": "<i4", "cues": "<u2", "importance": "<f4"}
 
 
 class FieldCache:
@@ -60,6 +60,7 @@ class ItemFields:
         self._order: Positions = np.empty(0, dtype=np.int64)
         self._columns: dict[str, NDArray[Any]] = {name: np.empty(0, dtype=kind) for name, kind in _TYPES.items()}
         self._speakers: list[str | None] = []
+        self._users: list[str | None] = []
         self._conversations: list[str | None] = []
 
     def add(self, found: Sequence[FieldRow]) -> None:
@@ -74,6 +75,7 @@ class ItemFields:
         self._rows = np.append(self._rows, np.array(rows, dtype=np.int64))
         self._order = np.argsort(self._rows)
         self._speakers += speaker
+        self._users += user
         self._conversations += conversation
         for name, kind in _TYPES.items():
             self._columns[name] = np.append(self._columns[name], np.array(new[name], dtype=kind))
@@ -96,6 +98,10 @@ class ItemFields:
     def speakers(self, positions: Positions) -> list[str | None]:
         """Return the speaker of each item at some positions."""
         return [self._speakers[position] for position in positions.tolist()]
+
+    def users(self, positions: Positions) -> list[str | None]:
+        """Return the user of each item at some positions."""
+        return [self._users[position] for position in positions.tolist()]
 
     def conversations(self, positions: Positions) -> list[str | None]:
         """Return the conversation of each item at some positions."""
@@ -284,6 +290,7 @@ _KEYS: Final = {
 }
 """A conversation is found by its name, and by its session where it has none."""
 _WITH_CUES: Final = "SELECT row FROM items WHERE store = %(store)s AND cues & %(cues)s <> 0 AND {condition}"
+_LAST: Final = f"{_WITH_CUES} ORDER BY COALESCE(event_time, created_at) DESC, row DESC LIMIT %(limit)s"
 _NEAREST: Final = (
     f"SELECT found.row FROM ({_WITH_CUES}) AS found CROSS JOIN {of_item('vectors', 'vector', 'found.row')} "
     f"ORDER BY vector <#> %(query)s LIMIT {_STANDING}"
@@ -318,6 +325,10 @@ class ServerDocValues:
         """Return the speaker of each item at some positions."""
         return self._loaded.fields.speakers(positions)
 
+    def users(self, positions: Positions) -> list[str | None]:
+        """Return the user of each item at some positions."""
+        return self._loaded.fields.users(positions)
+
     def conversations(self, positions: Positions) -> list[str | None]:
         """Return the conversation of each item at some positions."""
         return self._loaded.fields.conversations(positions)
@@ -327,6 +338,11 @@ class ServerDocValues:
         parameters = {"cues": int(cues), "query": self._query}
         found = self._fetch(_WITH_CUES if self._query is None else _NEAREST, parameters)
         return self.positions(np.unique(np.array([row for (row,) in found], dtype=np.int64)))
+
+    def last_with_cues(self, cues: int, limit: int, admitted: Mask | None = None) -> Positions:  # noqa: ARG002
+        """Return the positions of the last items with one of some cues, in the order of their times."""
+        found = self._fetch(_LAST, {"cues": int(cues), "limit": limit})
+        return self.positions(np.array([row for (row,) in reversed(found)], dtype=np.int64))
 
     def around(self, positions: Positions, reach: int, visible: Mask | None = None) -> list[Positions]:  # noqa: ARG002
         """Return the positions of the `reach` items before each in its conversation, then those after, nearest first.
