@@ -15,7 +15,9 @@ _USERINFO: Final = re.compile(
     r"|(?P<any>://)(?:[^/?#\s]{0,4000}|[^/?#\s:@]{0,400}:(?!\d{0,9}(?:[/?#\s]|$))[^\s?]{0,4000})@",
     re.IGNORECASE,
 )
-_PARAMETER: Final = re.compile(r"((?:^|[?&\s])\w{0,60}(?:pas{1,9}wo?r?d|pwd|secret)\w{0,60}=)[^&\s]+", re.IGNORECASE)
+_PARAMETER: Final = re.compile(
+    r"((?:^|[?&\s]|%3F|%26)\w{0,60}(?:pas{1,9}wo?r?d|pwd|secret)\w{0,60}=)(?:(?!%26)[^&\s])+", re.IGNORECASE
+)
 _IN_LOCATION: Final = re.compile(r"\A([\w.+-]+:/{1,2})(?:[^?]|\?(?!\w+=))*@")
 
 

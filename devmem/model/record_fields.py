@@ -69,7 +69,7 @@ def place_of(item: MemoryItem) -> str:
 
 
 def span_of(metadata: Mapping[str, object]) -> tuple[float, float] | None:
-    """Return start and end in seconds since the epoch; None where one is missing or is no time in ISO 8601.
+    """Return start and end in seconds since the epoch; None where one is missing or is not a time in ISO 8601.
 
     A time without a zone is UTC, as for filters.
     """

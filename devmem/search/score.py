@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from devmem.model.record_fields import span_of
 from devmem.search.candidates import CandidateSet, instructors, read_signals
-from devmem.search.indexes.columns import Rows, group_starts, places_in, rank_in_group
+from devmem.search.indexes.columns import Mask, Rows, group_starts, places_in, rank_in_group
 from devmem.search.query import Ranking
 from devmem.search.source import Column, Places, QueryContext
 from devmem.search.token_matching import MaxSimScorer
@@ -245,7 +245,7 @@ def _features(
         coverage=coverage,
         brevity=brevity,
         thread=np.where(threads == 0, -1, thread),
-        speaker=_said_by(context, positions),
+        speaker=_said_by(context, positions, (cues & Cue.RECORD) > 0),
         has_time=_having(cues, Cue.HAS_TIME, 1.0 if asks_when(context.text) else _DATED),
         names=_having(cues, Cue.NAMES, float(asks_for_name(context.text))),
         second_person=np.where(threads == 0, 0.0, _having(cues, Cue.SECOND_PERSON, 1.0)),
@@ -276,11 +276,11 @@ def _having(cues: NDArray[np.uint16], cue: Cue, value: float) -> Column:
     return np.where((cues & cue) > 0, value, 0.0)
 
 
-def _said_by(context: QueryContext, positions: Places) -> Column:
+def _said_by(context: QueryContext, positions: Places, is_record: Mask) -> Column:
     """Return 1 for what was said by whom the query is about, 0 by others whom it names, and -1 by anybody else.
 
     A query without names may be about a side of the conversation. Among more than two speakers, who speaks says less
-    about what is said: what is asked of one is told by others too.
+    about what is said: what is asked of one is told by others too; so it is with whom a record is shared.
     """
     doc_values = context.indexes.doc_values
     speakers = doc_values.speakers(positions)
@@ -293,9 +293,9 @@ def _said_by(context: QueryContext, positions: Places) -> Column:
         if speaker and conversation:
             heard.setdefault(conversation, set()).add(speaker)
     crowded = {conversation for conversation, names in heard.items() if len(names) > _PAIR}
-    if not crowded:
+    if not (crowded or is_record.any()):
         return said_by
-    is_crowded = np.array([conversation in crowded for conversation in conversations])
+    is_crowded = is_record | np.array([conversation in crowded for conversation in conversations])
     return np.where(is_crowded, _AMONG_MANY * np.maximum(said_by, 0), said_by)
 
 

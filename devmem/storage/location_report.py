@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from devmem.config.shards import ShardsConfig, is_sharded
 from devmem.errors import CollectionError, Finding, Level
 from devmem.model.results import FileReport, damage
 from devmem.redaction import location_without_credentials
@@ -25,6 +26,10 @@ def examine_location(location: str | None, name: str | None = None) -> Iterator[
         MissingExtraError: a package is missing; the error names the extra.
     """
     if location is None:
+        return
+    if is_sharded(location):
+        for place in ShardsConfig.parse(location).shards.values():
+            yield from examine_location(place, name)
         return
     file = file_of(location)
     if file is None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final, Protocol, cast, runtime_checkable
 
 from devmem import telemetry
+from devmem.config.shards import ShardsConfig, is_sharded
 from devmem.config.store import IndexConfig
 from devmem.errors import CollectionError, PluginError, UnknownPluginError
 from devmem.model.results import FileReport
@@ -65,6 +66,14 @@ def file_of(location: str) -> str | None:
             location, f"a file's URL has three slashes and its path, as in {scheme}:///memory/store.{example}."
         )
     return path.removeprefix("/")
+
+
+def files_of(location: str | None) -> list[str]:
+    """Return the paths of the files that a location names: those of all shards that are files; none in memory."""
+    if location is None:
+        return []
+    places = ShardsConfig.parse(location).shards.values() if is_sharded(location) else [location]
+    return [file for place in places if (file := file_of(place)) is not None]
 
 
 def path_of(location: str) -> str:

@@ -19,6 +19,7 @@ from devmem.search.indexes.columns import locked
 from devmem.search.indexes.index_set import IndexReader, IndexSet
 from devmem.search.pipeline import SearchPipeline
 from devmem.search.query import SearchQuery
+from devmem.search.source import SearchSource
 
 T = TypeVar("T")
 
@@ -34,8 +35,15 @@ class SearchingCollection(ABC):
         """Return the current time in seconds since the epoch."""
 
     @abstractmethod
+    def with_source(self, query: SearchQuery, run: Callable[[SearchSource, float], T]) -> T:
+        """Call a function with the database as one search sees it, whose indexes are up to date, and its time.
+
+        The source is valid until the function returns; the time is in seconds since the epoch.
+        """
+
     def _search(self, query: SearchQuery, run: Callable[[SearchPipeline], T]) -> T:
-        """Run a search on indexes that are up to date."""
+        """Run a search."""
+        return self.with_source(query, lambda source, now: run(SearchPipeline(source, query, now)))
 
     @abstractmethod
     def _with_attachments(self, items: Sequence[MemoryItem]) -> list[MemoryItem]:

@@ -37,7 +37,7 @@ from devmem.storage.erasure import (
     withdraw_plan,
 )
 from devmem.storage.location_report import examine_location
-from devmem.storage.opening import file_of, open_collection
+from devmem.storage.opening import file_of, files_of, open_collection
 from devmem.storage.protocol import Collection, CollectionInfo, VersionedCollection
 from devmem.storage.tombstones import SUFFIX
 from devmem.storage.writing import PreparedItem, Unique
@@ -234,8 +234,8 @@ class CollectionMemory(MemoryBase):
 
     def files(self) -> Iterable[Path]:
         """Return the collection's file with those beside it; a store type with further files adds theirs."""
-        file = None if (place := self.setup.location(self._place.memory_path)) is None else file_of(place)
-        return [Path(f"{file}{suffix}") for suffix in ("", "-wal", "-shm", ".faiss", ".files", SUFFIX)] if file else []
+        files = files_of(self.setup.location(self._place.memory_path))
+        return [Path(file + end) for file in files for end in ("", "-wal", "-shm", ".faiss", ".files", SUFFIX)]
 
     @property
     def embedder(self) -> Embedder | None:

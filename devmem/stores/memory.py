@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Protocol, TypeVar
 from devmem import telemetry
 from devmem.config.agent import ChatConfig, ViewConfig
 from devmem.config.base import ConfigModel
+from devmem.config.shards import below, is_sharded
 from devmem.config.store import EmbeddingConfig, EncryptionConfig
 from devmem.encryption import StoreKey, protect, unlock
 from devmem.errors import EmbeddingError
@@ -46,6 +47,7 @@ from devmem.models.embedding_providers import open_embedder
 from devmem.models.given_vectors import Provider as GivenVectors
 from devmem.search.merging import by_conversation
 from devmem.storage.erasure import EraseRequest, EraseResult, Residue, descendants
+from devmem.storage.opening import files_of
 from devmem.storage.protocol import CollectionInfo
 from devmem.storage.writing import check_deletion
 from devmem.stores.recalls import RecallRecorder
@@ -182,8 +184,8 @@ class StoreSetup:
         place = self.location(path)
         if self.session_dir is not None:
             protect(self.session_dir, key)
-        if place is not None:
-            unlock(Path(place), key)
+        for file in files_of(place):
+            unlock(Path(file), key)
 
     def config_as(self, model: type[C]) -> C:
         """Return the configuration as an instance of the store type's model.
@@ -216,6 +218,8 @@ class StoreSetup:
             return None
         if path == "auto":
             return str(self.session_dir / f"memory_{_file_name(self.name)}.db") if self.session_dir else None
+        if is_sharded(path):
+            return below(self.base_dir, path)
         return path if "://" in path else str(self.base_dir / Path(path).expanduser())
 
 

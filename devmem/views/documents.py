@@ -129,6 +129,7 @@ def report_json(report: SearchReport) -> JsonObject:
         "period": list(report.period) if report.period else None,
         "stage_ms": dict(report.stage_ms),
         "failure": report.failure or None,
+        **({"missing_shards": list(report.missing)} if report.missing else {}),
     }
 
 

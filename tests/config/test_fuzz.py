@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -19,7 +22,8 @@ from .fakes import DEVALL, OWN, FakeTypes
 ENVIRON = {"API_KEY": "sk-not-to-be-seen", "K": "5", "EMPTY": ""}
 SAMPLES = [OWN, DEVALL]
 
-many = settings(max_examples=400, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+EXAMPLES = int(os.environ.get("DEVMEM_TEST_EXAMPLES", "100"))
+many = settings(max_examples=EXAMPLES, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 
 tokens = st.sampled_from(
     [
@@ -129,7 +133,7 @@ def test_any_text(text: str) -> None:
     _outcome(text)
 
 
-@settings(many, max_examples=150)
+@settings(many, max_examples=EXAMPLES * 3 // 8)
 @given(st.binary() | st.text().map(lambda text: text.encode("utf-16", "surrogatepass")))
 def test_any_bytes(content: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -144,3 +148,23 @@ def test_any_bytes(content: bytes) -> None:
 @pytest.mark.parametrize("text", SAMPLES)
 def test_the_samples_are_valid(text: str) -> None:
     assert isinstance(_outcome(text), Workflow)
+
+
+@pytest.mark.kit
+def test_four_times_as_many_examples() -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:xdist",
+        "-p",
+        "no:cacheprovider",
+        "-m",
+        "not kit",
+        __file__,
+    ]
+    environment = {**os.environ, "DEVMEM_TEST_EXAMPLES": "400"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout

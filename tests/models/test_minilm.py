@@ -67,7 +67,12 @@ def test_no_texts_give_no_rows(minilm: Embedder) -> None:
     assert minilm.embed([]).shape == (0, 384)
 
 
-@pytest.mark.parametrize("backend", ["numpy", "onnx"])
+EACH_AGAINST_THE_OTHER = pytest.mark.parametrize(
+    ("backend", "minilm"), [("numpy", "onnx"), ("onnx", "numpy")], indirect=["minilm"]
+)
+
+
+@EACH_AGAINST_THE_OTHER
 def test_batch_size_and_threads_change_no_vector(open_minilm: OpenMiniLM, minilm: Embedder, backend: str) -> None:
     embedder = open_minilm(backend=backend, batch_size=2, threads=2)
     np.testing.assert_allclose(embedder.embed(TEXTS), minilm.embed(TEXTS), atol=2e-6)
@@ -78,7 +83,7 @@ def test_backends_are_one_model(open_minilm: OpenMiniLM) -> None:
     assert {(identity.name, identity.dimension) for identity in identities} == {("minilm:all-MiniLM-L6-v2", 384)}
 
 
-@pytest.mark.parametrize("backend", ["numpy", "onnx"])
+@EACH_AGAINST_THE_OTHER
 def test_several_workers_change_no_vector(open_minilm: OpenMiniLM, minilm: Embedder, backend: str) -> None:
     several = open_minilm(backend=backend, workers=3, batch_size=2)
     np.testing.assert_allclose(several.embed(TEXTS * 2), np.concatenate([minilm.embed(TEXTS)] * 2), atol=2e-6)

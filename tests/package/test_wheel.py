@@ -1,4 +1,7 @@
-"""The wheel, installed into an empty environment far from the sources: it remembers, and its types hold."""
+"""The wheel, installed into an empty environment far from the sources: it remembers, and its types hold.
+
+`make test` looks into the wheel, `make test-kits` installs it.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,6 @@ import os
 import subprocess
 import sys
 import zipfile
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -26,15 +28,9 @@ def run(*command: str | Path, cwd: Path, check: bool = True) -> subprocess.Compl
     return done
 
 
-@dataclass(frozen=True)
-class Installed:
-    wheel: Path
-    python: Path
-
-
 @pytest.fixture(scope="session")
-def installed(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Installed:
-    """Build and install the wheel, once for all the processes that run the tests."""
+def python(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+    """Build and install the wheel, once for all the processes that run the tests; return its interpreter."""
     base = tmp_path_factory.getbasetemp()
     folder = (base if worker_id == "master" else base.parent) / "installed-wheel"
     folder.mkdir(exist_ok=True)
@@ -42,14 +38,13 @@ def installed(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Insta
     done = folder / "done"
     with FileLock(folder / "lock"):
         if not done.exists():
-            wheel = built_wheel(folder / "dist")
-            new_environment(folder / "venv", str(wheel))
-            done.write_text(str(wheel))
-    return Installed(Path(done.read_text()), python)
+            new_environment(folder / "venv", str(built_wheel(folder / "dist")))
+            done.touch()
+    return python
 
 
-def test_the_wheel_holds_the_two_packages_and_nothing_else(installed: Installed) -> None:
-    names = zipfile.ZipFile(installed.wheel).namelist()
+def test_the_wheel_holds_the_two_packages_and_nothing_else(tmp_path: Path) -> None:
+    names = zipfile.ZipFile(built_wheel(tmp_path)).namelist()
     assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"devmem", "devmem_stores"}
     sources = [
         file.relative_to(folder.parent).as_posix()
@@ -62,10 +57,11 @@ def test_the_wheel_holds_the_two_packages_and_nothing_else(installed: Installed)
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
 
 
-def test_what_is_installed_is_the_wheel_and_not_the_sources(installed: Installed, tmp_path: Path) -> None:
+@pytest.mark.kit
+def test_what_is_installed_is_the_wheel_and_not_the_sources(python: Path, tmp_path: Path) -> None:
     code = "import devmem, devmem_stores; print(devmem.__file__, devmem_stores.__file__)"
-    for file in run(installed.python, "-W", "error", "-c", code, cwd=tmp_path).stdout.split():
-        assert installed.python.parents[1] in Path(file).parents
+    for file in run(python, "-W", "error", "-c", code, cwd=tmp_path).stdout.split():
+        assert python.parents[1] in Path(file).parents
 
 
 WORKFLOW = """
@@ -93,22 +89,24 @@ with devmem.open_stores(workflow) as stores:
 """
 
 
-def test_a_second_process_answers_from_what_the_first_was_told(installed: Installed, tmp_path: Path) -> None:
+@pytest.mark.kit
+def test_a_second_process_answers_from_what_the_first_was_told(python: Path, tmp_path: Path) -> None:
     (tmp_path / "flow.yaml").write_text(WORKFLOW)
     (tmp_path / "run.py").write_text(PROGRAM)
     told, asked = (
-        run(installed.python, "-W", "error", "run.py", "flow.yaml", text, cwd=tmp_path).stdout
+        run(python, "-W", "error", "run.py", "flow.yaml", text, cwd=tmp_path).stdout
         for text in ("Our cat Pelle is afraid of thunderstorms.", "What scares the pet?")
     )
     assert "No relevant memories found" in told
     assert "Pelle is afraid of thunderstorms" in asked
 
 
-def test_the_command_line_is_installed(installed: Installed, tmp_path: Path) -> None:
+@pytest.mark.kit
+def test_the_command_line_is_installed(python: Path, tmp_path: Path) -> None:
     (tmp_path / "flow.yaml").write_text(WORKFLOW)
-    done = run(installed.python.with_name("devmem"), "validate", "flow.yaml", cwd=tmp_path)
+    done = run(python.with_name("devmem"), "validate", "flow.yaml", cwd=tmp_path)
     assert done.stderr == ""
-    listed = run(installed.python, "-c", "import devmem; print(*devmem.plugins.registry.names())", cwd=tmp_path).stdout
+    listed = run(python, "-c", "import devmem; print(*devmem.plugins.registry.names())", cwd=tmp_path).stdout
     assert {"simple", "blackboard"} <= set(listed.split())
 
 
@@ -150,16 +148,14 @@ A_MISTAKE = 'import devmem\n\nwrong: int = devmem.load_workflow("flow.yaml").nod
 
 @pytest.mark.kit
 @pytest.mark.parametrize("checker", ["mypy", "pyright"])
-def test_the_types_of_the_installed_package_hold_for_its_users(
-    installed: Installed, tmp_path: Path, checker: str
-) -> None:
+def test_the_types_of_the_installed_package_hold_for_its_users(python: Path, tmp_path: Path, checker: str) -> None:
     (tmp_path / "user.py").write_text(USERS_CODE)
     (tmp_path / "mistake.py").write_text(A_MISTAKE)
     (tmp_path / "mypy.ini").write_text("[mypy]\nstrict = true\ncache_dir = cache\n")
     (tmp_path / "pyrightconfig.json").write_text('{"typeCheckingMode": "strict"}')
     options = {
-        "mypy": ("--python-executable", installed.python),
-        "pyright": ("--pythonpath", installed.python, "--level", "error"),
+        "mypy": ("--python-executable", python),
+        "pyright": ("--pythonpath", python, "--level", "error"),
     }[checker]
     module = (sys.executable, "-m", checker, *options)
     run(*module, "user.py", cwd=tmp_path)

@@ -41,11 +41,12 @@ def check_whole(path: Path, embedder: HashEmbedder, wanted: set[str], *, exactly
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("attempts", [1, pytest.param(5, marks=pytest.mark.kit)])
 def test_processes_that_make_the_file_at_once(
-    tmp_path: Path, start_script: Start, workers: Path, embedder: HashEmbedder
+    tmp_path: Path, start_script: Start, workers: Path, embedder: HashEmbedder, attempts: int
 ) -> None:
     """All of them open it, and none takes the half-made file for a stranger's."""
-    for attempt in range(3):
+    for attempt in range(attempts):
         # The folders are made by whoever is first, too.
         path = tmp_path / f"{attempt}" / "of" / "notes" / "store.db"
         processes = [start_script(workers / "write_items.py", path, f"writer {n}", 5, 1) for n in range(4)]

@@ -12,7 +12,7 @@ import pytest
 from devmem.errors import RunStateError
 from devmem.model.caller import acting_as
 from devmem.model.items import MemoryItem
-from devmem.storage import SqliteCollection
+from devmem.storage import SqliteCollection, VersionedCollection
 from devmem.testing import ManualClock, OpenCollection, VersionSuite
 
 DAY = 86_400
@@ -30,6 +30,11 @@ class TestVersionsInMemory(VersionSuite):
     @pytest.fixture
     def open_collection(self) -> OpenCollection:
         return SqliteCollection
+
+    @pytest.mark.kit
+    def test_runs_do_what_dictionaries_do(self, versioned: VersionedCollection) -> None:
+        """The statements are those of a file, where the same random runs are part of `make test`."""
+        super().test_runs_do_what_dictionaries_do(versioned)
 
 
 def rows(path: Path, table: str) -> int:

@@ -17,6 +17,7 @@ from tools.bench import (
     places,
     recording,
     role_zero,
+    shards,
     stale,
     store,
     telemetry,
@@ -37,6 +38,7 @@ app = typer.Typer(
 app.command("adapters")(adapters)
 app.command("bulk")(bulk.command)
 app.command("conflicts")(conflicts.command)
+app.command("shards")(shards.command)
 app.command("stale")(stale.command)
 app.command("store")(store.command)
 app.command("collections")(places.command)

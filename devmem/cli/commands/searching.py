@@ -88,6 +88,8 @@ def show_report(terminal: Terminal, report: SearchReport) -> None:
     terminal.print("; ".join(_summary(report)), style="dim")
     if report.failure:
         terminal.report("warning", report.failure)
+    if report.missing:
+        terminal.report("warning", f"shards that could not be reached: {', '.join(report.missing)}")
 
 
 def _cut_text(candidate: RejectedCandidate) -> str:

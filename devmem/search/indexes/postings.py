@@ -25,6 +25,7 @@ from devmem.search.indexes.scoring import (
     Hashes,
     Impacts,
     TermList,
+    WordStatistics,
     are_few,
     best_of,
     decode_terms,
@@ -138,9 +139,10 @@ class WordQuery:
             allowed: whether each of them may be found; None allows all that are not removed.
         """
         self._lookup, self._texts, self._allowed = lookup, texts, allowed
-        found = [lookup(term_hash(term), term_weight(term)) for term in query_terms(text)]
+        found = {term_hash(term): lookup(term_hash(term), term_weight(term)) for term in query_terms(text)}
+        self._found = found
         # Those of the rarest term first.
-        self._lists = sorted((one for one in found if one.frequency), key=lambda one: one.frequency)
+        self._lists = sorted((one for one in found.values() if one.frequency), key=lambda one: one.frequency)
         # The sums that `top` left behind, over the first `_added` terms.
         self._sums: Scores | None = None
         self._added = 0
@@ -149,6 +151,18 @@ class WordQuery:
         """Number of texts that may be found."""
         self.ceiling = (K1 + 1) * float(sum(one.idf for one in self._lists))
         """Score of a short text that repeats every term; 0 when none occurs."""
+
+    @property
+    def statistics(self) -> WordStatistics:
+        """The statistics of the texts, removed ones included where they count."""
+        mean = self._texts.mean_length if self._allowed is None else self._texts.mean_length_of(self._allowed)
+        texts = self._texts.used if self._allowed is None else self.count
+        return WordStatistics(
+            texts=texts,
+            length=mean * texts,
+            frequencies={term: one.frequency for term, one in self._found.items()},
+            weights={term: one.weight for term, one in self._found.items()},
+        )
 
     def frequency(self, term: str) -> int:
         """Return the number of texts that a term occurs in; removed ones may count."""
@@ -357,17 +371,20 @@ class PostingsIndex:
         if self._texts.dead > max(_TAIL, self._texts.used // _MOST_DEAD):
             self._compact()
 
-    def query(self, text: str, allowed: Rows | None = None) -> WordQuery:
+    def query(self, text: str, allowed: Rows | None = None, shared: WordStatistics | None = None) -> WordQuery:
         """Look up the terms of a text, to find rows by them or to score rows; valid until the index changes.
 
         Args:
             text: text to search for.
             allowed: the rows that may be found, in any order: statistics are those of an index of these alone, so that
                 scores tell nothing about the others. None allows all.
+            shared: statistics of this and other indexes, which scores are computed with instead.
         """
-        if allowed is None:
+        mask = None if allowed is None else self._texts.mask(allowed)
+        if shared is not None:
+            return WordQuery(text, self._sharing(shared), self._texts, mask)
+        if mask is None:
             return WordQuery(text, self._list, self._texts, None)
-        mask = self._texts.mask(allowed)
         count, mean = int(np.count_nonzero(mask)), self._texts.mean_length_of(mask)
         table = impact_table(mean)
 
@@ -377,6 +394,17 @@ class PostingsIndex:
             return TermList(parts=parts, table=table, texts=count, frequency=frequency, weight=weight)
 
         return WordQuery(text, lookup, self._texts, mask)
+
+    def _sharing(self, shared: WordStatistics) -> TermLookup:
+        mean, texts = shared.mean_length, shared.texts
+        table = impact_table(mean)
+
+        def lookup(term: int, weight: float) -> TermList:
+            parts = self._parts(term, mean, table)
+            frequency = shared.frequencies.get(term, 0)
+            return TermList(parts=parts, table=table, texts=texts, frequency=frequency, weight=weight)
+
+        return lookup
 
     def _impacts(self) -> tuple[float, Impacts]:
         mean = self._texts.mean_length

@@ -38,8 +38,8 @@ from devmem.storage.postgres.schema import PARTITIONED, drop_statements, lock, o
 from devmem.storage.postgres.searcher import open_searcher
 from devmem.storage.postgres.server.maintenance import IndexCleaner, IndexSteps
 from devmem.storage.postgres.server.vectors import drop_hnsw
+from devmem.storage.postgres.shard import PostgresShard
 from devmem.storage.postgres.transactions import Database, without_conflict
-from devmem.storage.postgres.versions import PostgresVersions
 from devmem.storage.protocol import DEFAULT_HISTORY_DAYS, Durability
 from devmem.storage.writing import HistoryLimit, ItemChanges
 
@@ -51,7 +51,7 @@ _UNRECORDED: Final = (
 )
 
 
-class PostgresCollection(PostgresVersions):
+class PostgresCollection(PostgresShard):
     """Items of one store in a PostgreSQL database; `Collection` documents the methods."""
 
     def __init__(
@@ -92,6 +92,7 @@ class PostgresCollection(PostgresVersions):
         store, database = opened.store, Database(access)
         self.states = PostgresStates(database, access, store)
         """Values of the store beside its items; see `StatefulCollection`."""
+        database.fence = self._fence
         super().__init__(access, database, store, open_searcher(access, database, store, self._index), clock)
         self._cleaner = IndexCleaner(IndexSteps(database, self.location, store))
         if opened.uncleaned:

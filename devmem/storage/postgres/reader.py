@@ -16,8 +16,8 @@ from devmem.model.filters import NO_FILTER, Filter
 from devmem.model.items import MemoryItem, dump_item_json
 from devmem.models.embedder import PassageEmbeddings
 from devmem.search.indexes.passages import has_text, passages_of
-from devmem.search.pipeline import SearchPipeline
 from devmem.search.query import SearchQuery
+from devmem.search.source import SearchSource
 from devmem.storage.postgres import rows
 from devmem.storage.postgres.attachments import inlined, read_attachments
 from devmem.storage.postgres.database import Access, Connection, composed
@@ -150,11 +150,13 @@ class PostgresReader(SqlReader):
         """
         return read_store(self._database, self.location, self._store, operation)
 
-    def _search(self, query: SearchQuery, run: Callable[[SearchPipeline], T]) -> T:
+    def with_source(self, query: SearchQuery, run: Callable[[SearchSource, float], T]) -> T:
+        """Call a function with the store as one search sees it."""
+
         def search(connection: Connection) -> T:
             now = self._clock()
             source = self._searcher.source(connection, query, self._model_name(), now)
-            return run(SearchPipeline(source, query, now))
+            return run(source, now)
 
         settings = self._searcher.settings
         return self._database.read(search) if settings is None else self._database.read_pipelined(search, settings)

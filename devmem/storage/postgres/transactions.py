@@ -14,6 +14,7 @@ import psycopg
 from pgvector.psycopg import register_vector
 
 from devmem.errors import CollectionBusyError, CollectionClosedError
+from devmem.storage.fencing import expected_map
 from devmem.storage.postgres.database import (
     CONFLICTS,
     FIRST_WAIT,
@@ -105,6 +106,8 @@ class Database:
         self._shared = _SharedPool.of(access)
         self.damaged: Final = DamagedRows(self._location)
         """Rows that could not be read since this was made."""
+        self.fence: Callable[[Connection], None] | None = None
+        """Refuses a write that expects another map of the shards; see `storage.fencing`."""
         self._closed = False
 
     def read(self, operation: Callable[[Connection], T]) -> T:
@@ -184,6 +187,8 @@ class Database:
                     raise
                 # The server has not noticed yet that the connection of that attempt was lost.
                 raise CollectionBusyError(self._location, f"the connection was lost. {NOT_KNOWN}") from error
+            if self.fence is not None and expected_map() is not None:
+                self.fence(connection)
             results.append(operation(connection))
             if _RANDOM.randrange(_PRUNED_EVERY) == 0:
                 oldest = _new_token(connection.server_time() - _TOKENS_KEPT)

@@ -23,9 +23,8 @@ from devmem.search.indexes.codes import TokenCache
 from devmem.search.indexes.columns import GenerationCache, Rows, locked
 from devmem.search.indexes.doc_values import ConditionCache, ConditionLookup
 from devmem.search.indexes.index_set import IndexReader
-from devmem.search.pipeline import SearchPipeline
 from devmem.search.query import SearchQuery
-from devmem.search.source import FilterMatches
+from devmem.search.source import FilterMatches, SearchSource
 from devmem.storage.attachments import AttachmentFiles
 from devmem.storage.protocol import CollectionInfo
 from devmem.storage.reading import BATCH_SIZE, SqlReader
@@ -390,8 +389,8 @@ class SqliteReader(SqlReader):
             return self._read_shared(operation)
         return self._read_shared(lambda connection: locked(self._statement_lock, lambda: operation(connection)))
 
-    def _search(self, query: SearchQuery, run: Callable[[SearchPipeline], T]) -> T:
-        """Bring the indexes up to date and run a search on them."""
+    def with_source(self, query: SearchQuery, run: Callable[[SearchSource, float], T]) -> T:
+        """Bring the indexes up to date and call a function with the source of a search on them."""
 
         def search(connection: sqlite3.Connection) -> T:
             now = self._clock()
@@ -405,7 +404,7 @@ class SqliteReader(SqlReader):
             source = SqliteSource(
                 connection, moment.indexes, tokens, conditions, self._statement_lock, self._damaged, self._indexed
             )
-            return run(SearchPipeline(source, query, now))
+            return run(source, now)
 
         return self._read_shared(search)
 

@@ -22,6 +22,7 @@ from devmem.storage.sqlite.writes import TOMBSTONE_KEYS, erased_among, find_tomb
 from devmem.storage.tombstones import (
     SUFFIX,
     Mark,
+    Marks,
     StoredMark,
     Tombstone,
     TombstoneFile,
@@ -160,6 +161,28 @@ class SqliteTombstones(SqliteEraser):
         plan = self._change_tombstones(merge)
         return EraseResult() if plan is None else self.finish_erasure(plan)
 
+    def stored_marks(self) -> Marks:
+        """Return all tombstones with their keys."""
+
+        def read(connection: sqlite3.Connection) -> Marks:
+            keys = tombstone_keys(connection)
+            return (keys, _marks(connection)) if keys else ((), ())
+
+        return self._read(read)
+
+    def add_marks(self, marks: Marks) -> None:
+        """Keep the tombstones of another collection too."""
+        keys, stored = marks
+        if not stored:
+            return
+
+        def add(connection: sqlite3.Connection) -> None:
+            connection.execute(_TABLE)
+            _insert(connection, stored)
+            _set_keys(connection, tuple(dict.fromkeys((*tombstone_keys(connection), *keys))))
+
+        self._change_tombstones(add)
+
     def _erased_before(self, connection: sqlite3.Connection) -> ErasePlan | None:
         """Return what is to be erased of a database that knew nothing of the tombstones; None where nothing is."""
         gone: set[str] = set()
@@ -191,7 +214,11 @@ def _set_keys(connection: sqlite3.Connection, keys: Sequence[bytes]) -> None:
 
 def _content(connection: sqlite3.Connection) -> TombstoneFile:
     (state,) = connection.execute("SELECT value FROM meta WHERE key = ?", (_STATE,)).fetchone()
-    marks = tuple(
+    return TombstoneFile(state=state, keys=tombstone_keys(connection), marks=_marks(connection))
+
+
+def _marks(connection: sqlite3.Connection) -> tuple[StoredMark, ...]:
+    return tuple(
         StoredMark(
             mark=Mark(digest=bytes.fromhex(digest), owner=owner, is_whole=bool(whole)),
             erasure=erasure,
@@ -199,7 +226,6 @@ def _content(connection: sqlite3.Connection) -> TombstoneFile:
         )
         for digest, owner, whole, erasure, erased_at in connection.execute(_ALL)
     )
-    return TombstoneFile(state=state, keys=tombstone_keys(connection), marks=marks)
 
 
 def _owned(keys: Sequence[bytes], user: str | None, *, everybody: bool) -> tuple[str, list[object]]:

@@ -304,6 +304,9 @@ class RankingEvidence(Opening):
             record("lunch", "Lunch", NOW, kind="gossip", about={"with": "Zhou Xiaofeng", "where": "Luigi's"}),
         ]
         add_encoded(collection, records)
+        hits = collection.search(asked("Dinner or lunch with Zhou Xiaofeng?"))
+        parts = {hit.item.id: hit.parts.get("speaker", 0.0) for hit in hits}
+        assert parts["dinner"] > 0.0
         for name in ("Zhou Xiaofeng", "Luigi's"):
             assert [hit.item.id for hit in collection.search(SearchQuery(text=name)) if hit.lexical] == ["dinner"]
 

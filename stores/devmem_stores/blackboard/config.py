@@ -6,6 +6,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from devmem.config.shards import MemoryPath
 from devmem.stores import ConflictConfig, Duration, KeysConfig, RetentionConfig
 
 
@@ -14,7 +15,7 @@ class BlackboardConfig(KeysConfig, RetentionConfig, ConflictConfig):
 
     has_similarity: ClassVar[bool] = False
 
-    memory_path: str | None = "auto"
+    memory_path: MemoryPath | None = "auto"
     """Where the entries live: a path (SQLite, or DevAll's format when it ends in `.json`), `auto` for a file of the
     session, null for this process only."""
     max_items: int | None = Field(default=1000, ge=1)

@@ -7,6 +7,7 @@ from typing import ClassVar, Final, Literal
 
 from pydantic import Field, field_validator
 
+from devmem.config.shards import MemoryPath
 from devmem.stores import (
     ChatConfig,
     CollectionConfig,
@@ -43,7 +44,7 @@ class ConversationConfig(FactKeepingConfig, RetentionConfig, CollectionConfig):
     model_calls: ClassVar[Mapping[str, str]] = {"summary.llm": "never"}
     """`devmem compress` summarizes, no run does."""
 
-    memory_path: str | None = "auto"
+    memory_path: MemoryPath | None = "auto"
     """Where the records live: a path (SQLite, or DevAll's format when it ends in `.json`), `auto` for a file of the
     session, null for this process only."""
     view: ViewConfig = Field(default_factory=ViewConfig)

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Final, Literal, Protocol, TypeAlias
 from pydantic import Field, JsonValue, SecretStr
 
 from devmem import Hit
+from devmem.config.shards import MemoryPath
 from devmem.errors import ChatModelError
 from devmem.messages import Message, Role, SystemMessage, UserMessage
 from devmem.stores import ChatModel, ChatRequest, CollectionConfig, ConfigModel, RetentionConfig, open_chat_model
@@ -42,7 +43,7 @@ class RoleZeroConfig(RetentionConfig, CollectionConfig):
 
     model_calls: ClassVar[Mapping[str, str]] = {"llm_ranker": "search"}
 
-    memory_path: str | None = "auto"
+    memory_path: MemoryPath | None = "auto"
     """Where the messages live: a path such as `memory/roles.db`, `auto` for a file of the session, null for this
     process only."""
     memory_k: int = Field(default=200, ge=1)

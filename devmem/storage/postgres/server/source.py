@@ -15,6 +15,7 @@ from devmem.model.items import MemoryItem
 from devmem.models.embedder import TokenCodes
 from devmem.search.indexes.codes import TokenCache
 from devmem.search.indexes.columns import GenerationCache, Rows
+from devmem.search.indexes.scoring import WordStatistics
 from devmem.search.query import SearchQuery
 from devmem.search.source import FilterMatches
 from devmem.storage.postgres.database import Connection, Snapshot
@@ -129,9 +130,15 @@ class _Postings:
     def __init__(self, texts: Callable[[], SearchedTexts], loaded: LoadedItems) -> None:
         self._texts, self._loaded = texts, loaded
 
-    def query(self, text: str, allowed: Rows | None = None) -> ServerWordQuery:  # noqa: ARG002 - it is the search's
+    def query(
+        self,
+        text: str,
+        allowed: Rows | None = None,  # noqa: ARG002 - it is the search's
+        shared: WordStatistics | None = None,
+    ) -> ServerWordQuery:
         """Look up the terms of a text among the admitted passages."""
-        return ServerWordQuery(text, self._texts(), self._loaded)
+        texts = self._texts()
+        return ServerWordQuery(text, texts if shared is None else texts.sharing(shared), self._loaded)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

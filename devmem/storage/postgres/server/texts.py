@@ -6,10 +6,11 @@ the postings of the others are left out.
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
-from typing import Final
+from typing import Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,7 @@ from devmem.search.indexes.scoring import (
     Impacts,
     PostingList,
     TermList,
+    WordStatistics,
     best_of,
     impact_table,
     scores_at,
@@ -60,8 +62,25 @@ class SearchedTexts(ABC):
         self.count = self._first_of_tail + len(tail.passages)
         """Number of passages; deleted ones count until a segment is made without them."""
         total = self._length_in_segments() + float(tail.lengths.sum(dtype=np.float64))
+        self.length = total
+        """Length of all passages together, in terms."""
         self.table = _impacts(total / max(self.count, 1))
         """Impacts by code."""
+        self.shared: WordStatistics | None = None
+        """Statistics of several databases, which scores are computed with instead of those of the passages."""
+
+    def sharing(self, shared: WordStatistics) -> Self:
+        """Return the same passages, whose scores are computed with the statistics of several databases."""
+        texts = copy.copy(self)
+        texts.shared, texts.table = shared, _impacts(shared.mean_length)
+        return texts
+
+    def term_list(self, term: int, parts: Sequence[PostingList], frequency: int, weight: float) -> TermList:
+        """Return some postings of a term with its statistics: `frequency` where no other database shares them."""
+        texts = self.count
+        if self.shared is not None:
+            texts, frequency = self.shared.texts, self.shared.frequencies.get(term, 0)
+        return TermList(parts=parts, table=self.table, texts=texts, frequency=frequency, weight=weight)
 
     @abstractmethod
     def _count_in_segments(self) -> int:
@@ -101,8 +120,7 @@ class SearchedTexts(ABC):
         for term, weight in weights.items():
             in_tail = self._tail.postings(term, self.table, self._first_of_tail)
             parts = [part for part in (self._in_segments(term, found[term]), in_tail) if part is not None]
-            frequency = sum(part.count for part in parts)
-            lists[term] = TermList(parts=parts, table=self.table, texts=self.count, frequency=frequency, weight=weight)
+            lists[term] = self.term_list(term, parts, sum(part.count for part in parts), weight)
         return lists
 
     def _postings(self, terms: Sequence[int]) -> dict[int, TermPostings]:
@@ -249,7 +267,8 @@ class ServerWordQuery:
         # Single characters are looked up for candidates only, unless there is nothing else.
         listed = [term for term, weight in weights.items() if weight == 1.0] or list(weights)
         found = texts.lists_of({term: weights[term] for term in listed})
-        known = {term: one.frequency for term, one in found.items()}
+        # Of these passages alone, whatever statistics they are scored with.
+        known = {term: sum(part.count for part in one.parts) for term, one in found.items()}
         others = [term for term in dict.fromkeys(map(term_hash, terms(text))) if term not in known]
         self._frequencies = known | texts.frequencies(others)
         self._lists = sorted((one for one in found.values() if one.frequency), key=lambda one: one.frequency)
@@ -265,6 +284,12 @@ class ServerWordQuery:
     def count(self) -> int:
         """Number of passages that may be found."""
         return self._texts.count
+
+    @property
+    def statistics(self) -> WordStatistics:
+        """The statistics of the passages, deleted ones included where they count."""
+        texts, frequencies = self._texts, {term: self._frequencies[term] for term in self._weights}
+        return WordStatistics(texts=texts.count, length=texts.length, frequencies=frequencies, weights=self._weights)
 
     def frequency(self, term: str) -> int:
         """Return the number of passages that a term occurs in; deleted ones may count."""
@@ -316,10 +341,5 @@ class ServerWordQuery:
     def _among(self, texts: TermTexts, term: int) -> TermList:
         """Return the postings of a term among some passages, with its statistics among all."""
         part = texts.postings(term, self._texts.table)
-        return TermList(
-            parts=[part] if part else [],
-            table=self._texts.table,
-            texts=self._texts.count,
-            frequency=self._frequencies[term],
-            weight=self._weights[term],
-        )
+        parts = [part] if part else []
+        return self._texts.term_list(term, parts, self._frequencies[term], self._weights[term])

@@ -1,0 +1,1 @@
+"""A store whose items are spread over several databases, by tenant."""

@@ -1,0 +1,595 @@
+"""A store whose items are spread over several databases: writes, versions and erasures of each tenant in its shard."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Collection as Several
+from dataclasses import replace
+from functools import partial
+from itertools import islice
+from typing import Final, TypeVar, cast
+
+from devmem.errors import CollectionBusyError, CollectionError, RunConflictError, RunStateError
+from devmem.model.filters import Filter
+from devmem.model.items import MemoryItem
+from devmem.model.results import WriteOutcome
+from devmem.model.versions import ItemDifference, ItemVersion, RunInfo, RunState
+from devmem.models.embedder import PassageEmbeddings
+from devmem.storage.erasure import ErasePlan, EraseRequest, EraseResult
+from devmem.storage.protocol import (
+    Collection,
+    ExportLog,
+    ExportRecord,
+    PendingRunView,
+    SupportsFieldIndex,
+    SupportsWordsOnly,
+)
+from devmem.storage.searching import SearchingCollection
+from devmem.storage.sharding.reading import ShardedReader, narrowed, shards_for, tenant_of, tenants_of
+from devmem.storage.sharding.shard_map import ShardMap
+from devmem.storage.sharding.shard_set import FrozenError, Shard, ShardSet
+from devmem.storage.sql import ReadOnly
+from devmem.storage.tombstones import Tombstone
+from devmem.storage.writing import (
+    Fields,
+    ItemChanges,
+    PreparedItem,
+    Unique,
+    WritingCollection,
+    check_deletion,
+    check_item,
+)
+
+T = TypeVar("T")
+
+_UNDOES: Final = "revert of "
+
+
+class ShardedWriter(ShardedReader):
+    """The writing methods of `Collection`, on several shards or on a run's views of them."""
+
+    @abstractmethod
+    def _writable(self, shard: str) -> Collection:
+        """Return what a shard is written by; raises `ShardDownError` where it cannot be reached."""
+
+    def _each_shard(self, where: Filter | None, write: Callable[[Collection, Filter | None], T]) -> list[T]:
+        """Write in each shard that a filter leads to, one after the other; each write is a transaction."""
+
+        def run(known: ShardMap) -> list[T]:
+            _check_free(known, None if where is None else tenants_of(where, known))
+            return [write(self._writable(name), narrowed(where, known, name)) for name in shards_for(where, known)]
+
+        return self._set.write(run)
+
+    def add(
+        self,
+        items: Sequence[MemoryItem | PreparedItem],
+        *,
+        unique: Unique = Unique.ID,
+        expected: Mapping[str, str | None] | None = None,
+        absent: Filter | None = None,
+    ) -> list[WriteOutcome]:
+        """Store the items, each in the shard of its tenant.
+
+        Those of one shard are stored all or none. Where they are of several, the transactions are nested, so that
+        whatever refuses one refuses all; only the death of the process between two commits leaves them in part.
+        """
+        if not items:
+            return []
+        prepared = [PreparedItem.of(item).analysed() for item in items]
+        for each in prepared:
+            check_item(each.item)
+        self._note_unscoped(prepared)
+
+        def write(known: ShardMap) -> list[WriteOutcome]:
+            _check_free(known, {tenant_of(each.item, known.by) for each in prepared})
+            self._refuse_other_tenants(known, prepared, expected or {})
+            places: dict[str, list[int]] = {}
+            for at, each in enumerate(prepared):
+                places.setdefault(known.shard_of(tenant_of(each.item, known.by)), []).append(at)
+            outcomes: dict[int, WriteOutcome] = {}
+
+            def nested(names: Sequence[str]) -> None:
+                name, *others = names
+                own = [prepared[at] for at in places[name]]
+                wanted = _expected_of(own, expected or {}, prepared)
+                shard = self._writable(name)
+                if others:
+                    done = _adding(shard, own, unique, wanted, absent, lambda: nested(others))
+                else:
+                    done = shard.add(own, unique=unique, expected=wanted, absent=absent)
+                outcomes.update(zip(places[name], done, strict=True))
+
+            nested(sorted(places))
+            return [outcomes[at] for at in range(len(prepared))]
+
+        return self._set.write(write)
+
+    def _refuse_other_tenants(
+        self, known: ShardMap, prepared: Sequence[PreparedItem], expected: Mapping[str, str | None]
+    ) -> None:
+        """Refuse to replace a version that another shard has: its item would be there twice."""
+        named = {
+            each.item.id: known.shard_of(tenant_of(each.item, known.by))
+            for each in prepared
+            if expected.get(each.item.id) is not None
+        }
+        if not named:
+            return
+        for name in known.ring:
+            elsewhere = [item_id for item_id, own in named.items() if own != name]
+            hidden = known.hidden(name)
+            for item in self._collection(name).get(elsewhere) if elsewhere else ():
+                if hidden is None or tenant_of(item, known.by) != hidden.value:
+                    raise CollectionError(
+                        self.location,
+                        f"item {item.id!r} is of another {known.by}, whose shard is {name!r}, and cannot change it: "
+                        "add a copy with another id, and delete this one.",
+                    )
+
+    def _note_unscoped(self, prepared: Sequence[PreparedItem]) -> None:
+        """Record, once, that there are items without a tenant: until then no search looks for them."""
+        while not (known := self._set.map).unscoped:
+            if all(tenant_of(each.item, known.by) is not None for each in prepared):
+                return
+            self._set.change(known, known.changed(unscoped=True), everywhere=False)
+
+    def pop(self, count: int = 1, where: Filter | None = None) -> list[MemoryItem]:
+        """Delete the items stored last, and return them."""
+
+        def write(known: ShardMap) -> list[MemoryItem]:
+            _check_free(known, None if where is None else tenants_of(where, known))
+            names = shards_for(where, known)
+            if len(names) == 1:
+                return self._writable(names[0]).pop(count, narrowed(where, known, names[0]))
+            newest = self.recent(count, where)
+            each = Counter(known.shard_of(tenant_of(item, known.by)) for item in newest)
+            popped = {
+                item.id: item
+                for name, number in each.items()
+                for item in self._writable(name).pop(number, narrowed(where, known, name))
+            }
+            order = {item.id: at for at, item in enumerate(newest)}
+            return sorted(popped.values(), key=lambda item: order.get(item.id, len(order)))
+
+        return self._set.write(write)
+
+    def delete(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
+        """Delete the named or the matching items."""
+        check_deletion(ids, where)
+        if ids is not None:
+            return sum(self._each_shard(where, lambda shard, own: shard.delete(ids=ids, where=own)))
+        return sum(self._each_shard(where, lambda shard, own: shard.delete(where=own)))
+
+    def clear(self) -> int:
+        """Delete everything."""
+
+        def clear(shard: Collection, own: Filter | None) -> int:
+            return shard.clear() if own is None else shard.delete(where=own)
+
+        return sum(self._each_shard(None, clear))
+
+    def trim(self, *, keep: int | None = None, stored_before: float | None = None) -> int:
+        """Delete all but the newest items, and those stored before a time."""
+        trimmed = 0
+        if stored_before is not None:
+            trimmed += sum(self._each_shard(None, lambda shard, _: shard.trim(stored_before=stored_before)))
+        if keep is None or (surplus := self.count() - keep) <= 0:
+            return trimmed
+
+        def trim(known: ShardMap) -> int:
+            _check_free(known, None)
+            oldest = Counter(known.shard_of(tenant_of(item, known.by)) for item in islice(self.scan(), surplus))
+            kept = {name: self._collection(name).count() - number for name, number in oldest.items()}
+            return sum(self._writable(name).trim(keep=number) for name, number in kept.items())
+
+        return trimmed + self._set.write(trim)
+
+    def set_embeddings(self, embeddings: Mapping[str, PassageEmbeddings]) -> int:
+        """Store the embeddings of waiting items."""
+        return sum(self._each_shard(None, lambda shard, _: shard.set_embeddings(embeddings)))
+
+    def replace_model(self, model: str, dimension: int | None) -> int:
+        """Delete every embedding and record the model of the new ones."""
+        self._refuse_while_moving("another embedding model")
+        return sum(self._each_shard(None, lambda shard, _: shard.replace_model(model, dimension)))
+
+    def _refuse_while_moving(self, what: str) -> None:
+        if self._set.map.move is not None:
+            raise CollectionBusyError(
+                self.location, f"a tenant is being moved; {what} waits for that: `devmem shards` shows the move."
+            )
+
+
+def _check_free(known: ShardMap, tenants: Iterable[str | None] | None) -> None:
+    """Raise `FrozenError` where one of some tenants, or any where they are not known, is about to move."""
+    if known.is_deciding and (tenants is None or any(known.is_frozen(each) for each in tenants)):
+        raise FrozenError
+
+
+def _expected_of(
+    own: Sequence[PreparedItem], expected: Mapping[str, str | None], every: Sequence[PreparedItem]
+) -> dict[str, str | None]:
+    """Return what is expected of a shard's items, and of ids that no item has, which every shard is asked for."""
+    mine, all_ids = {each.item.id for each in own}, {each.item.id for each in every}
+    return {item_id: version for item_id, version in expected.items() if item_id in mine or item_id not in all_ids}
+
+
+def _adding(
+    shard: Collection,
+    own: Sequence[PreparedItem],
+    unique: Unique,
+    expected: Mapping[str, str | None],
+    absent: Filter | None,
+    then: Callable[[], None],
+) -> list[WriteOutcome]:
+    """Add items to a shard, and do the rest within its transaction."""
+    assert isinstance(shard, WritingCollection)  # noqa: S101 - every shard is one
+
+    def change(changes: ItemChanges) -> list[WriteOutcome]:
+        done = changes.add(own, unique, expected, absent)
+        then()
+        return done
+
+    return shard._adding(change)  # noqa: SLF001 - a transaction around those of the other shards
+
+
+class ShardedView(ReadOnly, ShardedReader):
+    """A state of a sharded store that is read only."""
+
+    def __init__(
+        self, shards: ShardSet, clock: Callable[[], float], opened: Callable[[Shard], Collection], state: str
+    ) -> None:
+        """Take the shards, and what opens the state of one of them; `state` names it in messages."""
+        super().__init__(shards, clock)
+        self._opened, self._state, self._views = opened, state, dict[str, Collection]()
+
+    def _view(self, shard: str) -> SearchingCollection:
+        if shard not in self._views:
+            self._views[shard] = self._opened(self._set[shard])
+        return cast("SearchingCollection", self._views[shard])
+
+    def close(self) -> None:
+        """Release the views; the store stays open."""
+        for view in self._views.values():
+            view.close()
+
+
+class ShardedRunView(ShardedWriter):
+    """The items that a pending run sees; see `PendingRunView`."""
+
+    def __init__(self, shards: ShardSet, clock: Callable[[], float], opened: Callable[[Shard], Collection]) -> None:
+        """Take the shards, and what opens the run in one of them."""
+        super().__init__(shards, clock)
+        self._opened, self._views = opened, dict[str, Collection]()
+
+    def _writable(self, shard: str) -> Collection:
+        if shard not in self._views:
+            self._views[shard] = self._opened(self._set[shard])
+        return self._views[shard]
+
+    def _view(self, shard: str) -> SearchingCollection:
+        return cast("SearchingCollection", self._writable(shard))
+
+    def has_own_version(self, item_id: str) -> bool:
+        """Whether the item is a version that the run wrote."""
+        views = [self._writable(name) for name in self._set.map.ring]
+        return any(isinstance(view, PendingRunView) and view.has_own_version(item_id) for view in views)
+
+    def close(self) -> None:
+        """Release the views; the run stays pending."""
+        for view in self._views.values():
+            view.close()
+
+
+class ShardedCollection(ShardedWriter):
+    """Items in several databases; `Collection` and the protocols beside it document the methods."""
+
+    def __init__(self, shards: ShardSet, clock: Callable[[], float]) -> None:
+        """Take the shards, which are closed with the collection."""
+        super().__init__(shards, clock)
+        self.shards = shards
+        """The databases and their map."""
+        self._plans: dict[str, dict[str, ErasePlan]] = {}
+
+    def _view(self, shard: str) -> SearchingCollection:
+        return cast("SearchingCollection", self._set[shard])
+
+    def _writable(self, shard: str) -> Collection:
+        return self._set[shard]
+
+    def close(self) -> None:
+        """Close every shard."""
+        self._set.close()
+
+    def _every(self, ask: Callable[[Shard], T]) -> list[T]:
+        """Ask every shard; all have to answer."""
+        return self._set.each(self._set.map.ring, lambda name: ask(self._set[name]))
+
+    def _change_all(self, change: Callable[[Shard], T]) -> list[T]:
+        return self._each_shard(None, lambda shard, _: change(cast("Shard", shard)))
+
+    # What is recorded of the store: the same in every shard.
+
+    def indexed_fields(self) -> Fields:
+        """Return the fields that are recorded."""
+        return cast("SupportsFieldIndex", self._set[self._set.map.anchor]).indexed_fields()
+
+    def index_fields(self, fields: Sequence[str]) -> int:
+        """Search the items by other fields of theirs."""
+        self._refuse_while_moving("searching by other fields")
+        return sum(self._change_all(lambda shard: cast("SupportsFieldIndex", shard).index_fields(fields)))
+
+    def record_fields(self, fields: Sequence[str]) -> None:
+        """Record that items are written with other fields, too."""
+        self._change_all(lambda shard: cast("SupportsFieldIndex", shard).record_fields(fields))
+
+    def record_words_only(self) -> None:
+        """Record that the store has no model on purpose."""
+        self._change_all(lambda shard: cast("SupportsWordsOnly", shard).record_words_only())
+
+    # Versions and runs.
+
+    def history(self, item_id: str) -> list[ItemVersion]:
+        """Return the versions of an item, oldest first."""
+
+        def read(known: ShardMap, used: set[str]) -> list[ItemVersion]:
+            used.update(known.ring)
+            found: list[ItemVersion] = []
+            for name in known.ring:
+                hidden = known.hidden(name)
+                found += [
+                    version
+                    for version in self._set[name].history(item_id)
+                    if hidden is None or tenant_of(version.item, known.by) != hidden.value
+                ]
+            return sorted(found, key=lambda version: version.began.at or 0.0)
+
+        return self._set.read(read)
+
+    def as_of(self, time: float) -> Collection:
+        """Return the store as it was at a time, read only."""
+        state = f"it is shown as of {time:.6f} (seconds since the epoch)"
+        return ShardedView(self._set, lambda: time, lambda shard: shard.as_of(time), state)
+
+    def run(self, run: str, *, actor: str | None = None) -> Collection:
+        """Return the store as a pending run sees and changes it."""
+        info = self.find_run(run)
+        if info is not None and info.state is not RunState.PENDING:
+            # Raises the error of a run that has ended.
+            self._set[self._shards_of(run)[0]].run(run).close()
+        return ShardedRunView(self._set, self._clock, lambda shard: shard.run(run, actor=actor))
+
+    def _shards_of(self, run: str) -> list[str]:
+        """Return the shards in which a run wrote; the anchor where it wrote nothing."""
+        names = self._set.map.ring
+        infos = self._every(lambda shard: shard.find_run(run))
+        return [name for name, info in zip(names, infos, strict=True) if info is not None] or [self._set.map.anchor]
+
+    def runs(self, limit: int = 100) -> list[RunInfo]:
+        """Return the runs that began last, newest first."""
+        found: dict[str, list[RunInfo]] = {}
+        for infos in self._every(lambda shard: shard.runs(limit)):
+            for info in infos:
+                found.setdefault(info.run, []).append(info)
+        return sorted(map(_joined, found.values()), key=lambda info: -info.started_at)[: max(limit, 0)]
+
+    def find_run(self, run: str) -> RunInfo | None:
+        """Return what is known of a run."""
+        found = [info for info in self._every(lambda shard: shard.find_run(run)) if info is not None]
+        return _joined(found) if found else None
+
+    def conflicts(self, run: str) -> list[str]:
+        """Return the ids of the items that keep a run from being committed, or reverted."""
+        return sorted({each for name in self._shards_of(run) for each in self._set[name].conflicts(run)})
+
+    def commit(self, run: str, *, then: Callable[[], object] | None = None) -> RunInfo:
+        """Make what a pending run wrote the current items, in every shard or in none.
+
+        Only the death of the process between two commits leaves it pending in some; committing it again ends it there.
+        """
+        return self._end(run, lambda shard, after: shard.commit(run, then=after), then)
+
+    def revert(self, run: str, *, then: Callable[[], object] | None = None) -> RunInfo:
+        """Undo a committed run by changes that follow it."""
+        self._end(run, lambda shard, after: shard.revert(run, then=after), then)
+        found = self.find_run(f"{_UNDOES}{run}")
+        if found is None:
+            raise RunStateError(self.location, run, RunState.COMMITTED.value, "nothing of it is left to undo")
+        return found
+
+    def _end(
+        self,
+        run: str,
+        end: Callable[[Shard, Callable[[], object] | None], RunInfo],
+        then: Callable[[], object] | None,
+    ) -> RunInfo:
+        """End a run in its shards, each within the transaction of the one before."""
+
+        def write(known: ShardMap) -> RunInfo:
+            _check_free(known, None)
+            done: list[RunInfo] = []
+
+            def nested(names: Sequence[str]) -> None:
+                name, *others = names
+                done.append(end(self._set[name], (lambda: nested(others)) if others else then))
+
+            nested(sorted(self._shards_of(run)))
+            return _joined(done)
+
+        try:
+            return self._set.write(write)
+        except RunConflictError as error:
+            raise RunConflictError(self.location, run, self.conflicts(run) or error.ids) from error
+
+    def discard(self, run: str) -> RunInfo:
+        """Drop what a pending run wrote."""
+        return self._set.write(lambda _: _joined([self._set[name].discard(run) for name in self._shards_of(run)]))
+
+    def diff(self, before: float | str, after: float | str | None = None) -> list[ItemDifference]:
+        """Return the items that differ between two states, or that a run changed."""
+        named = [each for each in (before, after) if isinstance(each, str)]
+        names: Sequence[str] = self._set.map.ring
+        for run in named:
+            names = [name for name in self._shards_of(run) if name in names] or self._shards_of(run)[:1]
+        found = [each for name in names for each in self._set[name].diff(before, after)]
+        return sorted(found, key=lambda each: each.item_id)
+
+    # Erasing: in every shard, as a tenant that moves is in two.
+
+    def erase(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
+        """Delete the named or the matching items permanently, with every version that they ever had."""
+        if ids is None and where is None:
+            check_deletion(ids, where)
+
+        def write(known: ShardMap) -> int:
+            _check_free(known, None)
+            total = 0
+            for name in known.ring:
+                own = narrowed(where, known, name)
+                total += self._set[name].erase(ids=ids, where=own)
+                if own != where and known.move is not None:
+                    self._set[name].erase(ids=ids, where=where)
+            return total
+
+        return self._set.write(write)
+
+    def select_erasable(self, request: EraseRequest) -> list[MemoryItem]:
+        """Return the selected items."""
+        found: dict[str, MemoryItem] = {}
+        for items in self._every(lambda shard: shard.select_erasable(request)):
+            found |= {item.id: item for item in items if item.id not in found}
+        return list(found.values())
+
+    def derived_from(self, ids: Sequence[str]) -> list[MemoryItem]:
+        """Return the items that were derived from some items, or from such items, in whatever shard."""
+        found: dict[str, MemoryItem] = {}
+        wanted: Sequence[str] = ids
+        while wanted:
+            lists = self._every(partial(_derived, wanted))
+            new = {item.id: item for each in lists for item in each if item.id not in found and item.id not in ids}
+            found |= new
+            wanted = list(new)
+        return list(found.values())
+
+    def begin_erasure(self, request: EraseRequest, derived: Sequence[str] = ()) -> ErasePlan:
+        """Record durably what is erased from now on, in each shard that has some of it."""
+
+        def write(known: ShardMap) -> dict[str, ErasePlan]:
+            _check_free(known, None)
+            plans = {}
+            for name in known.ring:
+                plan = self._set[name].begin_erasure(request, derived)
+                plans[name] = plan
+            return plans
+
+        return self._joined_plan(self._set.write(write))
+
+    def _joined_plan(self, plans: dict[str, ErasePlan]) -> ErasePlan:
+        joined = ErasePlan(
+            id=" ".join(plan.id for plan in plans.values()),
+            ids=tuple(dict.fromkeys(each for plan in plans.values() for each in plan.ids)),
+            items=sum(plan.items for plan in plans.values()),
+            is_executed=any(plan.is_executed for plan in plans.values()),
+        )
+        self._plans[joined.id] = plans
+        return joined
+
+    def planned_erasures(self) -> list[ErasePlan]:
+        """Return the erasures that have begun and not ended, each of one shard."""
+        names = self._set.map.ring
+        lists = self._every(lambda shard: shard.planned_erasures())
+        return [self._joined_plan({name: plan}) for name, plans in zip(names, lists, strict=True) for plan in plans]
+
+    def finish_erasure(self, plan: ErasePlan, words: Sequence[str] = (), *, vacuum: bool = False) -> EraseResult:
+        """Remove the planned items from every shard; the result names the files of each."""
+        plans = self._plans.pop(plan.id, {})
+        results = self._set.write(
+            lambda _: [self._set[name].finish_erasure(own, words, vacuum=vacuum) for name, own in plans.items()]
+        )
+        return EraseResult(
+            items=sum(one.items for one in results),
+            reached=tuple(place for one in results for place in one.reached),
+            residues=tuple(residue for one in results for residue in one.residues),
+        )
+
+    def withdraw_erasure(self, plan: ErasePlan) -> None:
+        """Forget a plan of which nothing was done."""
+        for name, own in self._plans.pop(plan.id, {}).items():
+            self._set[name].withdraw_erasure(own)
+
+    # Tombstones, which are beside the items that they keep out.
+
+    def keep_tombstones(self, items: Sequence[MemoryItem], *, wholes: Several[str] = ()) -> str:
+        """Record durably that some items are erased."""
+
+        def write(known: ShardMap) -> list[str]:
+            groups: dict[str, list[MemoryItem]] = {}
+            for item in items:
+                groups.setdefault(known.shard_of(tenant_of(item, known.by)), []).append(item)
+            return [self._set[name].keep_tombstones(own, wholes=wholes) for name, own in groups.items()]
+
+        return " ".join(self._set.write(write))
+
+    def tombstones(self, user: str | None = None, *, everybody: bool = True) -> list[Tombstone]:
+        """Return the tombstones, oldest first."""
+        lists = self._every(lambda shard: shard.tombstones(user, everybody=everybody))
+        # A move copies those of the shard that it leaves.
+        found = {each.id: each for each in (one for some in lists for one in some)}
+        return sorted(found.values(), key=lambda each: each.erased_at)
+
+    def remove_tombstones(
+        self, erasures: Sequence[str] | None = None, user: str | None = None, *, everybody: bool = True
+    ) -> int:
+        """Remove the tombstones of some erasures, or all; return the number of texts that may be stored again."""
+        wanted = None if erasures is None else [each for one in erasures for each in one.split(" ")]
+        listed = self.tombstones(user, everybody=everybody)
+        texts = sum(each.texts for each in listed if wanted is None or each.id in wanted)
+        self._change_all(lambda shard: shard.remove_tombstones(wanted, user, everybody=everybody))
+        return texts
+
+    def without_erased(self, text: str, user: str | None) -> str:
+        """Return a text without the sentences that a tombstone of the user stands for."""
+        for name in self._set.map.ring:
+            text = self._set[name].without_erased(text, user)
+        return text
+
+    def apply_tombstones(self) -> EraseResult:
+        """Erase what came back beside a shard, as with a backup that was put in its place."""
+        results = self._change_all(lambda shard: shard.apply_tombstones())
+        return EraseResult(
+            items=sum(one.items for one in results),
+            reached=tuple(place for one in results for place in one.reached),
+            residues=tuple(residue for one in results for residue in one.residues),
+        )
+
+    # Exports.
+
+    def record_export(self, export: ExportRecord) -> None:
+        """Remember an export in every shard, durably."""
+        self._change_all(lambda shard: cast("ExportLog", shard).record_export(export))
+
+    def exports(self) -> list[ExportRecord]:
+        """Return the exports that were made, the oldest first."""
+        found: list[ExportRecord] = []
+        for each in self._every(lambda shard: cast("ExportLog", shard).exports()):
+            found += [one for one in each if one not in found]
+        return sorted(found, key=lambda one: one.made_at)
+
+
+def _derived(ids: Sequence[str], shard: Shard) -> list[MemoryItem]:
+    return shard.derived_from(ids)
+
+
+def _joined(infos: Sequence[RunInfo]) -> RunInfo:
+    """Return what several shards know of one run: it is pending until it has ended in all of them."""
+    pending = next((info for info in infos if info.state is RunState.PENDING), None)
+    first = pending or max(infos, key=lambda info: info.ended_at or 0.0)
+    return replace(
+        first,
+        started_at=min(info.started_at for info in infos),
+        actor=next((info.actor for info in infos if info.actor), None),
+        changes=sum(info.changes for info in infos),
+    )

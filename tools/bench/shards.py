@@ -1,0 +1,161 @@
+"""A store on several databases beside the same items in one: latency within a tenant and over all, and a move."""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from devmem import MemoryItem, Scope
+from devmem.config.shards import ShardsConfig
+from devmem.model.filters import Filter
+from devmem.models.embedder import ModelIdentity
+from devmem.search.query import SearchQuery
+from devmem.storage.opening import open_collection
+from devmem.storage.protocol import Collection
+from devmem.storage.sharding.collection import ShardedCollection
+from devmem.storage.sharding.moving import move_tenant
+from tools.bench.rows import JsonFile, Row, report
+from tools.bench.synthetic import BLOCK, Blocks
+from tools.postgres_server import PostgresServer
+
+_MODEL: Final = ModelIdentity(name="synthetic", dimension=384)
+_TENANTS: Final = 30
+_BATCH: Final = 1_000
+_TOP: Final = 10
+
+
+def command(
+    items: Annotated[int, typer.Option(min=1, help="Number of items of each shard.")] = 100_000,
+    shards: Annotated[int, typer.Option(min=2, help="Number of shards.")] = 3,
+    moved: Annotated[int, typer.Option(min=1, help="Number of items of the tenant that moves.")] = 20_000,
+    questions: Annotated[int, typer.Option(min=1, help="Number of questions of each kind.")] = 100,
+    servers: Annotated[
+        bool, typer.Option("--servers", help="A PostgreSQL server for each shard, instead of files.")
+    ] = False,
+    json_file: JsonFile = None,
+) -> None:
+    """Measure a sharded store in turn with one database that holds the same items."""
+    report(list(run(items, shards, moved, questions, servers=servers)), json_file)
+
+
+def run(items: int, shards: int, moved: int, questions: int, *, servers: bool) -> Iterator[Row]:
+    """Fill both, ask both in turn, and move a tenant under writes."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="devmem-shards-")))
+        places = list(_places(stack, folder, shards + 1, servers=servers))
+        config = ShardsConfig(shards={f"s{at}": place for at, place in enumerate(places[1:])})
+        one = stack.enter_context(closing(open_collection(places[0], model=_MODEL, durability="normal")))
+        several = stack.enter_context(closing(open_collection(config.url(), model=_MODEL, durability="normal")))
+        assert isinstance(several, ShardedCollection)
+        case = f"{shards}x{items}:{'postgres' if servers else 'sqlite'}"
+        blocks = Blocks()
+        for batch in _batches(blocks, items * shards):
+            one.add(batch)
+            several.add(batch)
+        yield from _ask(case, blocks, one, several, questions)
+        yield from _move(case, blocks, several, moved)
+
+
+def _places(stack: ExitStack, folder: Path, number: int, *, servers: bool) -> Iterator[str]:
+    for at in range(number):
+        if not servers:
+            yield str(folder / f"{at}.db")
+            continue
+        server = PostgresServer()
+        stack.callback(server.close)
+        yield server.url(store="bench")
+
+
+def _batches(blocks: Blocks, count: int) -> Iterator[list[MemoryItem]]:
+    for start in range(0, count, _BATCH):
+        corpus, first = blocks.block(start // BLOCK), start % BLOCK
+        yield [
+            MemoryItem(
+                id=str(start + at),
+                content_summary=corpus.texts[first + at],
+                embedding=corpus.vectors[first + at],
+                scope=Scope(user=f"user {(start + at) % _TENANTS}"),
+                created_at=1e9 + start + at,
+            )
+            for at in range(min(_BATCH, count - start, BLOCK - first))
+        ]
+
+
+def _ask(case: str, blocks: Blocks, one: Collection, several: Collection, questions: int) -> Iterator[Row]:
+    corpus = blocks.block(9_999)
+    asked = [
+        SearchQuery(text=" ".join(corpus.texts[at].split()[:6]), vector=corpus.vectors[at], limit=_TOP)
+        for at in range(questions)
+    ]
+    tenants = [Filter(scope=Scope(user=f"user {at % 2}"), include_unscoped=True) for at in range(questions)]
+    for name, queries in (
+        ("tenant", [replace(query, where=where) for query, where in zip(asked, tenants, strict=True)]),
+        ("all", asked),
+    ):
+        spent: dict[str, list[float]] = {"one": [], "shards": []}
+        same = first = 0
+        for store in (one, several):
+            store.find(queries[0])
+        for query in queries:
+            found = []
+            for kind, store in (("one", one), ("shards", several)):
+                started = time.perf_counter()
+                found.append([hit.item.id for hit in store.find(query).hits])
+                spent[kind].append(1000 * (time.perf_counter() - started))
+            same += set(found[0]) == set(found[1])
+            first += found[0][:1] == found[1][:1]
+        for kind, times in spent.items():
+            yield _row(case, f"{name}_p50:{kind}", statistics.median(times), "ms")
+        ratios = [ours / theirs for ours, theirs in zip(spent["shards"], spent["one"], strict=True)]
+        yield _row(case, f"{name}_ratio", statistics.median(ratios), "x")
+        yield _row(case, f"{name}_same_top_10", same / questions, "share")
+        yield _row(case, f"{name}_same_first", first / questions, "share")
+
+
+def _move(case: str, blocks: Blocks, several: ShardedCollection, moved: int) -> Iterator[Row]:
+    owner = Scope(user="mover")
+    for batch in _batches(blocks, moved):
+        several.add([replace(item, id=f"m{item.id}", scope=owner) for item in batch])
+    corpus, stop, written = blocks.block(9_998), threading.Event(), list[float]()
+
+    def write() -> None:
+        while not stop.is_set():
+            at = len(written)
+            item = MemoryItem(
+                id=f"w{at}", content_summary=corpus.texts[at % BLOCK], embedding=corpus.vectors[at % BLOCK], scope=owner
+            )
+            started = time.perf_counter()
+            several.add([item])
+            written.append(time.perf_counter() - started)
+
+    source = several.shards.map.shard_of("mover")
+    target = next(name for name in several.shards.map.ring if name != source)
+    writer = threading.Thread(target=write)
+    writer.start()
+    started = time.perf_counter()
+    try:
+        move_tenant(several.shards, "mover", target)
+        seconds = time.perf_counter() - started
+    finally:
+        stop.set()
+        writer.join()
+    yield _row(case, "move", seconds, "s")
+    yield _row(case, "move_rate", moved / seconds, "1/s")
+    yield _row(case, "writes_meanwhile", len(written), "count")
+    yield _row(case, "write_p50", 1000 * statistics.median(written), "ms")
+    yield _row(case, "longest_write", 1000 * max(written), "ms")
+    left = several.count(Filter(scope=owner))
+    yield _row(case, "lost", moved + len(written) - left, "count")
+
+
+def _row(case: str, metric: str, value: float, unit: str) -> Row:
+    return Row(bench="shards", case=case, metric=metric, value=value, unit=unit)
