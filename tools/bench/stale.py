@@ -10,36 +10,43 @@ import json
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
 import typer
 
 import devmem
 from devmem.memory.memory import Memory
 from tools.bench.rows import JsonFile, Row, report
+from tools.postgres_server import PostgresServer
 
 _EPISODES: Final = Path(__file__).parents[2] / "tests" / "data" / "stale_conclusions.jsonl"
 _SHOWN: Final = 5
 _MODES: Final = ("mark", "hide", "renew")
 
 
-def command(json_file: JsonFile = None) -> None:
+def command(
+    json_file: JsonFile = None,
+    postgres: Annotated[bool, typer.Option(help="Use a PostgreSQL server, which is started for it.")] = False,
+) -> None:
     """Ask a hundred questions after the facts behind their answers changed; exit with 1 if one is shown unmarked."""
-    rows = list(run())
+    with closing(PostgresServer()) if postgres else nullcontext() as server:
+        rows = list(run(server))
     report(rows, json_file)
     if any(row.value for row in rows if row.metric == "stale_unmarked"):
         raise typer.Exit(1)
 
 
-def run() -> Iterator[Row]:
-    """Add every episode to a memory for each `on_stale`, then ask its questions."""
+def run(server: PostgresServer | None = None) -> Iterator[Row]:
+    """Add every episode to a memory for each `on_stale`, then ask its questions; `server` keeps it, or else a file."""
     episodes = [json.loads(line) for line in _EPISODES.read_text(encoding="utf-8").splitlines()]
     for mode in _MODES:
         with tempfile.TemporaryDirectory(prefix="devmem-stale-") as folder:
             team = Path(folder) / "team.yaml"
-            config = f"{{memory_path: notes.db, on_stale: {mode}}}"
+            place = "notes.db" if server is None else server.url(store=mode)
+            config = f"{{memory_path: '{place}', on_stale: {mode}}}"
             team.write_text(f"memory: [{{name: notes, type: simple, config: {config}}}]\n", encoding="utf-8")
             with devmem.open(f"{team}#notes") as memory:
                 outdated = _told(memory, episodes)
