@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Final, TypeVar, cast
 
 import numpy as np
@@ -284,7 +283,7 @@ class _Indexes:
         self._parts = parts
         self.doc_values, self.passage_map, self.postings = _DocValues(parts), _PassageMap(parts), _Postings(parts)
 
-    @cached_property
+    @property
     def vectors(self) -> VectorsReader | None:
         known = [vectors for _, part in self._parts if (vectors := part.indexes.vectors) is not None]
         return _Vectors(self._parts, known[0].dimension) if known else None
