@@ -190,8 +190,10 @@ class StoreReader:
             return
         if path in self._placeholders.missing or has_placeholder(location):
             return
+        # Extracted facts have a queue beside the items.
+        states = getattr(config, "keeps_states", False) or getattr(config, "facts", None) is not None
         try:
-            self._store_types.check_location(location, states=getattr(config, "keeps_states", False))
+            self._store_types.check_location(location, states=states)
         except MissingExtraError as error:
             self._report.warn(path, str(error), Rule.MISSING_EXTRA)
         except CollectionError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from os.path import normpath
 from pathlib import Path, PurePath
 from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 from urllib.parse import parse_qsl, quote, urlsplit
@@ -51,11 +52,12 @@ class ShardsConfig(ConfigModel):
                 raise ValueError(
                     f"the shard's name {name!r} is not usable: up to 63 ASCII letters, digits, '-', '_' and '.'"
                 )
-            if not location or location.startswith(SCHEME) or location in (":memory:", "auto"):
+            if not location or location.lower().startswith(SCHEME) or location in (":memory:", "auto"):
                 raise ValueError(f"shard {name!r}: a shard is the path of a SQLite file or the URL of a database")
             if location.endswith(".json"):
                 raise ValueError(f"shard {name!r}: a JSON file cannot be one: use a path that ends with .db")
-        if len(set(self.shards.values())) < len(self.shards):
+        places = {place if "://" in place else normpath(place) for place in self.shards.values()}
+        if len(places) < len(self.shards):
             raise ValueError("two shards are the same database")
         return self
 
@@ -150,5 +152,15 @@ class _Schema:
         return {"anyOf": [{"type": "string"}, block]}
 
 
+def _one_database(value: object) -> object:
+    if isinstance(value, Mapping) or (isinstance(value, str) and is_sharded(value)):
+        raise PydanticCustomError(
+            "shards", "a store of this type keeps more than items, which needs one database: give a path or one URL"
+        )
+    return value
+
+
+OneDatabase: TypeAlias = Annotated[str, BeforeValidator(_one_database, json_schema_input_type=str)]
+"""A path or a URL of a store that cannot be spread over shards."""
 MemoryPath: TypeAlias = Annotated[str, BeforeValidator(_as_url), _Schema()]
 """A path, a URL, or a block of shards, which becomes a URL."""

@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from pathlib import PurePath
 from types import TracebackType
@@ -13,7 +14,7 @@ from typing import Any, Final, Literal, Self, TypeAlias, Unpack, overload
 
 import numpy as np
 
-from devmem.errors import EmbeddingError, EmbeddingMismatchError, ItemNotFoundError
+from devmem.errors import EmbeddingError, EmbeddingMismatchError, ItemNotFoundError, ShardDownError
 from devmem.memory.records import Hits, MemoryRecord, Numbers, Records, SearchHit, When, seconds_of, text_of
 from devmem.memory.scope import (
     ScopeGuard,
@@ -31,7 +32,7 @@ from devmem.model.caller import Caller, Stage, current_actor
 from devmem.model.conditions import Order, Scalar
 from devmem.model.filters import Filter, counted, kind_of, values_at
 from devmem.model.items import ANY, LEAST_TRUST, MemoryItem
-from devmem.model.results import Hit, MemoryRetrievalResult
+from devmem.model.results import Hit, MemoryRetrievalResult, SearchReport
 from devmem.model.twins import as_async, in_thread
 from devmem.models.given_vectors import checked_vector
 from devmem.search.merging import MergePolicy, merge, with_related
@@ -146,9 +147,9 @@ class MemoryReader:
         given = checked_vector("vector", vector)
         return QueryEmbedding(query, given=(given / np.linalg.norm(given.astype(np.float64))).astype(np.float32))
 
-    def _found(self, asked: MemoryQuery) -> Sequence[Hit]:
+    def _found(self, asked: MemoryQuery) -> SearchReport:
         try:
-            return self.store.search(asked)
+            return self.store.search_report(asked)
         except EmbeddingMismatchError as error:
             if asked.embedding.given is None or not isinstance(self.store, CollectionMemory):
                 raise
@@ -156,12 +157,14 @@ class MemoryReader:
             raise ValueError(f"`vector` has {given} numbers; the vectors of this memory have {wanted}") from error
 
     def _hits(self, asked: MemoryQuery, shown: slice, like: str | None) -> Hits:
-        matching, found = asked.where, with_related(self._found(asked))
+        matching, report = asked.where, self._found(asked)
+        found = with_related(report.hits)
         hits = [SearchHit(hit.item, hit) for hit in found if in_scope(hit.item, matching) and hit.item.id != like]
         hits = hits[shown]
         if self._guard.is_bound or "user" not in matching.unbound:
-            return Hits(hits)
-        return self._warned(Hits(hits, left_out=lambda: self._count_of_users(matching)))
+            return Hits(hits, missing_shards=report.missing)
+        left_out = partial(self._count_of_users, matching)
+        return self._warned(Hits(hits, left_out=left_out, missing_shards=report.missing))
 
     def _count_of_users(self, where: Filter) -> int:
         """Return the number of items that a filter leaves out because they belong to users."""
@@ -170,7 +173,12 @@ class MemoryReader:
 
     def _warned(self, hits: Hits) -> Hits:
         """Warn once that items were left out; as counting takes time, only the first and empty answers are checked."""
-        if not self._has_warned and not (self._searched and hits) and hits.left_out:
+        try:
+            warns = not self._has_warned and not (self._searched and hits) and hits.left_out > 0
+        except ShardDownError:
+            # They cannot be counted now; of the search itself nothing is missing, or `missing_shards` says so.
+            return hits
+        if warns:
             self._has_warned = True
             _LOG.warning(
                 "memory %r: %d item(s) that belong to users were not searched, as no user was named; user=ID searches "

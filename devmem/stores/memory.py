@@ -535,13 +535,14 @@ class MemoryBase(ABC):
 
     def search(self, query: MemoryQuery) -> list[Hit]:
         """Return the hits for a query, best first, with every signal that ranked them; none is in quarantine."""
-        return list(self._report(query).hits)
+        return list(self.search_report(query).hits)
 
     def explain(self, query: MemoryQuery) -> SearchReport:
         """Return the hits of `search`, and how the store came to them, as far as it can tell."""
-        return self._report(replace(query, explain=True))
+        return self.search_report(replace(query, explain=True))
 
-    def _report(self, query: MemoryQuery) -> SearchReport:
+    def search_report(self, query: MemoryQuery) -> SearchReport:
+        """Return the hits of `search`, and whether anything was left out of them, without explaining them."""
         if query.top_k < 1:
             return SearchReport()
         with observed(self, "search_memory", query=query.text) as operation:

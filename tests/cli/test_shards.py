@@ -66,3 +66,37 @@ def test_a_shard_joins(team: Path, devmem: Devmem) -> None:
     assert "nothing had to move" in devmem("shards", "rebalance", f"{team}#notes").stdout
     found = json.loads(devmem("shards", f"{team}#notes", "--json").stdout)
     assert sum(each["items"] for each in found["shards"]) == 7
+
+
+@pytest.fixture
+def down(team: Path) -> tuple[str, str]:
+    """The name of a shard that is away, and a user who lives in it."""
+    with library.open(f"{team}#notes") as memory:
+        shards = memory.store.collection.shards  # type: ignore[attr-defined]
+        home = {user: shards.map.shard_of(user) for user in ("ann", "bob", "王芳", "dan", "eve", "fay")}
+    user, name = next((user, name) for user, name in home.items() if name != shards.map.shard_of(None))
+    for file in team.parent.glob(f"{name}.db*"):
+        file.rename(team.parent / f"away{file.name}")
+    return name, user
+
+
+def test_a_search_says_what_is_down(team: Path, down: tuple[str, str], devmem: Devmem) -> None:
+    (name, user), place = down, f"{team}#notes"
+    warning = f"shards that could not be reached: {name}"
+    for options in ((), ("--explain",), ("--json",)):
+        done = devmem("search", place, "train", "--all-users", "--top-k", "20", *options)
+        assert warning in done.stderr
+        assert "train" in done.stdout
+    explained = json.loads(devmem("search", place, "train", "--all-users", "--json", "--explain").stdout)
+    assert explained["missing_shards"] == [name]
+    assert f"should be the shard {name!r}" in devmem("search", place, "train", "--user", user, code=2).stderr
+    assert "Friday" in devmem("search", place, "Friday").stdout
+    assert name in devmem("shards", place).stdout
+
+
+@pytest.mark.parametrize("as_url", [False, True])
+def test_a_store_may_fail_instead(team: Path, down: tuple[str, str], devmem: Devmem, as_url: bool) -> None:
+    team.write_text(team.read_text().replace("by: user", "by: user, on_down: fail"))
+    url = f"shards://user?one={team.parent}/one.db&two={team.parent}/two.db&on_down=fail"
+    place = url if as_url else f"{team}#notes"
+    assert f"shard {down[0]!r}" in devmem("search", place, "train", "--all-users", code=2).stderr

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Annotated, Any, Final, Generic, TypeAlias, TypeVar
 from urllib.parse import quote, unquote
@@ -443,7 +443,11 @@ def _recall(call: Call, asked: RecallArguments) -> Answer:
         lambda: call.memory.search(asked.query, limit=asked.limit, after=asked.after, before=asked.before, where=where),
     )
     none = "No relevant memories found."
-    return passages_answer([passage_of(hit) for hit in hits], budget=call.budget, none=none)
+    answer = passages_answer([passage_of(hit) for hit in hits], budget=call.budget, none=none)
+    if not hits.missing_shards:
+        return answer
+    missing = f"Not searched, as their databases cannot be reached: the shards {', '.join(hits.missing_shards)}."
+    return replace(answer, text=f"{answer.text}\n{missing}")
 
 
 def _filter_of(asked: RecallArguments | ListArguments) -> Filter:

@@ -24,6 +24,7 @@ from devmem.cli.targets import (
     split_words,
 )
 from devmem.cli.terminal import Terminal, contributions, item_date, items_text, number, period_text
+from devmem.errors import ShardDownError
 from devmem.model.caller import DEFAULT_SESSION, Caller
 
 if TYPE_CHECKING:
@@ -88,8 +89,6 @@ def show_report(terminal: Terminal, report: SearchReport) -> None:
     terminal.print("; ".join(_summary(report)), style="dim")
     if report.failure:
         terminal.report("warning", report.failure)
-    if report.missing:
-        terminal.report("warning", f"shards that could not be reached: {', '.join(report.missing)}")
 
 
 def _cut_text(candidate: RejectedCandidate) -> str:
@@ -186,8 +185,16 @@ def search(
         else:
             _show(terminal, _search(store, query, explain=explain), explain=explain, as_json=as_json)
         if store is not None:
-            report_hidden(terminal, store, selection.visible)
-            _report_waiting(terminal, store)
+            _report_left(terminal, store, selection.visible)
+
+
+def _report_left(terminal: Terminal, store: MemoryBase, where: Filter) -> None:
+    """Report what the search did not cover."""
+    try:
+        report_hidden(terminal, store, where)
+    except ShardDownError as error:
+        terminal.report("warning", f"items of users were not counted: {error}")
+    _report_waiting(terminal, store)
 
 
 def _report_waiting(terminal: Terminal, store: MemoryBase) -> None:
@@ -220,11 +227,13 @@ def _search(store: MemoryBase | None, query: MemoryQuery, *, explain: bool) -> S
 
     if store is None:
         return SearchReport()
-    report = store.explain(query) if explain else SearchReport(hits=tuple(store.search(query)))
+    report = store.explain(query) if explain else store.search_report(query)
     return replace(report, hits=with_related(report.hits))
 
 
 def _show(terminal: Terminal, report: SearchReport, *, explain: bool, as_json: bool) -> None:
+    if report.missing:
+        terminal.report("warning", f"shards that could not be reached: {', '.join(report.missing)}")
     if as_json:
         from devmem.views.documents import hits_json, report_json
 

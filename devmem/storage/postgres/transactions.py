@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import ClassVar, Final, TypeVar
 from uuid import UUID
@@ -58,6 +59,7 @@ class _SharedPool:
     def __init__(self, access: Access) -> None:
         self.pool = ConnectionPool(partial(_connect_for_items, access))
         self.slots = threading.BoundedSemaphore(access.location.connections)
+        self.held = threading.local()
         self._users = 0
         self._key = access.key()
 
@@ -201,17 +203,32 @@ class Database:
     def _run(self, transaction: Callable[[Connection], T]) -> T:
         if self._closed:
             raise CollectionClosedError(self._location, "the collection was closed.")
-        timeout = self._access.busy_timeout
+        try:
+            with self._slot(), translate_errors(self._location):
+                return self._tried_again(transaction)
+        except PoolClosedError as error:
+            raise CollectionClosedError(self._location, "the collection was closed.") from error
+
+    @contextmanager
+    def _slot(self) -> Iterator[None]:
+        """Wait until a connection may be used.
+
+        A thread that uses one already, as of another shard on the same server, gets the next at once: threads that each
+        hold one and wait for another would wait for each other.
+        """
+        timeout, held = self._access.busy_timeout, self._shared.held
+        if getattr(held, "slot", False):
+            yield
+            return
         if not self._shared.slots.acquire(timeout=timeout):
             raise CollectionBusyError(
                 self._location, f"all {self._access.location.connections} connections were in use for {timeout:g} s."
             )
+        held.slot = True
         try:
-            with translate_errors(self._location):
-                return self._tried_again(transaction)
-        except PoolClosedError as error:
-            raise CollectionClosedError(self._location, "the collection was closed.") from error
+            yield
         finally:
+            held.slot = False
             self._shared.slots.release()
 
     def _tried_again(self, transaction: Callable[[Connection], T]) -> T:

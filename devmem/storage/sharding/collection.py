@@ -55,13 +55,21 @@ class ShardedWriter(ShardedReader):
         """Return what a shard is written by; raises `ShardDownError` where it cannot be reached."""
 
     def _each_shard(self, where: Filter | None, write: Callable[[Collection, Filter | None], T]) -> list[T]:
-        """Write in each shard that a filter leads to, one after the other; each write is a transaction."""
+        """Write in each shard that a filter leads to, one after the other; each write is a transaction.
 
-        def run(known: ShardMap) -> list[T]:
+        One that is down is noticed before anything is written. Where the map changes in between, every shard is written
+        again, and all results are returned.
+        """
+        done: list[T] = []
+
+        def run(known: ShardMap) -> None:
             _check_free(known, None if where is None else tenants_of(where, known))
-            return [write(self._writable(name), narrowed(where, known, name)) for name in shards_for(where, known)]
+            shards = [(self._writable(name), narrowed(where, known, name)) for name in shards_for(where, known)]
+            # One by one: what was written before one fails counts too.
+            done.extend(write(shard, own) for shard, own in shards)
 
-        return self._set.write(run)
+        self._set.write(run)
+        return done
 
     def add(
         self,
@@ -118,10 +126,15 @@ class ShardedWriter(ShardedReader):
         }
         if not named:
             return
-        for name in known.ring:
-            elsewhere = [item_id for item_id, own in named.items() if own != name]
+
+        def elsewhere(name: str) -> tuple[str, list[MemoryItem]]:
+            others = [item_id for item_id, own in named.items() if own != name]
+            return name, self._collection(name).get(others) if others else []
+
+        # One that is down may have it; then the item's own shard has not, and refuses the version.
+        for name, items in self._set.reached(elsewhere):
             hidden = known.hidden(name)
-            for item in self._collection(name).get(elsewhere) if elsewhere else ():
+            for item in items:
                 if hidden is None or tenant_of(item, known.by) != hidden.value:
                     raise CollectionError(
                         self.location,
@@ -138,23 +151,24 @@ class ShardedWriter(ShardedReader):
 
     def pop(self, count: int = 1, where: Filter | None = None) -> list[MemoryItem]:
         """Delete the items stored last, and return them."""
+        popped, order = list[MemoryItem](), dict[str, int]()
 
-        def write(known: ShardMap) -> list[MemoryItem]:
+        def write(known: ShardMap) -> None:
             _check_free(known, None if where is None else tenants_of(where, known))
             names = shards_for(where, known)
             if len(names) == 1:
-                return self._writable(names[0]).pop(count, narrowed(where, known, names[0]))
-            newest = self.recent(count, where)
-            each = Counter(known.shard_of(tenant_of(item, known.by)) for item in newest)
-            popped = {
-                item.id: item
-                for name, number in each.items()
-                for item in self._writable(name).pop(number, narrowed(where, known, name))
-            }
-            order = {item.id: at for at, item in enumerate(newest)}
-            return sorted(popped.values(), key=lambda item: order.get(item.id, len(order)))
+                each = {names[0]: count - len(popped)}
+            else:
+                newest = self.recent(count - len(popped), where)
+                order.update((item.id, len(popped) + at) for at, item in enumerate(newest))
+                each = Counter(known.shard_of(tenant_of(item, known.by)) for item in newest)
+            shards = [(self._writable(name), narrowed(where, known, name), number) for name, number in each.items()]
+            for shard, own, number in shards:
+                # What was popped before the map changed is not popped again.
+                popped.extend(shard.pop(number, own))
 
-        return self._set.write(write)
+        self._set.write(write)
+        return sorted(popped, key=lambda item: order.get(item.id, len(order)))
 
     def delete(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
         """Delete the named or the matching items."""
@@ -188,8 +202,13 @@ class ShardedWriter(ShardedReader):
         return trimmed + self._set.write(trim)
 
     def set_embeddings(self, embeddings: Mapping[str, PassageEmbeddings]) -> int:
-        """Store the embeddings of waiting items."""
-        return sum(self._each_shard(None, lambda shard, _: shard.set_embeddings(embeddings)))
+        """Store the embeddings of waiting items; those in a shard that is down go on waiting."""
+
+        def write(known: ShardMap) -> list[int]:
+            _check_free(known, None)
+            return self._set.reached(lambda name: self._writable(name).set_embeddings(embeddings))
+
+        return sum(self._set.write(write))
 
     def replace_model(self, model: str, dimension: int | None) -> int:
         """Delete every embedding and record the model of the new ones."""
@@ -292,7 +311,7 @@ class ShardedCollection(ShardedWriter):
         super().__init__(shards, clock)
         self.shards = shards
         """The databases and their map."""
-        self._plans: dict[str, dict[str, ErasePlan]] = {}
+        self._plans: dict[str, list[tuple[Shard, ErasePlan]]] = {}
 
     def _view(self, shard: str) -> SearchingCollection:
         return cast("SearchingCollection", self._set[shard])
@@ -315,7 +334,7 @@ class ShardedCollection(ShardedWriter):
 
     def indexed_fields(self) -> Fields:
         """Return the fields that are recorded."""
-        return cast("SupportsFieldIndex", self._set[self._set.map.anchor]).indexed_fields()
+        return self._set.reached(lambda name: cast("SupportsFieldIndex", self._set[name]).indexed_fields())[0]
 
     def index_fields(self, fields: Sequence[str]) -> int:
         """Search the items by other fields of theirs."""
@@ -476,49 +495,43 @@ class ShardedCollection(ShardedWriter):
 
     def begin_erasure(self, request: EraseRequest, derived: Sequence[str] = ()) -> ErasePlan:
         """Record durably what is erased from now on, in each shard that has some of it."""
+        plans: list[tuple[Shard, ErasePlan]] = []
 
-        def write(known: ShardMap) -> dict[str, ErasePlan]:
+        def write(known: ShardMap) -> None:
             _check_free(known, None)
-            plans = {}
-            for name in known.ring:
-                plan = self._set[name].begin_erasure(request, derived)
-                plans[name] = plan
-            return plans
+            # Where the map changed meanwhile, a shard has two plans: what moved into it is in the second.
+            shards = [self._set[name] for name in known.ring]
+            plans.extend((shard, shard.begin_erasure(request, derived)) for shard in shards)
 
-        return self._joined_plan(self._set.write(write))
+        self._set.write(write)
+        return self._joined_plan(plans)
 
-    def _joined_plan(self, plans: dict[str, ErasePlan]) -> ErasePlan:
+    def _joined_plan(self, plans: list[tuple[Shard, ErasePlan]]) -> ErasePlan:
         joined = ErasePlan(
-            id=" ".join(plan.id for plan in plans.values()),
-            ids=tuple(dict.fromkeys(each for plan in plans.values() for each in plan.ids)),
-            items=sum(plan.items for plan in plans.values()),
-            is_executed=any(plan.is_executed for plan in plans.values()),
+            id=" ".join(plan.id for _, plan in plans),
+            ids=tuple(dict.fromkeys(each for _, plan in plans for each in plan.ids)),
+            items=sum(plan.items for _, plan in plans),
+            is_executed=any(plan.is_executed for _, plan in plans),
         )
         self._plans[joined.id] = plans
         return joined
 
     def planned_erasures(self) -> list[ErasePlan]:
-        """Return the erasures that have begun and not ended, each of one shard."""
-        names = self._set.map.ring
-        lists = self._every(lambda shard: shard.planned_erasures())
-        return [self._joined_plan({name: plan}) for name, plans in zip(names, lists, strict=True) for plan in plans]
+        """Return the erasures that have begun and not ended, each of one shard; none of one that is down."""
+        lists = self._set.reached(lambda name: [(self._set[name], plan) for plan in self._set[name].planned_erasures()])
+        return [self._joined_plan([one]) for plans in lists for one in plans]
 
     def finish_erasure(self, plan: ErasePlan, words: Sequence[str] = (), *, vacuum: bool = False) -> EraseResult:
         """Remove the planned items from every shard; the result names the files of each."""
-        plans = self._plans.pop(plan.id, {})
-        results = self._set.write(
-            lambda _: [self._set[name].finish_erasure(own, words, vacuum=vacuum) for name, own in plans.items()]
-        )
-        return EraseResult(
-            items=sum(one.items for one in results),
-            reached=tuple(place for one in results for place in one.reached),
-            residues=tuple(residue for one in results for residue in one.residues),
+        plans = self._plans.pop(plan.id, [])
+        return _joined_result(
+            self._set.write(lambda _: [shard.finish_erasure(own, words, vacuum=vacuum) for shard, own in plans])
         )
 
     def withdraw_erasure(self, plan: ErasePlan) -> None:
         """Forget a plan of which nothing was done."""
-        for name, own in self._plans.pop(plan.id, {}).items():
-            self._set[name].withdraw_erasure(own)
+        for shard, own in self._plans.pop(plan.id, []):
+            shard.withdraw_erasure(own)
 
     # Tombstones, which are beside the items that they keep out.
 
@@ -526,6 +539,7 @@ class ShardedCollection(ShardedWriter):
         """Record durably that some items are erased."""
 
         def write(known: ShardMap) -> list[str]:
+            _check_free(known, {tenant_of(item, known.by) for item in items})
             groups: dict[str, list[MemoryItem]] = {}
             for item in items:
                 groups.setdefault(known.shard_of(tenant_of(item, known.by)), []).append(item)
@@ -557,12 +571,9 @@ class ShardedCollection(ShardedWriter):
         return text
 
     def apply_tombstones(self) -> EraseResult:
-        """Erase what came back beside a shard, as with a backup that was put in its place."""
-        results = self._change_all(lambda shard: shard.apply_tombstones())
-        return EraseResult(
-            items=sum(one.items for one in results),
-            reached=tuple(place for one in results for place in one.reached),
-            residues=tuple(residue for one in results for residue in one.residues),
+        """Erase what came back beside a shard, as with a backup that was put in its place; not in one that is down."""
+        return _joined_result(
+            self._set.write(lambda _: self._set.reached(lambda name: self._set[name].apply_tombstones()))
         )
 
     # Exports.
@@ -581,6 +592,14 @@ class ShardedCollection(ShardedWriter):
 
 def _derived(ids: Sequence[str], shard: Shard) -> list[MemoryItem]:
     return shard.derived_from(ids)
+
+
+def _joined_result(results: Sequence[EraseResult]) -> EraseResult:
+    return EraseResult(
+        items=sum(one.items for one in results),
+        reached=tuple(dict.fromkeys(place for one in results for place in one.reached)),
+        residues=tuple(residue for one in results for residue in one.residues),
+    )
 
 
 def _joined(infos: Sequence[RunInfo]) -> RunInfo:

@@ -30,6 +30,7 @@ _FEW: Final = 200
 """Number of differing items up to which writers may wait for the rest."""
 _MOST_ROUNDS: Final = 10
 """Number of comparisons after which writers wait for whatever is left."""
+_PENDING: Final = "a pending run has changes of the tenant: commit or discard it first (`devmem runs`)."
 
 Progress = Callable[[int, int], None]
 """Is told the number of items that were copied, and that of all that are to be."""
@@ -81,10 +82,8 @@ def move_tenant(
         return MoveResult(tenant=tenant, source=source, target=target, copied=0)
     if known.move is not None and (known.move.digest, known.move.target) != (digest_of(tenant), target):
         raise CollectionBusyError("the shards", _in_progress(known.move))
-    if known.move is None and shards[source].has_pending(Tenant(known.by, tenant)):
-        raise CollectionBusyError(
-            "the shards", "a pending run has changes of the tenant: commit or discard it first (`devmem runs`)."
-        )
+    if known.move is None:
+        _check_free(shards, Tenant(known.by, tenant), source, target)
     move = known.move or Move(digest=digest_of(tenant), tenant=tenant, source=source, target=target, phase=Phase.COPY)
     if move.phase in (Phase.CLEAN, Phase.UNDO):
         recover(shards)
@@ -98,6 +97,19 @@ def move_tenant(
         raise CollectionBusyError("the shards", "another process goes on with the move.") from error
     _finish(shards)
     return MoveResult(tenant=tenant, source=source, target=target, copied=copied)
+
+
+def _check_free(shards: ShardSet, tenant: Tenant, source: str, target: str) -> None:
+    """Refuse a move that cannot succeed: of a tenant with a pending run, or one whose ids others use in the target."""
+    if shards[source].has_pending(tenant):
+        raise CollectionBusyError("the shards", _PENDING)
+    there = _as_collection(shards[target])
+    for ids in _batched(list(shards[source].signatures(tenant)), _BATCH):
+        for item in there.get(ids):
+            if getattr(item.scope, tenant.by) != tenant.value:
+                raise CollectionError(
+                    "the shards", f"{item.id!r} is an item of another {tenant.by} in {target!r} too; nothing was moved."
+                )
 
 
 def _require_all(shards: ShardSet, known: ShardMap) -> None:
@@ -140,7 +152,7 @@ class _Copy:
                 raise StaleMapError(self._shards.map.version)
             known = self._shards.map
         try:
-            self._copy_difference(known, move)
+            self._copy_rest(known, move)
         except StaleMapError:
             current = self._shards.reload()
             if current.move is None or current.move.digest != move.digest or current.move.phase is not Phase.COPY:
@@ -152,6 +164,15 @@ class _Copy:
         exceptions, due = known.placed(self._tenant.value, move.target)
         decided = known.changed(exceptions=exceptions, due=due, move=replace(move, phase=Phase.CLEAN))
         return self._shards.change(known, decided, everywhere=False)
+
+    def _copy_rest(self, known: ShardMap, move: Move) -> None:
+        """Copy what changed since the last comparison, while writers wait."""
+        source = self._shards[move.source]
+        if source.has_pending(self._tenant):
+            raise CollectionBusyError("the shards", _PENDING)
+        self._copy_difference(known, move)
+        # Those of what was erased while it was copied.
+        self._shards[move.target].add_marks(source.stored_marks())
 
     def _copy_difference(self, known: ShardMap, move: Move) -> int:
         """Copy the items that differ; return their number."""

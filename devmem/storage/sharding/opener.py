@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from os.path import realpath
 from typing import Final
 
 from devmem.config.shards import ShardsConfig
@@ -29,8 +30,12 @@ class ShardsOpener:
 
     def __call__(self, location: str, options: CollectionOptions, /) -> ShardedCollection:
         """Open the store; raises `CollectionError` where no shard can be reached, or they are of different stores."""
+        config = _config(location)
+        files = [realpath(file) for place in config.shards.values() if (file := file_of(place)) is not None]
+        if twice := next((file for file in files if files.count(file) > 1), None):
+            raise CollectionError(twice, "is named twice: two shards are the same database.")
         shards = ShardSet(
-            _config(location),
+            config,
             partial(_open_shard, options=options),
             lambda place: inspect_location(place, options.name) is not None,
             patience=options.busy_timeout,

@@ -202,18 +202,22 @@ class ShardedReader(SearchingCollection):
     # Listing.
 
     def get(self, ids: Sequence[str]) -> list[MemoryItem]:
-        """Return the items that are there, in the order of `ids`."""
+        """Return the items that are there, in the order of `ids`.
+
+        Raises:
+            ShardDownError: the shard cannot be reached that may have those which no other has.
+        """
 
         def read(known: ShardMap, used: set[str]) -> list[MemoryItem]:
-            used.update(known.ring)
             found: dict[str, MemoryItem] = {}
-            for name, items in zip(
-                known.ring, self._set.each(known.ring, lambda each: self._collection(each).get(ids)), strict=True
-            ):
+            for name, items in self._set.reached(lambda each: (each, self._collection(each).get(ids))):
+                used.add(name)
                 hidden = known.hidden(name)
                 found |= {
                     item.id: item for item in items if hidden is None or tenant_of(item, known.by) != hidden.value
                 }
+            if len(used) < len(known.ring) and not found.keys() >= set(ids):
+                raise self._set.outage(next(name for name in known.ring if name not in used))
             return [found[item_id] for item_id in ids if item_id in found]
 
         return self._set.read(read)
@@ -269,9 +273,9 @@ class ShardedReader(SearchingCollection):
         return sum(self._ask(where, lambda shard, own: shard.count(own)))
 
     def waiting(self, limit: int) -> list[MemoryItem]:
-        """Return at most `limit` items whose embedding is pending, oldest first."""
-        lists = self._ask(None, lambda shard, _: shard.waiting(limit))
+        """Return at most `limit` items whose embedding is pending, oldest first; none of a shard that is down."""
         known = self._set.map
+        lists = self._set.reached(lambda name: self._collection(name).waiting(limit))
         hidden = {known.move.tenant} if known.move else set()
         found = _merged([iter(each) for each in lists], _order_key(Order.STORED))
         return [item for item in found if tenant_of(item, known.by) not in hidden][:limit]

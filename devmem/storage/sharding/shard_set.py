@@ -164,12 +164,18 @@ class ShardSet:
         for name in self.config.shards:
             if name not in self._shards:
                 self._open(name)
-        names = tuple(self.config.shards)
-        ring = tuple(held) or names
-        made = ShardMap(id=uuid4().hex, version=1, by=self.config.by, anchor=ring[0], ring=ring, unscoped=bool(held))
+        ring = tuple(held) or tuple(self.config.shards)
+        # Whatever the order in which two configurations name the same shards, they agree on where it is decided.
+        anchor = min(ring)
+        made = ShardMap(id=uuid4().hex, version=1, by=self.config.by, anchor=anchor, ring=ring, unscoped=bool(held))
         if not self[made.anchor].write_shard_map(made.to_bytes(), 1):
             made = self._require_map(made.anchor)
+            self._check(made)
         self._propagate(made, made.ring)
+        if other := next((name for name in made.ring if self._require_map(name).id != made.id), None):
+            raise CollectionError(
+                self.config.shards[other], f"belongs to another sharded store than {self.config.shards[made.anchor]}."
+            )
         return made
 
     def _try_open(self, name: str) -> None:
@@ -187,9 +193,15 @@ class ShardSet:
             opened.close()
             raise CollectionUnwritableError(place, "cannot be a shard: use SQLite files and PostgreSQL databases.")
         with self._lock:
-            self._shards[name] = cast("Shard", opened)
+            if self._closed or name in self._shards:
+                # Another thread was faster, or the store was closed meanwhile.
+                opened.close()
+            else:
+                self._shards[name] = cast("Shard", opened)
             self._outages.pop(name, None)
-        return self._shards[name]
+            if self._closed:
+                raise CollectionClosedError("the shards", "the collection was closed.")
+            return self._shards[name]
 
     # Shards.
 
@@ -208,7 +220,8 @@ class ShardSet:
             return self._open(name)
         if time.monotonic() - outage.at > _PROBE_AFTER:
             self._probe(name)
-        raise outage.error
+        # The same error for every call, without the frames of the others.
+        raise outage.error.with_traceback(None)
 
     def note_outage(self, name: str, error: CollectionError) -> ShardDownError:
         """Remember that a shard cannot be reached, so that no call waits for it again; return its error."""
@@ -239,6 +252,8 @@ class ShardSet:
         def probe() -> None:
             try:
                 if not self._exists(self.config.shards[name]):
+                    with self._lock:
+                        self._outages[name] = replace(self._outages[name], at=time.monotonic())
                     return
                 if (opened := self._shards.get(name)) is None:
                     opened = self._open(name)
@@ -262,6 +277,27 @@ class ShardSet:
             return [ask(name) for name in names]
         asked = [self.executor.submit(contextvars.copy_context().run, ask, name) for name in names]
         return [each.result() for each in asked]
+
+    def reached(self, ask: Callable[[str], T]) -> list[T]:
+        """Ask the shards that can be reached; the others are left out, with one warning."""
+
+        def attempt(name: str) -> list[T]:
+            try:
+                return [ask(name)]
+            except CollectionError as error:
+                if not is_outage(error):
+                    raise
+                self.note_outage(name, error)
+                return []
+
+        return [answer for found in self.each(self.map.ring, attempt) for answer in found]
+
+    def _of_shard(self, error: CollectionError) -> CollectionError:
+        """Return an error as that of the shard at its location, if it means that the shard cannot be used now."""
+        if isinstance(error, ShardDownError) or not is_outage(error):
+            return error
+        name = next((each for each in self.map.ring if self.is_at(each, error.location)), None)
+        return error if name is None else self.note_outage(name, error)
 
     # The map.
 
@@ -298,6 +334,9 @@ class ShardSet:
         for name in names:
             self[name].write_shard_map(value, known.version)
 
+    def _bring_up_to_date(self, known: ShardMap) -> None:
+        self.reached(lambda name: self._propagate(known, [name]))
+
     def bring_up_to_date(self, name: str) -> None:
         """Make sure that a shard has the map that is used here, or a newer one."""
         self._propagate(self.map, [name])
@@ -333,9 +372,14 @@ class ShardSet:
         """Run an operation that reads shards, which it adds to a set; again where the map changed meanwhile."""
         while True:
             known, used = self.map, set[str]()
-            result = operation(known, used)
-            if self.is_current(known, used):
-                return result
+            try:
+                result = operation(known, used)
+                if self.is_current(known, used):
+                    return result
+            except CollectionError as error:
+                if (down := self._of_shard(error)) is error:
+                    raise
+                raise down from error
             self.reload()
 
     def is_current(self, known: ShardMap, used: Iterable[str]) -> bool:
@@ -351,9 +395,14 @@ class ShardSet:
             try:
                 with expecting_map(known.version):
                     return operation(known)
+            except CollectionError as error:
+                if (down := self._of_shard(error)) is error:
+                    raise
+                raise down from error
             except StaleMapError as error:
                 if error.version < known.version:
-                    self._propagate(known, known.ring)
+                    # One that is down was not the one that was written to.
+                    self._bring_up_to_date(known)
                 else:
                     self.reload()
             except FrozenError:

@@ -250,3 +250,97 @@ def test_searches_see_each_item_once_during_a_move(opened: Open, monkeypatch: py
     hits = store.search(SearchQuery(text="train leaves late", vector=_EMBEDDER.embed(["train"])[0], limit=100))
     assert len(hits) == len({hit.item.id for hit in hits}) == 40
     assert store.count() == len(store.recent(99)) == 40
+
+
+def _stop_before_deciding(store: ShardedCollection, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave a move of ann in the phase of copying."""
+    with monkeypatch.context() as patch:
+        patch.setattr("devmem.storage.sharding.moving._Copy._decided", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            move_tenant(store.shards, "ann", _other(store, "ann"))
+
+
+def test_what_is_forgotten_while_it_moves_stays_out(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tombstone that is kept after the copy began is in the target too."""
+    store = opened()
+    items = _items("ann", 3)
+    store.add(items)
+    _stop_before_deciding(store, monkeypatch)
+    store.keep_tombstones(items[:1])
+    store.erase(ids=[items[0].id])
+    target = _other(store, "ann")
+    move_tenant(store.shards, "ann", target)
+    assert store.shards.map.shard_of("ann") == target
+    assert not store.add([items[0]])[0]
+    assert _ids(store, "ann") == [item.id for item in items[1:]]
+
+
+def test_a_run_that_began_during_a_move_keeps_it_from_being_decided(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else its commit would store items where the tenant no longer lives."""
+    store = opened()
+    store.add(_items("ann", 3))
+    source, target = store.shards.map.shard_of("ann"), _other(store, "ann")
+    _stop_before_deciding(store, monkeypatch)
+    run = store.run("r")
+    run.add(_items("ann", 1, start=3))
+    run.close()
+    with pytest.raises(CollectionBusyError, match="pending run"):
+        move_tenant(store.shards, "ann", target)
+    assert store.shards.map.shard_of("ann") == source
+    # Writers of the tenant do not wait any more.
+    store.add(_items("ann", 1, start=4))
+    store.commit("r")
+    move_tenant(store.shards, "ann", target)
+    assert len(_ids(store, "ann")) == store.count() == 5
+
+
+def test_a_tenant_does_not_move_to_an_id_of_another(opened: Open) -> None:
+    """Ids that two tenants use are one item in a database."""
+    store = opened()
+    ann = "ann"
+    other = next(
+        f"user {n}" for n in range(50) if store.shards.map.shard_of(f"user {n}") != store.shards.map.shard_of(ann)
+    )
+    for user in (ann, other):
+        store.add([MemoryItem(id="same", content_summary=f"of {user}", scope=Scope(user=user), created_at=1.0)])
+    with pytest.raises(CollectionError, match="'same' is an item of another"):
+        move_tenant(store.shards, ann, _other(store, ann))
+    assert store.shards.map.move is None
+    assert store.count() == 2
+
+
+def test_what_was_popped_or_deleted_before_the_map_changed_is_returned(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A move in another process is noticed between two shards: the first has been written to already."""
+    from devmem.storage import SqliteCollection
+
+    store, mover = opened(), opened()
+    users = [f"user {number}" for number in range(8)]
+    store.add([item for user in users for item in _items(user, 1)])
+    moved = next(user for user in users if store.shards.map.shard_of(user) == "b")
+
+    def between(name: str) -> None:
+        """Move a tenant once the first shard was written to, and back again."""
+        write, written = getattr(SqliteCollection, name), list[str]()
+
+        def writing(shard: SqliteCollection, *args: Any, **options: Any) -> object:
+            if written == ["first"]:
+                written.append("moved")
+                monkeypatch.setattr(SqliteCollection, name, write)
+                for target in ("a", "b"):
+                    move_tenant(mover.shards, moved, target)
+            written.append("first")
+            return write(shard, *args, **options)
+
+        monkeypatch.setattr(SqliteCollection, name, writing)
+
+    between("pop")
+    popped = store.pop(8)
+    assert sorted(item.id for item in popped) == sorted(f"{user}-0" for user in users)
+    assert store.count() == 0
+    store.add([item for user in users for item in _items(user, 1)])
+    between("delete")
+    assert store.delete(ids=[f"{user}-0" for user in users]) == 8

@@ -84,6 +84,6 @@ class TestPostgres(_ShardedSuite):
     @pytest.fixture
     def open_collection(self, postgres_server: PostgresServer) -> OpenCollection:
         number = next(_NUMBERS)
-        places = {name: postgres_server.url(store=f"suite {name} {number}") for name in ("a", "b")}
+        places = {name: postgres_server.url(store=f"suite {name} {number}") for name in ("a", "b", "c")}
         url = ShardsConfig(shards=places).url()
         return lambda **options: open_shards(url, CollectionOptions(**options))

@@ -1,0 +1,144 @@
+"""A shard that is down, through the store, the command line, HTTP and MCP: its tenants fail, the others do not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import devmem
+from devmem.errors import ShardDownError
+from devmem.storage.sharding.collection import ShardedCollection
+from devmem.testing import HashEmbedder
+
+USERS = [f"user {number}" for number in range(9)]
+
+
+class _Team:
+    """A store on three files, one of which can be taken away."""
+
+    def __init__(self, folder: Path, embedding: HashEmbedder | None = None) -> None:
+        self.folder, self.embedding = folder, embedding
+        self.url = "shards://user?" + "&".join(f"{name}={folder / name}.db" for name in "abc")
+        with self.open() as memory:
+            for user in USERS:
+                memory.add(f"{user} likes green tea", user=user)
+            memory.add("the office serves green tea")
+            collection = _collection(memory)
+            self.home = {user: collection.shards.map.shard_of(user) for user in [*USERS, None]}
+        self.down = next(name for user, name in self.home.items() if name != self.home[None])
+        self.lost = [user for user in USERS if self.home[user] == self.down]
+        self.kept = [user for user in USERS if self.home[user] != self.down]
+
+    def open(self) -> devmem.Memory:
+        return devmem.open(self.url, embedding=self.embedding)
+
+    def take_away(self) -> None:
+        for suffix in ("", "-wal", "-shm"):
+            if (file := self.folder / f"{self.down}.db{suffix}").exists():
+                file.rename(self.folder / f"away{suffix}")
+
+    def bring_back(self) -> None:
+        for suffix in ("", "-wal", "-shm"):
+            if (file := self.folder / f"away{suffix}").exists():
+                file.rename(self.folder / f"{self.down}.db{suffix}")
+
+
+def _collection(memory: devmem.Memory) -> ShardedCollection:
+    found = memory.store.collection  # type: ignore[attr-defined]
+    assert isinstance(found, ShardedCollection)
+    return found
+
+
+@pytest.fixture
+def team(tmp_path: Path) -> _Team:
+    return _Team(tmp_path)
+
+
+@pytest.fixture
+def memory(team: _Team) -> Iterator[devmem.Memory]:
+    """The memory, opened while a shard is away."""
+    team.take_away()
+    with team.open() as opened:
+        yield opened
+
+
+def test_other_tenants_read_and_write(team: _Team, memory: devmem.Memory) -> None:
+    user = team.kept[0]
+    assert memory.add("a new pot", user=user)
+    # Said again, which is looked for first.
+    assert memory.add("a new pot", user=user)
+    assert memory.count(user=user) == 2
+    assert len(memory.search("green pot", user=user)) == 2
+    assert len(memory.search("green tea")) == 1
+    assert memory.search("green tea").missing_shards == ()
+    assert not list(team.folder.glob(f"{team.down}.db"))
+
+
+def test_its_own_tenants_are_told(team: _Team, memory: devmem.Memory) -> None:
+    for call in (
+        lambda: memory.add("a new pot", user=team.lost[0]),
+        lambda: memory.search("green tea", user=team.lost[0]),
+        lambda: memory.count(user=team.lost[0]),
+        # Whether it is taken cannot be known.
+        lambda: memory.add("a new pot", user=team.kept[0], id="pot"),
+        lambda: memory.get("pot"),
+        lambda: memory.forget(user=team.kept[0]),
+    ):
+        with pytest.raises(ShardDownError) as caught:
+            call()
+        assert caught.value.shard == team.down
+    memory.close()
+    team.bring_back()
+    with team.open() as again:
+        assert again.count(user=devmem.ANY) == 10
+
+
+def test_hits_name_what_was_not_searched(team: _Team, memory: devmem.Memory) -> None:
+    hits = memory.search("green tea", user=devmem.ANY, limit=20)
+    assert {hit.user for hit in hits} == {*team.kept, None}
+    assert hits.missing_shards == (team.down,)
+
+
+def test_items_of_other_shards_are_embedded(tmp_path: Path) -> None:
+    """What waits in a shard that is down goes on waiting, and keeps nothing else from being embedded."""
+    team = _Team(tmp_path, embedding=HashEmbedder())
+    team.take_away()
+    with team.open() as memory:
+        collection = _collection(memory)
+        item = devmem.MemoryItem(content_summary="later", scope=devmem.Scope(user=team.kept[0]), created_at=1.0)
+        collection.add([item])
+        assert [each.id for each in collection.waiting(9)] == [item.id]
+        memory.store.save()
+        assert collection.waiting(9) == []
+
+
+def test_nothing_is_deleted_where_a_shard_is_down(team: _Team, memory: devmem.Memory) -> None:
+    collection = _collection(memory)
+    before = {name: collection.shards[name].count() for name in "abc" if name != team.down}
+    with pytest.raises(ShardDownError):
+        collection.clear()
+    with pytest.raises(ShardDownError):
+        collection.delete(ids=[item.id for item in collection.shards["a" if team.down != "a" else "b"].scan()])
+    assert {name: collection.shards[name].count() for name in before} == before
+
+
+def test_a_shard_that_fails_while_it_is_open_is_named(team: _Team, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A write and a listing raise the error that names the shard, as a search does."""
+    from devmem.errors import CollectionUnwritableError
+    from devmem.storage import SqliteCollection
+
+    with team.open() as memory:
+        collection, user = _collection(memory), team.lost[0]
+        broken = collection.shards[team.down]
+
+        def fail(shard: SqliteCollection, *_: object, **__: object) -> None:
+            if shard is broken:
+                raise CollectionUnwritableError(shard.location, "the disk failed; nothing was written.")
+
+        item = devmem.MemoryItem(content_summary="x", scope=devmem.Scope(user=user), created_at=1.0)
+        monkeypatch.setattr(SqliteCollection, "add", fail)
+        with pytest.raises(ShardDownError, match="the disk failed") as caught:
+            collection.add([item])
+        assert caught.value.shard == team.down
