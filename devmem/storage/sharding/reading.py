@@ -281,8 +281,8 @@ class ShardedReader(SearchingCollection):
         return [item for item in found if tenant_of(item, known.by) not in hidden][:limit]
 
     def embeddings(self, ids: Sequence[str]) -> dict[str, PassageEmbeddings]:
-        """Return the embeddings of those of the items that have them, by id."""
-        found = self._ask(None, lambda shard, _: shard.embeddings(ids))
+        """Return the embeddings of those of the items that have them, by id; none of a shard that is down."""
+        found = self._set.reached(lambda name: self._collection(name).embeddings(ids))
         return {item_id: each[item_id] for each in found for item_id in each}
 
     def info(self) -> CollectionInfo:

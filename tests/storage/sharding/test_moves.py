@@ -15,7 +15,7 @@ from devmem.model.items import MemoryItem, Scope
 from devmem.search.query import SearchQuery
 from devmem.storage.opening import CollectionOptions
 from devmem.storage.sharding.collection import ShardedCollection
-from devmem.storage.sharding.moving import cancel_move, due_moves, join_shards, move_tenant, rebalance, statuses
+from devmem.storage.sharding.moving import _Copy, cancel_move, due_moves, join_shards, move_tenant, rebalance, statuses
 from devmem.storage.sharding.opener import open_shards
 from devmem.storage.sharding.shard_map import Phase
 from devmem.testing import HashEmbedder
@@ -265,10 +265,14 @@ def test_what_is_forgotten_while_it_moves_stays_out(opened: Open, monkeypatch: p
     store = opened()
     items = _items("ann", 3)
     store.add(items)
-    _stop_before_deciding(store, monkeypatch)
-    store.keep_tombstones(items[:1])
-    store.erase(ids=[items[0].id])
-    target = _other(store, "ann")
+    target, copy = _other(store, "ann"), _Copy._decided
+
+    def decided(*args: Any) -> bool:
+        store.keep_tombstones(items[:1])
+        store.erase(ids=[items[0].id])
+        return copy(*args)
+
+    monkeypatch.setattr(_Copy, "_decided", decided)
     move_tenant(store.shards, "ann", target)
     assert store.shards.map.shard_of("ann") == target
     assert not store.add([items[0]])[0]
