@@ -1,4 +1,4 @@
-"""What is wrong with a declaration of shards is said by `devmem validate`, with the line."""
+"""Declarations of shards that are wrong: `devmem validate` says so, with the line."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def test_hits_name_what_was_not_searched(team: _Team, memory: devmem.Memory) -> 
 
 
 def test_items_of_other_shards_are_embedded(tmp_path: Path) -> None:
-    """What waits in a shard that is down goes on waiting, and keeps nothing else from being embedded."""
+    """Nothing keeps them waiting, though what waits in the shard that is down goes on waiting."""
     team = _Team(tmp_path, embedding=HashEmbedder())
     team.take_away()
     with team.open() as memory:
