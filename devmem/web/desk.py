@@ -28,6 +28,8 @@ from devmem.search.merging import with_related
 from devmem.storage.recall_log import FILE_NAME, RecallLog, SlowRecall
 from devmem.stores.abilities import keeps_versions
 from devmem.stores.erasing import ForgetReceipt
+from devmem.stores.fact_queue import FactStatus
+from devmem.stores.facts import FactKeepingMemory
 from devmem.stores.memory import MemoryBase, MemoryQuery, QueryEmbedding
 from devmem.text.moments import parse_moment
 from devmem.views.diagrams import CallNode, Transfer, call_tree, transfers_of
@@ -343,6 +345,12 @@ class Desk:
             before = _last(memory, record, lambda one: not is_quarantined(one.item))
             trust = before.item.trust if before is not None else TRUST[record.item.provenance.kind]
             return memory.update(item, trust=trust, if_version=expected)
+
+    def fact_counts(self) -> dict[str, FactStatus]:
+        """Return what became of the turns of each store that extracts facts."""
+        stores = {name: memory.store for name, memory in self.memories.items()}
+        kept = {name: store.fact_status() for name, store in stores.items() if isinstance(store, FactKeepingMemory)}
+        return {name: status for name, status in kept.items() if status is not None}
 
     def quarantined(self) -> list[tuple[str, MemoryRecord]]:
         """Return the latest records in quarantine, each with its store."""

@@ -265,8 +265,8 @@ class Pages:
             for name, memory in self._desk.memories.items()
         ]
         return self._page(request, "health.html", infos=infos, runs=list(self._desk.runs()), examined=examined,
-                          reports=reports, quarantined=self._desk.quarantined(), slowest=self._desk.slowest(),
-                          outbox=self._desk.outbox(), place=self._place)  # fmt: skip
+                          reports=reports, facts=self._desk.fact_counts(), quarantined=self._desk.quarantined(),
+                          slowest=self._desk.slowest(), outbox=self._desk.outbox(), place=self._place)  # fmt: skip
 
     def _place(self, location: str) -> str:
         """Return a path as a workflow has it, where it is in the workflow's folder."""

@@ -30,3 +30,20 @@ def test_prices_that_are_missing_are_named(devmem: Devmem, tmp_path: Path) -> No
     prices = tmp_path / "prices.yaml"
     prices.write_text("models: {m: {input: 1, output: 10}}\n")
     assert "A run costs at most 0.0032" in devmem("plan", file, "--prices", prices).stdout
+
+
+def test_a_store_that_extracts_facts_costs_a_call_a_turn(devmem: Devmem, tmp_path: Path) -> None:
+    """A call reads the instructions (450 tokens), the message (200) and the answer (300)."""
+    facts = "{llm: {model: small, api_key: k, base_url: 'http://127.0.0.1:9'}}"
+    file, prices = tmp_path / "team.yaml", tmp_path / "prices.yaml"
+    file.write_text(
+        f"memory: [{{name: notes, type: simple, config: {{memory_path: notes.db, facts: {facts}}}}}]\n"
+        "nodes: [{id: a, type: agent, config: {provider: extractive, memories: [notes]}}]\n"
+    )
+    prices.write_text("models: {small: {input: 1, output: 10}}\n")
+    shown = devmem("plan", file, "--prices", prices).stdout
+    assert "texts (for `facts.llm`) of notes" in shown
+    (use,) = [one for one in json.loads(devmem("plan", file, "--prices", prices, "--json").stdout)["models"]
+              if one["model"]["name"] == "small"]  # fmt: skip
+    assert (use["calls"], use["tokens_in"], use["tokens_out"]) == (1, 950, 300)
+    assert use["cost"] == 0.00395

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 import re
 import time
 from collections.abc import Sequence
@@ -19,10 +20,12 @@ from devmem.model.caller import DEFAULT_SESSION
 from devmem.models.embedder import TokenEmbedding
 from devmem.models.embedding_providers import register_embedding_provider
 from devmem.storage.outbox import Outbox
+from devmem.stores import FactKeepingMemory
 from devmem.testing import HashTokenEmbedder
 from devmem.web.languages import translated
 from devmem.web.pages import VIEWS
 from devmem.workflow.stores import load_workflow, session_folder
+from tests.models.service import ChatService, Reply, answering
 from tests.web.conftest import TEAM, Page, Serve, ask, remember
 from tests.web.wrong_memories import TEAMS
 
@@ -303,6 +306,31 @@ def test_health_names_sizes_and_examines(team: Path, serve: Serve) -> None:
         page = browser.get("/health", params={"examine": "notes"})
     assert "Nothing is wrong." in page.text
     assert "notes.db" in page.text
+
+
+def test_health_counts_facts_and_a_fact_shows_its_quote_and_turn(team: Path, serve: Serve) -> None:
+    said, wrong = ({"subject": "I", "attribute": "diet", "value": value, "quote": "My diet is <vegan>"}
+                   for value in ("<vegan>", "paleo"))  # fmt: skip
+    with ChatService(script=[answering(json.dumps({"facts": [said, wrong]}))]) as service:
+        llm = f"{{model: m, api_key: k, base_url: {service.address}, params: {{max_retries: 0}}}}"
+        team.write_text(TEAM.replace("history: keep", f"facts: {{llm: {llm}}}"), encoding="utf-8")
+        turn = remember(team, "My diet is <vegan>.", user="ann")
+        with devmem.open(f"{team}#notes") as memory:
+            assert isinstance(memory.store, FactKeepingMemory)
+            memory.store.catch_up_facts()
+            (fact,) = [record.id for record in memory.recent(5, user="ann") if record.id != turn]
+        service.script[:] = [Reply(body={"error": {"message": "down <b>"}}, status=400)]
+        remember(team, "My diet is paleo.", user="ann")
+        with serve().browser() as browser:
+            page, chinese = browser.get("/health").text, browser.get("/health", params={"lang": "zh"}).text
+            shown = browser.get(f"/item/notes/{fact}").text
+    assert "Facts 1</span>" in page
+    assert "Turns waiting 1</span>" in page
+    assert "Statements dropped 1</span>" in page
+    assert "1 <bdi>the value is not in the quote</bdi>" in page
+    assert "提取的事实 1</span>" in chinese
+    assert "(ann said: &#34;My diet is &lt;vegan&gt;&#34;)" in shown
+    assert f'href="/item/notes/{turn}"' in shown
 
 
 def test_health_lists_the_slowest_searches_and_what_waits_in_the_outbox(team: Path, serve: Serve) -> None:
