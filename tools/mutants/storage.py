@@ -624,4 +624,40 @@ STORAGE: Final[tuple[Change, ...]] = (
         new='connect(path, uri=f"{path.as_uri()}?mode=ro")) as connection:\n            if',
         tests=("tests/storage/test_lost_files.py::test_a_database_without_the_log_of_its_commits",),
     ),
+    Change(
+        name="archived-item-found",
+        breaks="an archived item is in no index, list or count",
+        file="devmem/storage/sqlite/writes.py",
+        old="        self.connection.execute(_KEEP + condition, (*ended, *values))\n"
+        "        return self._delete(condition, values)\n",
+        new="        kept = self.connection.execute(_KEEP + condition, (*ended, *values)).rowcount\n"
+        "        return kept if ending.operation is Operation.ARCHIVE else self._delete(condition, values)\n",
+        tests=(
+            "tests/storage/test_suite_sqlite_file.py::TestSqliteFile::test_nothing_but_the_archive_returns_an_archived_item",
+        ),
+    ),
+    Change(
+        name="erasure-passes-over-the-archive",
+        breaks="an erasure reaches archived items",
+        file="devmem/storage/sqlite/writes.py",
+        old='runs.erase_versions(f"({condition}) OR ({gone})"',
+        new='runs.erase_versions(f"archived IS NULL AND (({condition}) OR ({gone}))"',
+        tests=("tests/storage/test_suite_sqlite_file.py::TestSqliteFile::test_erasing_reaches_the_archive",),
+    ),
+    Change(
+        name="erasure-passes-over-the-archive-postgres",
+        breaks="an erasure reaches archived items in PostgreSQL",
+        file="devmem/storage/postgres/writes.py",
+        old='        erased, both = f"({condition}) OR ({gone})"',
+        new='        erased, both = f"archived IS NULL AND (({condition}) OR ({gone}))"',
+        tests=("tests/storage/postgres/test_suite_postgres.py::TestPostgres::test_erasing_reaches_the_archive",),
+    ),
+    Change(
+        name="archived-copy-stays-when-forgotten",
+        breaks="forgetting a text reaches its archived copies",
+        file="devmem/memory/forgetting.py",
+        old="for copy in every_archived(store) if any(",
+        new="for copy in () if any(",
+        tests=("tests/stores/test_archiving.py::test_the_same_text_is_new_beside_an_archived_one",),
+    ),
 )
