@@ -576,7 +576,8 @@ class CollectionMemory(MemoryBase):
         if not (request.tombstone or self._place.tombstones):
             return 0
         selected = {item.id: item for item in self.select_erasable(request)}
-        return bury(self.collection, selected.values(), [item for item in self.get(derived) if item.id not in selected])
+        taken = [item for item in self.get(derived) if item.id not in selected]
+        return bury(self.collection, request, selected.values(), taken)
 
     def _erase_planned(self, collection: ErasableCollection, request: EraseRequest, plan: ErasePlan) -> int:
         """Delete what is planned; where that fails, the plan goes too: whoever is told of the error sees the items."""

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from devmem.model.items import MemoryItem
+from devmem.model.items import MemoryItem, version_hash
 from devmem.storage.erasure import ErasableCollection, EraseRequest
 from devmem.storage.protocol import Collection, VersionedCollection
 from devmem.storage.tombstones import TombstoneCollection
@@ -16,13 +16,17 @@ from devmem.stores.memory import MemoryBase
 _LOG: Final = logging.getLogger(__name__)
 
 
-def bury(collection: Collection, selected: Iterable[MemoryItem], derived: Sequence[MemoryItem]) -> int:
+def bury(
+    collection: Collection, request: EraseRequest, selected: Iterable[MemoryItem], derived: Sequence[MemoryItem]
+) -> int:
     """Keep tombstones of items that are about to be erased, in every version; return the number of texts.
 
-    The sentences of what was derived from others may be those of items that stay: it is kept out as a whole only.
+    Of an item that stays, as only earlier versions were selected, these alone are kept out. The sentences of what was
+    derived from others may be those of items that stay: it is kept out as a whole only.
 
     Args:
         collection: holds the items; nothing is done where it keeps no tombstones.
+        request: what is erased.
         selected: items that were selected.
         derived: items that go with them.
     """
@@ -31,14 +35,20 @@ def bury(collection: Collection, selected: Iterable[MemoryItem], derived: Sequen
     erased = [*selected, *derived]
     named = {item.id for item in erased}
     wholes = {item.id for item in derived} | {i.id for i in erased if not named.isdisjoint(i.provenance.parents)}
-    versions = [version for item in erased for version in _versions_of(collection, item)]
+    versions = [version for item in erased for version in _versions_of(collection, request, item)]
     erasure = collection.keep_tombstones(versions, wholes=wholes) if versions else ""
     return sum(each.texts for each in collection.tombstones() if each.id == erasure)
 
 
-def _versions_of(collection: TombstoneCollection, item: MemoryItem) -> list[MemoryItem]:
+def _versions_of(collection: TombstoneCollection, request: EraseRequest, item: MemoryItem) -> list[MemoryItem]:
+    """Return the versions of an item that are erased, given one of them."""
     earlier = collection.history(item.id) if isinstance(collection, VersionedCollection) else []
-    return [item, *(version.item for version in earlier if version.item.scope.user == item.scope.user)]
+    versions = [item, *(version.item for version in earlier if version.item.scope.user == item.scope.user)]
+    current = collection.get([item.id])
+    if not current or version_hash(current[0]) == version_hash(item):
+        return versions
+    stays = current[0].content_hash
+    return [version for version in versions if version.content_hash != stays and request.admits(version)]
 
 
 def without_erased(collection: Collection, text: str, user: str | None) -> str:

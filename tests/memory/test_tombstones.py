@@ -45,6 +45,19 @@ def test_earlier_versions_stay_out_too(tmp_path: Path) -> None:
             memory.update("code", SECRET)
 
 
+def test_of_an_item_that_stays_only_the_erased_versions_are_kept_out(tmp_path: Path) -> None:
+    """Opening the file again erases nothing else either."""
+    with devmem.open(tmp_path / "notes.db", embedding=None) as memory:
+        for text in (SECRET, "Her door code is 1234-Beta now.", "Her door code is 9 now."):
+            memory.add(text, key="code")
+        assert memory.erase(matching="4711", tombstone=True).tombstones == 1
+        memory.add("Her door code is 9 now.", id="again")
+        with pytest.raises(NotStoredError):
+            memory.add(SECRET)
+    with devmem.open(tmp_path / "notes.db", embedding=None) as memory:
+        assert {record.text for record in memory.recent(5)} == {"Her door code is 9 now."}
+
+
 def test_without_tombstones_it_may_come_back(tmp_path: Path) -> None:
     with devmem.open(tmp_path / "notes.db", embedding=None) as memory:
         memory.add(SECRET)
