@@ -40,7 +40,7 @@ def bury(
     return sum(each.texts for each in collection.tombstones() if each.id == erasure)
 
 
-def _versions_of(collection: TombstoneCollection, request: EraseRequest, item: MemoryItem) -> list[MemoryItem]:
+def _versions_of(collection: Collection, request: EraseRequest, item: MemoryItem) -> list[MemoryItem]:
     """Return the versions of an item that are erased, given one of them."""
     earlier = collection.history(item.id) if isinstance(collection, VersionedCollection) else []
     versions = [item, *(version.item for version in earlier if version.item.scope.user == item.scope.user)]
