@@ -9,6 +9,7 @@ from typing import Final
 
 from devmem.storage.postgres.database import Connection, composed
 from devmem.storage.postgres.schema import SEARCH_TABLES, VERSION_TABLES
+from devmem.storage.sqlite.rows import checksum, decode_vectors, encode_vector
 
 _TRIGGER_OF_FORMAT_3: Final = """
 CREATE TRIGGER count_down AFTER DELETE ON items BEGIN
@@ -21,8 +22,28 @@ END;
 """
 
 
+def sqlite_to_6(path: Path) -> None:
+    """Bring a file to format 6, with vectors of float32 and the content hash in each body."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("BEGIN")
+        for passage, raw in connection.execute("SELECT passage, vector FROM vectors").fetchall():
+            vector = encode_vector(decode_vectors([raw])[0], exact=True)
+            connection.execute(
+                "UPDATE vectors SET vector = ?, checksum = ? WHERE passage = ?", (vector, checksum(vector), passage)
+            )
+        for table in ("items", "versions"):
+            for row, digest, body in connection.execute(f"SELECT row, content_hash, body FROM {table}").fetchall():
+                if '"content_hash":' not in body:
+                    whole = f'{body[:-1]},"content_hash":"{digest}"}}'
+                    values = (whole, checksum(whole.encode()), row)
+                    connection.execute(f"UPDATE {table} SET body = ?, body_checksum = ? WHERE row = ?", values)
+        connection.execute("PRAGMA user_version = 6")
+        connection.execute("COMMIT")
+
+
 def sqlite_to_3(path: Path) -> None:
     """Bring a file to format 3, without versions and runs."""
+    sqlite_to_6(path)
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         for trigger in ("leave_archive", "count_down", "drop_passages", "drop_version"):
             connection.execute(f"DROP TRIGGER {trigger}")
@@ -48,6 +69,7 @@ def sqlite_to_4(path: Path) -> None:
 
 def sqlite_to_5(path: Path) -> None:
     """Bring a file to format 5, without an archive."""
+    sqlite_to_6(path)
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("DROP TRIGGER leave_archive")
         for index in ("versions_past", "versions_archived"):

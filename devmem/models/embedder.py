@@ -172,10 +172,31 @@ def code_bytes(dimension: int) -> int:
 
 
 def token_codes(embedded: TokenEmbedding) -> TokenCodes:
-    """Return the codes of a text's content words; of all its words when it has no others."""
+    """Return the codes of a text's content words; of all its words when it has no others.
+
+    A word that occurs several times has one code for each of its pieces, that of the mean of their vectors.
+    """
     kept = np.array([is_content(word) for word in embedded.words], dtype=np.bool_)
-    tokens = embedded.tokens[kept] if kept.any() else embedded.tokens
+    if not kept.any():
+        kept[:] = True
+    places = _places_of_pieces(embedded.words)[kept]
+    first, group = np.unique(places, return_inverse=True)
+    tokens = embedded.tokens[kept]
+    if len(first) < len(tokens):
+        sums = np.zeros((len(first), tokens.shape[1]), dtype=np.float32)
+        np.add.at(sums, group, tokens)
+        tokens = sums
     return np.packbits(tokens > 0, axis=1)
+
+
+def _places_of_pieces(words: Sequence[str]) -> NDArray[np.int64]:
+    """Return for each token the place of the first that is the same piece of the same word."""
+    first: dict[tuple[str, int], int] = {}
+    places, piece = np.empty(len(words), dtype=np.int64), 0
+    for at, word in enumerate(words):
+        piece = piece + 1 if at and words[at - 1] == word else 0
+        places[at] = first.setdefault((word, piece), at)
+    return places
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

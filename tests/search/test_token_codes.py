@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pytest
 
-from devmem.search import code_width
 from devmem.search.indexes.codes import TokenCache
 from devmem.storage.sqlite.reader import SqliteTokenRows
 from devmem.storage.sqlite.rows import checksum, define_functions
@@ -61,7 +60,7 @@ def check(database: Database, found: dict[int, np.ndarray]) -> None:
 
 
 def bounded(ahead: int = 0) -> TokenCache:
-    return TokenCache(most_bytes=KEPT * 3 * code_width(WIDTH), ahead=ahead)
+    return TokenCache(most_bytes=KEPT * 3 * WIDTH, ahead=ahead)
 
 
 @pytest.mark.parametrize("ahead", [0, 5000])
@@ -162,12 +161,12 @@ def test_a_cache_that_has_grown_keeps_its_codes() -> None:
             yield from ()
 
         def of(self, passages: Sequence[int]) -> list[tuple[int, bytes]]:
-            return [(passage, bytes([passage]) * WIDTH * 60_000) for passage in passages]
+            return [(passage, bytes([passage]) * WIDTH * 600_000) for passage in passages]
 
-    cache, width = TokenCache(ahead=0), code_width(WIDTH)
-    assert 3 * 60_000 * width > 8 << 20
+    cache = TokenCache(ahead=0)
+    assert 6 * 600_000 * WIDTH > 8 << 20
     for passage in range(1, 7):
         cache.gather(Rows(), [passage], WIDTH)
     codes, counts = cache.gather(Rows(), [1, 3, 6], WIDTH)
-    assert counts.tolist() == [60_000] * 3
-    assert [set(codes[start : start + 60_000, 0].tolist()) for start in (0, 60_000, 120_000)] == [{1}, {3}, {6}]
+    assert counts.tolist() == [600_000] * 3
+    assert [set(codes[start : start + 600_000, 0].tolist()) for start in (0, 600_000, 1_200_000)] == [{1}, {3}, {6}]

@@ -6,6 +6,7 @@ import os
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -138,7 +139,10 @@ def test_a_deletion_without_any_room_names_the_way_out(small_disk: Path, notes: 
 def _with_snapshot(path: Path, notes: Notes, embedder: HashEmbedder) -> None:
     """Make a file with an index snapshot beside it."""
     with closing(SqliteCollection(path, model=embedder.identity)) as collection:
-        collection.add(notes(0, 600))
+        # Words that no other note has take more in the snapshot than in the file.
+        of_own_words = (" ".join(f"{number}x{word}" for word in range(26)) for number in range(600))
+        wordy = [replace(one, content_summary=words) for one, words in zip(notes(0, 600), of_own_words, strict=True)]
+        collection.add(wordy)
         collection.search(SearchQuery(text="note"))
     assert path.with_name("store.db.faiss").exists()
 

@@ -19,6 +19,7 @@ from tools.bench import (
     recording,
     role_zero,
     shards,
+    sizes,
     stale,
     store,
     telemetry,
@@ -39,6 +40,7 @@ app = typer.Typer(
 )
 app.command("adapters")(adapters)
 app.command("bulk")(bulk.command)
+app.command("bytes")(sizes.command)
 app.command("conflicts")(conflicts.command)
 app.command("shards")(shards.command)
 app.command("stale")(stale.command)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from devmem.model.items import Vector
 from devmem.models.embedder import TokenCodes
 from devmem.search.indexes.columns import Positions, locked, ranges, with_room
-from devmem.search.token_matching import QueryTokens, code_width, hamming_distances
+from devmem.search.token_matching import QueryTokens, hamming_distances, widened
 
 _MOST_BYTES: Final = 128 << 20
 _SMALL: Final = 8 << 20
@@ -61,7 +61,7 @@ class TokenCache:
         self._clear()
 
     def _clear(self) -> None:
-        self._codes: TokenCodes = np.empty((0, 0), dtype=np.uint8)
+        self._codes: TokenCodes = np.empty((0, self._width), dtype=np.uint8)
         self._used = 0
         self._places: dict[int, int] = {}
         # The first place holds nothing.
@@ -77,7 +77,7 @@ class TokenCache:
             width: bytes of a token's code.
 
         Returns:
-            the codes of all of them in order, padded with zeros to `code_width(width)` bytes, and the number of codes
+            the codes of all of them in order, padded with zeros as `widened` does, and the number of codes
             of each: 0 for a passage that has none, or those of another model.
         """
         # Kept codes are never overwritten: they can be copied without the lock.
@@ -85,15 +85,15 @@ class TokenCache:
         at = np.array(places, dtype=np.int64)
         starts = ends[np.maximum(at - 1, 0)]
         counts = ends[at] - starts
-        return codes.take(ranges(starts, counts), axis=0), counts
+        return widened(codes.take(ranges(starts, counts), axis=0)), counts
 
     def _find(
         self, rows: TokenRows, passages: Sequence[int], width: int
     ) -> tuple[list[int], TokenCodes, NDArray[np.int64]]:
         """Return the place of each passage, 0 for one without codes, all codes, and the end of those of each place."""
         if width != self._width:
-            self._clear()
             self._width = width
+            self._clear()
         places = self._places_of(passages)
         if not all(places):
             self._read_missing(rows, passages, width)
@@ -135,7 +135,7 @@ class TokenCache:
     def _bytes_with(self, found: Found, width: int) -> int:
         """Return the size of the cache after adding some codes."""
         tokens = self._used + sum(len(raw) for _, raw in found) // max(width, 1)
-        return tokens * code_width(width)
+        return tokens * width
 
     def _keep(self, found: Found, width: int) -> None:
         right = [(passage, raw) for passage, raw in found if raw and len(raw) % width == 0]
@@ -144,23 +144,20 @@ class TokenCache:
         counts = [len(raw) // width for _, raw in right]
         need = self._used + sum(counts)
         if need > len(self._codes):
-            most = self._most_tokens(width)
+            most = self._most_bytes // width
             # The system provides memory as it is written to: a large cache gets all of its room without being copied.
-            room = min(2 * need, most) if need * code_width(width) < _SMALL else most
-            grown = np.zeros((max(need, room), code_width(width)), dtype=np.uint8)
+            room = min(2 * need, most) if need * width < _SMALL else most
+            grown = np.zeros((max(need, room), width), dtype=np.uint8)
             if self._used:
                 grown[: self._used] = self._codes[: self._used]
             self._codes = grown
         joined = np.frombuffer(b"".join(raw for _, raw in right), dtype=np.uint8).reshape(-1, width)
-        self._codes[self._used : need, :width] = joined
+        self._codes[self._used : need] = joined
         first = len(self._places) + 1
         self._places |= {passage: place for place, (passage, _) in enumerate(right, first)}
         self._ends = with_room(self._ends, first + len(right))
         self._ends[first : first + len(right)] = self._used + np.cumsum(counts)
         self._used = need
-
-    def _most_tokens(self, width: int) -> int:
-        return self._most_bytes // code_width(width)
 
 
 SignCodes = NDArray[np.uint8]

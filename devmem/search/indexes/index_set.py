@@ -29,7 +29,7 @@ from devmem.text.files import replace_file
 Parts = dict[str, NDArray[Any]]
 """Arrays by name."""
 
-_VERSION: Final = 4
+_VERSION: Final = 5
 _MAGIC: Final = b"devmem index %d\n" % _VERSION
 _ANY_MAGIC: Final = re.compile(rb"devmem index \d+\n")
 _LOG: Final = logging.getLogger(__name__)
@@ -88,9 +88,17 @@ def report_damage(path: Path, error: Exception) -> None:
 
 def _written(parts: Mapping[str, NDArray[Any]], state: SnapshotState) -> Iterator[bytes | memoryview]:
     """Yield the file's content piece by piece, without copying the arrays."""
-    raw = {name: part.reshape(-1).view(np.uint8).data for name, part in parts.items()}
+    stored = {name: _narrowed(part) for name, part in parts.items()}
+    raw = {name: part.reshape(-1).view(np.uint8).data for name, part in stored.items()}
     arrays = [
-        {"name": name, "type": part.dtype.str, "shape": part.shape, "crc": zlib.crc32(raw[name])}
+        {
+            "name": name,
+            "type": part.dtype.str,
+            "shape": part.shape,
+            "stored": stored[name].dtype.str,
+            "constant": len(stored[name]) < len(part),
+            "crc": zlib.crc32(raw[name]),
+        }
         for name, part in parts.items()
     ]
     head = json.dumps({**asdict(state), "arrays": arrays}).encode()
@@ -101,6 +109,27 @@ def _written(parts: Mapping[str, NDArray[Any]], state: SnapshotState) -> Iterato
         yield bytes(-len(piece) % _ALIGNED)
 
 
+def _narrowed(part: NDArray[Any]) -> NDArray[Any]:
+    """Return an array as it is stored: one value where all are equal, integers in as few bytes as hold them all."""
+    if part.ndim != 1 or len(part) < 2:
+        return part
+    if (part == part[0]).all() or (part.dtype.kind == "f" and np.isnan(part).all()):
+        return part[:1]
+    if part.dtype.kind not in "iu":
+        return part
+    kind = np.result_type(np.min_scalar_type(part.min()), np.min_scalar_type(part.max()))
+    return part.astype(kind.newbyteorder("<")) if kind.itemsize < part.dtype.itemsize else part
+
+
+def _widened(part: NDArray[Any], array: Mapping[str, Any]) -> NDArray[Any]:
+    """Return the array that was stored as `_narrowed` made it; one that was stored unchanged is not copied."""
+    kind = np.dtype(array["type"])
+    if array["constant"]:
+        return np.full(array["shape"], part[0], dtype=kind)
+    shaped = part.reshape(array["shape"])
+    return shaped.astype(kind) if part.dtype != kind else shaped
+
+
 def _content(path: Path) -> NDArray[np.uint8]:
     # An encrypted file is not mapped: what it holds is nowhere as a file.
     if path.stat().st_size < _MAP_FROM or key_of(path) is not None:
@@ -108,8 +137,30 @@ def _content(path: Path) -> NDArray[np.uint8]:
     return np.memmap(path, dtype=np.uint8, mode="r")
 
 
+def stored_sizes(path: Path) -> dict[str, int]:
+    """Return the bytes of each array in a snapshot file; none in a file of another version."""
+    head = _parse_head(_content(path).data)
+    return {array["name"]: _stored_bytes(array) for array in head[0]["arrays"]} if head is not None else {}
+
+
 def _parse(content: NDArray[np.uint8]) -> tuple[Parts, SnapshotState] | None:
     whole = content.data
+    found = _parse_head(whole)
+    if found is None:
+        return None
+    head, at = found
+    parts: Parts = {}
+    for array in head["arrays"]:
+        size = _stored_bytes(array)
+        if zlib.crc32(whole[at : at + size]) != array["crc"]:
+            raise ValueError(f"the checksum of {array['name']} is wrong")
+        parts[array["name"]] = _widened(content[at : at + size].view(array["stored"]), array)
+        at += size + -size % _ALIGNED
+    return parts, SnapshotState(**{key: head[key] for key in SnapshotState.__slots__})
+
+
+def _parse_head(whole: memoryview) -> tuple[dict[str, Any], int] | None:
+    """Return the head of a snapshot and where its arrays begin; None for one of another version."""
     start = bytes(whole[:_LONGEST_HEAD])
     if not start.startswith(_MAGIC):
         if _ANY_MAGIC.match(start):
@@ -119,17 +170,13 @@ def _parse(content: NDArray[np.uint8]) -> tuple[Parts, SnapshotState] | None:
     line = start[len(_MAGIC) : end]
     if zlib.crc32(line[9:]) != int(line[:8], 16):
         raise ValueError("the checksum of its head is wrong")
-    head = json.loads(line[9:])
-    parts: Parts = {}
-    at = end + 1 + -(end + 1) % _ALIGNED
-    for array in head["arrays"]:
-        kind = np.dtype(array["type"])
-        size = kind.itemsize * int(np.prod(array["shape"], dtype=np.int64))
-        if zlib.crc32(whole[at : at + size]) != array["crc"]:
-            raise ValueError(f"the checksum of {array['name']} is wrong")
-        parts[array["name"]] = content[at : at + size].view(kind).reshape(array["shape"])
-        at += size + -size % _ALIGNED
-    return parts, SnapshotState(**{key: head[key] for key in SnapshotState.__slots__})
+    return json.loads(line[9:]), end + 1 + -(end + 1) % _ALIGNED
+
+
+def _stored_bytes(array: Mapping[str, Any]) -> int:
+    shape = [1] if array["constant"] else array["shape"]
+    size: int = np.dtype(array["stored"]).itemsize * int(np.prod(shape, dtype=np.int64))
+    return size
 
 
 _UNIT_TOLERANCE: Final = 1e-2
@@ -225,9 +272,9 @@ class IndexSet:
             self._vectors = VectorIndex(vectors.shape[1], self._config)
         self._vectors.add(passages, vectors)
 
-    def passages_without_vector(self, rows: Rows) -> Rows:
-        """Return the passages of some rows that have no vector yet."""
-        passages, _ = self._passage_map.passages_of(rows)
+    def passages_without_vector(self, rows: Rows | None = None) -> Rows:
+        """Return the passages of some rows, or of all, that have no vector yet."""
+        passages = self._passage_map.passages if rows is None else self._passage_map.passages_of(rows)[0]
         return passages if self._vectors is None else passages[~self._vectors.contains(passages)]
 
     def remove(self, rows: Rows) -> None:
@@ -262,7 +309,7 @@ class IndexSet:
             self._vectors.close()
 
     def parts(self) -> dict[str, NDArray[Any]]:
-        """Return arrays by name, which `restore` takes."""
+        """Return arrays by name, which `restore` takes; vectors that no approximate index holds are left out."""
         self._reader = None
         sets: dict[str, Any] = {
             "doc_values": self._doc_values,
@@ -276,6 +323,8 @@ class IndexSet:
     @classmethod
     def restore(cls, parts: Mapping[str, NDArray[Any]], config: IndexConfig | None = None) -> Self:
         """Return the indexes that `parts` was made of; large arrays stay in that memory, which may be a file's.
+
+        The caller adds the vectors that were left out.
 
         Raises:
             ValueError, KeyError, RuntimeError: they are not such parts, or not what the configuration wants.

@@ -159,6 +159,11 @@ class PassageMap:
         """Whether no item has more than one passage."""
         return self._singles
 
+    @property
+    def passages(self) -> Rows:
+        """The passages, ascending; removed ones may be among them."""
+        return self._passages[: self._used]
+
     def view(self) -> Self:
         """Return a snapshot that later changes do not affect."""
         return copy.copy(self)

@@ -1,9 +1,10 @@
-"""The approximate index: vectors that are found by short codes, the best of which are compared exactly.
+"""Vectors in memory: as float32, as bytes, and the approximate index.
 
-The codes are those of product quantization with 4 bits (Jégou, Douze and Schmid, "Product Quantization for Nearest
-Neighbor Search", 2011; André, Kermarrec and Le Scouarnec, "Quicker ADC", 2019), scanned whole: the tables that they are
-looked up in stay in the processor's registers. The number of best codes that are compared with the vectors themselves
-is measured when the index is built.
+The approximate index finds vectors by short codes and compares the best of them by their bytes. The codes are those of
+product quantization with 4 bits (Jégou, Douze and Schmid, "Product Quantization for Nearest Neighbor Search", 2011;
+André, Kermarrec and Le Scouarnec, "Quicker ADC", 2019), scanned whole: the tables that they are looked up in stay in
+the processor's registers. The number of best codes that are compared by their bytes is measured when the index is
+built.
 """
 
 from __future__ import annotations
@@ -122,20 +123,75 @@ class ExactVectors:
         return positions[there], similarities[there]
 
 
-_SIGN_AND_NUMBER: Final = np.int32(np.uint32(0x8FFFE000).astype(np.int32))
-_REBIAS: Final = np.float32(2.0**112)
-"""The exponent of 0 is 15 in the one format and 127 in the other."""
+_STEPS: Final = 255
+_SPARE_RANGE: Final = 1.1
+_STEPS_AN_OCTAVE: Final = 4
 
 
-def widen(halves: NDArray[np.float16]) -> Vector:
-    """Return finite IEEE 754 half-precision numbers as float32, with the same values and shape."""
-    # The sign fills all bits above the number when the integer grows; a shift then brings every part to its place.
-    bits = halves.view(np.int16).astype(np.int32)
-    bits <<= 13
-    bits &= _SIGN_AND_NUMBER
-    widened: Vector = bits.view(np.float32)
-    widened *= _REBIAS
-    return widened
+class ByteVectors:
+    """Unit vectors with one byte a component, all of which are compared; none can be added."""
+
+    def __init__(self, index: faiss.IndexScalarQuantizer) -> None:
+        self._index = index
+
+    def __len__(self) -> int:
+        return int(self._index.ntotal)
+
+    @classmethod
+    def of(cls, vectors: Vector) -> ByteVectors:
+        """Return the index of some vectors, shape (n, dimension), n at least 1."""
+        index = _byte_index(vectors)
+        index.add(vectors)
+        return cls(index)
+
+    @property
+    def dimension(self) -> int:
+        """Number of components of a vector."""
+        return int(self._index.d)
+
+    @property
+    def gathered_up_to(self) -> int:
+        """Number of allowed vectors up to which they are copied and multiplied, not scanned."""
+        return 2000
+
+    def gather(self, positions: Positions) -> Vector:
+        """Copy the vectors at some positions, shape (n, dimension)."""
+        codes, step, first = self._decoding
+        found: Vector = codes[positions].astype(np.float32)
+        found *= step
+        found += first
+        return found
+
+    @cached_property
+    def _decoding(self) -> tuple[NDArray[np.uint8], Vector, Vector]:
+        """View of the codes, which FAISS never moves; step and first value of each component."""
+        import faiss
+
+        kept: Any = self._index.codes
+        codes = np.asarray(faiss.rev_swig_ptr(kept.data(), kept.size())).reshape(-1, self._index.d)
+        ranges: Vector = np.asarray(faiss.vector_to_array(self._index.sq.trained), dtype=np.float32).reshape(2, -1)
+        step: Vector = (ranges[1] / _STEPS).astype(np.float32)
+        return codes, step, (ranges[0] + step / 2).astype(np.float32)
+
+    def search(self, query: Vector, limit: int, mask: Mask | None) -> Found:
+        """Find the vectors most similar to the query, shape (dimension,), among those that the mask lets through."""
+        return scan(self._index, query, limit, mask)
+
+
+def _byte_index(sample: Vector) -> faiss.IndexScalarQuantizer:
+    """Return an empty index for vectors like those of a sample, shape (n, dimension).
+
+    The range of a component is one of a few, so that most vectors of an index that are quantized again for the next
+    one stay the same to the last bit.
+    """
+    import faiss
+
+    index = faiss.IndexScalarQuantizer(sample.shape[1], faiss.ScalarQuantizer.QT_8bit, faiss.METRIC_INNER_PRODUCT)
+    largest = np.maximum(np.abs(sample).max(axis=0) * _SPARE_RANGE, 1e-6)
+    reach = np.exp2(np.ceil(np.log2(largest) * _STEPS_AN_OCTAVE) / _STEPS_AN_OCTAVE)
+    faiss.copy_array_to_vector(np.concatenate([-reach, 2 * reach]).astype(np.float32), index.sq.trained)
+    index.is_trained = True
+    return index
 
 
 _MOST_PARTS: Final = 256
@@ -165,7 +221,7 @@ class QuantizationError(ValueError):
 
 
 class QuantizedVectors:
-    """Unit vectors as float16 with a code each; none can be added."""
+    """Unit vectors with a byte a component and a code each; none can be added."""
 
     def __init__(
         self, dimension: int, full: faiss.IndexScalarQuantizer, codes: faiss.IndexPQFastScan, candidates: int
@@ -174,6 +230,7 @@ class QuantizedVectors:
         import faiss
 
         self._full, self._codes = full, codes
+        self._bytes = ByteVectors(full)
         # Returns as many as are asked for, ordered by the vectors themselves.
         self._compared = faiss.IndexRefine(codes, full)
         self.candidates = candidates
@@ -199,7 +256,8 @@ class QuantizedVectors:
         with one_thread():
             sample = gather(_spread(count, _TRAINED_ON))
             dimension = sample.shape[1]
-            full, codes = _empty(dimension)
+            codes = _empty_codes(dimension)
+            full = _byte_index(_padded(sample, codes.d))
             codes.train(_padded(sample, codes.d))
             check()
             for start in range(0, count, _BLOCK):
@@ -219,15 +277,7 @@ class QuantizedVectors:
 
     def gather(self, positions: Positions) -> Vector:
         """Copy the vectors at some positions, shape (n, dimension)."""
-        return widen(self._halves[positions])[:, : self.dimension]
-
-    @cached_property
-    def _halves(self) -> NDArray[np.float16]:
-        """View of the vectors, which FAISS never moves."""
-        import faiss
-
-        kept: Any = self._full.codes
-        return np.asarray(faiss.rev_swig_ptr(kept.data(), kept.size())).view(np.float16).reshape(-1, self._full.d)
+        return self._bytes.gather(positions)[:, : self.dimension]
 
     def search(self, query: Vector, limit: int, mask: Mask | None) -> Found:
         """Find the vectors most similar to the query, shape (dimension,); exact where the codes would find too few."""
@@ -307,18 +357,16 @@ def _read(memory: NDArray[np.uint8]) -> Any:  # noqa: ANN401 - FAISS has an own 
     return faiss.read_index(reader(faiss.swig_ptr(memory), memory.nbytes))
 
 
-def _empty(dimension: int) -> tuple[faiss.IndexScalarQuantizer, faiss.IndexPQFastScan]:
+def _empty_codes(dimension: int) -> faiss.IndexPQFastScan:
     import faiss
 
-    product = faiss.METRIC_INNER_PRODUCT
     each = max(2, math.ceil(dimension / _MOST_PARTS))
     parts = math.ceil(dimension / each)
-    full = faiss.IndexScalarQuantizer(parts * each, faiss.ScalarQuantizer.QT_fp16, product)
-    codes = faiss.IndexPQFastScan(parts * each, parts, 4, product)
+    codes = faiss.IndexPQFastScan(parts * each, parts, 4, faiss.METRIC_INNER_PRODUCT)
     # FAISS would warn on stderr that there could be more training vectors.
     codes.pq.cp.min_points_per_centroid = 1
     codes.pq.cp.niter = _ROUNDS
-    return full, codes
+    return codes
 
 
 def _padded(vectors: Vector, dimension: int) -> Vector:

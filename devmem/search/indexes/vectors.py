@@ -1,7 +1,8 @@
 """The vector index: rows of the database, known by number, and which of them are nearest to a query.
 
-New rows are compared one and all. When there are many, an approximate index of them is built in the background and
-replaces them; until then, and when that fails, the search stays exact.
+New rows are compared one and all, and once they are some hundreds with one byte a component. When there are many, an
+approximate index of them is built in the background and replaces them; until then, and when that fails, all are
+compared.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from devmem.config.store import IndexConfig
 from devmem.model.items import Vector
 from devmem.search.indexes.columns import Mask, Positions, RowColumn, Rows
-from devmem.search.indexes.quantized import ExactVectors, Found, QuantizedVectors
+from devmem.search.indexes.quantized import ByteVectors, ExactVectors, Found, QuantizedVectors
 
 
 class Vectors(Protocol):
@@ -192,7 +193,8 @@ _GROWTH: Final = 16
 _MOST_DEAD: Final = 4
 """Removed rows are dropped when they are more than one in this many."""
 _FEW: Final = 1024
-_APPROXIMATE: Final = "approximate."
+_SEALED_FROM: Final = 256
+"""Number of rows from which a growing segment is sealed, unless the sealed ones hold more."""
 
 
 def _background() -> Executor:
@@ -324,6 +326,21 @@ class VectorIndex:
     def add(self, rows: Rows, vectors: Vector) -> None:
         """Append rows, shape (n,), none of which is in the index, with their vectors, shape (n, dimension)."""
         self._growing.add(rows, vectors)
+        self._seal()
+
+    def _seal(self) -> None:
+        """Keep the growing vectors as bytes, once they are as many as all that are sealed: of few segments each.
+
+        An index that shall be exact keeps its vectors unchanged.
+        """
+        sealed = sum(segment.rows.used for segment in self._finished if isinstance(segment.vectors, ByteVectors))
+        if self._threshold is None or self._growing.rows.used < max(_SEALED_FROM, sealed):
+            return
+        rows, positions = self._growing.living()
+        if len(rows):
+            vectors = ByteVectors.of(self._growing.vectors.gather(positions))
+            self._finished.append(Segment(vectors, RowColumn(rows)))
+        self._growing = GrowingSegment.empty(self.dimension)
 
     def remove(self, rows: Rows) -> None:
         """Drop the rows; those that are not in the index are passed over."""
@@ -343,6 +360,7 @@ class VectorIndex:
             rows, positions = segment.living()
             left.add(rows, segment.vectors.gather(positions))
         self._finished, self._growing = [], left
+        self._seal()
 
     def wait_for_build(self) -> None:
         """Wait for the approximate index that is due or being built."""
@@ -360,7 +378,7 @@ class VectorIndex:
         total = len(self)
         if self._threshold is None or total < max(self._threshold, self._not_below):
             return False
-        built = sum(len(segment) for segment in self._finished)
+        built = sum(len(segment) for segment in self._finished if isinstance(segment.vectors, QuantizedVectors))
         return total - built >= max(self._threshold, built // _GROWTH) or self._has_many_dead()
 
     def _has_many_dead(self) -> bool:
@@ -379,40 +397,31 @@ class VectorIndex:
             )
 
     def parts(self) -> dict[str, NDArray[Any]]:
-        """Return arrays by name, which `restore` takes."""
-        exact = [segment for segment in self._segments() if not isinstance(segment.vectors, QuantizedVectors)]
-        living = [segment.living() for segment in exact]
-        gathered = [one.vectors.gather(positions) for one, (_, positions) in zip(exact, living, strict=True)]
-        parts: dict[str, NDArray[Any]] = {
-            "rows": np.concatenate([rows for rows, _ in living]).astype("<i8", copy=False),
-            "vectors": (np.concatenate(gathered) if len(gathered) > 1 else gathered[0]).astype("<f4", copy=False),
-        }
+        """Return arrays by name, which `restore` takes: of the approximate segment, nothing of the others."""
+        parts: dict[str, NDArray[Any]] = {}
         for segment in self._finished:
             if isinstance(segment.vectors, QuantizedVectors):
                 dead = np.flatnonzero(~segment.rows.live)
-                named = {"rows": segment.rows.rows.astype("<i8"), "dead": dead.astype("<i8"), **segment.vectors.parts()}
-                parts |= {f"{_APPROXIMATE}{name}": part for name, part in named.items()}
+                parts |= {
+                    "rows": segment.rows.rows.astype("<i8"),
+                    "dead": dead.astype("<i8"),
+                    **segment.vectors.parts(),
+                }
         return parts
 
     @classmethod
     def restore(cls, parts: Mapping[str, NDArray[Any]], config: IndexConfig | None = None) -> VectorIndex:
-        """Return the index that `parts` was made of; large arrays stay in that memory, which may be a file's.
+        """Return the index of the approximate segment that `parts` was made of; large arrays stay in that memory.
 
         Raises:
             ValueError, KeyError, RuntimeError: they are not such parts, or not what the configuration wants.
         """
-        rows, vectors = np.array(parts["rows"]), parts["vectors"]
-        if vectors.ndim != 2 or len(rows) != len(vectors):
-            raise ValueError("its vectors are not those of its rows")
-        restored = cls(vectors.shape[1], config)
-        named = {name.removeprefix(_APPROXIMATE): part for name, part in parts.items() if name.startswith(_APPROXIMATE)}
-        if named:
-            if restored._threshold is None:
-                raise ValueError("it is approximate, and an exact search is wanted")
-            approximate = QuantizedVectors.restore(named)
-            if len(approximate) != len(named["rows"]):
-                raise ValueError("its approximate index is not one of its rows")
-            column = RowColumn(np.array(named["rows"]), np.array(named["dead"]))
-            restored._finished.append(Segment(approximate, column))
-        restored._growing = GrowingSegment(vectors, rows)
+        approximate = QuantizedVectors.restore(parts)
+        if len(approximate) != len(parts["rows"]):
+            raise ValueError("its approximate index is not one of its rows")
+        restored = cls(approximate.dimension, config)
+        if restored._threshold is None:
+            raise ValueError("it is approximate, and an exact search is wanted")
+        column = RowColumn(np.array(parts["rows"]), np.array(parts["dead"]))
+        restored._finished.append(Segment(approximate, column))
         return restored

@@ -36,6 +36,7 @@ from devmem.storage.sqlite.schema import (
     upgrade_from_3,
     upgrade_from_4,
     upgrade_from_5,
+    upgrade_from_6,
 )
 from devmem.text.analysis import ANALYSIS_VERSION
 from devmem.text.files import create_empty
@@ -300,12 +301,24 @@ def prepare_schema(connection: sqlite3.Connection, location: str, store_type: st
         if location != MEMORY:
             _enable_wal(connection)
         write_transaction(connection, _create_schema, connection, location, store_type)
+        if header.version and location != MEMORY:
+            _compact(connection, location)
     except BaseException:
         if location != MEMORY and not header.tables:
             # It would look like a file that lost its log. Where another process uses it, that one goes on creating it.
             with suppress(sqlite3.Error):
                 connection.execute("PRAGMA journal_mode = DELETE")
         raise
+
+
+def _compact(connection: sqlite3.Connection, location: str) -> None:
+    """Return the room that an upgrade freed to the system, where there is enough to copy the file."""
+    try:
+        connection.execute("VACUUM")
+        # Without waiting for readers, which are left what they see.
+        connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+    except sqlite3.Error as error:
+        _LOG.info("%s: was upgraded, but keeps its size (%s); new items take the room.", location, error)
 
 
 def _refuse_lost_log(connection: sqlite3.Connection, location: str) -> Header:
@@ -369,22 +382,31 @@ def _create_schema(connection: sqlite3.Connection, location: str, store_type: st
     if version == SCHEMA_VERSION:
         # Another process was faster.
         return
-    if version == 1:
-        upgrade_from_1(connection, location)
-    elif version in (2, 3):
-        if version == 2:
-            upgrade_from_2(connection)
-        upgrade_from_3(connection)
-    elif version in (4, 5):
-        if version == 4:
-            upgrade_from_4(connection)
-        upgrade_from_5(connection)
+    if version:
+        _upgrade(connection, location, version)
     else:
         create_tables(connection)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.executemany("INSERT INTO meta(key, value) VALUES (?, ?)", list(_new_meta(store_type).items()))
     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     seal(connection)
+
+
+def _upgrade(connection: sqlite3.Connection, location: str, version: int) -> None:
+    """Bring an older file up to date."""
+    if version == 1:
+        upgrade_from_1(connection, location)
+        return
+    if version == 2:
+        upgrade_from_2(connection)
+    if version <= 3:
+        upgrade_from_3(connection)
+    else:
+        if version == 4:
+            upgrade_from_4(connection)
+        if version <= 5:
+            upgrade_from_5(connection)
+    upgrade_from_6(connection)
 
 
 def _new_meta(store_type: str | None) -> Mapping[str, str | int | None]:

@@ -41,6 +41,7 @@ from devmem.storage.sqlite.rows import (
     CHANGE_CHECKSUMS,
     ITEM_CHECKSUM,
     PASSAGE_CHECKSUM,
+    decode_vectors,
     define_functions,
     insert_item,
     item_values,
@@ -329,7 +330,7 @@ def _bad_vectors(found: Examination, connection: sqlite3.Connection) -> Iterator
     """Yield the passages whose vector has a wrong checksum, a wrong size, or not unit length."""
     dimension = found.facts.get("dimension")
     for passage, blob, checksum in _blobs(found, connection, "vectors", "vector"):
-        vector = np.frombuffer(blob, dtype="<f4") if len(blob) % 4 == 0 else np.zeros(0, dtype=np.float32)
+        vector = decode_vectors([blob])[0] if blob else np.zeros(0, dtype=np.float32)
         length = float(np.linalg.norm(vector.astype(np.float64)))
         is_whole = dimension is None or vector.size == int(dimension)
         is_unit = bool(np.isfinite(length)) and abs(length - 1) <= _LENGTH_TOLERANCE

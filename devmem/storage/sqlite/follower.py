@@ -25,7 +25,7 @@ from devmem.search.indexes.scoring import EncodedTerms
 from devmem.storage.searching import Follower
 from devmem.storage.sql import DOC_COLUMNS
 from devmem.storage.sqlite.database import read_meta, sealed_transaction, set_meta
-from devmem.storage.sqlite.rows import ITEM_CHECKSUM, PASSAGE_CHECKSUM, VECTOR_CHECKSUM
+from devmem.storage.sqlite.rows import ITEM_CHECKSUM, PASSAGE_CHECKSUM, VECTOR_CHECKSUM, decode_vectors
 from devmem.storage.writing import DamagedRows, are_unit
 
 _LOG: Final = logging.getLogger(__name__)
@@ -122,6 +122,7 @@ class SqliteFollower(Follower[sqlite3.Connection]):
             self.indexes, state = found
             self._applied = _Watermarks(**{name: state.watermarks[name] for name in _Watermarks.__slots__})
             self._note_snapshot()
+            self._read_vectors(connection, self.indexes.passages_without_vector())
         self._generation, self._erasures = generation, erasures_of(meta)
 
     def _apply_items(self, connection: sqlite3.Connection) -> None:
@@ -158,14 +159,17 @@ class SqliteFollower(Follower[sqlite3.Connection]):
             return
         self.indexes.remove(sorted_rows(self._gone(connection, changes)))
         embedded = sorted_rows(row for _, row, kind in changes if kind == "embedded")
-        passages = self.indexes.passages_without_vector(embedded).tolist()
+        self._read_vectors(connection, self.indexes.passages_without_vector(embedded))
+        self._applied.change = changes[-1][0]
+
+    def _read_vectors(self, connection: sqlite3.Connection, passages: Rows) -> None:
+        """Add the vectors of some passages, as far as the database has them."""
         for start in range(0, len(passages), _BATCH_SIZE):
-            part = passages[start : start + _BATCH_SIZE]
+            part = passages[start : start + _BATCH_SIZE].tolist()
             marks = ", ".join("?" * len(part))
             query = f"{_VECTORS} IN ({marks}) AND {_OF_VISIBLE_ITEMS} ORDER BY passage"
             if found := connection.execute(query, part).fetchall():
                 self._add_vectors(found)
-        self._applied.change = changes[-1][0]
 
     def _gone(self, connection: sqlite3.Connection, changes: Sequence[Recorded]) -> set[int]:  # noqa: ARG002 - of a view
         """Return the rows that are no longer there after some changes."""
@@ -178,11 +182,11 @@ class SqliteFollower(Follower[sqlite3.Connection]):
         if not found:
             return
         passages: Rows = np.array([passage for passage, _ in found], dtype=np.int64)
-        matrix = np.frombuffer(b"".join(raw for _, raw in found), dtype="<f4").reshape(len(found), -1)
+        matrix = decode_vectors([raw for _, raw in found])
         usable = are_unit(matrix)
         for passage in passages[~usable].tolist():
             self._damaged.add("vectors", passage)
-        self.indexes.add_vectors(passages[usable], matrix[usable].astype(np.float32, copy=False))
+        self.indexes.add_vectors(passages[usable], matrix[usable])
 
     def save(self, writer: sqlite3.Connection) -> None:
         """End the work in the background, and write the snapshot if it would save the next start some work."""

@@ -8,8 +8,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final, TypeAlias
 
-from devmem.model.items import MemoryItem, encodable, load_item_json, original
+import numpy as np
+from numpy.typing import NDArray
+
+from devmem.model.items import MemoryItem, Vector, encodable, load_item_json, original
 from devmem.models.embedder import PassageEmbeddings
+from devmem.models.given_vectors import PREFIX
 from devmem.search.indexes.scoring import EncodedTerms
 from devmem.storage.searching import MISSING
 from devmem.storage.writing import (
@@ -22,9 +26,53 @@ from devmem.storage.writing import (
     item_body,
     item_columns,
     stored_hash,
-    vector_bytes,
-    vector_from,
 )
+
+_LARGEST: Final = 127
+
+
+def encode_vector(vector: Vector, *, exact: bool) -> bytes:
+    """Return the stored form of a unit vector: one byte per component, or float32.
+
+    Bytes need no scale, as the length of a vector is 1: the largest component is 127. Their form starts with the
+    number of zeros that end it, so that its length, unlike that of float32, is no multiple of 4.
+    """
+    if exact:
+        return np.asarray(vector, dtype="<f4").tobytes()
+    codes: NDArray[np.int8] = np.rint(vector * (_LARGEST / max(float(np.abs(vector).max()), 1e-30))).astype(np.int8)
+    padding = int((1 + len(codes)) % 4 == 0)
+    return b"".join((bytes([padding]), codes.tobytes(), bytes(padding)))
+
+
+def decode_vectors(stored: Sequence[bytes]) -> Vector:
+    """Return vectors of one dimension from their stored forms, shape (n, dimension).
+
+    Raises:
+        ValueError: they are of several dimensions, or not such forms.
+    """
+    lengths = {len(raw) for raw in stored}
+    if len(lengths) == 1:
+        return _decoded(stored, lengths.pop())
+    found: Vector | None = None
+    for length in lengths:
+        places = [at for at, raw in enumerate(stored) if len(raw) == length]
+        vectors = _decoded([stored[at] for at in places], length)
+        found = np.empty((len(stored), vectors.shape[1]), dtype=np.float32) if found is None else found
+        found[places] = vectors
+    return np.empty((0, 0), dtype=np.float32) if found is None else found
+
+
+def _decoded(stored: Sequence[bytes], length: int) -> Vector:
+    """Return vectors of which every stored form has the same length, which is at least 1."""
+    joined = b"".join(stored)
+    if length % 4 == 0:
+        return np.frombuffer(joined, dtype="<f4").reshape(len(stored), -1).astype(np.float32)
+    codes = np.frombuffer(joined, dtype=np.int8).reshape(len(stored), length)
+    vectors: Vector = codes[:, 1 : length - int(codes[0, 0])].astype(np.float32)
+    # A damaged one without a direction gets no length here, and is found by that.
+    vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1)
+    return vectors
+
 
 _ITEM_COLUMNS: Final = tuple(
     name if name in (*REAL_COLUMNS, *INTEGER_COLUMNS) else f"CAST({name} AS BLOB)" for name in COLUMNS
@@ -208,10 +256,19 @@ def insert_embeddings(connection: sqlite3.Connection, passages: Sequence[int], e
     """Insert the embeddings of an item's passages; a single vector is that of the first passage."""
     if len(encoding.vectors) not in (1, len(passages)):
         raise ValueError(f"{len(encoding.vectors)} embeddings for an item of {len(passages)} passages")
-    _insert_blobs(connection, "vectors(passage, vector, checksum)", passages, map(vector_bytes, encoding.vectors))
+    exact = keeps_exact(connection)
+    vectors = (encode_vector(vector, exact=exact) for vector in encoding.vectors)
+    _insert_blobs(connection, "vectors(passage, vector, checksum)", passages, vectors)
     if encoding.tokens is not None:
         codes = (codes.tobytes() for codes in encoding.tokens)
         _insert_blobs(connection, "tokens(passage, codes, checksum)", passages, codes)
+
+
+def keeps_exact(connection: sqlite3.Connection) -> bool:
+    """Whether vectors are stored to the last bit, as those are that the caller made and may want back."""
+    query = "SELECT value FROM meta WHERE key = 'model'"
+    (model,) = connection.execute(query).fetchone() or (None,)
+    return isinstance(model, str) and model.startswith(PREFIX)
 
 
 def _insert_blobs(
@@ -245,7 +302,10 @@ def read_embeddings_of_row(connection: sqlite3.Connection, row: int, content_has
         f"WHERE row = ? AND {VECTOR_CHECKSUM} = vectors.checksum ORDER BY passages.passage",
         (row,),
     ).fetchall()
-    return embeddings_from([(vector_from(vector), raw) for vector, raw in found], content_hash) if found else None
+    if not found:
+        return None
+    vectors = decode_vectors([vector for vector, _ in found])
+    return embeddings_from(list(zip(vectors, (raw for _, raw in found), strict=True)), content_hash)
 
 
 def sql_text(text: str | None) -> str | None:
@@ -287,7 +347,7 @@ def item_from_row(
     if not is_intact(vector, vector_checksum):
         damaged.add("vectors", passage)
         return item
-    return replace(item, embedding=vector_from(vector))
+    return replace(item, embedding=decode_vectors([vector])[0])
 
 
 def fetch_items(connection: sqlite3.Connection, rows: list[int], damaged: DamagedRows) -> dict[int, MemoryItem]:

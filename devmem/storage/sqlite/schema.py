@@ -13,7 +13,7 @@ import logging
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
-from typing import Final
+from typing import Any, Final
 
 from pydantic import ValidationError
 
@@ -28,7 +28,7 @@ from devmem.storage.sqlite.rows import BODY_CHECKSUM, CODES_CHECKSUM, ITEM_CHECK
 from devmem.storage.writing import PreparedItem
 from devmem.text.analysis import ANALYSIS_VERSION
 
-SCHEMA_VERSION: Final = 6
+SCHEMA_VERSION: Final = 7
 
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -168,6 +168,15 @@ _CHECKSUMS: Final = (
     *((table, "checksum") for table in ("passages", "vectors", "tokens")),
 )
 _WITH_ESCAPES: Final = r"SELECT row, CAST(body AS BLOB) FROM items WHERE instr(body, '\u') OR instr(body, '\escaped:')"
+_SELECT_BODIES: Final = (
+    f"SELECT row, content_hash, CAST(body AS BLOB) FROM {{table}} WHERE row > ? AND {BODY_CHECKSUM} = body_checksum "
+    "ORDER BY row LIMIT ?"
+)
+_SELECT_VECTORS: Final = (
+    f"SELECT passage, vector FROM vectors WHERE passage > ? AND {VECTOR_CHECKSUM} = checksum "
+    "AND length(vector) % 4 = 0 ORDER BY passage LIMIT ?"
+)
+_BATCH_SIZE: Final = 5000
 _CHANGES: Final = ("change_actor TEXT", "change_checksum INTEGER")
 _LOG: Final = logging.getLogger(__name__)
 _OF_FORMAT_1: Final = (
@@ -244,6 +253,45 @@ def upgrade_from_5(connection: sqlite3.Connection) -> None:
     """Add the mark of archived versions to a file of format 5, within the caller's write transaction."""
     connection.execute("ALTER TABLE versions ADD COLUMN archived INTEGER")
     create_tables(connection)
+
+
+def upgrade_from_6(connection: sqlite3.Connection) -> None:
+    """Make the rows of a file of format 6 smaller, within the caller's write transaction.
+
+    Bodies leave out the content hash, which has a column; vectors take a byte a component, unless the caller of devmem
+    made them. Damaged rows stay unchanged.
+    """
+    for table in ("items", "versions"):
+        for row, content_hash, body in _in_batches(connection, _SELECT_BODIES.format(table=table)):
+            if (shorter := _without_hash(body, content_hash)) is not None:
+                values = (shorter.decode(), rows.checksum(shorter), row)
+                connection.execute(f"UPDATE {table} SET body = ?, body_checksum = ? WHERE row = ?", values)
+    if rows.keeps_exact(connection):
+        return
+    for passage, raw in _in_batches(connection, _SELECT_VECTORS):
+        smaller = rows.encode_vector(rows.decode_vectors([raw])[0], exact=False)
+        stored = (smaller, rows.checksum(smaller), passage)
+        connection.execute("UPDATE vectors SET vector = ?, checksum = ? WHERE passage = ?", stored)
+
+
+def _in_batches(connection: sqlite3.Connection, query: str) -> Iterator[tuple[Any, ...]]:
+    """Yield rows that a query selects after a number, which each starts with; the rows may be updated meanwhile."""
+    last = 0
+    while found := connection.execute(query, (last, _BATCH_SIZE)).fetchall():
+        last = found[-1][0]
+        yield from found
+
+
+def _without_hash(body: bytes, content_hash: str) -> bytes | None:
+    """Return a body without the content hash that it ends with, if reading it computes the same one."""
+    end = f',"content_hash":"{content_hash}"}}'.encode()
+    if not body.endswith(end):
+        return None
+    shorter = body.removesuffix(end) + b"}"
+    try:
+        return shorter if load_item_json(shorter).content_hash == content_hash else None
+    except (ValueError, RecursionError):
+        return None
 
 
 def _rename_surrogates(connection: sqlite3.Connection) -> None:

@@ -11,7 +11,7 @@ import pytest
 from devmem.errors import CollectionClosedError, EmbeddingMismatchError
 from devmem.model.items import Scope
 from devmem.model.results import WriteStatus
-from devmem.models.embedder import PassageEmbeddings
+from devmem.models.embedder import ModelIdentity, PassageEmbeddings
 from devmem.storage.protocol import Collection
 from devmem.storage.writing import Unique
 from devmem.testing.abilities import needs
@@ -39,17 +39,26 @@ class Keeping(Opening):
         assert collection.add([]) == []
         assert collection.count() == 0
 
-    def test_embeddings_come_back_bit_for_bit(self, collection: Collection) -> None:
-        """A vector is kept as float32, neither rounded nor scaled."""
-        stored = item("exactly this")
+    def test_embeddings_come_back(self, collection: Collection) -> None:
+        """A vector is float32 of unit length, and rounded to a byte a component at most."""
+        stored = item("almost this")
         collection.add([stored])
         (found,) = collection.get([stored.id])
         assert found.embedding is not None
         assert found.embedding.dtype == np.float32
-        assert np.array_equal(found.embedding, EMBEDDER.vector("exactly this"))
+        assert float(found.embedding @ EMBEDDER.vector("almost this")) == pytest.approx(1, abs=1e-3)
         (scanned,) = collection.scan()
         assert scanned.embedding is not None
         assert np.array_equal(scanned.embedding, found.embedding)
+
+    def test_given_vectors_come_back_bit_for_bit(self, opened: OpenCollection) -> None:
+        """A vector that the caller made is neither rounded nor scaled."""
+        collection = opened(model=ModelIdentity(name="given:own", dimension=MODEL.dimension))
+        stored = item("exactly this")
+        collection.add([stored])
+        (found,) = collection.get([stored.id])
+        assert found.embedding is not None
+        assert np.array_equal(found.embedding, EMBEDDER.vector("exactly this"))
 
     def test_recent_gives_the_newest_first(self, collection: Collection) -> None:
         """The order is that of storing, whatever the items' times say."""

@@ -41,13 +41,13 @@ class Searching(Opening):
         assert hit.similarity is None
 
     def test_by_vector(self, collection: Collection) -> None:
-        """The most similar comes first, and the similarity is the cosine."""
+        """The most similar comes first, and the similarity is the cosine, of vectors that may be rounded."""
         vector = EMBEDDER.vector("a blue kettle in the kitchen")
         hits = _filled(collection).search(SearchQuery(vector=vector))
         assert hits[0].item.id == "kettle"
         assert len(hits) == len(_NOTES)
         for hit in hits:
-            assert hit.similarity == pytest.approx(float(EMBEDDER.vector(_NOTES[hit.item.id]) @ vector), abs=1e-5)
+            assert hit.similarity == pytest.approx(float(EMBEDDER.vector(_NOTES[hit.item.id]) @ vector), abs=3e-3)
             assert hit.lexical == 0.0
 
     def test_by_both(self, collection: Collection) -> None:
