@@ -6,6 +6,7 @@ import logging
 import signal
 import sqlite3
 import subprocess
+import zlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import closing
@@ -353,6 +354,21 @@ def test_a_file_with_whole_vectors_gets_smaller_ones(tmp_path: Path, embedder: H
         assert connection.execute(with_hash).fetchone() == (0,)
     if model == "hash":
         assert not [file for file in (path, Path(f"{path}-wal")) if file.exists() and _has(file, items[5])]
+
+
+@pytest.mark.parametrize(("model", "readable"), [("hash", 0), ("given:own", 30)])
+def test_a_devmem_of_format_6_takes_no_bytes_for_float32(
+    tmp_path: Path, embedder: HashEmbedder, model: str, readable: int
+) -> None:
+    """It may have the file open while it is upgraded: it leaves out a vector whose CRC-32 is not its checksum."""
+    path = tmp_path / "store.db"
+    items = [replace(item, embedding=embedder.vector(item.content_summary)) for item in old_items()[:30]]
+    with closing(SqliteCollection(path, model=replace(embedder.identity, name=model))) as collection:
+        collection.add(items)
+    with closing(sqlite3.connect(path)) as connection:
+        stored = connection.execute("SELECT vector, checksum FROM vectors").fetchall()
+    assert len(stored) == 30
+    assert sum(zlib.crc32(vector) == checksum for vector, checksum in stored) == readable
 
 
 def _has(file: Path, item: MemoryItem) -> bool:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from devmem.model.items import MemoryItem
+from devmem.storage import SqliteCollection
+from devmem.testing import HashEmbedder
 from tests.tools.retrieval_data import LOCOMO
 from tools.bench.__main__ import app
 from tools.bench.speed.processes import ROOT
@@ -132,6 +136,28 @@ def test_adapters_are_measured_in_their_environments(tmp_path: Path) -> None:
     figures = {row["metric"]: row["value"] for row in json.loads(file.read_text(encoding="utf-8"))}
     assert figures["put_to_store"] == pytest.approx(figures["put_p50"] / figures["store_put_p50"])
     assert figures["search_p50"] > 0
+
+
+def test_the_bytes_of_an_item_are_counted_by_kind(tmp_path: Path) -> None:
+    """On disk they are those of the files, and the store itself is only read."""
+    store, rows, embedder = tmp_path / "store.db", tmp_path / "rows.json", HashEmbedder()
+    texts = [f"note {number} about tea" for number in range(300)]
+    items = [MemoryItem(content_summary=text, embedding=embedder.vector(text)) for text in texts]
+    with closing(SqliteCollection(store, model=embedder.identity)) as collection:
+        collection.add(items)
+    before = store.read_bytes()
+    done = CliRunner().invoke(app, ["bytes", str(store), "--json", str(rows)])
+    assert done.exit_code == 0, done.output
+    sizes = {row["metric"]: row["value"] for row in json.loads(rows.read_text(encoding="utf-8"))}
+    dimension = embedder.identity.dimension or 0
+    assert sizes["memory: vectors"] == dimension, "a byte per component"
+    assert dimension < sizes["disk: vectors"] < 2 * dimension
+    assert sizes["disk: token codes"] < sizes["disk: terms"]
+    on_disk = {name: size for name, size in sizes.items() if name.startswith("disk: ")}
+    in_file = [size for name, size in on_disk.items() if not name.startswith(("disk: all", "disk: snapshot"))]
+    assert len(before) / len(items) == pytest.approx(sum(in_file), rel=0.05)
+    assert on_disk.pop("disk: all") == pytest.approx(sum(on_disk.values()))
+    assert store.read_bytes() == before
 
 
 def test_an_unknown_adapter_is_refused() -> None:

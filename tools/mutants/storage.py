@@ -76,6 +76,22 @@ STORAGE: Final[tuple[Change, ...]] = (
         tests=("tests/storage/test_transactions.py", "tests/storage/test_lost_files.py"),
     ),
     Change(
+        name="damaged-vector",
+        breaks="a vector whose bytes changed on disk is left out, and its item waits for another",
+        file="devmem/storage/sqlite/rows.py",
+        old="THEN crc32(vector) + (length(vector) % 4 > 0) END",
+        new="THEN vectors.checksum END",
+        tests=("tests/storage/test_damaged_rows.py::test_an_item_with_a_damaged_vector_waits_for_another",),
+    ),
+    Change(
+        name="rounded-given-vector",
+        breaks="a vector that the caller made is stored to the last bit",
+        file="devmem/storage/sqlite/rows.py",
+        old="isinstance(model, str) and model.startswith(PREFIX)",
+        new="False",
+        tests=("tests/storage/test_older_format.py::test_a_file_with_whole_vectors_gets_smaller_ones",),
+    ),
+    Change(
         name="newer-format",
         breaks="a file of a newer devmem is refused",
         file="devmem/storage/sqlite/database.py",

@@ -41,6 +41,7 @@ from devmem.storage.sqlite.rows import (
     CHANGE_CHECKSUMS,
     ITEM_CHECKSUM,
     PASSAGE_CHECKSUM,
+    checksum_of_vector,
     decode_vectors,
     define_functions,
     insert_item,
@@ -334,7 +335,7 @@ def _bad_vectors(found: Examination, connection: sqlite3.Connection) -> Iterator
         length = float(np.linalg.norm(vector.astype(np.float64)))
         is_whole = dimension is None or vector.size == int(dimension)
         is_unit = bool(np.isfinite(length)) and abs(length - 1) <= _LENGTH_TOLERANCE
-        if not is_whole or not is_unit or (checksum is not None and zlib.crc32(blob) != checksum):
+        if not is_whole or not is_unit or (checksum is not None and checksum_of_vector(blob) != checksum):
             yield passage
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Final, TypeAlias
 
@@ -104,7 +104,10 @@ CHANGE_CHECKSUMS: Final = {
 """Of the changes that began and ended the rows of a table; those written by formats before 5 have none."""
 BODY_CHECKSUM: Final = "crc32(COALESCE(CAST(body AS BLOB), X''))"
 PASSAGE_CHECKSUM: Final = f"crc32({_joined(_PASSAGE_COLUMNS)})"
-VECTOR_CHECKSUM: Final = "CASE WHEN typeof(vector) = 'blob' AND length(vector) THEN crc32(vector) END"
+VECTOR_CHECKSUM: Final = (
+    "CASE WHEN typeof(vector) = 'blob' AND length(vector) THEN crc32(vector) + (length(vector) % 4 > 0) END"
+)
+"""SQL of `checksum_of_vector`."""
 CODES_CHECKSUM: Final = "CASE WHEN typeof(codes) = 'blob' THEN crc32(codes) END"
 
 
@@ -130,6 +133,15 @@ def checksum(*values: bytes | str | float | None) -> int:
 
 _COUNTS: Final = {len(_ITEM_COLUMNS), len(_PASSAGE_COLUMNS), len(_CHANGE_COLUMNS), 2 * len(_CHANGE_COLUMNS)}
 _FORMATS: Final = {count: ("{!r};" * count).format for count in _COUNTS}
+
+
+def checksum_of_vector(raw: bytes) -> int:
+    """Return the checksum of a stored vector: with one byte per component, one more than its CRC-32.
+
+    A devmem of format 6, which may have the file open while it is upgraded, then reads an item without such a vector,
+    instead of failing to read it as float32.
+    """
+    return zlib.crc32(raw) + (len(raw) % 4 > 0)
 
 
 def is_intact(blob: bytes | str | float | None, its_checksum: int) -> bool:
@@ -258,25 +270,35 @@ def insert_embeddings(connection: sqlite3.Connection, passages: Sequence[int], e
         raise ValueError(f"{len(encoding.vectors)} embeddings for an item of {len(passages)} passages")
     exact = keeps_exact(connection)
     vectors = (encode_vector(vector, exact=exact) for vector in encoding.vectors)
-    _insert_blobs(connection, "vectors(passage, vector, checksum)", passages, vectors)
+    _insert_blobs(connection, "vectors(passage, vector, checksum)", passages, vectors, checksum_of_vector)
     if encoding.tokens is not None:
         codes = (codes.tobytes() for codes in encoding.tokens)
         _insert_blobs(connection, "tokens(passage, codes, checksum)", passages, codes)
 
 
 def keeps_exact(connection: sqlite3.Connection) -> bool:
-    """Whether vectors are stored to the last bit, as those are that the caller made and may want back."""
+    """Whether vectors are stored to the last bit: those that the caller made, and all outside of a file.
+
+    A JSON file, which other programs may write, is held in memory and written again.
+    """
+    (_, _, file) = connection.execute("PRAGMA database_list").fetchone()
+    if not file:
+        return True
     query = "SELECT value FROM meta WHERE key = 'model'"
     (model,) = connection.execute(query).fetchone() or (None,)
     return isinstance(model, str) and model.startswith(PREFIX)
 
 
 def _insert_blobs(
-    connection: sqlite3.Connection, columns: str, passages: Sequence[int], blobs: Iterable[bytes]
+    connection: sqlite3.Connection,
+    columns: str,
+    passages: Sequence[int],
+    blobs: Iterable[bytes],
+    checked: Callable[[bytes], int] = checksum,
 ) -> None:
     connection.executemany(
         f"INSERT OR REPLACE INTO {columns} VALUES (?, ?, ?)",
-        ((passage, blob, checksum(blob)) for passage, blob in zip(passages, blobs, strict=False)),
+        ((passage, blob, checked(blob)) for passage, blob in zip(passages, blobs, strict=False)),
     )
 
 
@@ -344,7 +366,7 @@ def item_from_row(
         return None
     if vector is None:
         return item
-    if not is_intact(vector, vector_checksum):
+    if not isinstance(vector, bytes) or vector == b"" or checksum_of_vector(vector) != vector_checksum:
         damaged.add("vectors", passage)
         return item
     return replace(item, embedding=decode_vectors([vector])[0])

@@ -270,7 +270,7 @@ def upgrade_from_6(connection: sqlite3.Connection) -> None:
         return
     for passage, raw in _in_batches(connection, _SELECT_VECTORS):
         smaller = rows.encode_vector(rows.decode_vectors([raw])[0], exact=False)
-        stored = (smaller, rows.checksum(smaller), passage)
+        stored = (smaller, rows.checksum_of_vector(smaller), passage)
         connection.execute("UPDATE vectors SET vector = ?, checksum = ? WHERE passage = ?", stored)
 
 

@@ -77,7 +77,8 @@ def test_a_search_over_all_ranks_as_one_store(opened: Callable[..., ShardedColle
     # Equal scores are in the order of rows, which shards number on their own.
     assert same >= 0.95 * 10 * len(questions)
     groups, others = with_all.conversations(_query("tea train")), one.conversations(_query("tea train"))
-    assert [each.conversation for each in groups] == [each.conversation for each in others]
+    assert [each.score for each in groups] == pytest.approx([each.score for each in others], abs=0.01)
+    assert len({each.conversation for each in groups} & {each.conversation for each in others}) >= 9
     one.close()
 
 
