@@ -144,9 +144,9 @@ def checksum_of_vector(raw: bytes) -> int:
     return zlib.crc32(raw) + (len(raw) % 4 > 0)
 
 
-def is_intact(blob: bytes | str | float | None, its_checksum: int) -> bool:
+def is_intact(blob: bytes | str | float | None, its_checksum: int, checked: Callable[[bytes], int] = checksum) -> bool:
     """Whether a value that was selected is the blob that was stored; an empty one never was."""
-    return isinstance(blob, bytes) and blob != b"" and checksum(blob) == its_checksum
+    return isinstance(blob, bytes) and blob != b"" and checked(blob) == its_checksum
 
 
 def define_functions(connection: sqlite3.Connection) -> None:
@@ -366,7 +366,7 @@ def item_from_row(
         return None
     if vector is None:
         return item
-    if not isinstance(vector, bytes) or vector == b"" or checksum_of_vector(vector) != vector_checksum:
+    if not is_intact(vector, vector_checksum, checksum_of_vector):
         damaged.add("vectors", passage)
         return item
     return replace(item, embedding=decode_vectors([vector])[0])
