@@ -16,7 +16,7 @@ from devmem.model.items import MemoryItem, merged_ids
 from devmem.model.results import WriteOutcome
 from devmem.storage.protocol import ArchivingCollection, SupportsArchiving
 from devmem.storage.recall_log import shown_items
-from devmem.stores.abilities import every_item, versions_of, viewed
+from devmem.stores.abilities import versions_of, viewed
 from devmem.stores.collection_memory import CollectionMemory
 
 if TYPE_CHECKING:
@@ -79,23 +79,24 @@ def count_archived(store: MemoryBase, where: Filter | None = None) -> int:
     """Return the number of archived items that match; 0 where a store has no archive."""
     if not has_archive(store):
         return 0
-    with closing(archived(store)) as old:
-        return old.count_memories(where)
+    with closing(archive_of(store).archived()) as old:
+        return old.count(where)
 
 
 def archived_items(store: MemoryBase, ids: Sequence[str]) -> list[MemoryItem]:
     """Return the archived items of some ids; none where a store has no archive."""
     if not has_archive(store):
         return []
-    with closing(archived(store)) as old:
+    # The collection's own view: a store whose type has no views of its items may have archived ones as well.
+    with closing(archive_of(store).archived()) as old:
         return old.get(ids)
 
 
 def every_archived(store: MemoryBase) -> Iterator[MemoryItem]:
     """Yield the archived items, oldest first; none where a store has no archive."""
     if has_archive(store):
-        with closing(archived(store)) as old:
-            yield from every_item(old)
+        with closing(archive_of(store).archived()) as old:
+            yield from old.scan()
 
 
 def has_archive(store: MemoryBase) -> bool:
