@@ -60,7 +60,7 @@ STORAGE: Final[tuple[Change, ...]] = (
     Change(
         name="shard-popped-twice",
         breaks="what was popped before a move came between is returned, and not popped in vain",
-        file="devmem/storage/sharding/collection.py",
+        file="devmem/storage/sharding/writing.py",
         old="                popped.extend(shard.pop(number, own))",
         new="                popped[:] = shard.pop(number, own)",
         tests=(

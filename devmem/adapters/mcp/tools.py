@@ -420,9 +420,7 @@ def _remember(call: Call, asked: RememberArguments) -> Answer:
             said.append(f"Not remembered, but kept in quarantine until a person decides: {record.quarantine_reason}")
         else:
             said.append(f"{'Known already' if known else 'Remembered'} as {item_id}: {text}")
-        said += [
-            f"It contradicts what was said before ({one.item_id}): {one_line(one.text)}" for one in outcome.related
-        ]
+        said += [f"It contradicts the earlier {one.item_id}: {one_line(one.text)}" for one in outcome.related]
     return Answer(text="\n".join(said), data=Remembered(**stored[0].model_dump(), more=stored[1:]))
 
 
@@ -430,8 +428,7 @@ def _of_key(call: Call, key: str | None) -> MemoryRecord | None:
     """Return the current record of a key."""
     if key is None:
         return None
-    scope = call.memory.new_scope()
-    return call.memory.get(with_key(MemoryItem(content_summary=key), key, scope).id)
+    return call.memory.get(with_key(MemoryItem(content_summary=key), key, call.memory.new_scope()).id)
 
 
 def _recall(call: Call, asked: RecallArguments) -> Answer:
@@ -442,12 +439,11 @@ def _recall(call: Call, asked: RecallArguments) -> Answer:
         asked.query,
         lambda: call.memory.search(asked.query, limit=asked.limit, after=asked.after, before=asked.before, where=where),
     )
-    none = "No relevant memories found."
-    answer = passages_answer([passage_of(hit) for hit in hits], budget=call.budget, none=none)
-    if not hits.missing_shards:
-        return answer
-    missing = f"Not searched, as their databases cannot be reached: the shards {', '.join(hits.missing_shards)}."
-    return replace(answer, text=f"{answer.text}\n{missing}")
+    answer = passages_answer([passage_of(hit) for hit in hits], budget=call.budget, none="No relevant memories found.")
+    if missing := ", ".join(hits.missing_shards):
+        text = f"{answer.text}\nNot searched, as their databases cannot be reached: the shards {missing}."
+        return replace(answer, text=text)
+    return answer
 
 
 def _filter_of(asked: RecallArguments | ListArguments) -> Filter:
@@ -526,8 +522,8 @@ def _forget(call: Call, asked: ForgetArguments) -> Answer:
     if missing and len(missing) == len(set(asked.ids)):
         raise ItemNotFoundError(missing[0])
     count = memory.forget(*asked.ids)
-    text = f"Forgot {count} {'memory' if count == 1 else 'memories'}."
-    text += f" Not found: {', '.join(map(one_line, missing))}." if missing else ""
+    unknown = f" Not found: {', '.join(map(one_line, missing))}." if missing else ""
+    text = f"Forgot {count} {'memory' if count == 1 else 'memories'}.{unknown}"
     return Answer(text=text, data=Forgotten(forgotten=count, missing=missing))
 
 

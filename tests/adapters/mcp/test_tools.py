@@ -343,5 +343,5 @@ def test_older_memories_that_a_new_one_contradicts_are_named(tmp_path: Path) -> 
         assert old["related"] == []
         assert tools("remember", text="Ann lives in Hamburg.")["related"] == [old["id"]]
         told = tools.text("remember", text="Ann lives in Munich.").splitlines()
-        assert told[-1] == f"It contradicts what was said before ({old['id']}): Ann lives in Berlin."
+        assert told[-1] == f"It contradicts the earlier {old['id']}: Ann lives in Berlin."
         assert len(told) == 3
