@@ -293,7 +293,7 @@ class TestRecall:
             raise devmem.CollectionError("nowhere", "it is gone")
 
         session = DevmemSession("s", memory)
-        monkeypatch.setattr(memory.store, "search", failing)
+        monkeypatch.setattr(memory.store, "search_report", failing)
         assert [item["content"] for item in self.ask(session, "When is the launch?")] == ["When is the launch?"]
         assert "nothing is recalled" in caplog.text
 
