@@ -108,6 +108,9 @@ def test_damage_is_found(url: str, statement: str) -> None:
     change(url, statement)
     report = doctor(url, code=1)
     errors = [one["message"] for one in report["findings"] if one["level"] == "error"]
+    if "replace(body" in statement:
+        # The hash of the content, which is computed from it, differs from its column too.
+        assert "columns differ from their content" in errors.pop(0)
     assert [DAMAGE[statement] in error for error in errors] == [True], errors
 
 

@@ -67,7 +67,8 @@ def test_a_tenant_moves_through_every_kind_of_shard(store: ShardedCollection) ->
         assert [item.id for item in store.scan(where)] == before
         assert {name: store.history(name) for name in history} == history
         found = store.embeddings(["user 0 3"])["user 0 3"]
-        assert found.vectors == pytest.approx(vectors.vectors)
+        # A SQLite file rounds them to a byte a component.
+        assert found.vectors == pytest.approx(vectors.vectors, abs=0.005)
         assert store.count() == 47
         hits = store.search(SearchQuery(text="train to work", vector=_EMBEDDER.embed(["train"])[0], limit=60))
         assert len({hit.item.id for hit in hits}) == len(hits) >= 40
