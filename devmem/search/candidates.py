@@ -131,7 +131,7 @@ def latest_records(context: QueryContext, candidates: CandidateSet) -> Candidate
 
 
 def shared_with_named(query: str, people: Sequence[str | None]) -> NDArray[np.bool_]:
-    """Return which records are with somebody whom the query names; all where it names nobody of them.
+    """Return which records are with somebody whom the query names; all where it names none of them.
 
     Args:
         query: the question.

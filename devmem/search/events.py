@@ -69,7 +69,7 @@ def same_event(scores: Column, times: Column, people: Sequence[str | None], user
     Args:
         scores: of n records, shape (n,).
         times: seconds since the epoch, shape (n,).
-        people: with whom each is; None for nobody.
+        people: person with whom each is; None where there is none.
         users: whose each is; records of different users are of different events.
     """
     if len(scores) < 2:

@@ -144,7 +144,7 @@ class CurrentVersionWriter:
         return time
 
     def stamp(self, now: float) -> None:
-        """Record what was changed as of `now`, where it took long: nobody sees it before the commit."""
+        """Record what was changed as of `now`, where it took long: no one sees it before the commit."""
         before, until = self._at, recorded(now)
         if before is None or until - before < _LONG:
             return
