@@ -110,8 +110,8 @@ def import_data(
 
     DATA is a file, a folder, a pattern or a zip file: JSON lines with `text` and optionally `id`, `speaker`, `time`,
     `metadata`, `user` and so on; an export of devmem, ChatGPT, Claude, Slack, WhatsApp or Telegram, a session of Claude
-    Code or Codex, chat messages, mails, a calendar, a page, a table, text, or one of the formats below. Nothing is
-    stored twice.
+    Code or Codex, chat messages, mails, a calendar, a phone's messages or calls, a page, a table, text, or one of the
+    formats below. Nothing is stored twice.
 
     Examples:
         devmem import notes.db notes.json --user ann

@@ -16,7 +16,8 @@ from devmem.transfer.importing.formats import DataFile, open_data
 
 _LOG: Final = logging.getLogger(__name__)
 _SUFFIXES: Final = frozenset(
-    """.json .jsonl .ndjson .md .markdown .txt .csv .tsv .gz .html .htm .xhtml .mbox .mbx .eml .ics .ical""".split()
+    """.json .jsonl .ndjson .md .markdown .txt .csv .tsv .gz .html .htm .xhtml .mbox .mbx .eml .ics .ical
+    .xml""".split()
 )
 """Names of files that may hold data; of a folder others are left out, as pictures."""
 _SLACK_LISTS: Final = frozenset(

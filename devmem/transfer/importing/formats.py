@@ -58,6 +58,7 @@ from devmem.transfer.importing.memories import (
     read_mem0,
     read_metagpt,
 )
+from devmem.transfer.importing.phone_backups import is_phone_backup, read_phone_backup
 from devmem.transfer.importing.phone_chats import (
     count_telegram,
     is_telegram,
@@ -223,9 +224,15 @@ _BYTE_FORMATS: Final[Mapping[FileFormat, Callable[[Path, Origin, str | None], li
     FileFormat.ICS: read_calendar,
 }
 """Formats that name their encoding themselves, by the functions that read a whole file."""
+_STREAMED: Final[Mapping[FileFormat, Callable[[Path, Origin, str | None], tuple[int, Iterator[MemoryItem]]]]] = {
+    FileFormat.MBOX: read_mbox,
+    FileFormat.SMS_BACKUP: read_phone_backup,
+}
+"""Formats of large files, by the functions that count their records and read them one by one."""
 _BEGINNINGS: Final[Mapping[FileFormat, Callable[[bytes], bool]]] = {
     FileFormat.HTML: is_html,
     FileFormat.ICS: is_calendar,
+    FileFormat.SMS_BACKUP: is_phone_backup,
     FileFormat.MBOX: is_mbox,
     FileFormat.EML: is_mail,
 }
@@ -307,9 +314,9 @@ def _open(
     if wanted in _BYTE_FORMATS:
         items = _BYTE_FORMATS[wanted](file, origin, encoding)
         return DataFile(path=origin.path, format=wanted, total=len(items), records=iter(items))
-    if wanted is FileFormat.MBOX:
-        total, mails = read_mbox(file, origin, encoding)
-        return DataFile(path=origin.path, format=wanted, total=total, records=mails)
+    if wanted in _STREAMED:
+        total, streamed = _STREAMED[wanted](file, origin, encoding)
+        return DataFile(path=origin.path, format=wanted, total=total, records=streamed)
     if wanted in _TABLES:
         table = read_table(_rereading(file, encoding, origin), origin, delimiter=_TABLES[wanted], columns=columns)
         return DataFile(path=origin.path, format=wanted, total=max(count_lines(file) - 1, 0), records=table)
@@ -350,7 +357,7 @@ def _format_of_file(path: Path, encoding: str | None) -> FileFormat:
     suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".gz"]
     named = _SUFFIXES.get(suffixes[-1]) if suffixes else None
     found = named or _format_of_head(path)
-    if found is not None and found in (*_BYTE_FORMATS, FileFormat.MBOX):
+    if found is not None and found in (*_BYTE_FORMATS, *_STREAMED):
         return found
     if encoding is None and not is_text(path):
         raise DataFileError(

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from devmem.model.items import MemoryItem
+from devmem.model.record_fields import WITH
 from devmem.transfer.importing.files import LARGEST_WHOLE, decode_as_declared, read_byte_lines, read_data
 from devmem.transfer.importing.mail_text import is_forward, own_words, text_of_mail
 from devmem.transfer.importing.records import Origin, Turn, digest, turn_items
@@ -65,6 +66,17 @@ class _Raw:
     data: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class _Mailbox:
+    """Facts of a file from the headers of all its mails."""
+
+    count: int
+    parents: Mapping[str, str]
+    """Ids of mails by those of the mails that follow them."""
+    owners: frozenset[str]
+    """Addresses, in lower case, to which mails were delivered."""
+
+
 def read_eml(path: Path, origin: Origin, encoding: str | None) -> list[MemoryItem]:
     """Return the item of a mail; none where it has neither a text nor a subject nor an attachment.
 
@@ -79,7 +91,8 @@ def read_eml(path: Path, origin: Origin, encoding: str | None) -> list[MemoryIte
     data = read_data(path).removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n")
     if _HEADER.match(data) is None:
         raise replace(origin, line=1).error("it begins without a header, so it is not mail; --format text reads a text")
-    return list(_items([_Raw(1, 1, "", data)], {}, origin, encoding, last=1))
+    mails = [_Raw(1, 1, "", data)]
+    return list(_items(mails, _survey(mails, origin), origin, encoding))
 
 
 def read_mbox(path: Path, origin: Origin, encoding: str | None) -> tuple[int, Iterator[MemoryItem]]:
@@ -90,15 +103,22 @@ def read_mbox(path: Path, origin: Origin, encoding: str | None) -> tuple[int, It
     Raises:
         DataFileError: the file cannot be read or is no mailbox, now or while the items are consumed.
     """
-    parents: dict[str, str] = {}
+    mailbox = _survey(_split(path, origin), origin)
+    return mailbox.count, _items(_split(path, origin), mailbox, origin, encoding)
+
+
+def _survey(mails: Iterable[_Raw], origin: Origin) -> _Mailbox:
     count = 0
-    for raw in _split(path, origin):
+    parents: dict[str, str] = {}
+    owners: set[str] = set()
+    for raw in mails:
         count += 1
         message = _parsed(raw, origin, only_headers=True)
+        owners.update(address.lower() for _, address in _people(message, "delivered-to"))
         own, above = _own_id(message), _parent(message)
         if own and above:
             parents.setdefault(own, above)
-    return count, _items(_split(path, origin), parents, origin, encoding, last=count)
+    return _Mailbox(count, parents, frozenset(owners))
 
 
 def _split(path: Path, origin: Origin) -> Iterator[_Raw]:
@@ -135,16 +155,14 @@ def _shown(separator: bytes) -> str:
     return separator.decode("ascii", "replace").strip()
 
 
-def _items(
-    mails: Iterable[_Raw], parents: Mapping[str, str], origin: Origin, encoding: str | None, *, last: int
-) -> Iterator[MemoryItem]:
+def _items(mails: Iterable[_Raw], mailbox: _Mailbox, origin: Origin, encoding: str | None) -> Iterator[MemoryItem]:
     empty: list[int] = []
     for raw in mails:
         here = replace(origin, line=raw.line, entry=f"mail {raw.number}")
         message = _parsed(raw, here)
-        if raw.number == last and (reason := _missing_end(raw, message)):
+        if raw.number == mailbox.count and (reason := _missing_end(raw, message)):
             _LOG.warning("%s; it is read as far as it goes", here.error(reason))
-        turn = _turn(raw, message, parents, here, encoding)
+        turn = _turn(raw, message, mailbox, here, encoding)
         found = [replace(item, indexed_fields=_SEARCHED) for item in turn_items([turn])]
         if not found:
             empty.append(raw.number)
@@ -177,7 +195,7 @@ def _missing_end(raw: _Raw, message: Message) -> str:
     return "it is cut off: its last part has no end" if is_open else ""
 
 
-def _turn(raw: _Raw, message: Message, parents: Mapping[str, str], origin: Origin, encoding: str | None) -> Turn:
+def _turn(raw: _Raw, message: Message, mailbox: _Mailbox, origin: Origin, encoding: str | None) -> Turn:
     subject = _header(message, "subject")
     sender, address = _sender(message)
     text, attached = text_of_mail(message, encoding)
@@ -186,8 +204,9 @@ def _turn(raw: _Raw, message: Message, parents: Mapping[str, str], origin: Origi
     about: dict[str, Any] = {
         "subject": subject,
         "from": address,
-        "to": _addresses(message, "to"),
-        "cc": _addresses(message, "cc"),
+        "to": [one for _, one in _people(message, "to")],
+        "cc": [one for _, one in _people(message, "cc")],
+        WITH: _correspondents((sender, address), message, mailbox),
         "attachments": attached,
         "labels": [label.strip() for label in _header(message, "x-gmail-labels").split(",") if label.strip()],
         "message_id": own,
@@ -198,7 +217,7 @@ def _turn(raw: _Raw, message: Message, parents: Mapping[str, str], origin: Origi
         origin=origin,
         id=digest("mail", own, address, _header(message, "date")) if own else None,
         time=_time(raw, message, origin),
-        conversation=_thread(message, own, parents),
+        conversation=_thread(message, own, mailbox.parents),
         metadata={key: value for key, value in about.items() if value},
     )
 
@@ -252,12 +271,20 @@ def _sender(message: Message) -> tuple[str, str]:
     return _words(name).strip("'\" ")[:200], address[:500]
 
 
-def _addresses(message: Message, name: str) -> list[str]:
+def _people(message: Message, name: str) -> list[tuple[str, str]]:
+    """Return names and addresses of a header; a name is empty where it is not known."""
     try:
         found = getaddresses([_raw_header(message, name)[:_LARGEST_HEADER]])
     except RecursionError:
         return []
-    return [address for _, address in found if address]
+    return [(_words(shown).strip("'\" ")[:200], address) for shown, address in found if address]
+
+
+def _correspondents(sender: tuple[str, str], message: Message, mailbox: _Mailbox) -> list[str]:
+    """Return the names of sender and recipients, or else their addresses, without the mailbox's owner."""
+    everyone = [sender, *_people(message, "to"), *_people(message, "cc")]
+    others = [shown or address for shown, address in everyone if address.lower() not in mailbox.owners]
+    return list(dict.fromkeys(filter(None, others)))
 
 
 def _header(message: Message, name: str) -> str:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from devmem.errors import DataFileError
 from devmem.model.items import MemoryItem
+from devmem.model.record_fields import is_record
 from devmem.transfer.importing import FileFormat, open_data, parse_time
 from devmem.transfer.importing.mail_text import own_words
 
@@ -42,6 +43,7 @@ def test_a_mailbox_is_an_item_a_mail() -> None:
         "subject": "Launch – plan",
         "from": "ann@example.org",
         "to": ["ben@example.org", "cem@example.org"],
+        "with": ["Ann Müller", "Ben Roy", "Cem, the printer"],
         "attachments": ["plan €.pdf"],
         "labels": ["Inbox", "Important"],
         "message_id": "plan-1@example.org",
@@ -55,6 +57,19 @@ def test_a_mailbox_is_an_item_a_mail() -> None:
         parse_time(time)
         for time in ("2024-05-01T08:00:00Z", "2024-05-01T09:30:00Z", "2024-05-02T07:15:00Z", "2024-05-03T12:00:00Z")
     ]
+
+
+def test_a_mail_is_with_sender_and_recipients_other_than_the_owner(tmp_path: Path) -> None:
+    received = mail(
+        "Hi", headers="To: =?utf-8?b?5p2O5aic?= <li@example.org>, Me <ME@example.org>\nCc: ben@example.org\n"
+    )
+    sent = b"From: Me <me@example.org>\nTo: ann@example.org\nDate: Wed, 1 May 2024 08:00:00 +0000\n\nHello."
+    path = tmp_path / "a.mbox"
+    path.write_bytes(SEPARATOR + b"Delivered-To: me@example.org\n" + received + b"\n" + SEPARATOR + sent)
+    assert [item.metadata["with"] for item in items(path)] == [["Ann", "李娜", "ben@example.org"], ["ann@example.org"]]
+    (tmp_path / "a.eml").write_bytes(sent)
+    assert items(tmp_path / "a.eml")[0].metadata["with"] == ["Me", "ann@example.org"]
+    assert not any(map(is_record, items(path)))
 
 
 def test_a_thread_is_a_conversation() -> None:
