@@ -67,14 +67,14 @@ _TELLS_WHEN: Final = lazy_pattern(
 _ASKS_WHEN: Final = lazy_pattern(
     r"^\W*(?:when|since when|how long|what\s(?:date|day|month|year|time)|which\s(?:date|day|month|year|week))\b"
     r"|\b(?:in|on|at)\s(?:what|which)\s(?:date|day|month|year|week)\b"
-    r"|什么时候|何时|哪一?[天年月日]|几[月号点]|多久|多長時間|多长时间",
+    r"|什[么麼][时時]候|何[时時]|哪一?[天年月日]|[几幾][月号號点點]|多久|多[长長][时時][间間]",
     re.IGNORECASE,
 )
 _ASKS_LATEST: Final = lazy_pattern(
     r"\b(?:last\stime|most\srecent(?:ly)?|latest|(?:did|have|has|was|were|had)\b[^.?!]{0,60}?\blast"
     rf"(?!\s(?:night|morning|evening|week|weekend|month|year|spring|summer|fall|autumn|winter|{_DAYS}|{_MONTHS}|\d))"
     r"|(?:my|our|his|her|their|the)\slast\s(?:call|message|text|mail|e-?mail|meeting|chat|visit|note|photo|picture))\b"
-    r"|上(?:一)?次|最近一次|最后一次",
+    r"|上(?:一)?次|最近一次|最[后後]一次",
     re.IGNORECASE,
 )
 _KINDS: Final = {
@@ -180,7 +180,7 @@ class Side(Enum):
 
 
 _SPEAKERS: Final = {
-    **dict.fromkeys(("user", "human", "用户"), Side.USER),
+    **dict.fromkeys(("user", "human", "用户", "用戶"), Side.USER),
     **dict.fromkeys(("assistant", "ai", "bot", "chatbot", "gpt", "chatgpt", "model", "助手", "助理"), Side.ASSISTANT),
 }
 
@@ -191,7 +191,7 @@ _ANSWERED: Final = (
 _ASKS_ASSISTANT: Final = lazy_pattern(
     rf"\byou\b.{{0,30}}\b(?:{_ANSWERED})\b|\bdid\syou\b"
     r"|\byour\s(?:suggestion|recommendation|advice|answer|response|list|explanation)"
-    r"|你.{0,6}(?:说过|提到|推荐|建议|告诉|列出)",
+    r"|[你您].{0,6}(?:[说說][过過]|提到|推[荐薦]|建[议議]|告[诉訴]|列出)",
     re.IGNORECASE,
 )
 _REQUEST: Final = lazy_pattern(
@@ -199,30 +199,30 @@ _REQUEST: Final = lazy_pattern(
     r"|what\s(?:are|is|would|should|steps|libraries)|(?:show|help|give|walk|tell)\sme|which"
     r"|suggest|recommend|explain|advice|tips|i['’]m\s(?:planning|looking|trying|thinking)|i\s(?:want|need)"
     r"|i['’]d\slike)\b"
-    r"|怎么|如何|帮我|请|能不能|可不可以|推荐|建议",
+    r"|怎[么麼]|如何|[帮幫]我|[请請]|能不能|可不可以|推[荐薦]|建[议議]",
     re.IGNORECASE,
 )
 _LOOKS_BACK: Final = lazy_pattern(
     r"\b(?:did|was|were|has|have|had|i\s(?:mention|said|told|brought|asked|discussed)\w*"
     r"|(?:previous|earlier|last)\s(?:conversation|chat|session)|remind\sme|across\s(?:my|our))\b"
-    r"|之前|上次|曾经|以前|记得|过吗|了吗",
+    r"|之前|上次|曾[经經]|以前|[记記]得|[过過][吗嗎]|了[吗嗎]",
     re.IGNORECASE,
 )
 _OVERVIEW: Final = lazy_pattern(
-    r"\b(?:summar\w*|overview|recap)\b|\bhow\b.{0,80}\b(?:progress|develop|evolv)ed\b|总结|概述|概括|回顾一下",
+    r"\b(?:summar\w*|overview|recap)\b|\bhow\b.{0,80}\b(?:progress|develop|evolv)ed\b|[总總][结結]|概述|概括|回[顾顧]一下",
     re.IGNORECASE,
 )
 _ASKS_FOR_NAME: Final = lazy_pattern(
     r"\b(?:who|where|which"
     r"|what\s(?:book|song|movie|game|band|city|country|state|place|name|company|kind|type)\w*)\b"
-    r"|谁|哪[里儿位个部本家]|叫什么|什么名字",
+    r"|[谁誰]|哪[里裡裏儿兒位个個部本家]|叫什[么麼]|什[么麼]名字",
     re.IGNORECASE,
 )
 _ASKS_FOR_NUMBER: Final = lazy_pattern(
     r"\bhow\s(?:many|much|long|old|often|far|big)\b|\bwhat\s(?:number|amount|percent|time|date)"
     r"|\bwhat(?:['’]s|\s(?:is|are|was|were))\s(?:\w+['’]s|\w+)\s(?:\w+\s){0,3}?"
     r"(?:amount|number|percentage|price|cost|total|sum|age|score|budget|salary|income|rent|distance|height|weight|size)\b"
-    r"|多少|几[个次年天岁位]|多[久大长远]",
+    r"|多少|[几幾][个個次年天岁歲位]|多[久大长長远遠]",
     re.IGNORECASE,
 )
 

@@ -33,7 +33,7 @@ _NUMBERS: Final = {
 }
 _UNITS: Final = {
     **dict.fromkeys(("day", "night", "evening", "morning", "天", "日", "晚"), "day"),
-    **dict.fromkeys(("week", "周", "週", "星期", "礼拜"), "week"),
+    **dict.fromkeys(("week", "周", "週", "星期", "礼拜", "禮拜"), "week"),
     **dict.fromkeys(("month", "月"), "month"),
     **dict.fromkeys(("year", "年"), "year"),
 }
@@ -52,7 +52,7 @@ _DIGITS: Final = {**{digit: str(at) for at, digit in enumerate("〇一二三四�
 _CHINESE_NUMBER: Final = lazy_pattern(
     # Not the weekday of "周三", nor the tail of a longer number.
     r"(?<![周週期拜\d〇零一二三四五六七八九十百千万两几数])[〇零一二三四五六七八九十]+"
-    r"(?=\s*(?:[年月日号號天周週个個]|星期|礼拜|[到至][〇零一二三四五六七八九十]+[年月日号號]))"
+    r"(?=\s*(?:[年月日号號天周週个個]|星期|[礼禮]拜|[到至][〇零一二三四五六七八九十]+[年月日号號]))"
 )
 _SAID_YEAR: Final = r"(?P<year>\d{4}|(?:last|this)\s+year)"
 _TO: Final = r"(?:[-–—~]|to|until|till|through)"
@@ -188,13 +188,34 @@ def _said_year(text: str, today: datetime) -> int:
 
 
 def _chinese_month(match: re.Match[str], today: datetime) -> Span:
-    month, said, day = int(match["month"]), match["year"], match.groupdict().get("day")
-    words = {"今年": today.year, "去年": today.year - 1, "前年": today.year - 2}
-    year = (words.get(said) or int(said[:-1])) if said else None
+    groups = match.groupdict()
+    month, day, third = int(match["month"]), groups.get("day"), groups.get("third")
+    year = _chinese_year(match["year"], today) if match["year"] else None
+    if third:
+        start, end = _month(year or _last_year_of(month, today), month)
+        return _third(start, end, third)
     if not day:
         return _month(year or _last_year_of(month, today), month)
     first = _last_day(month, int(day), today) if year is None else _day(datetime(year, month, int(day), tzinfo=UTC))
     return _through(first, match["last"])
+
+
+def _chinese_year(said: str, today: datetime) -> int:
+    words = {"今年": today.year, "去年": today.year - 1, "前年": today.year - 2}
+    return words.get(said) or int(said[:-1])
+
+
+def _third(start: datetime, end: datetime, third: str) -> Span:
+    """Return ten days of a month: the first ones (上旬), the next ones (中旬), or the rest (下旬)."""
+    days = (start, start + timedelta(days=10), start + timedelta(days=20), end)
+    at = "上中下".index(third)
+    return days[at], days[at + 1]
+
+
+def _half_year(match: re.Match[str], today: datetime) -> Span:
+    start, end = _year(_chinese_year(match["year"], today))
+    middle = start.replace(month=7)
+    return (start, middle) if match["half"] == "上" else (middle, end)
 
 
 def _last_day(month: int, day: int, today: datetime) -> Span:
@@ -233,7 +254,12 @@ def weekday_before(today: datetime, name: str) -> Span:
 def _chinese_relative(match: re.Match[str], today: datetime) -> Span:
     back = {"上": 1, "去": 1, "上上": 2, "前": 2, "大前": 3}.get(match["which"], 0)
     start, end = _unit(today, unit_of(match["unit"]), back)
-    return _day(start + timedelta(days=_CHINESE_DAYS[match["day"]])) if match["day"] else (start, end)
+    day = match["day"]
+    if not day:
+        return start, end
+    if day.isdigit():
+        return _day(start.replace(day=int(day)))
+    return _day(start + timedelta(days=5), 2) if day == "末" else _day(start + timedelta(days=_CHINESE_DAYS[day]))
 
 
 def _days_back(days: int) -> Callable[[re.Match[str], datetime], Span]:
@@ -253,12 +279,13 @@ _FORMS: Final = (
     (form(rf"{_CHINESE_MONTH}(?=\s*[-–—~到至]\s*(?:1[0-2]|0?[1-9])\s*月(?!\s*\d))"), _chinese_month),
     (
         form(
-            rf"{_CHINESE_MONTH}\s*月(?:份|\s*(?P<day>\d{{1,2}})"
+            rf"{_CHINESE_MONTH}\s*月(?:份?的?(?P<third>[上中下])旬|份|\s*(?P<day>\d{{1,2}})"
             r"(?:\s*[日号號]?\s*[-–—~到至]\s*(?P<last>\d{1,2}))?\s*[日号號])?"
         ),
         _chinese_month,
     ),
     (form(r"(?<!\d)(?P<number>(?:19|20)\d\d)(?=\s*[-–—~到至]\s*\d{4}\s*年)"), _which_year),
+    (form(r"(?P<year>(?<!\d)\d{4}\s*年|今年|去年|前年)的?(?P<half>[上下])半年"), _half_year),
     (form(r"(?P<number>\d{4})\s*年"), _which_year),
     (
         form(
@@ -291,12 +318,15 @@ _FORMS: Final = (
         lambda match, today: ago(today, unit_of(match["unit"]), number(match["number"])),
     ),
     (
-        form(r"(?P<number>(?<!\d)\d+|[一二三四五六七八九十两兩])[个個]?(?P<unit>天|日|周|星期|礼拜|月|年)[之以]?前"),
+        form(
+            r"(?P<number>(?<!\d)\d+|[一二三四五六七八九十两兩])[个個]?(?P<unit>天|日|周|週|星期|[礼禮]拜|月|年)[之以]?前"
+        ),
         lambda match, today: ago(today, unit_of(match["unit"]), number(match["number"])),
     ),
     (
         form(
-            r"(?P<which>上上|(?<!上)上|这|(?<![日版基根])本)个?(?P<unit>周|星期|礼拜|月)(?P<day>(?<=[周期拜])[一二三四五六日天])?"
+            r"(?P<which>上上|(?<!上)上|[这這]|(?<![日版基根])本)[个個]?(?P<unit>[周週]|星期|[礼禮]拜|月)"
+            r"(?P<day>(?<=[周週期拜])[一二三四五六日天末]|(?<=月)\d{1,2}(?=\s*[日号號]))?"
         ),
         _chinese_relative,
     ),

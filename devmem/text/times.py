@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import calendar
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import zip_longest
 from typing import Final
 
 from devmem.text.dates import (
@@ -162,7 +161,7 @@ _SIDE: Final = r"(?:(?P<before>before|prior\s+to|preceding|leading\s+up\s+to)|af
 _JUST: Final = r"(?:shortly|soon|right|just|immediately|directly)"
 _EDGE: Final = r"\s*的?(?P<edge>[底末初])?"
 _SIDE_CHINESE: Final = r"(?:[之以]?(?P<before>前)|[之以过過]?[后後])"
-_UNIT_CHINESE: Final = r"(?:[个個]?(?P<unit>[天日晚周週年]|星期|礼拜|(?<=[个個])月)(?!\d))"
+_UNIT_CHINESE: Final = r"(?:[个個]?(?P<unit>[天日晚周週年]|星期|[礼禮]拜|(?<=[个個])月)(?!\d))"
 
 _Read = Callable[[re.Match[str], Named, datetime], Span | None]
 _AHEAD: Final[tuple[tuple[re.Pattern[str], _Read], ...]] = (
@@ -267,12 +266,14 @@ def _seconds(wall: datetime) -> float:
 
 
 _HINT: Final = lazy_pattern(
-    r"\d|ago\b|day|night|morning|evening|afternoon|week|month|year|[天日晚早周月年]|星期|礼拜|" + "|".join(MONTHS),
+    r"\d|ago\b|day|night|morning|evening|afternoon|week|month|year|[天日晚早周週月年]|星期|[礼禮]拜|"
+    + "|".join(MONTHS),
     re.IGNORECASE,
 )
 """A cheap test that every question with a time passes."""
 _AND: Final = form(rf"\s*,?\s*and\s+{ABOUT}")
-_AND_CHINESE: Final = form(r"\s*[和与與跟及]\s*")
+_AND_CHINESE: Final = form(r"[初底末]?\s*[和与與跟及]\s*")
+_LISTED: Final = form(r"[初底末]?\s*、\s*")
 _PAIR: Final = form(r"\s*,?\s*and\s+(?:(?:on|of)\s+)?(?:the\s+)?")
 _BETWEEN: Final = form(rf"\bbetween\s+{ABOUT}$")
 _BETWEEN_CHINESE: Final = form(r"\s*之?[间間]")
@@ -286,11 +287,11 @@ _SENTENCE_END: Final = lazy_pattern("[.?!;。？！；]")
 def _readings(text: str, today: datetime) -> list[Reading]:
     readings: list[Reading] = []
     named, behind = dates_in(text), 0
-    for one, following in zip_longest(named, named[1:]):
+    for at, one in enumerate(named):
         if one.at < behind:
             continue
         try:
-            reading = _reading(text, one, following, today)
+            reading = _reading(text, one, _joined_with(text, named, at), today)
         except (ValueError, OverflowError):
             continue  # the 31st of a month that has none names no time
         if reading is None:
@@ -303,9 +304,19 @@ def _readings(text: str, today: datetime) -> list[Reading]:
     return readings
 
 
-def _reading(text: str, one: Named, following: Named | None, today: datetime) -> Reading | None:
-    if following is not None and (_is_range(text, one, following) or _is_pair(text, one, following)):
-        return Reading(one.at, following.until, _range(one, following, today), one.floats and following.floats)
+def _joined_with(text: str, named: Sequence[Named], at: int) -> Named | None:
+    """Return the last date of the range or the list that a date begins; None where it stands alone."""
+    if at + 1 < len(named) and _is_range(text, named[at], named[at + 1]):
+        return named[at + 1]
+    last = at
+    while last + 1 < len(named) and _is_pair(text, named[last], named[last + 1]):
+        last += 1
+    return named[last] if last > at else None
+
+
+def _reading(text: str, one: Named, last: Named | None, today: datetime) -> Reading | None:
+    if last is not None:
+        return Reading(one.at, last.until, _range(one, last, today), one.floats and last.floats)
     reading = related(text, one, today)
     if reading is None and (not one.bare or in_front(_IN, text, one)):
         return Reading(one.at, one.until, one.read(today), one.floats)
@@ -334,8 +345,12 @@ def _is_range(text: str, first: Named, second: Named) -> bool:
 def _is_pair(text: str, first: Named, second: Named) -> bool:
     """Whether two dates stand beside each other, as in "5 May and 13 May": the time from one to the other counts."""
     gap = text[first.until : second.at]
-    is_dated = not (first.bare or second.bare) and first.floats
-    return is_dated and (_PAIR.fullmatch(gap) or _AND_CHINESE.fullmatch(gap)) is not None
+    if first.bare or second.bare:
+        return False
+    if first.floats and _PAIR.fullmatch(gap):
+        return True
+    # "2025年1月和3月" has its year once.
+    return (first.floats or second.floats) and (_AND_CHINESE.fullmatch(gap) or _LISTED.fullmatch(gap)) is not None
 
 
 def _range(first: Named, second: Named, today: datetime) -> Span:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from devmem.text.cues import (
@@ -10,6 +12,7 @@ from devmem.text.cues import (
     asks_for_name,
     asks_for_number,
     asks_for_overview,
+    asks_when,
     side_asked_about,
     side_of,
 )
@@ -102,3 +105,24 @@ def test_requests_for_an_overview(query: str, answer: bool) -> None:
 )
 def test_the_kind_of_answer(query: str, name: bool, number: bool) -> None:
     assert (asks_for_name(query), asks_for_number(query)) == (name, number)
+
+
+@pytest.mark.parametrize(
+    ("asks", "query"),
+    [
+        (asks_for_name, "誰訂了餐廳?"),
+        (asks_for_name, "我們在哪裡見面?"),
+        (asks_for_number, "她幾歲了?"),
+        (asks_for_overview, "總結一下我們的旅行"),
+        (asks_for_help, "怎麼寫一個函數?"),
+        (asks_when, "我們什麼時候見面?"),
+        (asks_when, "花了多長時間?"),
+    ],
+)
+def test_questions_in_traditional_characters(asks: Callable[[str], bool], query: str) -> None:
+    assert asks(query)
+
+
+def test_sides_in_traditional_characters() -> None:
+    assert side_asked_about("您之前推薦過哪家餐廳?") is Side.ASSISTANT
+    assert side_of("用戶") is Side.USER
