@@ -109,10 +109,29 @@ def pytest_collection() -> Iterator[None]:
         gc.enable()
 
 
-def pytest_configure() -> None:
-    """Let the processes that tests start be interrupted also where this run was started in the background.
+_SHARED_MEMORY: Final = Path("/dev/shm")
+_ROOM: Final = 3 << 30
+"""Bytes that must be free there; a run takes a fraction of it, as the folders of passed tests are removed."""
+
+
+def _has_room_in_memory() -> bool:
+    """Whether files of tests can be kept and executed in shared memory; containers often have little of it."""
+    if not os.access(_SHARED_MEMORY, os.W_OK | os.X_OK):
+        return False
+    system = os.statvfs(_SHARED_MEMORY)
+    return system.f_bavail * system.f_frsize >= _ROOM and not system.f_flag & os.ST_NOEXEC
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep the folders of tests in memory, and let the processes that tests start be interrupted.
+
+    Every commit waits for a disk, and no test can tell what it wrote from what the system still had in memory.
+    `--basetemp` and PYTEST_DEBUG_TEMPROOT choose another place.
 
     A shell starts background jobs with SIGINT ignored, which children inherit.
     """
+    if config.option.basetemp is None and sys.platform == "linux" and _has_room_in_memory():
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_SHARED_MEMORY))
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.default_int_handler)
