@@ -81,7 +81,8 @@ def _load(form: object, at: str, depth: int) -> Filter:
     if not isinstance(flag, bool):
         raise FilterError(f"{at}{_FLAG}", f"expected true or false, not {flag!r:.60}")
     parts = [_entry(key, value, f"{at}{key}", depth) for key, value in entries.items()]
-    return reduce(and_, parts, Filter(include_unscoped=flag))
+    # With the flag at first, a second part of the scope could not join the first: it would admit no unscoped item.
+    return replace(reduce(and_, parts, Filter()), include_unscoped=flag)
 
 
 def _entry(key: str, value: object, at: str, depth: int) -> Filter:

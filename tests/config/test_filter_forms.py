@@ -15,15 +15,21 @@ from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem, Scope
 from devmem.storage import absent, at_least, below, contains, one_of, starts_with
 from devmem.testing.collection_suite.agreement import FILTERS, ITEMS, NOW
+from tests.generated import examples
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow])
 @given(where=FILTERS, items=ITEMS)
 def test_a_form_says_what_its_filter_says(where: Filter, items: list[MemoryItem]) -> None:
     form = json.loads(json.dumps(devmem.dump_filter(where)))
     read = devmem.load_filter(form)
     assert [read.admits(item, NOW) for item in items] == [where.admits(item, NOW) for item in items], form
     assert devmem.load_filter(devmem.dump_filter(read)) == read
+
+
+def test_unscoped_items_are_included_whatever_the_number_of_parts() -> None:
+    read = devmem.load_filter({"user": "ann", "session": "s1", "include_unscoped": True, "metadata.topic": "launch"})
+    assert read == Filter(scope=Scope(user="ann", session="s1"), include_unscoped=True, metadata={"topic": "launch"})
 
 
 def test_each_form_of_a_condition() -> None:
