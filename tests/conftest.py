@@ -19,6 +19,8 @@ import pytest
 import typer.main
 from hypothesis import HealthCheck, settings
 
+from tests.generated import examples
+
 StartScript = Callable[..., "subprocess.Popen[str]"]
 
 # Times are read and shown in the local zone.
@@ -27,7 +29,7 @@ time.tzset()
 
 # No deadline: the machine may be busy. The same examples each time: a failure is reproduced by running again.
 settings.register_profile(
-    "devmem", deadline=None, derandomize=True, max_examples=60, suppress_health_check=[HealthCheck.too_slow]
+    "devmem", deadline=None, derandomize=True, max_examples=examples(20), suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("devmem")
 

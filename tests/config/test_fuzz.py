@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -16,13 +13,14 @@ from hypothesis import strategies as st
 
 from devmem.config import Workflow, load_workflow, parse_workflow
 from devmem.errors import ConfigError
+from tests.generated import examples
 
 from .fakes import DEVALL, OWN, FakeTypes
 
 ENVIRON = {"API_KEY": "sk-not-to-be-seen", "K": "5", "EMPTY": ""}
 SAMPLES = [OWN, DEVALL]
 
-EXAMPLES = int(os.environ.get("DEVMEM_TEST_EXAMPLES", "100"))
+EXAMPLES = examples(40)
 many = settings(max_examples=EXAMPLES, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 
 tokens = st.sampled_from(
@@ -148,23 +146,3 @@ def test_any_bytes(content: bytes) -> None:
 @pytest.mark.parametrize("text", SAMPLES)
 def test_the_samples_are_valid(text: str) -> None:
     assert isinstance(_outcome(text), Workflow)
-
-
-@pytest.mark.kit
-def test_four_times_as_many_examples() -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:xdist",
-        "-p",
-        "no:cacheprovider",
-        "-m",
-        "not kit",
-        __file__,
-    ]
-    environment = {**os.environ, "DEVMEM_TEST_EXAMPLES": "400"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from devmem.encryption import StoreKey, connect, diagnose, protect, read_file, sealed_for, unlock
 from devmem.encryption.files import seal, unseal
 from devmem.errors import EncryptionError, MissingExtraError
+from tests.generated import examples
 
 KEY = StoreKey(bytes(range(32)))
 OTHER = StoreKey(bytes(32))
@@ -37,7 +38,7 @@ def test_content_around_the_size_of_a_chunk_is_read_as_it_was_written(size: int)
     assert unseal(Path("x"), sealed(content), KEY) == content
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(20))
 @given(st.binary(min_size=1, max_size=100), st.data())
 def test_a_changed_byte_is_noticed_wherever_it_is(content: bytes, data: st.DataObject) -> None:
     raw = bytearray(sealed(content))

@@ -8,6 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from devmem.messages import Message, Role, ShortTermMemory
 from devmem.testing.strategies import messages
+from tests.generated import examples
 
 _IDS = st.sampled_from([str(n) for n in range(12)])
 _MESSAGES = messages(_IDS)
@@ -93,4 +94,4 @@ class AgainstAList(RuleBasedStateMachine):
 
 
 TestAgainstAList = AgainstAList.TestCase
-TestAgainstAList.settings = settings(max_examples=40, stateful_step_count=30)
+TestAgainstAList.settings = settings(max_examples=examples(12), stateful_step_count=30)

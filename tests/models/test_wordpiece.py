@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from devmem.models.minilm import WordPiece, find_model, read_vocabulary
+from tests.generated import examples
 
 MAX_TOKENS = 256
 
@@ -74,13 +75,13 @@ def test_ids_are_those_of_the_reference(text: str) -> None:
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]).filter(lambda char: char not in changed_since_old_tables())))
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_ids_are_those_of_the_reference_for_any_text(text: str) -> None:
     assert OURS.encode(text) == REFERENCE.encode(text).ids
 
 
 @given(st.text(st.sampled_from("aB1é 中,.-'[CLS]##\n\u0301ß한"), max_size=60))
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_ids_are_those_of_the_reference_where_rules_meet(text: str) -> None:
     assert OURS.encode(text) == REFERENCE.encode(text).ids
 

@@ -21,6 +21,7 @@ from pydantic import BaseModel, Field, SecretStr
 
 from devmem.recording.content import Renderer, SecretMask
 from devmem.recording.journal import decode_line, encode_line
+from tests.generated import examples
 
 ROOM = 200
 
@@ -183,7 +184,7 @@ _JSON = st.recursive(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(20))
 @given(_JSON)
 def test_whatever_json_a_record_holds_survives_the_journal(value: Any) -> None:
     line = encode_line(["id", value])
@@ -200,7 +201,7 @@ def test_a_damaged_line_is_none(noise: bytes) -> None:
     assert decode_line(noise) is None
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(20))
 @given(_JSON, st.integers(min_value=60, max_value=500))
 def test_contents_keep_their_limit(value: Any, longest: int) -> None:
     assert len(render(value, longest)) <= longest

@@ -16,6 +16,7 @@ from devmem.config import IndexConfig
 from devmem.model.items import Vector
 from devmem.search.indexes.columns import Rows
 from devmem.search.indexes.vectors import VectorIndex
+from tests.generated import examples
 
 DIMENSION = 50
 ROUNDING = 4e-3
@@ -302,7 +303,7 @@ def test_restoring() -> None:
         VectorIndex.restore(index.parts(), EXACT)
 
 
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=examples(8))
 @given(
     steps=st.lists(st.tuples(st.sampled_from(["add", "remove", "build", "restore"]), st.integers(1, 1500)), max_size=8),
     seed=st.integers(0, 2**32 - 1),

@@ -20,6 +20,7 @@ from devmem.models import PassageEmbeddings
 from devmem.search import Ranking
 from devmem.storage import Collection, Filter, JsonCollection, SearchQuery, SqliteCollection, Unique, version_hash
 from devmem.testing import HashEmbedder
+from tests.generated import examples
 
 EMBEDDER = HashEmbedder(dimension=16)
 WORDS = ("tea", "rain", "train", "bread", "会议", "Zürich")
@@ -180,6 +181,6 @@ class JsonAgainstAList(AgainstAList):
 
 
 TestSqliteAgainstAList = SqliteAgainstAList.TestCase
-TestSqliteAgainstAList.settings = settings(max_examples=40, stateful_step_count=25)
+TestSqliteAgainstAList.settings = settings(max_examples=examples(12), stateful_step_count=25)
 TestJsonAgainstAList = JsonAgainstAList.TestCase
-TestJsonAgainstAList.settings = settings(max_examples=25, stateful_step_count=20)
+TestJsonAgainstAList.settings = settings(max_examples=examples(8), stateful_step_count=20)

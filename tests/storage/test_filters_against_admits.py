@@ -21,11 +21,12 @@ from devmem.storage import (
     starts_with,
 )
 from devmem.testing.collection_suite.agreement import FILTERS, ITEMS, NOW, check_agreement
+from tests.generated import examples
 
 INDEX = IndexConfig(metadata=("k", "a.b"))
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(20))
 @given(items=ITEMS, filters=st.lists(FILTERS, min_size=1, max_size=3))
 def test_a_database_agrees_with_admits(items: list[MemoryItem], filters: list[Filter]) -> None:
     """Counting, listing and searching select the same items, with indexes on the metadata and without."""

@@ -15,6 +15,7 @@ from devmem.messages import Message
 from devmem.stores import ChatReply, ChatRequest, WriteStatus
 from devmem.testing import FailingChat, ManualClock, ScriptedChat
 from devmem_stores.brain.conversation import Brain
+from tests.generated import examples
 
 from .conftest import MakeBrain
 
@@ -182,7 +183,7 @@ def test_what_is_added_while_the_model_works_stays(make_brain: MakeBrain) -> Non
     assert [message.id for message in brain.history] == ["m10", "m11", "m12"]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(15))
 @given(
     steps=st.lists(st.sampled_from(["talk", "exchange", "long", "compress", "summary"]), max_size=40),
     keep=st.integers(1, 4),

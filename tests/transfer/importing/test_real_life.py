@@ -18,6 +18,7 @@ from devmem.stores import Provenance, SourceKind
 from devmem.transfer.importing import FileFormat, open_data, read_records
 from devmem.transfer.importing.prose import read_paragraphs
 from devmem.transfer.importing.records import Origin
+from tests.generated import examples
 
 SAMPLES = Path(__file__).parents[2] / "data" / "imports"
 LAUNCH = ["user: When is the launch?", "assistant: On June 2nd."]
@@ -313,7 +314,7 @@ def test_what_a_bot_says_in_an_attachment_is_read(tmp_path: Path) -> None:
     assert [one.content_summary for one in items(file)] == ["ci: Build 7 failed"]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(document=_JSON)
 def test_whatever_json_a_file_holds_it_is_read_or_refused(
     tmp_path_factory: pytest.TempPathFactory, document: object
