@@ -20,8 +20,10 @@ import typer.main
 from hypothesis import HealthCheck, settings
 
 from tests.generated import examples
+from tests.processes import ForkServer, Script
+from tools.postgres_server import PostgresServer
 
-StartScript = Callable[..., "subprocess.Popen[str]"]
+StartScript = Callable[..., Script]
 
 # Times are read and shown in the local zone.
 os.environ["TZ"] = "UTC"
@@ -34,19 +36,28 @@ settings.register_profile(
 settings.load_profile("devmem")
 
 
-@pytest.fixture
-def start_script() -> Iterator[StartScript]:
-    """Start a Python script that imports what this process can; it is killed when the test is over."""
-    started: list[subprocess.Popen[str]] = []
+@pytest.fixture(scope="session")
+def _fork_server() -> Iterator[ForkServer]:
+    server = ForkServer()
+    yield server
+    server.close()
 
-    def start(script: Path, *arguments: object) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            [sys.executable, str(script), *(str(argument) for argument in arguments)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONWARNINGS": "error"},
-        )
+
+@pytest.fixture
+def start_script(_fork_server: ForkServer) -> Iterator[StartScript]:
+    """Start a script, a file or a text, that imports what this process can; it is killed when the test is over."""
+    started: list[Script] = []
+
+    def start(script: Path | str, *arguments: object) -> Script:
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONWARNINGS": "error"}
+        given = [str(argument) for argument in arguments]
+        if sys.platform == "linux":
+            process = _fork_server.start(script, given, environment)
+        else:
+            command = [sys.executable, *(["-c", script] if isinstance(script, str) else [str(script)]), *given]
+            process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+            )
         started.append(process)
         return process
 
@@ -54,9 +65,17 @@ def start_script() -> Iterator[StartScript]:
     for process in started:
         process.kill()
         process.wait()
-        for pipe in (process.stdin, process.stdout):
-            if pipe is not None and not pipe.closed:
-                pipe.close()
+        for stream in (process.stdin, process.stdout):
+            if stream is not None and not stream.closed:
+                stream.close()
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """A PostgreSQL server that is there for the whole run of a worker."""
+    server = PostgresServer()
+    yield server
+    server.close()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import secrets
 import sqlite3
-import subprocess
 import sys
 from collections.abc import Mapping
 from contextlib import closing
@@ -19,6 +18,7 @@ from devmem.cli.app import app
 from devmem.encryption import StoreKey, protect, rekeying, set_default_key
 from devmem.encryption.rekeying import rekey
 from devmem.errors import CollectionBusyError, EncryptionError
+from tests.conftest import StartScript
 from tests.encryption.test_stores import RARE, fill, plain_places, store_of, write_workflow
 
 OLD, NEW = bytes(range(32)), bytes(range(1, 33))
@@ -75,7 +75,7 @@ def test_a_key_that_a_file_does_not_have_changes_nothing(tmp_path: Path) -> None
     assert (tmp_path / "notes.db").read_bytes() == before
 
 
-def test_an_open_memory_is_refused_and_stays_usable(tmp_path: Path) -> None:
+def test_an_open_memory_is_refused_and_stays_usable(tmp_path: Path, start_script: StartScript) -> None:
     file = tmp_path / "notes.db"
     make(file, OLD)
     program = """
@@ -85,15 +85,15 @@ with devmem.open(sys.argv[1], key=bytes(range(32)), embedding=None) as memory:
     sys.stdin.readline()
     memory.add("more", user="ann")
 """
-    with subprocess.Popen(
-        [sys.executable, "-c", program, file], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as other:
-        assert other.stdout is not None
-        assert other.stdout.readline() == "open\n"
-        with pytest.raises(CollectionBusyError, match="another process"):
-            rekey([file], StoreKey(OLD), StoreKey(NEW))
-        other.communicate("\n")
-        assert other.returncode == 0
+    other = start_script(program, file)
+    assert other.stdout is not None
+    assert other.stdin is not None
+    assert other.stdout.readline() == "open\n"
+    with pytest.raises(CollectionBusyError, match="another process"):
+        rekey([file], StoreKey(OLD), StoreKey(NEW))
+    other.stdin.write("\n")
+    other.stdin.close()
+    assert other.wait(60) == 0
     assert count(file, OLD) == 21
 
 
@@ -124,7 +124,7 @@ def test_an_interruption_leaves_one_key_or_the_other_and_is_finished_later(
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
 @pytest.mark.parametrize("calls", [1, 2])
-def test_a_kill_leaves_one_key_or_the_other(calls: int, tmp_path: Path) -> None:
+def test_a_kill_leaves_one_key_or_the_other(calls: int, tmp_path: Path, start_script: StartScript) -> None:
     file = tmp_path / "notes.db"
     make(file, None)
     program = f"""
@@ -140,7 +140,7 @@ def killing(*arguments, **options):
 rekeying._put_in_place = killing
 rekeying.rekey([Path(sys.argv[1])], None, StoreKey(bytes(range(1, 33))))
 """
-    assert subprocess.run([sys.executable, "-c", program, file], check=False).returncode == -9
+    assert start_script(program, file).wait(60) == -9
     assert count(file, None) == 20 if calls == 1 else file.read_bytes()[:7] == b"devmem\x00"
     rekey([file], None, StoreKey(NEW))
     assert count(file, NEW) == 20

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import secrets
-import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
@@ -27,6 +26,7 @@ from devmem.transfer.importing.formats import open_data
 from devmem.workflow.rescue import UnsavedWrites
 from devmem.workflow.runner import WorkflowRunner
 from devmem.workflow.stores import load_workflow, open_stores, session_folder
+from tests.conftest import StartScript
 
 RARE = "quixotrylophane"
 TYPES = ("simple", "long_term", "conversation", "blackboard", "role_zero", "brain", "file")
@@ -124,9 +124,8 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
-def test_a_killed_writer_leaves_no_word_and_loses_nothing(tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, "-c", KILLED, tmp_path / "notes.db"], check=False)
-    assert done.returncode == -9
+def test_a_killed_writer_leaves_no_word_and_loses_nothing(tmp_path: Path, start_script: StartScript) -> None:
+    assert start_script(KILLED, tmp_path / "notes.db").wait(60) == -9
     assert (tmp_path / "notes.db-wal").stat().st_size > 0
     assert plain_places(tmp_path) == []
     with devmem.open(tmp_path / "notes.db", key=bytes(range(32)), embedding=None) as memory:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ import pytest
 import devmem
 from devmem.model.items import MemoryItem, Provenance, Scope
 from devmem.storage import EraseRequest, Filter, SqliteCollection
+from tests.conftest import StartScript
 
 SECRETS = ("Quillfeather", "Zanthropy", "Wobbegong", "柳暗花明又一村")
 
@@ -165,13 +164,12 @@ memory.erase(user="ann")
 
 
 @pytest.mark.parametrize("step", ["plan", "erase", "snapshot", "log", "end"])
-def test_a_killed_erasure_is_finished_or_never_began(tmp_path: Path, step: str) -> None:
+def test_a_killed_erasure_is_finished_or_never_began(tmp_path: Path, step: str, start_script: StartScript) -> None:
     path = tmp_path / "notes.db"
     with devmem.open(path, embedding=None) as memory:
         memory.store.add([item("a", "Quillfeather", user="ann"), item("b", "Zanthropy", "a"), item("c", "stays")])
         memory.update("a", "Wobbegong")
-    killed = subprocess.run([sys.executable, "-c", _KILLED, str(path), step], check=False, timeout=120)
-    assert killed.returncode == 9
+    assert start_script(_KILLED, path, step).wait(120) == 9
     with devmem.open(path, embedding=None) as memory:
         there = [found.id for found in memory.store.get(["a", "b", "c"])]
         assert there == (["a", "b", "c"] if step == "plan" else ["c"])

@@ -5,8 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -23,6 +21,7 @@ from devmem.recording import (
 )
 from devmem.recording.journal import SUFFIX
 from devmem.text.retry import Backoff
+from tests.conftest import StartScript
 
 from .conftest import ListSink
 
@@ -73,9 +72,11 @@ def test_a_store_that_fails_gets_everything_later(sink: ListSink, tmp_path: Path
     recorder.close()
 
 
-def test_what_a_killed_process_recorded_is_stored_by_the_next(tmp_path: Path, sink: ListSink) -> None:
+def test_what_a_killed_process_recorded_is_stored_by_the_next(
+    tmp_path: Path, sink: ListSink, start_script: StartScript
+) -> None:
     for _ in range(3):
-        process = subprocess.Popen([sys.executable, "-c", CHILD, tmp_path], stdout=subprocess.PIPE, text=True)
+        process = start_script(CHILD, tmp_path)
         assert process.stdout is not None
         for _ in range(50):
             process.stdout.readline()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import subprocess
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -20,6 +18,7 @@ from devmem.model.items import MemoryItem
 from devmem.storage import EraseRequest, SqliteCollection
 from devmem.storage.erasure import ErasePlan, words_in
 from devmem.storage.sqlite import erasing
+from tests.conftest import StartScript
 
 
 def left_in(folder: Path, *words: str) -> set[str]:
@@ -91,12 +90,12 @@ os._exit(9)
 """
 
 
-def test_opening_finishes_what_no_living_process_is_at_work_on(tmp_path: Path) -> None:
+def test_opening_finishes_what_no_living_process_is_at_work_on(tmp_path: Path, start_script: StartScript) -> None:
     path = tmp_path / "notes.db"
     with closing(SqliteCollection(path)) as collection:
         collection.add([MemoryItem(id=name, content_summary=f"note {name}") for name in "abc"])
         mine = collection.begin_erasure(EraseRequest(ids=("b",)))
-        assert subprocess.run([sys.executable, "-c", _KILLED, path], check=False, timeout=60).returncode == 9
+        assert start_script(_KILLED, path).wait(60) == 9
         with devmem.open(path, embedding=None) as memory:
             assert sorted(record.id for record in memory) == ["b", "c"]
         assert [plan.id for plan in collection.planned_erasures()] == [mine.id]
@@ -105,11 +104,13 @@ def test_opening_finishes_what_no_living_process_is_at_work_on(tmp_path: Path) -
     assert list(tmp_path.glob("*.part")) == []
 
 
-def test_what_a_process_planned_that_died_is_counted_by_the_next_erasure(tmp_path: Path) -> None:
+def test_what_a_process_planned_that_died_is_counted_by_the_next_erasure(
+    tmp_path: Path, start_script: StartScript
+) -> None:
     path = tmp_path / "notes.db"
     with devmem.open(path, embedding=None) as memory:
         memory.add("Quillfeather", id="a")
-        assert subprocess.run([sys.executable, "-c", _KILLED, path], check=False, timeout=60).returncode == 9
+        assert start_script(_KILLED, path).wait(60) == 9
         assert memory.forget("a") == 1
 
 
@@ -171,16 +172,15 @@ with devmem.open(where, embedding=None) as memory:
         assert memory.forget(f"item-{writer}-{n}") == 1
         # The same for all: they wait for each other.
         memory.add(f"Secret{writer}x{n}", id="shared")
-        assert memory.forget("shared") in (0, 1)
+        assert (forgotten := memory.forget("shared")) in (0, 1), forgotten
         with devmem.open(where, embedding=None) as other:
             other.add(f"kept {writer} {n}")
 """
 
 
-def storm(where: str, processes: int = 4) -> None:
+def storm(start_script: StartScript, where: str, processes: int = 4) -> None:
     """Have processes forget and open at once; fails where one of them ends with an error, such as a busy store."""
-    command = [sys.executable, "-c", _STORM, where]
-    started = [subprocess.Popen([*command, str(n)], stdin=subprocess.PIPE, text=True) for n in range(processes)]
+    started = [start_script(_STORM, where, n) for n in range(processes)]
     for process in started:
         assert process.stdin is not None
         process.stdin.write("go\n")
@@ -190,8 +190,8 @@ def storm(where: str, processes: int = 4) -> None:
         assert len(memory) == 2 * processes
 
 
-def test_a_storm_of_processes_ends_none_as_busy(tmp_path: Path) -> None:
-    storm(str(tmp_path / "notes.db"))
+def test_a_storm_of_processes_ends_none_as_busy(tmp_path: Path, start_script: StartScript) -> None:
+    storm(start_script, str(tmp_path / "notes.db"))
     assert left_in(tmp_path, *(f"Secret{writer}x{n}" for writer in range(4) for n in range(2))) == set()
     assert {file.name for file in tmp_path.iterdir()} == {"notes.db"}
 
@@ -208,10 +208,9 @@ assert words_in(file, [f"Quillfeather{n}" for n in range(20)]) == set()
 """
 
 
-def test_a_file_is_searched_while_another_process_cuts_it_off(tmp_path: Path) -> None:
+def test_a_file_is_searched_while_another_process_cuts_it_off(tmp_path: Path, start_script: StartScript) -> None:
     """SQLite does so with its log; a process that had mapped it into memory was killed by SIGBUS."""
-    done = subprocess.run([sys.executable, "-c", _CUT_OFF, str(tmp_path / "log")], check=False, timeout=60)
-    assert done.returncode == 0
+    assert start_script(_CUT_OFF, tmp_path / "log").wait(60) == 0
 
 
 def test_a_word_is_found_where_two_parts_of_a_file_meet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import json
-import subprocess
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -17,11 +16,10 @@ import pytest
 from devmem.errors import CollectionUnwritableError
 from devmem.model.items import MemoryItem
 from devmem.storage import JsonCollection, SearchQuery, json_file
+from tests.conftest import StartScript
 
-Start = Callable[..., "subprocess.Popen[str]"]
 
-
-def test_a_reader_never_sees_half_a_file(tmp_path: Path, start_script: Start, workers: Path) -> None:
+def test_a_reader_never_sees_half_a_file(tmp_path: Path, start_script: StartScript, workers: Path) -> None:
     """The file is replaced, not rewritten: whoever reads it meanwhile gets the state before or after."""
     path = tmp_path / "memory.json"
     reader = start_script(workers / "read_json.py", path)
@@ -50,7 +48,7 @@ def test_two_processes_lose_nothing(tmp_path: Path, operator: Callable[[Path], A
     assert [entry["id"] for entry in json.loads(path.read_text())] == wanted
 
 
-def test_processes_that_write_at_once(tmp_path: Path, start_script: Start, workers: Path) -> None:
+def test_processes_that_write_at_once(tmp_path: Path, start_script: StartScript, workers: Path) -> None:
     """The same without taking turns."""
     path = tmp_path / "memory.json"
     writers = [start_script(workers / "write_json.py", path, f"writer {n}", 60) for n in range(3)]

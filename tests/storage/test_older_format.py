@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import signal
 import sqlite3
-import subprocess
 import zlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -27,10 +26,10 @@ from devmem.storage.sqlite.examination import examine
 from devmem.storage.sqlite.schema import SCHEMA_VERSION
 from devmem.testing import HashEmbedder
 from devmem.text.analysis import ANALYSIS_VERSION
+from tests.conftest import StartScript
 from tools.older_formats import sqlite_to_3, sqlite_to_4, sqlite_to_5, sqlite_to_6
 
 Opened = Callable[[], SqliteCollection]
-Start = Callable[..., "subprocess.Popen[str]"]
 FORMAT_1 = """
 CREATE TABLE meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE items(
@@ -204,7 +203,7 @@ def content(path: Path) -> list[str]:
 
 @pytest.mark.parametrize("at", [0, 21, 42])
 def test_killed_in_the_middle_it_is_still_the_old_file(
-    store: Path, opened: Opened, items: list[MemoryItem], start_script: Start, workers: Path, at: int
+    store: Path, opened: Opened, items: list[MemoryItem], start_script: StartScript, workers: Path, at: int
 ) -> None:
     before = content(store)
     assert start_script(workers / "upgrade_and_die.py", store, at).wait(timeout=60) == -signal.SIGKILL
@@ -287,7 +286,7 @@ def test_a_file_without_an_archive_gets_one(tmp_path: Path, embedder: HashEmbedd
 
 @pytest.mark.parametrize("at", range(0, 12, 3))
 def test_killed_while_versions_are_added_it_is_still_the_old_file(
-    tmp_path: Path, start_script: Start, workers: Path, at: int
+    tmp_path: Path, start_script: StartScript, workers: Path, at: int
 ) -> None:
     path, items = tmp_path / "store.db", old_items()
     with closing(SqliteCollection(path)) as collection:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,12 +12,13 @@ import pytest
 from devmem.model.items import MemoryItem
 from devmem.storage import SearchQuery, SqliteCollection
 from devmem.testing import HashEmbedder
+from tests.conftest import StartScript
+from tests.processes import Script
 
-Start = Callable[..., "subprocess.Popen[str]"]
 KILLS = 24
 
 
-def finish(process: subprocess.Popen[str]) -> list[str]:
+def finish(process: Script) -> list[str]:
     """Wait until it ends well; gives what it acknowledged."""
     assert process.stdout is not None
     lines = process.stdout.read().splitlines()
@@ -43,7 +43,7 @@ def check_whole(path: Path, embedder: HashEmbedder, wanted: set[str], *, exactly
 @pytest.mark.slow
 @pytest.mark.parametrize("attempts", [1, pytest.param(5, marks=pytest.mark.kit)])
 def test_processes_that_make_the_file_at_once(
-    tmp_path: Path, start_script: Start, workers: Path, embedder: HashEmbedder, attempts: int
+    tmp_path: Path, start_script: StartScript, workers: Path, embedder: HashEmbedder, attempts: int
 ) -> None:
     """All of them open it, and none takes the half-made file for a stranger's."""
     for attempt in range(attempts):
@@ -56,7 +56,9 @@ def test_processes_that_make_the_file_at_once(
 
 
 @pytest.mark.slow
-def test_two_writers_and_a_reader(tmp_path: Path, start_script: Start, workers: Path, embedder: HashEmbedder) -> None:
+def test_two_writers_and_a_reader(
+    tmp_path: Path, start_script: StartScript, workers: Path, embedder: HashEmbedder
+) -> None:
     """4,000 items are written while another process searches: none is lost, none is there twice."""
     path = tmp_path / "store.db"
     writers = [start_script(workers / "write_items.py", path, f"writer {n}", 2000, 5) for n in range(2)]
@@ -75,7 +77,9 @@ def test_two_writers_and_a_reader(tmp_path: Path, start_script: Start, workers: 
 
 
 @pytest.mark.kit
-def test_writers_that_are_killed(tmp_path: Path, start_script: Start, workers: Path, embedder: HashEmbedder) -> None:
+def test_writers_that_are_killed(
+    tmp_path: Path, start_script: StartScript, workers: Path, embedder: HashEmbedder
+) -> None:
     """Every item that was acknowledged is there, in every index, however often writers die; a batch is never torn."""
     path, chance = tmp_path / "store.db", random.Random(7)
     acknowledged: set[str] = set()

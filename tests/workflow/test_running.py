@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +12,7 @@ from devmem.errors import ChatModelError, CollectionDamagedError, DevmemError
 from devmem.models.openai_chat import content_part
 from devmem.workflow import attached_stores, make_store, session_folder
 from devmem.workflow.stores import attached_file
+from tests.conftest import StartScript
 from tests.workflow.doubles import ScriptedStore, said
 
 from .runner_doubles import DOWN, ChatsByNode, ScriptedChat, agent_yaml, stores_yaml, write_workflow
@@ -85,7 +84,9 @@ def test_a_single_node_is_run_alone_with_its_stores_alone(tmp_path: Path) -> Non
 PLANET = "The code name of the probe is Pelican, and it starts on May 5."
 
 
-def test_a_second_process_finds_what_the_first_wrote(tmp_path: Path) -> None:
+def test_a_second_process_finds_what_the_first_wrote(
+    tmp_path: Path, start_script: StartScript, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_workflow(tmp_path, stores_yaml(), "nodes:", agent_yaml("answer", NOTES))
     script = tmp_path / "run.py"
     script.write_text(
@@ -94,12 +95,15 @@ def test_a_second_process_finds_what_the_first_wrote(tmp_path: Path) -> None:
         "with devmem.open_stores(workflow) as stores:\n"
         "    print(devmem.WorkflowRunner(workflow, stores).run(sys.argv[1]).output)\n"
     )
-    said_first, said_second = (
-        subprocess.run([sys.executable, script, text], capture_output=True, text=True, check=True, cwd=tmp_path).stdout
-        for text in (PLANET, "What is the code name of the probe?")
-    )
-    assert "No relevant memories found" in said_first
-    assert "Pelican" in said_second
+    monkeypatch.chdir(tmp_path)
+    for text, expected in (
+        (PLANET, "No relevant memories found"),
+        ("What is the code name of the probe?", "Pelican"),
+    ):
+        process = start_script(script, text)
+        assert process.stdout is not None
+        assert expected in process.stdout.read()
+        assert process.wait(60) == 0
 
 
 def test_what_one_run_recalled_is_not_stored_by_the_next(tmp_path: Path) -> None:

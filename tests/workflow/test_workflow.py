@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +19,7 @@ from devmem.recording.journal import Journal
 from devmem.storage import SqliteCollection
 from devmem.stores.commit_log import EraseRecord, decide_erasure, erase_records, erasures_folder, remove_undecided
 from devmem.workflow import make_store, session_folder
+from tests.conftest import StartScript
 from tools.forgetting_team import fill_team, left_in_files, make_team, words_of_user
 
 STORES = ("notes", "copies", "board", "role", "long", "brain", "talk")
@@ -205,9 +204,10 @@ devmem.forget(sys.argv[1], user="ann")
 
 
 @pytest.mark.parametrize("done", [3])
-def test_what_was_decided_is_finished_when_the_workflow_is_opened(team: Workflow, done: int) -> None:
-    killed = subprocess.run([sys.executable, "-c", _KILLED, str(team.file), str(done)], check=False, timeout=120)
-    assert killed.returncode == 9
+def test_what_was_decided_is_finished_when_the_workflow_is_opened(
+    team: Workflow, done: int, start_script: StartScript
+) -> None:
+    assert start_script(_KILLED, team.file, done).wait(120) == 9
     assert len(erase_records(erasures_folder(team.base_dir))) == len(STORES) + 1 - done
     with open_stores(team) as stores:
         assert not any(item.scope.user == "ann" for store in stores.values() for item in store.recent(1000))

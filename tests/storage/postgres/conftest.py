@@ -1,8 +1,7 @@
-"""A PostgreSQL server for all tests of a run, and a database name of its own for each of them."""
+"""A store of its own for each test on the PostgreSQL server of the run."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import count
 
 import pytest
@@ -10,14 +9,6 @@ import pytest
 from tools.postgres_server import PostgresServer
 
 _NUMBERS = count()
-
-
-@pytest.fixture(scope="session")
-def postgres_server() -> Iterator[PostgresServer]:
-    """A server that is there for the whole run."""
-    server = PostgresServer()
-    yield server
-    server.close()
 
 
 @pytest.fixture

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +21,7 @@ from devmem.model.results import WriteStatus
 from devmem.storage.postgres import database, transactions
 from devmem.storage.postgres.collection import PostgresCollection
 from devmem.storage.postgres.database import Connection
+from tests.conftest import StartScript
 from tools.postgres_server import PostgresServer
 
 pytestmark = pytest.mark.postgres
@@ -125,12 +124,11 @@ with devmem.open(sys.argv[1], embedding=None) as memory:
 """
 
 
-def test_a_list_is_stored_whole_or_not_at_all(store_url: str) -> None:
+def test_a_list_is_stored_whole_or_not_at_all(store_url: str, start_script: StartScript) -> None:
     """Others see none of it or all, and a process that dies after the last row and before the commit leaves none."""
     texts = [f"text number {n}" for n in range(300)]
     with devmem.open(store_url, embedding=None) as memory, ThreadPoolExecutor(1) as pool:
-        killed = subprocess.run([sys.executable, "-c", _KILLED, store_url], check=False, timeout=60)
-        assert (killed.returncode, len(memory)) == (9, 0)
+        assert (start_script(_KILLED, store_url).wait(60), len(memory)) == (9, 0)
         done = threading.Event()
         with devmem.open(store_url, embedding=None) as other:
 

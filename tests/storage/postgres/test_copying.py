@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -21,6 +18,7 @@ from devmem.stores import CollectionMemory
 from devmem.testing import HashTokenEmbedder
 from devmem.transfer.copy import copy_items
 from devmem_stores.brain import BrainMemory
+from tests.conftest import StartScript
 
 pytestmark = pytest.mark.postgres
 
@@ -104,10 +102,9 @@ def found(memory: MemoryReader, text: str) -> tuple[str, str | None] | None:
     return (best.id, best.hit.field) if (best.hit.similarity or 0) > 0.99 else None
 
 
-def test_a_copy_that_was_killed_goes_on(tmp_path: Path, store_url: str) -> None:
+def test_a_copy_that_was_killed_goes_on(tmp_path: Path, store_url: str, start_script: StartScript) -> None:
     source = filled(tmp_path / "notes.db", None)
-    done = subprocess.run([sys.executable, "-c", KILLED, str(source), store_url], env=os.environ, check=False)
-    assert done.returncode == -signal.SIGKILL
+    assert start_script(KILLED, source, store_url).wait(60) == -signal.SIGKILL
     with devmem.open(store_url, embedding=None) as target:
         there = len(target.scoped(user="ann"))
     assert 0 < there < 150

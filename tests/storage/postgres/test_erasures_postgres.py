@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import subprocess
-import sys
 from contextlib import closing
 from functools import partial
 
@@ -15,6 +13,7 @@ from devmem.errors import CollectionUnwritableError
 from devmem.model.items import MemoryItem
 from devmem.storage.erasure import EraseRequest
 from devmem.storage.postgres.collection import PostgresCollection
+from tests.conftest import StartScript
 from tests.storage.test_erasures import storm
 
 pytestmark = pytest.mark.postgres
@@ -41,8 +40,8 @@ def test_each_erasure_ends_its_own_plan(store_url: str) -> None:
         assert store.count() == 2
 
 
-def test_a_storm_of_processes_ends_none_as_busy(store_url: str) -> None:
-    storm(store_url)
+def test_a_storm_of_processes_ends_none_as_busy(store_url: str, start_script: StartScript) -> None:
+    storm(start_script, store_url)
     with closing(PostgresCollection(store_url)) as store:
         assert store.planned_erasures() == []
         assert store._fetch("SELECT count(*) FROM versions WHERE store = %s", [store._store]) == [(0,)]
@@ -94,12 +93,12 @@ with devmem.open(sys.argv[1], embedding=None) as memory:
 
 
 def test_an_erasure_that_cannot_be_finished_keeps_nobody_from_reading(
-    store_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    store_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, start_script: StartScript
 ) -> None:
     with devmem.open(store_url, embedding=None) as memory:
         memory.add("Quillfeather", id="a")
         memory.add("Zanthropy", id="b")
-    assert subprocess.run([sys.executable, "-c", _DIES, store_url], check=False, timeout=60).returncode == 9
+    assert start_script(_DIES, store_url).wait(60) == 9
     with monkeypatch.context() as patched, caplog.at_level(logging.WARNING):
         patched.setattr(PostgresCollection, "finish_erasure", _full)
         with devmem.open(store_url, embedding=None) as memory:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +11,7 @@ from devmem import MemoryItem, Scope, Workflow, load_workflow, open_stores
 from devmem.storage import EraseRequest
 from devmem.storage.postgres.collection import PostgresCollection
 from devmem.stores import CollectionMemory
+from tests.conftest import StartScript
 
 pytestmark = pytest.mark.postgres
 
@@ -63,10 +62,11 @@ def _users(workflow: Workflow) -> set[str | None]:
 
 
 @pytest.mark.parametrize("done", [0, 2])
-def test_another_machine_finishes_what_was_decided(team: Workflow, tmp_path: Path, store_url: str, done: int) -> None:
+def test_another_machine_finishes_what_was_decided(
+    team: Workflow, tmp_path: Path, store_url: str, done: int, start_script: StartScript
+) -> None:
     """Also for the stores that the process did not come to."""
-    killed = subprocess.run([sys.executable, "-c", _KILLED, str(team.file), str(done)], check=False, timeout=120)
-    assert killed.returncode == 9
+    assert start_script(_KILLED, team.file, done).wait(120) == 9
     assert _users(_team(tmp_path / "there", store_url)) == {"bob"}
     assert _users(team) == {"bob"}
     assert devmem.forget(team, user="ann").items == 0

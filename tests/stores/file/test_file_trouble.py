@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import resource
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from devmem import CollectionError
 from devmem_stores.file import indexer as indexing
 from devmem_stores.file.chunks import Limits
 from devmem_stores.file.sources import Found
+from tests.conftest import StartScript
 
 from .conftest import Folder, found, names, texts
 
@@ -66,10 +66,6 @@ def fill(folder: Folder) -> None:
         folder.write(f"{at}.txt", f"Document {at} tells of the boiler. " * (at % 7 + 1))
 
 
-def run(script: Path, base: Path, after: int) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, str(script), str(base), str(after)], capture_output=True, text=True)
-
-
 def fresh(folder: Folder, tmp_path: Path) -> list[str]:
     """Chunks of a fresh index of the same files."""
     store = folder.load(index_path=str(tmp_path / "fresh.db"))
@@ -82,11 +78,9 @@ def fresh(folder: Folder, tmp_path: Path) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("after", [1, 5, *(pytest.param(at, marks=pytest.mark.kit) for at in (2, 3, 4, 7, 30, 71))])
-def test_killed_while_indexing(folder: Folder, tmp_path: Path, after: int) -> None:
+def test_killed_while_indexing(folder: Folder, tmp_path: Path, after: int, start_script: StartScript) -> None:
     fill(folder)
-    script = tmp_path / "script.py"
-    script.write_text(SCRIPT)
-    assert run(script, folder.base, after).returncode == -9
+    assert start_script(SCRIPT, folder.base, after).wait(60) == -9
     store = folder.load()
     assert texts(store) == fresh(folder, tmp_path)
     assert len(names(store)) == FILES + 1
@@ -99,7 +93,9 @@ def test_killed_while_indexing(folder: Folder, tmp_path: Path, after: int) -> No
 @pytest.mark.parametrize(
     "after", [1, 8, *(pytest.param(at, marks=pytest.mark.kit) for at in (3, 4, 5, 6, 11, 12, 14, 15, 16))]
 )
-def test_killed_while_a_change_is_taken_in(folder: Folder, tmp_path: Path, after: int) -> None:
+def test_killed_while_a_change_is_taken_in(
+    folder: Folder, tmp_path: Path, after: int, start_script: StartScript
+) -> None:
     for at in range(6):
         folder.write(f"{at}.txt", f"Document {at} tells of the boiler.\n\n" + "More of it. " * 60)
     store = folder.load()
@@ -109,9 +105,7 @@ def test_killed_while_a_change_is_taken_in(folder: Folder, tmp_path: Path, after
     folder.write("2.txt", "Something else.")
     (folder.docs / "3.txt").unlink()
     (folder.docs / "4.txt").rename(folder.docs / "four.txt")
-    script = tmp_path / "script.py"
-    script.write_text(SCRIPT)
-    assert run(script, folder.base, after).returncode == -9
+    assert start_script(SCRIPT, folder.base, after).wait(60) == -9
     # As it was before: what was interrupted must not be taken for done.
     folder.write("1.txt", original)
     store = folder.load()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -19,6 +17,7 @@ from devmem_stores.mem0 import Mem0Memory
 from devmem_stores.mem0.backend import Ids, Write
 from devmem_stores.mem0.errors import Mem0ServerError
 from devmem_stores.mem0.sender import open_outbox
+from tests.conftest import StartScript
 
 from .conftest import MakeStore
 from .fake_mem0 import KEY, FakeMem0, Fault, failure
@@ -156,14 +155,16 @@ for text in texts:
 
 
 @pytest.mark.parametrize("after_work", [True, False])
-def test_killed_while_sending(after_work: bool, make_store: MakeStore, fake: FakeMem0, tmp_path: Path) -> None:
+def test_killed_while_sending(
+    after_work: bool, make_store: MakeStore, fake: FakeMem0, tmp_path: Path, start_script: StartScript
+) -> None:
     """Whether or not mem0 had carried the write out, it is there once after the next start."""
     fake.faults.append(Fault("hang", path="/v3/memories/add/", after_work=after_work))
     arrived = fake.notify_at("/v3/memories/add/")
-    arguments = [sys.executable, "-c", CHILD, str(tmp_path / "session"), fake.address, KEY, "One.", "Two."]
-    with subprocess.Popen(arguments, stdout=subprocess.DEVNULL) as child:
-        assert arrived.wait(60)
-        child.kill()
+    child = start_script(CHILD, tmp_path / "session", fake.address, KEY, "One.", "Two.")
+    assert arrived.wait(60)
+    child.kill()
+    child.wait(60)
     store = make_store()
     assert store.unsent == 1
     say(store, "Three.")

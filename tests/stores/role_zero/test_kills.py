@@ -5,8 +5,6 @@ from __future__ import annotations
 import random
 import signal
 import sqlite3
-import subprocess
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +20,7 @@ from devmem.stores import WriteStatus
 from devmem.testing import ManualClock
 from devmem_stores.role_zero import RoleZeroMemory
 from devmem_stores.role_zero.role import RoleMemory, item_of
+from tests.conftest import StartScript
 
 from .conftest import FlakyStore, MakeStore, fill, ids, said
 
@@ -38,9 +37,7 @@ def check_places(memory: RoleMemory) -> list[str]:
 
 
 @pytest.mark.kit
-def test_kills_at_random_points(
-    make_store: MakeStore, tmp_path: Path, start_script: Callable[..., subprocess.Popen[str]]
-) -> None:
+def test_kills_at_random_points(make_store: MakeStore, tmp_path: Path, start_script: StartScript) -> None:
     chance = random.Random(7)
     acknowledged = -1
     for _ in range(12):
