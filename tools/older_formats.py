@@ -9,6 +9,7 @@ from typing import Final
 
 from devmem.storage.postgres.database import Connection, composed
 from devmem.storage.postgres.schema import SEARCH_TABLES, VERSION_TABLES
+from devmem.storage.sqlite.compact_rows import joined_codes, unpack_terms
 from devmem.storage.sqlite.rows import checksum, decode_vectors, encode_vector
 
 _TRIGGER_OF_FORMAT_3: Final = """
@@ -22,8 +23,34 @@ END;
 """
 
 
+_TOKENS_OF_FORMAT_7: Final = (
+    "CREATE TABLE tokens(passage INTEGER PRIMARY KEY, codes BLOB NOT NULL, checksum INTEGER NOT NULL)"
+)
+
+
+def sqlite_to_7(path: Path) -> None:
+    """Bring a file to format 7, with whole hashes, a count of every term, and token codes that are not in parts."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("BEGIN")
+        selected = connection.execute("SELECT passage, row, term_hashes, term_counts, term_length FROM passages")
+        for passage, row, *stored in selected.fetchall():
+            (terms,) = unpack_terms([tuple(stored)])
+            values = (terms.hashes, terms.counts, checksum(row, terms.hashes, terms.counts, terms.length), passage)
+            connection.execute(
+                "UPDATE passages SET term_hashes = ?, term_counts = ?, checksum = ? WHERE passage = ?", values
+            )
+        parts = connection.execute("SELECT passage, codes, checksum FROM tokens ORDER BY passage, part").fetchall()
+        connection.execute("DROP TABLE tokens")
+        connection.execute(_TOKENS_OF_FORMAT_7)
+        codes = ((passage, raw, checksum(raw)) for passage, raw in joined_codes(parts) if raw is not None)
+        connection.executemany("INSERT INTO tokens VALUES (?, ?, ?)", codes)
+        connection.execute("PRAGMA user_version = 7")
+        connection.execute("COMMIT")
+
+
 def sqlite_to_6(path: Path) -> None:
     """Bring a file to format 6, with vectors of float32 and the content hash in each body."""
+    sqlite_to_7(path)
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("BEGIN")
         for passage, raw in connection.execute("SELECT passage, vector FROM vectors").fetchall():

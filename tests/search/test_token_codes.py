@@ -10,7 +10,7 @@ import pytest
 
 from devmem.search.indexes.codes import TokenCache
 from devmem.storage.sqlite.reader import SqliteTokenRows
-from devmem.storage.sqlite.rows import checksum, define_functions
+from devmem.storage.sqlite.rows import define_functions, insert_codes
 from devmem.storage.sqlite.schema import create_tables
 
 WIDTH = 4
@@ -32,7 +32,7 @@ class Database:
     def add(self, passage: int) -> None:
         self.codes[passage] = np.full((3, WIDTH), passage % 251, dtype=np.uint8)
         codes = self.codes[passage].tobytes()
-        self.connection.execute("INSERT INTO tokens VALUES (?, ?, ?)", (passage, codes, checksum(codes)))
+        insert_codes(self.connection, passage, codes)
 
     def forget(self) -> None:
         self.connection.execute("DELETE FROM tokens")
@@ -144,7 +144,7 @@ def test_codes_larger_than_the_bound_are_given_but_not_kept(database: Database) 
 
 def test_passages_without_codes_or_with_those_of_another_model(database: Database) -> None:
     for passage, codes in ((5000, b""), (5001, b"\x01\x02\x03\x04\x05")):
-        database.connection.execute("INSERT INTO tokens VALUES (?, ?, ?)", (passage, codes, checksum(codes)))
+        insert_codes(database.connection, passage, codes)
     assert sorted(gathered(database, bounded(), [1, 5000, 5001, 7000])) == [1]
     assert gathered(database, bounded(), [5000, 7000]) == {}
     assert gathered(database, bounded(), []) == {}
@@ -170,3 +170,39 @@ def test_a_cache_that_has_grown_keeps_its_codes() -> None:
     codes, counts = cache.gather(Rows(), [1, 3, 6], WIDTH)
     assert counts.tolist() == [600_000] * 3
     assert [set(codes[start : start + 600_000, 0].tolist()) for start in (0, 600_000, 1_200_000)] == [{1}, {3}, {6}]
+
+
+LONG = 900
+"""Number of tokens of a passage whose codes take several parts."""
+
+
+@pytest.mark.parametrize("ahead", [0, 5000])
+def test_the_codes_of_a_long_passage_are_read_as_a_whole(database: Database, ahead: int) -> None:
+    codes = np.arange(LONG * WIDTH, dtype=np.uint32).view(np.uint8)[: LONG * WIDTH].reshape(LONG, WIDTH)
+    for passage in (2000, 2001):
+        database.codes[passage] = codes
+        insert_codes(database.connection, passage, codes.tobytes())
+    (parts,) = database.connection.execute("SELECT count(*) FROM tokens WHERE passage = 2000").fetchone()
+    assert parts > 2
+    found = gathered(database, TokenCache(ahead=ahead), [2001, 5, 2000])
+    assert sorted(found) == [5, 2000, 2001]
+    check(database, found)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "DELETE FROM tokens WHERE passage = 2000 AND part = 1",
+        "DELETE FROM tokens WHERE passage = 2000 AND part = 3",
+        "UPDATE tokens SET codes = substr(codes, 5) WHERE passage = 2000 AND part = 2",
+        "UPDATE tokens SET codes = CAST(codes AS TEXT) WHERE passage = 2000 AND part = 0",
+        "UPDATE tokens SET checksum = checksum + 1 WHERE passage = 2000 AND part = 0",
+        "UPDATE tokens SET part = part + 7 WHERE passage = 2000 AND part = 1",
+    ],
+)
+@pytest.mark.parametrize("ahead", [0, 5000])
+def test_a_passage_with_a_damaged_part_has_no_codes(database: Database, damage: str, ahead: int) -> None:
+    insert_codes(database.connection, 2000, bytes(range(250)) * (LONG * WIDTH // 250 + 1))
+    assert database.connection.execute(damage).rowcount == 1
+    database.connection.text_factory = lambda raw: raw.decode(errors="replace")
+    assert sorted(gathered(database, TokenCache(ahead=ahead), [1, 2000, 3])) == [1, 3]

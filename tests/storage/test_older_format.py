@@ -1,4 +1,4 @@
-"""A file of format 1, without passages, or 2, without checksums, is upgraded when it is opened; nothing is lost."""
+"""A file of an older format is upgraded when it is opened; nothing is lost."""
 
 from __future__ import annotations
 
@@ -13,23 +13,27 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from devmem.errors import CollectionDamagedError, CollectionError
 from devmem.model.caller import acting_as
 from devmem.model.items import MemoryContentSnapshot, MemoryItem, Scope, dump_item_json
 from devmem.models import PassageEmbeddings
+from devmem.search.indexes.passages import passages_of
 from devmem.search.indexes.scoring import encode_terms
 from devmem.storage import Filter, SearchQuery, SqliteCollection
 from devmem.storage.sqlite.database import APPLICATION_ID
 from devmem.storage.sqlite.examination import examine
+from devmem.storage.sqlite.rows import define_functions
 from devmem.storage.sqlite.schema import SCHEMA_VERSION
 from devmem.testing import HashEmbedder
 from devmem.text.analysis import ANALYSIS_VERSION
 from tests.conftest import StartScript
-from tools.older_formats import sqlite_to_3, sqlite_to_4, sqlite_to_5, sqlite_to_6
+from tools.older_formats import sqlite_to_3, sqlite_to_4, sqlite_to_5, sqlite_to_6, sqlite_to_7
 
 Opened = Callable[[], SqliteCollection]
+Embedded = tuple[MemoryItem, PassageEmbeddings]
 FORMAT_1 = """
 CREATE TABLE meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE items(
@@ -293,7 +297,7 @@ def test_killed_while_versions_are_added_it_is_still_the_old_file(
         collection.add(items)
     sqlite_to_3(path)
     before = content(path)
-    assert start_script(workers / "upgrade_3_and_die.py", path, at).wait(timeout=60) == -signal.SIGKILL
+    assert start_script(workers / "upgrade_step_and_die.py", path, 3, at).wait(timeout=60) == -signal.SIGKILL
     assert content(path) == before
     with closing(SqliteCollection(path)) as collection:
         check_items(collection, items)
@@ -368,6 +372,93 @@ def test_a_devmem_of_format_6_takes_no_bytes_for_float32(
         stored = connection.execute("SELECT vector, checksum FROM vectors").fetchall()
     assert len(stored) == 30
     assert sum(zlib.crc32(vector) == checksum for vector, checksum in stored) == readable
+
+
+def long_items(embedder: HashEmbedder) -> list[Embedded]:
+    """Items of several passages, some of whose token codes take several parts, with embeddings of both kinds."""
+    made: list[Embedded] = []
+    for number in range(12):
+        text = f"note number {number} about tea. " + f"Word{number} and more of word{number}. " * (number * 40)
+        passages = passages_of(item := MemoryItem(id=str(number), content_summary=text))
+        vectors = np.stack([embedder.vector(passage) for passage in passages])
+        width = vectors.shape[1] // 8
+        codes = tuple(np.full((50 * number + 1, width), at + number, dtype=np.uint8) for at in range(len(passages)))
+        made.append((item, PassageEmbeddings(vectors=vectors, tokens=codes)))
+    return made
+
+
+def make_file_of_format_7(path: Path, embedder: HashEmbedder) -> list[Embedded]:
+    embedded = long_items(embedder)
+    with closing(SqliteCollection(path, model=embedder.identity)) as collection:
+        collection.add([item for item, _ in embedded])
+        assert collection.set_embeddings({item.id: each for item, each in embedded}) == len(embedded)
+        collection.add([MemoryItem(id="0", content_summary="replaced", embedding=embedder.vector("replaced"))])
+    sqlite_to_7(path)
+    with closing(sqlite3.connect(path)) as connection:
+        whole = "SELECT count(*) FROM passages WHERE length(term_hashes) <> 8 * length(term_counts)"
+        assert connection.execute(whole).fetchone() == (0,)
+        assert connection.execute("SELECT max(length(codes)) FROM tokens").fetchone()[0] > 2000
+    return embedded
+
+
+def test_a_file_with_whole_terms_and_codes_gets_smaller_ones(tmp_path: Path, embedder: HashEmbedder) -> None:
+    """A file of format 7: it has the same embeddings, finds the same, and keeps what is damaged damaged."""
+    path = tmp_path / "store.db"
+    embedded = make_file_of_format_7(path, embedder)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        (last,) = connection.execute("SELECT max(passage) FROM passages WHERE row = 12").fetchone()
+        for table in ("passages", "tokens"):
+            connection.execute(f"UPDATE {table} SET checksum = checksum + 1 WHERE passage = ?", (last,))
+    with closing(SqliteCollection(path, model=embedder.identity)) as collection:
+        for item, wanted in embedded[1:-1]:
+            assert collection.get([item.id]) == [item]
+            found = collection.embeddings([item.id])[item.id]
+            assert found.tokens is not None
+            assert wanted.tokens is not None
+            assert all(map(np.array_equal, found.tokens, wanted.tokens))
+            query = SearchQuery(text=f"word{item.id}", limit=3)
+            assert [hit.item.id for hit in collection.search(query)] == [item.id]
+        assert [hit.item.id for hit in collection.search(SearchQuery(text="replaced"))] == ["0"]
+        assert len(collection.history("0")) == 2
+    found_bad = examine(path)
+    assert (found_bad.bad_vectors, found_bad.bad_passages, found_bad.orphans) == ([last], [last], {})
+    assert found_bad.counts["tokens"] == found_bad.counts["passages"] - 1
+    with closing(sqlite3.connect(path)) as connection:
+        assert (
+            connection.execute("SELECT max(length(codes)) FROM tokens WHERE passage < ?", (last,)).fetchone()[0] < 999
+        )
+        # What is deleted takes its codes with it: the triggers are those of the new table.
+        connection.execute("DELETE FROM items")
+        connection.execute("DELETE FROM versions")
+        assert connection.execute("SELECT count(*) FROM tokens").fetchone() == (0,)
+
+
+@pytest.mark.parametrize("at", [0, 1, 9, 21, 24, 40, 60])
+def test_killed_while_codes_are_split_it_is_still_the_old_file(
+    tmp_path: Path, embedder: HashEmbedder, start_script: StartScript, workers: Path, at: int
+) -> None:
+    path = tmp_path / "store.db"
+    embedded = make_file_of_format_7(path, embedder)
+    before = content(path)
+    assert start_script(workers / "upgrade_step_and_die.py", path, 7, at).wait(timeout=60) == -signal.SIGKILL
+    assert content(path) == before
+    with closing(SqliteCollection(path)) as collection:
+        check = [collection.get([item.id]) == [item] for item, _ in embedded[1:]]
+        assert all(check)
+
+
+def test_a_devmem_of_format_7_takes_no_terms_of_another_form(tmp_path: Path) -> None:
+    """It may have the file open while it is upgraded: it leaves out terms whose CRC-32 is not their checksum."""
+    path = tmp_path / "store.db"
+    with closing(SqliteCollection(path)) as collection:
+        collection.add(old_items())
+    with closing(sqlite3.connect(path)) as connection:
+        define_functions(connection)
+        readable = "crc32(CAST(joined_4(row, term_hashes, term_counts, term_length) AS BLOB)) = checksum"
+        query = f"SELECT count(*), sum({readable}) FROM passages WHERE length(term_hashes)"
+        number, read = connection.execute(query).fetchone()
+        assert number >= 40
+        assert read == 0
 
 
 def _has(file: Path, item: MemoryItem) -> bool:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from devmem.search.indexes.columns import Mask, Positions, RowColumn, Rows, Scores, best_positions, with_room
 from devmem.search.indexes.scoring import (
     K1,
+    TERM_BITS,
     Codes,
     Docs,
     EncodedTerms,
@@ -37,6 +38,8 @@ from devmem.search.indexes.scoring import (
 from devmem.text.analysis import query_terms, term_weight
 
 Lengths = NDArray[np.float32]
+
+_COMPARED: Final = (1 << TERM_BITS) - 1
 
 
 class Texts:
@@ -355,6 +358,7 @@ class PostingsIndex:
         self._texts.add(rows, lengths)
         each = [entry.hashes for entry in encoded], [entry.counts for entry in encoded]
         hashes, docs, codes = decode_terms(*each, lengths, start)
+        hashes &= np.uint64(_COMPARED)
         self._entries.append((hashes, docs, codes))
         if self._texts.used - self._in_segments > _TAIL:
             self._sort_tail()
@@ -427,8 +431,9 @@ class PostingsIndex:
 
     def _parts(self, term: int, mean: float, table: Impacts) -> list[Postings]:
         """Return the postings of a term in each segment and in the tail."""
-        parts = [part for segment in self._segments if (part := segment.find(term, mean))]
-        tail = self._in_tail(term, table)
+        compared = term & _COMPARED
+        parts = [part for segment in self._segments if (part := segment.find(compared, mean))]
+        tail = self._in_tail(compared, table)
         return [*parts, tail] if tail else parts
 
     def _in_tail(self, term: int, table: Impacts) -> Postings | None:

@@ -215,6 +215,12 @@ def _best_candidates(rest: Sequence[TermList], scores: Scores, candidates: Posit
     return candidates[best_positions(found, limit)]
 
 
+TERM_BITS: Final = 40
+"""Lower bits of a term's hash by which indexes in memory tell terms apart, and which SQLite files keep.
+
+One in a million terms has the same bits as one of a million others, and is then found where that one is, too."""
+
+
 @lru_cache(maxsize=1 << 17)
 def term_hash(term: str) -> int:
     """Return the 64-bit hash of a term."""

@@ -25,6 +25,7 @@ from devmem.model.results import Fact, FileReport, damage, unfinished
 from devmem.storage.attachments import stored_names
 from devmem.storage.opening import StoreMetadata
 from devmem.storage.sqlite.claim import WORDS_ONLY
+from devmem.storage.sqlite.compact_rows import joined_codes
 from devmem.storage.sqlite.database import (
     APPLICATION_ID,
     has_log,
@@ -172,11 +173,13 @@ def examine(path: Path) -> Examination:
     with closing(connect_read_only(path)) as connection:
         _read_facts(found, connection)
         found.damage = _structure(connection)
-        for table in ("items", "passages", "vectors", "tokens"):
+        for table in ("items", "passages", "vectors"):
             _count(found, connection, table, table)
+        _count(found, connection, "tokens", "tokens", "DISTINCT passage")
         _count(found, connection, "waiting", "items WHERE waiting")
         for name, rows in _ORPHANS.items():
-            if number := _number(found, connection, rows.format(rows=rows_of_versions(connection))):
+            counted = "DISTINCT passage" if rows.startswith("tokens") else "*"
+            if number := _number(found, connection, rows.format(rows=rows_of_versions(connection)), counted):
                 found.orphans[name] = number
         for _ in read_items(connection, found.unreadable):
             pass
@@ -292,14 +295,14 @@ def _structure(connection: sqlite3.Connection) -> list[str]:
     return [] if messages == ["ok"] else messages
 
 
-def _count(found: Examination, connection: sqlite3.Connection, name: str, rows: str) -> None:
-    if (number := _number(found, connection, rows)) is not None:
+def _count(found: Examination, connection: sqlite3.Connection, name: str, rows: str, counted: str = "*") -> None:
+    if (number := _number(found, connection, rows, counted)) is not None:
         found.counts[name] = number
 
 
-def _number(found: Examination, connection: sqlite3.Connection, rows: str) -> int | None:
+def _number(found: Examination, connection: sqlite3.Connection, rows: str, counted: str) -> int | None:
     try:
-        return int(connection.execute(f"SELECT count(*) FROM {rows}").fetchone()[0])
+        return int(connection.execute(f"SELECT count({counted}) FROM {rows}").fetchone()[0])
     except sqlite3.DatabaseError as error:
         found.damage.append(f"{rows.split()[0]}: {error}")
         return None
@@ -330,7 +333,7 @@ def rows_of_versions(connection: sqlite3.Connection) -> str:
 def _bad_vectors(found: Examination, connection: sqlite3.Connection) -> Iterator[int]:
     """Yield the passages whose vector has a wrong checksum, a wrong size, or not unit length."""
     dimension = found.facts.get("dimension")
-    for passage, blob, checksum in _blobs(found, connection, "vectors", "vector"):
+    for passage, blob, checksum in _vectors(found, connection):
         vector = decode_vectors([blob])[0] if blob else np.zeros(0, dtype=np.float32)
         length = float(np.linalg.norm(vector.astype(np.float64)))
         is_whole = dimension is None or vector.size == int(dimension)
@@ -339,20 +342,24 @@ def _bad_vectors(found: Examination, connection: sqlite3.Connection) -> Iterator
             yield passage
 
 
-def _bad_codes(found: Examination, connection: sqlite3.Connection) -> Iterator[int]:
-    for passage, blob, checksum in _blobs(found, connection, "tokens", "codes"):
-        if checksum is not None and zlib.crc32(blob) != checksum:
-            yield passage
-
-
-def _blobs(
-    found: Examination, connection: sqlite3.Connection, table: str, column: str
-) -> Iterator[tuple[int, bytes, int | None]]:
-    checksum = "checksum" if "checksum" in _columns(connection, table) else "NULL"
+def _vectors(found: Examination, connection: sqlite3.Connection) -> Iterator[tuple[int, bytes, int | None]]:
+    checksum = "checksum" if "checksum" in _columns(connection, "vectors") else "NULL"
     try:
-        yield from connection.execute(f"SELECT passage, CAST({column} AS BLOB), {checksum} FROM {table}")
+        yield from connection.execute(f"SELECT passage, CAST(vector AS BLOB), {checksum} FROM vectors")
     except sqlite3.DatabaseError as error:
-        found.damage.append(f"{table}: {error}")
+        found.damage.append(f"vectors: {error}")
+
+
+def _bad_codes(found: Examination, connection: sqlite3.Connection) -> Iterator[int]:
+    columns = _columns(connection, "tokens")
+    if "checksum" not in columns:
+        return
+    order = "passage, part" if "part" in columns else "passage"
+    try:
+        parts = connection.execute(f"SELECT passage, CAST(codes AS BLOB), checksum FROM tokens ORDER BY {order}")
+        yield from (passage for passage, codes in joined_codes(parts) if codes is None)
+    except sqlite3.DatabaseError as error:
+        found.damage.append(f"tokens: {error}")
 
 
 def _without_terms(found: Examination, connection: sqlite3.Connection) -> list[int]:

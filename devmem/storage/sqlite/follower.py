@@ -21,9 +21,9 @@ from devmem.config.store import IndexConfig
 from devmem.search.indexes.columns import Rows, locked
 from devmem.search.indexes.doc_values import DocEntry
 from devmem.search.indexes.index_set import IndexSet, SnapshotState, load_indexes, save_snapshot
-from devmem.search.indexes.scoring import EncodedTerms
 from devmem.storage.searching import Follower
 from devmem.storage.sql import DOC_COLUMNS
+from devmem.storage.sqlite.compact_rows import unpack_terms
 from devmem.storage.sqlite.database import read_meta, sealed_transaction, set_meta
 from devmem.storage.sqlite.rows import ITEM_CHECKSUM, PASSAGE_CHECKSUM, VECTOR_CHECKSUM, decode_vectors
 from devmem.storage.writing import DamagedRows, are_unit
@@ -136,7 +136,7 @@ class SqliteFollower(Follower[sqlite3.Connection]):
         cursor = connection.execute(_NEW_PASSAGES, (first,))
         while batch := cursor.fetchmany(_BATCH_SIZE):
             found = self._of_intact_items(self._damaged.without("passages", batch))
-            terms = [EncodedTerms(hashes=h, counts=c, length=n) for _, _, h, c, n in found]
+            terms = unpack_terms([(hashes, counts, length) for _, _, hashes, counts, length in found])
             self.indexes.add_passages([passage for passage, *_ in found], [row for _, row, *_ in found], terms)
             self._applied.passage = batch[-1][1]
         # The vectors of passages that still wait for them are announced in `changes`.

@@ -7,6 +7,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Self, TypeVar
 
@@ -31,11 +32,12 @@ from devmem.storage.reading import BATCH_SIZE, SqlReader
 from devmem.storage.searching import ReadSnapshot, check_length, check_name
 from devmem.storage.sql import Sql
 from devmem.storage.sqlite import rows
+from devmem.storage.sqlite.compact_rows import joined_codes
 from devmem.storage.sqlite.database import MEMORY, read_meta
 from devmem.storage.sqlite.follower import SqliteFollower
 from devmem.storage.sqlite.indexed_fields import read_fields
 from devmem.storage.sqlite.predicates import TEXT_MARK, SqliteDialect, json_text
-from devmem.storage.sqlite.rows import CODES_CHECKSUM, fetch_items
+from devmem.storage.sqlite.rows import fetch_items
 from devmem.storage.sqlite.schema import metadata_type, metadata_value
 from devmem.storage.writing import DamagedRows, Fields
 
@@ -230,16 +232,16 @@ class SqliteTokenRows:
     def count_after(self, passage: int, limit: int) -> tuple[int, int]:
         """Return the number of passages with codes after one, at most `limit`, and the last of these."""
         counted = (
-            "SELECT count(*), COALESCE(max(passage), 0) FROM (SELECT passage FROM tokens WHERE passage > ? LIMIT ?)"
+            "SELECT count(*), COALESCE(max(passage), 0) FROM "
+            "(SELECT passage FROM tokens WHERE passage > ? AND part = 0 LIMIT ?)"
         )
         count, last = self._connection.execute(counted, (passage, limit)).fetchone()
         return int(count), int(last)
 
     def after(self, passage: int) -> Iterator[list[tuple[int, bytes]]]:
         """Return the codes of every passage after one in ascending order, in batches."""
-        query = f"SELECT passage, codes FROM tokens WHERE passage > ? AND {CODES_CHECKSUM} = checksum ORDER BY passage"
-        cursor = self._connection.execute(query, (passage,))
-        while found := cursor.fetchmany(BATCH_SIZE):
+        codes = self._intact("> ?", (passage,))
+        while found := list(islice(codes, BATCH_SIZE)):
             yield found
 
     def of(self, passages: Sequence[int]) -> list[tuple[int, bytes]]:
@@ -248,9 +250,14 @@ class SqliteTokenRows:
         for start in range(0, len(passages), BATCH_SIZE):
             part = passages[start : start + BATCH_SIZE]
             marks = ", ".join("?" * len(part))
-            query = f"SELECT passage, codes FROM tokens WHERE passage IN ({marks}) AND {CODES_CHECKSUM} = checksum"
-            found += self._connection.execute(query, part)
+            found += self._intact(f"IN ({marks})", part)
         return found
+
+    def _intact(self, passages: str, values: Sequence[int]) -> Iterator[tuple[int, bytes]]:
+        """Yield the codes of the passages of a condition, but for damaged ones."""
+        query = f"SELECT passage, codes, checksum FROM tokens WHERE passage {passages} ORDER BY passage, part"
+        parts = self._connection.execute(query, values)
+        return ((passage, codes) for passage, codes in joined_codes(parts) if codes is not None)
 
 
 class SqliteSource:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final, TypeAlias
 
@@ -16,6 +16,7 @@ from devmem.models.embedder import PassageEmbeddings
 from devmem.models.given_vectors import PREFIX
 from devmem.search.indexes.scoring import EncodedTerms
 from devmem.storage.searching import MISSING
+from devmem.storage.sqlite.compact_rows import StoredTerms, joined_codes, pack_terms, split_codes
 from devmem.storage.writing import (
     COLUMNS,
     INTEGER_COLUMNS,
@@ -103,12 +104,14 @@ CHANGE_CHECKSUMS: Final = {
 }
 """Of the changes that began and ended the rows of a table; those written by formats before 5 have none."""
 BODY_CHECKSUM: Final = "crc32(COALESCE(CAST(body AS BLOB), X''))"
-PASSAGE_CHECKSUM: Final = f"crc32({_joined(_PASSAGE_COLUMNS)})"
+PASSAGE_CHECKSUM: Final = f"crc32({_joined(_PASSAGE_COLUMNS)}) + (8 * length(term_counts) <> length(term_hashes))"
+"""SQL of `checksum_of_terms`."""
 VECTOR_CHECKSUM: Final = (
     "CASE WHEN typeof(vector) = 'blob' AND length(vector) THEN crc32(vector) + (length(vector) % 4 > 0) END"
 )
 """SQL of `checksum_of_vector`."""
 CODES_CHECKSUM: Final = "CASE WHEN typeof(codes) = 'blob' THEN crc32(codes) END"
+"""Of the codes of a file before format 8, which are not in parts."""
 
 
 def end_checksum(began: Sequence[str], ended: Sequence[str]) -> str:
@@ -142,6 +145,16 @@ def checksum_of_vector(raw: bytes) -> int:
     instead of failing to read it as float32.
     """
     return zlib.crc32(raw) + (len(raw) % 4 > 0)
+
+
+def checksum_of_terms(row: int, terms: StoredTerms) -> int:
+    """Return the checksum of a passage's terms: as `pack_terms` returns them, one more than their CRC-32.
+
+    A devmem of format 7, which may have the file open while it is upgraded, then leaves such a passage out, instead of
+    taking its hashes for some of 8 bytes.
+    """
+    hashes, counts, _ = terms
+    return checksum(row, *terms) + (8 * len(counts) != len(hashes))
 
 
 def is_intact(blob: bytes | str | float | None, its_checksum: int, checked: Callable[[bytes], int] = checksum) -> bool:
@@ -248,19 +261,19 @@ def item_values(prepared: PreparedItem, body: MemoryItem, *, waiting: bool) -> I
 def insert_passages(connection: sqlite3.Connection, row: int, prepared: PreparedItem) -> list[int]:
     """Insert the terms of the passages of the item in a row; return the passages' numbers."""
     numbers: list[int] = []
-    for terms in prepared.terms():
-        values = (row, terms.hashes, terms.counts, terms.length)
-        numbers.append(connection.execute(_INSERT_PASSAGE, (*values, checksum(*values))).lastrowid or 0)
+    for terms in map(pack_terms, prepared.terms()):
+        values = (row, *terms, checksum_of_terms(row, terms))
+        numbers.append(connection.execute(_INSERT_PASSAGE, values).lastrowid or 0)
     return numbers
 
 
 def update_terms(connection: sqlite3.Connection, passage: int, row: int, terms: EncodedTerms) -> None:
     """Replace the terms of a passage of the item in a row."""
-    values = (row, terms.hashes, terms.counts, terms.length)
+    packed = pack_terms(terms)
     connection.execute(
         "UPDATE passages SET row = ?, term_hashes = ?, term_counts = ?, term_length = ?, checksum = ? "
         "WHERE passage = ?",
-        (*values, checksum(*values), passage),
+        (row, *packed, checksum_of_terms(row, packed), passage),
     )
 
 
@@ -270,10 +283,23 @@ def insert_embeddings(connection: sqlite3.Connection, passages: Sequence[int], e
         raise ValueError(f"{len(encoding.vectors)} embeddings for an item of {len(passages)} passages")
     exact = keeps_exact(connection)
     vectors = (encode_vector(vector, exact=exact) for vector in encoding.vectors)
-    _insert_blobs(connection, "vectors(passage, vector, checksum)", passages, vectors, checksum_of_vector)
-    if encoding.tokens is not None:
-        codes = (codes.tobytes() for codes in encoding.tokens)
-        _insert_blobs(connection, "tokens(passage, codes, checksum)", passages, codes)
+    connection.executemany(
+        "INSERT OR REPLACE INTO vectors(passage, vector, checksum) VALUES (?, ?, ?)",
+        ((passage, raw, checksum_of_vector(raw)) for passage, raw in zip(passages, vectors, strict=False)),
+    )
+    for passage, codes in zip(passages, encoding.tokens or (), strict=False):
+        # Earlier codes of the passage may have more parts.
+        connection.execute("DELETE FROM tokens WHERE passage = ?", (passage,))
+        insert_codes(connection, passage, codes.tobytes())
+
+
+def insert_codes(connection: sqlite3.Connection, passage: int, codes: bytes) -> None:
+    """Insert the token codes of a passage that has none."""
+    known = zlib.crc32(codes)
+    connection.executemany(
+        "INSERT INTO tokens(passage, part, codes, checksum) VALUES (?, ?, ?, ?)",
+        [(passage, number, part, known) for number, part in enumerate(split_codes(codes))],
+    )
 
 
 def keeps_exact(connection: sqlite3.Connection) -> bool:
@@ -287,19 +313,6 @@ def keeps_exact(connection: sqlite3.Connection) -> bool:
     query = "SELECT value FROM meta WHERE key = 'model'"
     (model,) = connection.execute(query).fetchone() or (None,)
     return isinstance(model, str) and model.startswith(PREFIX)
-
-
-def _insert_blobs(
-    connection: sqlite3.Connection,
-    columns: str,
-    passages: Sequence[int],
-    blobs: Iterable[bytes],
-    checked: Callable[[bytes], int] = checksum,
-) -> None:
-    connection.executemany(
-        f"INSERT OR REPLACE INTO {columns} VALUES (?, ?, ?)",
-        ((passage, blob, checked(blob)) for passage, blob in zip(passages, blobs, strict=False)),
-    )
 
 
 def read_embeddings(connection: sqlite3.Connection, item_id: str) -> PassageEmbeddings | None:
@@ -319,15 +332,21 @@ def embedded_hash_of(content_hash: str, body: bytes | None, body_checksum: int) 
 def read_embeddings_of_row(connection: sqlite3.Connection, row: int, content_hash: str) -> PassageEmbeddings | None:
     """Return the embeddings of an item or a version, given its row and its `embedded_hash`; None without any."""
     found = connection.execute(
-        "SELECT vector, codes FROM passages JOIN vectors USING (passage) "
-        f"LEFT JOIN tokens ON tokens.passage = passages.passage AND {CODES_CHECKSUM} = tokens.checksum "
-        f"WHERE row = ? AND {VECTOR_CHECKSUM} = vectors.checksum ORDER BY passages.passage",
+        "SELECT passage, vector FROM passages JOIN vectors USING (passage) "
+        f"WHERE row = ? AND {VECTOR_CHECKSUM} = vectors.checksum ORDER BY passage",
         (row,),
     ).fetchall()
     if not found:
         return None
-    vectors = decode_vectors([vector for vector, _ in found])
-    return embeddings_from(list(zip(vectors, (raw for _, raw in found), strict=True)), content_hash)
+    parts = connection.execute(
+        "SELECT passage, codes, tokens.checksum FROM passages JOIN tokens USING (passage) WHERE row = ? "
+        "ORDER BY passage, part",
+        (row,),
+    )
+    codes = dict(joined_codes(parts))
+    vectors = decode_vectors([vector for _, vector in found])
+    each = zip(vectors, (codes.get(passage) for passage, _ in found), strict=True)
+    return embeddings_from(list(each), content_hash)
 
 
 def sql_text(text: str | None) -> str | None:

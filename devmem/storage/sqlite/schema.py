@@ -21,6 +21,7 @@ from devmem.errors import CollectionDamagedError
 from devmem.model.filters import SEQUENCE_KEY
 from devmem.model.items import MemoryItem, load_item_json
 from devmem.search.indexes.passages import has_text
+from devmem.search.indexes.scoring import EncodedTerms
 from devmem.storage.sidecar_db import read_transaction, write_transaction
 from devmem.storage.sql import EVENT_TIME
 from devmem.storage.sqlite import rows
@@ -28,7 +29,7 @@ from devmem.storage.sqlite.rows import BODY_CHECKSUM, CODES_CHECKSUM, ITEM_CHECK
 from devmem.storage.writing import PreparedItem
 from devmem.text.analysis import ANALYSIS_VERSION
 
-SCHEMA_VERSION: Final = 7
+SCHEMA_VERSION: Final = 8
 
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -119,8 +120,9 @@ CREATE TABLE IF NOT EXISTS vectors(
     passage INTEGER PRIMARY KEY, vector BLOB NOT NULL, checksum INTEGER NOT NULL
 );
 CREATE TABLE IF NOT EXISTS tokens(
-    passage INTEGER PRIMARY KEY, codes BLOB NOT NULL, checksum INTEGER NOT NULL
-);
+    passage INTEGER NOT NULL, part INTEGER NOT NULL, codes BLOB NOT NULL, checksum INTEGER NOT NULL,
+    PRIMARY KEY (passage, part)
+) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS changes(number INTEGER PRIMARY KEY AUTOINCREMENT, row INTEGER NOT NULL, kind TEXT NOT NULL);
 CREATE TRIGGER IF NOT EXISTS count_up AFTER INSERT ON items BEGIN
     UPDATE meta SET value = value + 1 WHERE key = 'count';
@@ -175,6 +177,18 @@ _SELECT_BODIES: Final = (
 _SELECT_VECTORS: Final = (
     f"SELECT passage, vector FROM vectors WHERE passage > ? AND {VECTOR_CHECKSUM} = checksum "
     "AND length(vector) % 4 = 0 ORDER BY passage LIMIT ?"
+)
+_SELECT_TERMS: Final = (
+    "SELECT passage, row, term_hashes, term_counts, term_length FROM passages "
+    f"WHERE passage > ? AND {PASSAGE_CHECKSUM} = checksum AND length(term_hashes) ORDER BY passage LIMIT ?"
+)
+_SELECT_CODES: Final = (
+    f"SELECT passage, codes, checksum FROM tokens_of_format_7 WHERE passage > ? AND {CODES_CHECKSUM} = checksum "
+    "ORDER BY passage LIMIT ?"
+)
+_DAMAGED_CODES: Final = (
+    "INSERT INTO tokens(passage, part, codes, checksum) SELECT passage, 0, codes, checksum FROM tokens_of_format_7 "
+    f"WHERE {CODES_CHECKSUM} IS NOT checksum"
 )
 _BATCH_SIZE: Final = 5000
 _CHANGES: Final = ("change_actor TEXT", "change_checksum INTEGER")
@@ -272,6 +286,24 @@ def upgrade_from_6(connection: sqlite3.Connection) -> None:
         smaller = rows.encode_vector(rows.decode_vectors([raw])[0], exact=False)
         stored = (smaller, rows.checksum_of_vector(smaller), passage)
         connection.execute("UPDATE vectors SET vector = ?, checksum = ? WHERE passage = ?", stored)
+
+
+def upgrade_from_7(connection: sqlite3.Connection) -> None:
+    """Store the terms and token codes of a file of format 7 as `compact_rows` does, within the caller's transaction.
+
+    Damaged rows stay damaged.
+    """
+    for passage, row, hashes, counts, length in _in_batches(connection, _SELECT_TERMS):
+        rows.update_terms(connection, passage, row, EncodedTerms(hashes=hashes, counts=counts, length=length))
+    for trigger in ("drop_passages", "drop_version"):
+        # Renaming the table would rename it in these.
+        connection.execute(f"DROP TRIGGER IF EXISTS {trigger}")
+    connection.execute("ALTER TABLE tokens RENAME TO tokens_of_format_7")
+    create_tables(connection)
+    for passage, codes, _ in _in_batches(connection, _SELECT_CODES):
+        rows.insert_codes(connection, passage, codes)
+    connection.execute(_DAMAGED_CODES)
+    connection.execute("DROP TABLE tokens_of_format_7")
 
 
 def _in_batches(connection: sqlite3.Connection, query: str) -> Iterator[tuple[Any, ...]]:

@@ -1,4 +1,4 @@
-"""Open a file of format 3, and be killed before statement number AT of its upgrade."""
+"""Open an older file, and be killed before statement number AT of one step of its upgrade: upgrade_from_STEP."""
 
 import os
 import signal
@@ -9,7 +9,7 @@ from typing import Any
 from devmem.storage import SqliteCollection
 from devmem.storage.sqlite import database, schema
 
-path, last = sys.argv[1], int(sys.argv[2])
+path, step, last = sys.argv[1], f"upgrade_from_{sys.argv[2]}", int(sys.argv[3])
 
 
 class Dying:
@@ -24,11 +24,14 @@ class Dying:
         self._done += 1
         return self._connection.execute(*arguments)
 
+    def executemany(self, *arguments: Any) -> sqlite3.Cursor:
+        return self._connection.executemany(*arguments)
+
 
 def upgrade_or_die(connection: sqlite3.Connection) -> None:
     upgrade(Dying(connection))  # type: ignore[arg-type]
 
 
-upgrade = schema.upgrade_from_3
-vars(database)["upgrade_from_3"] = upgrade_or_die
+upgrade = vars(schema)[step]
+vars(database)[step] = upgrade_or_die
 SqliteCollection(path)

@@ -1,0 +1,77 @@
+"""The terms and the token codes of passages, in the form in which the rows of a file hold them.
+
+Terms are stored without what most of them have in common: a count of 1, and the bits of their hashes that indexes do
+not compare. Token codes are stored in parts: a page of SQLite holds whole rows of a table, so that rows of half a page
+would leave up to half of each page unused.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from devmem.search.indexes.scoring import TERM_BITS, EncodedTerms
+
+_HASH_BYTES: Final = TERM_BITS // 8
+_WHOLE_BYTES: Final = 8
+_PART_BYTES: Final = 640
+"""Bytes of a part of a passage's token codes: six of them fill a page of 4096 bytes, and twelve one of 8192."""
+
+StoredTerms: TypeAlias = tuple[bytes, bytes, int]
+"""The columns `term_hashes`, `term_counts` and `term_length`."""
+
+
+def pack_terms(terms: EncodedTerms) -> StoredTerms:
+    """Return the columns of a passage's terms: the lower bytes of the hashes, those that occur most often first.
+
+    The counts are those of the first hashes; all others occur once. There are never as many counts as there would be
+    with hashes of 8 bytes, by which `terms_checksum` tells the two forms apart.
+    """
+    hashes = np.frombuffer(terms.hashes, dtype=np.uint8).reshape(-1, _WHOLE_BYTES)[:, :_HASH_BYTES]
+    counts = np.frombuffer(terms.counts, dtype=np.uint8)
+    order = np.argsort(~counts, kind="stable")
+    repeated = int(np.count_nonzero(counts > 1))
+    if repeated * _WHOLE_BYTES == hashes.size:
+        repeated += bool(repeated)
+    return hashes[order].tobytes(), counts[order[:repeated]].tobytes(), terms.length
+
+
+def unpack_terms(stored: Sequence[StoredTerms]) -> list[EncodedTerms]:
+    """Return the terms of passages from their intact columns; the upper bytes of the hashes are 0."""
+    joined = np.frombuffer(b"".join(hashes for hashes, _, _ in stored), dtype=np.uint8).reshape(-1, _HASH_BYTES)
+    whole = np.zeros((len(joined), _WHOLE_BYTES), dtype=np.uint8)
+    whole[:, :_HASH_BYTES] = joined
+    raw, start = whole.tobytes(), 0
+    terms: list[EncodedTerms] = []
+    for hashes, counts, length in stored:
+        number = len(hashes) // _HASH_BYTES
+        end = start + number * _WHOLE_BYTES
+        terms.append(EncodedTerms(hashes=raw[start:end], counts=counts.ljust(number, b"\1"), length=length))
+        start = end
+    return terms
+
+
+def split_codes(codes: bytes) -> list[bytes]:
+    """Return the parts in which a passage's token codes are stored, in order; at least one."""
+    return [codes[start : start + _PART_BYTES] for start in range(0, max(len(codes), 1), _PART_BYTES)]
+
+
+def joined_codes(parts: Iterable[tuple[int, object, int]]) -> Iterator[tuple[int, bytes | None]]:
+    """Yield each passage with its token codes; None where they are damaged.
+
+    Args:
+        parts: passage, codes and checksum of every part, ordered by passage and part. The checksum is that of all
+            parts together, so that a missing one shows.
+    """
+    for passage, group in groupby(parts, itemgetter(0)):
+        codes, checksums = [], set()
+        for _, part, checksum in group:
+            codes.append(part if isinstance(part, bytes) else b"")
+            checksums.add(checksum if isinstance(part, bytes) else None)
+        joined = b"".join(codes)
+        yield passage, joined if checksums == {zlib.crc32(joined)} else None
