@@ -77,7 +77,7 @@ def test_damaged_codes_are_none(codes: bytes, place: int, damage: str) -> None:
         case "longer":
             parts[at] = (7, codes, zlib.crc32(codes))
         case _:
-            parts[at] = (7, parts[at][1], zlib.crc32(codes) ^ 1)
+            parts[0] = (7, parts[0][1], zlib.crc32(codes) ^ 1)
     assert list(joined_codes(parts)) == [(7, None)]
 
 

@@ -169,6 +169,23 @@ def test_an_item_with_a_damaged_vector_waits_for_another(path: Path, broken: str
         assert [hit.item.id for hit in collection.search(query)] == [waiting.id]
 
 
+def test_new_token_codes_replace_longer_ones(path: Path) -> None:
+    """The vector of an item was damaged, so that both are made again, perhaps by another version of the model."""
+    long, short = np.arange(2400, dtype=np.uint16).view(np.uint8).reshape(-1, 8), np.ones((2, 8), dtype=np.uint8)
+    vectors = EMBEDDER.vector("tea")[None]
+    for codes in (long, short):
+        change(path, "UPDATE vectors SET vector = substr(vector, 3) WHERE passage = 3")
+        with closing(opened(path)) as collection:
+            collection.search(SearchQuery(vector=EMBEDDER.vector("tea"), limit=50))
+            collection.add([note(len(codes))])
+            (waiting,) = [each for each in collection.waiting(5) if each.id == "2"]
+            collection.set_embeddings({waiting.id: PassageEmbeddings(vectors=vectors, tokens=(codes,))})
+            found = collection.embeddings([waiting.id])[waiting.id].tokens
+            assert found is not None
+            assert np.array_equal(found[0], codes)
+            assert not examine(path).bad_vectors
+
+
 @pytest.mark.parametrize("vector", [[math.nan] * 64, [math.inf] + [0.0] * 63, [0.0] * 64])
 def test_a_vector_without_a_direction_is_not_stored(tmp_path: Path, vector: list[float]) -> None:
     broken = np.array(vector, dtype=np.float32)

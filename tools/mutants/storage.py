@@ -84,6 +84,14 @@ STORAGE: Final[tuple[Change, ...]] = (
         tests=("tests/storage/test_damaged_rows.py::test_an_item_with_a_damaged_vector_waits_for_another",),
     ),
     Change(
+        name="missing-part-of-codes",
+        breaks="token codes of which a part is missing or changed are left out",
+        file="devmem/storage/sqlite/compact_rows.py",
+        old="return joined if zlib.crc32(joined) == checksum else None",
+        new="return joined",
+        tests=("tests/search/test_token_codes.py::test_a_passage_with_a_damaged_part_has_no_codes",),
+    ),
+    Change(
         name="rounded-given-vector",
         breaks="a vector that the caller made is stored to the last bit",
         file="devmem/storage/sqlite/rows.py",

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
-from operator import itemgetter
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -66,12 +64,24 @@ def joined_codes(parts: Iterable[tuple[int, object, int]]) -> Iterator[tuple[int
 
     Args:
         parts: passage, codes and checksum of every part, ordered by passage and part. The checksum is that of all
-            parts together, so that a missing one shows.
+            parts together, so that a missing one shows; the first part's is compared.
     """
-    for passage, group in groupby(parts, itemgetter(0)):
-        codes, checksums = [], set()
-        for _, part, checksum in group:
-            codes.append(part if isinstance(part, bytes) else b"")
-            checksums.add(checksum if isinstance(part, bytes) else None)
-        joined = b"".join(codes)
-        yield passage, joined if checksums == {zlib.crc32(joined)} else None
+    current: int | None = None
+    codes: list[bytes] = []
+    expected: int | None = None
+    for passage, part, checksum in parts:
+        if passage != current:
+            if current is not None:
+                yield current, _intact(codes, expected)
+            current, codes, expected = passage, [], checksum
+        if isinstance(part, bytes):
+            codes.append(part)
+        else:
+            expected = None
+    if current is not None:
+        yield current, _intact(codes, expected)
+
+
+def _intact(codes: Sequence[bytes], checksum: int | None) -> bytes | None:
+    joined = b"".join(codes)
+    return joined if zlib.crc32(joined) == checksum else None

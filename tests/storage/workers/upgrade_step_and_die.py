@@ -29,7 +29,7 @@ class Dying:
 
 
 def upgrade_or_die(connection: sqlite3.Connection) -> None:
-    upgrade(Dying(connection))  # type: ignore[arg-type]
+    upgrade(Dying(connection))
 
 
 upgrade = vars(schema)[step]
