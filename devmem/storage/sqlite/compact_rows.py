@@ -17,8 +17,8 @@ from devmem.search.indexes.scoring import TERM_BITS, EncodedTerms
 
 _HASH_BYTES: Final = TERM_BITS // 8
 _WHOLE_BYTES: Final = 8
-_PART_BYTES: Final = 640
-"""Bytes of a part of a passage's token codes: six of them fill a page of 4096 bytes, and twelve one of 8192."""
+_PART_BYTES: Final = 560
+"""Bytes of a part of a passage's token codes: seven of them fill a page of 4096 bytes, and fourteen one of 8192."""
 
 StoredTerms: TypeAlias = tuple[bytes, bytes, int]
 """The columns `term_hashes`, `term_counts` and `term_length`."""
@@ -63,8 +63,8 @@ def joined_codes(parts: Iterable[tuple[int, object, int]]) -> Iterator[tuple[int
     """Yield each passage with its token codes; None where they are damaged.
 
     Args:
-        parts: passage, codes and checksum of every part, ordered by passage and part. The checksum is that of all
-            parts together, so that a missing one shows; the first part's is compared.
+        parts: passage, codes and checksum of every part, ordered by passage and part. The first part's checksum is
+            that of all parts together, so that a missing one shows.
     """
     current: int | None = None
     codes: list[bytes] = []

@@ -295,10 +295,9 @@ def insert_embeddings(connection: sqlite3.Connection, passages: Sequence[int], e
 
 def insert_codes(connection: sqlite3.Connection, passage: int, codes: bytes) -> None:
     """Insert the token codes of a passage that has none."""
-    known = zlib.crc32(codes)
     connection.executemany(
         "INSERT INTO tokens(passage, part, codes, checksum) VALUES (?, ?, ?, ?)",
-        [(passage, number, part, known) for number, part in enumerate(split_codes(codes))],
+        [(passage, number, part, 0 if number else zlib.crc32(codes)) for number, part in enumerate(split_codes(codes))],
     )
 
 
