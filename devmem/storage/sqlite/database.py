@@ -156,8 +156,6 @@ _REQUIRED_META: Final[Mapping[str, tuple[type, ...]]] = {
     "changes_floor": (int,),
 }
 """Types of the properties that every collection has."""
-_PAGE_BYTES: Final = 4096
-"""Of new files; others keep their page size. Long texts leave half as much of such a page unused as of one of 8192."""
 _CHECKPOINT_ATTEMPTS: Final = 200
 _CREATION_ATTEMPTS: Final = 50
 _OPTIONAL_META: Final[Mapping[str, tuple[type, ...]]] = {
@@ -445,7 +443,6 @@ def _enable_wal(connection: sqlite3.Connection) -> None:
     # Changing the journal mode ignores the busy timeout, so two processes that make a file at once meet here.
     for attempt in range(200):
         try:
-            connection.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
             connection.execute("PRAGMA journal_mode = WAL")
         except sqlite3.OperationalError as error:
             if "locked" not in str(error) or attempt == 199:
