@@ -37,6 +37,7 @@ _SQLITE: Final[dict[int, Callable[[Path], None]]] = {
     4: older_formats.sqlite_to_4,
     5: older_formats.sqlite_to_5,
     6: older_formats.sqlite_to_6,
+    7: older_formats.sqlite_to_7,
 }
 _POSTGRES: Final[dict[int, Callable[[Connection], None]]] = {
     1: older_formats.postgres_to_1,
