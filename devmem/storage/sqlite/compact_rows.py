@@ -28,7 +28,7 @@ def pack_terms(terms: EncodedTerms) -> StoredTerms:
     """Return the columns of a passage's terms: the lower bytes of the hashes, those that occur most often first.
 
     The counts are those of the first hashes; all others occur once. There are never as many counts as there would be
-    with hashes of 8 bytes, by which `terms_checksum` tells the two forms apart.
+    with hashes of 8 bytes, by which `checksum_of_terms` tells the two forms apart.
     """
     hashes = np.frombuffer(terms.hashes, dtype=np.uint8).reshape(-1, _WHOLE_BYTES)[:, :_HASH_BYTES]
     counts = np.frombuffer(terms.counts, dtype=np.uint8)

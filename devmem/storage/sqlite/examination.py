@@ -356,7 +356,7 @@ def _bad_codes(found: Examination, connection: sqlite3.Connection) -> Iterator[i
         return
     order = "passage, part" if "part" in columns else "passage"
     try:
-        parts = connection.execute(f"SELECT passage, CAST(codes AS BLOB), checksum FROM tokens ORDER BY {order}")
+        parts = connection.execute(f"SELECT passage, codes, checksum FROM tokens ORDER BY {order}")
         yield from (passage for passage, codes in joined_codes(parts) if codes is None)
     except sqlite3.DatabaseError as error:
         found.damage.append(f"tokens: {error}")
