@@ -202,7 +202,7 @@ def test_the_codes_of_a_long_passage_are_read_as_a_whole(database: Database, ahe
 )
 @pytest.mark.parametrize("ahead", [0, 5000])
 def test_a_passage_with_a_damaged_part_has_no_codes(database: Database, damage: str, ahead: int) -> None:
-    insert_codes(database.connection, 2000, bytes(range(250)) * (LONG * WIDTH // 250 + 1))
+    insert_codes(database.connection, 2000, bytes(range(240)) * 15)
     assert database.connection.execute(damage).rowcount == 1
     database.connection.text_factory = lambda raw: raw.decode(errors="replace")
     assert sorted(gathered(database, TokenCache(ahead=ahead), [1, 2000, 3])) == [1, 3]
