@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 from xml.parsers import expat
 
+from devmem.errors import DataFileError
 from devmem.model.items import MemoryItem, Scope
 from devmem.model.record_fields import FROM, KIND, TO, WITH
 from devmem.transfer.importing.files import LARGEST_WHOLE, read_byte_lines
@@ -26,6 +27,16 @@ _BEGINNING: Final = re.compile(rb"(?:\s|<\?[^>]{0,500}\?>|<!--[^>]{0,500}-->)*+<
 _ROOTS: Final = ("smses", "calls")
 _RECORDS: Final = ("sms", "mms", "call")
 _TAGS: Final = re.compile(rb"<(?:sms|mms|call)[\s>/]")
+_CUT_OFF: Final = frozenset(
+    expat.errors.codes[one]
+    for one in (
+        expat.errors.XML_ERROR_NO_ELEMENTS,
+        expat.errors.XML_ERROR_UNCLOSED_TOKEN,
+        expat.errors.XML_ERROR_UNCLOSED_CDATA_SECTION,
+        expat.errors.XML_ERROR_PARTIAL_CHAR,
+    )
+)
+"""Errors of a document that ends too early."""
 _LONGEST_TAG: Final = 6
 _REFERENCES: Final = re.compile(r"(?:&#(?:x[0-9a-fA-F]{1,6}|[0-9]{1,7});)+")
 _REFERENCE: Final = re.compile(r"&#(x?)([0-9a-fA-F]+);")
@@ -119,12 +130,11 @@ def _elements(path: Path, origin: Origin, encoding: str) -> Iterator[_Element]:
             continue
         parsed = 0 if collector.feed(bytes(waiting)) else parsed + len(waiting)
         waiting.clear()
+        yield from collector.take()
         if parsed > LARGEST_WHOLE:
             raise replace(origin, line=collector.line).error(f"a tag has more than {LARGEST_WHOLE:,} bytes")
-        yield from collector.take()
-    collector.feed(bytes(waiting))
+    collector.feed(bytes(waiting), is_final=True)
     yield from collector.take()
-    collector.close()
 
 
 def _texts(path: Path, origin: Origin, encoding: str) -> Iterator[str]:
@@ -140,7 +150,9 @@ def _texts(path: Path, origin: Origin, encoding: str) -> Iterator[str]:
         decoded = decoder.decode(line)
         if not decoded.isascii() and _UNDECODED.search(decoded) is not None:
             if not is_damaged:
-                damage = replace(origin, line=number).error(f"damaged characters, not of {encoding}, are replaced")
+                damage = replace(origin, line=number).error(
+                    f"characters that are not {encoding} are replaced; --encoding names another"
+                )
                 _LOG.warning("%s", damage)
             is_damaged, decoded = True, _UNDECODED.sub("\ufffd", decoded)
         lines.append(decoded)
@@ -181,6 +193,7 @@ class _Collector:
     def __init__(self, origin: Origin) -> None:
         self._origin = origin
         self._done: list[_Element] = []
+        self._error: DataFileError | None = None
         self._open: _Element | None = None
         self._has_root = self._has_tags = False
         self._parser = expat.ParserCreate("utf-8")
@@ -194,27 +207,25 @@ class _Collector:
         """Number of the line that is read, 1-based."""
         return self._parser.CurrentLineNumber
 
-    def feed(self, data: bytes) -> bool:
-        """Parse the next bytes, and return whether a tag ended in them; raises `DataFileError` for damaged XML."""
+    def feed(self, data: bytes, *, is_final: bool = False) -> bool:
+        """Parse the next bytes, and return whether a tag ended in them; `take` raises what is wrong with them."""
         self._has_tags = False
-        self._parse(data, is_final=False)
-        return self._has_tags
-
-    def close(self) -> None:
-        """Finish; raises `DataFileError` where the document has no end."""
-        self._parse(b"", is_final=True)
-
-    def take(self) -> list[_Element]:
-        """Return the elements that have ended since the last call."""
-        found, self._done = self._done, []
-        return found
-
-    def _parse(self, data: bytes, *, is_final: bool) -> None:
         try:
             self._parser.Parse(data, is_final)
         except expat.ExpatError as error:
-            reason = "the file is cut off" if is_final else f"damaged XML: {expat.ErrorString(error.code)}"
-            raise replace(self._origin, line=error.lineno).error(reason) from error
+            is_cut = is_final and error.code in _CUT_OFF
+            reason = "the file is cut off" if is_cut else f"damaged XML: {expat.ErrorString(error.code)}"
+            self._error = replace(self._origin, line=error.lineno).error(reason)
+        except DataFileError as error:
+            self._error = error
+        return self._has_tags
+
+    def take(self) -> Iterator[_Element]:
+        """Yield the elements that have ended since the last call; raises `DataFileError` behind the last whole one."""
+        found, self._done = self._done, []
+        yield from found
+        if self._error is not None:
+            raise self._error
 
     def _refuse(self, *_: object) -> None:
         raise replace(self._origin, line=self.line).error(

@@ -158,7 +158,7 @@ def test_pictures_are_not_kept_and_take_linear_time(tmp_path: Path) -> None:
 def test_damaged_characters_are_replaced_and_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (item, _) = items(backup(tmp_path, sms("M@hle").encode().replace(b"@", b"\xfc"), sms("y")))
     assert item.content_summary == "+491701234567: M\ufffdhle"
-    assert "sms-20250602.xml:3: damaged characters, not of utf-8, are replaced" in caplog.text
+    assert "sms-20250602.xml:3: characters that are not utf-8 are replaced; --encoding names another" in caplog.text
     (item, _) = items(
         backup(tmp_path, sms("M@hle").encode().replace(b"@", b"\xfc"), sms("y")), encoding="cp1252"
     )  # fmt: skip
@@ -187,10 +187,10 @@ def test_what_is_no_backup_is_refused_with_its_place(tmp_path: Path, text: str, 
 def test_the_messages_above_a_damaged_line_are_read(tmp_path: Path) -> None:
     path = backup(tmp_path, *(sms("x", date=str(10**12 + at)) for at in range(5_000)), "<sms body=")
     records = open_data(path).records
-    read = list(islice(records, 1_000))
-    assert len({item.id for item in read if isinstance(item, MemoryItem)}) == 1_000
+    read = list(islice(records, 5_000))
+    assert len({item.id for item in read if isinstance(item, MemoryItem)}) == 5_000
     with pytest.raises(DataFileError, match="xml:5004: damaged XML"):
-        list(records)
+        next(records)
 
 
 def test_times_that_are_none_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
