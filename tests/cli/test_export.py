@@ -60,7 +60,10 @@ def test_markdown_by_the_name_of_the_file(filled: Path, devmem: Devmem, tmp_path
     assert devmem("export", filled, "notes", "--format", "markdown").stdout.splitlines()[3:] == page.splitlines()[3:]
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "gbk", "utf-8"])
+_MORE = [pytest.param(encoding, marks=pytest.mark.kit) for encoding in ("latin-1", "utf-8")]
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "gbk", *_MORE])
 def test_what_is_printed_is_json_in_any_encoding(
     filled: Path, devmem: Devmem, start_devmem: StartDevmem, monkeypatch: pytest.MonkeyPatch, encoding: str
 ) -> None:

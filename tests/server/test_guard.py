@@ -129,8 +129,9 @@ def test_the_history_names_the_token(team: Team) -> None:
     assert [version.actor for version in team.memory.history(asyncio.run(talk()))] == ["ann"]
 
 
-def test_fifty_clients_at_once_lose_nothing(team: Team) -> None:
-    users = [f"user{number}" for number in range(50)]
+@pytest.mark.parametrize("clients", [12, pytest.param(50, marks=pytest.mark.kit)])
+def test_clients_at_once_lose_nothing(team: Team, clients: int) -> None:
+    users = [f"user{number}" for number in range(clients)]
 
     async def one(user: str) -> list[str]:
         async with team.mcp(user) as client:

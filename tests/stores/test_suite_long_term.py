@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
+import pytest
 from pydantic import JsonValue
 
 from devmem.testing import StoreSuite
@@ -27,6 +28,9 @@ class TestInMemory(StoreSuite):
     persists = False
 
 
+@pytest.mark.kit
 class TestOfTheSession(StoreSuite):
+    """Where `auto` leads is decided in one place for all store types; in `make test`, `simple` is at it."""
+
     store_class = LongTermMemory
     config: ClassVar[Mapping[str, JsonValue]] = {"memory_path": "auto"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
+from contextlib import closing
 from typing import ClassVar
 
 import pytest
@@ -31,22 +31,31 @@ class TestInMemory(StoreSuite):
     persists = False
 
 
+@pytest.mark.kit
 class TestOfTheSession(StoreSuite):
+    """Where `auto` leads is decided in one place for all store types; in `make test`, `simple` is at it."""
+
     store_class = BrainMemory
     config: ClassVar[Mapping[str, JsonValue]] = {"memory_path": "auto"}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    server = RedisServer(tmp_path_factory.mktemp("redis"))
+    server.start()
+    yield server
+    server.kill()
 
 
 class TestWithRedis(StoreSuite):
     store_class = BrainMemory
 
     @pytest.fixture(autouse=True)
-    def _redis(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-        server = RedisServer(tmp_path / "redis")
-        server.start()
+    def _redis(self, server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
+        with closing(server.client()) as client:
+            client.flushall()
         config = {"memory_path": "memory.db", "redis": {"url": server.url}}
         monkeypatch.setattr(TestWithRedis, "config", config)
-        yield
-        server.kill()
 
 
 class TestWithRedisDown(StoreSuite):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import zipfile
+from functools import cache
+from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -22,14 +24,24 @@ def scratch(tmp_path: Path) -> Path:
     return folder
 
 
+@cache
+def packed(head: bytes, line: bytes) -> bytes:
+    """Return a packed file of 250 million bytes."""
+    file = BytesIO()
+    with gzip.open(file, "wb", compresslevel=1) as packing:
+        packing.write(head)
+        for _ in range(250):
+            packing.write(line)
+    return file.getvalue()
+
+
 @pytest.mark.parametrize("name", ["a.txt", "a.jsonl", "a.csv", "a.json", "a.html", "a.mbox"])
 @pytest.mark.parametrize("line", [b"x" * 999_999 + b"\n", b"x" * 1_000_000], ids=["lines", "one line"])
 def test_a_packed_file_that_only_fills_memory_is_refused(tmp_path: Path, name: str, line: bytes) -> None:
     path = tmp_path / f"{name}.gz"
-    with gzip.open(path, "wb", compresslevel=1) as file:
-        file.write(b"From a@x.org Wed May  1 08:00:00 2024\nFrom: a@x.org\n\n" if name == "a.mbox" else b"text\n")
-        for _ in range(250):
-            file.write(line)
+    path.write_bytes(
+        packed(b"From a@x.org Wed May  1 08:00:00 2024\nFrom: a@x.org\n\n" if name == "a.mbox" else b"text\n", line)
+    )
     with pytest.raises(
         DataFileError, match=r"gz(:\d+)?: .*(unpacks to more than 200 times|200,000,000 bytes|not JSON)"
     ):
