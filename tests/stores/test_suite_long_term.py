@@ -30,7 +30,7 @@ class TestInMemory(StoreSuite):
 
 @pytest.mark.kit
 class TestOfTheSession(StoreSuite):
-    """Where `auto` leads is decided in one place for all store types; in `make test`, `simple` is at it."""
+    """The file that `auto` names is chosen in one place for all store types, which `make test` checks with `simple`."""
 
     store_class = LongTermMemory
     config: ClassVar[Mapping[str, JsonValue]] = {"memory_path": "auto"}
