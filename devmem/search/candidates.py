@@ -62,6 +62,9 @@ class CandidateSet:
         return fuse(self.similarity, self.lexical, weights)
 
 
+_NO_CANDIDATES: Final = CandidateSet(rows=np.empty(0, dtype=np.int64), similarity=np.empty(0), lexical=np.empty(0))
+
+
 def find_candidates(context: QueryContext) -> CandidateSet:
     """Return the best items by words and the best by meaning, each with both signals."""
     by_words = _of_enough_items(context, context.words.top)
@@ -102,14 +105,13 @@ def standing_requests(context: QueryContext, candidates: CandidateSet) -> Candid
     They share its topic, and often no word: "always show types" and "write a function that ...".
     """
     indexes, query = context.indexes, context.query
-    nothing = candidates.where(np.empty(0, dtype=np.int64))
     if query.vector is None or indexes.vectors is None or not asks_for_help(context.text):
-        return nothing
+        return _NO_CANDIDATES
     doc_values = indexes.doc_values
     positions = doc_values.with_cues(Cue.INSTRUCTS | Cue.PREFERS, context.matches.positions)
     rows = doc_values.rows(positions[instructors(doc_values.speakers(positions))])
     if not len(rows):
-        return nothing
+        return _NO_CANDIDATES
     nearest, _ = indexes.vectors.nearest(query.vector, _STANDING, indexes.passage_map.all_passages_of(rows))
     found = np.unique(indexes.passage_map.rows_of(np.sort(nearest)))
     return read_signals(context, np.setdiff1d(found, candidates.rows))
@@ -120,10 +122,9 @@ def latest_records(context: QueryContext, candidates: CandidateSet) -> Candidate
 
     Without the candidates' own: many calls with one person read the same.
     """
-    nothing = candidates.where(np.empty(0, dtype=np.int64))
     kinds = kinds_named(context.text) if asks_for_latest(context.text) else Cue.NONE
     if not kinds:
-        return nothing
+        return _NO_CANDIDATES
     doc_values = context.indexes.doc_values
     positions = doc_values.last_with_cues(kinds, _LOOKED_THROUGH, context.matches.positions)
     positions = positions[shared_with_named(context.text, doc_values.speakers(positions))][-_LATEST:]

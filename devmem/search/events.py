@@ -45,7 +45,7 @@ def add_events(context: QueryContext, rows: Rows, breakdown: ScoreBreakdown) -> 
     """
     doc_values = context.indexes.doc_values
     positions = doc_values.positions(rows)
-    records = np.flatnonzero((doc_values.column("cues")[positions] & Cue.RECORD) > 0)
+    records = np.flatnonzero(doc_values.column("cues")[positions] & int(Cue.RECORD))
     if not len(records):
         return breakdown
     at = positions[records]

@@ -20,6 +20,7 @@ from devmem.search.candidates import (
 )
 from devmem.search.conversations import rank_conversations
 from devmem.search.events import add_events
+from devmem.search.indexes.columns import best_first
 from devmem.search.query import SearchQuery, Weights
 from devmem.search.score import ScoreBreakdown, score_candidates, within
 from devmem.search.selection import HitSelector
@@ -123,8 +124,11 @@ class SearchPipeline:
         scores = candidates.fused(query.weights or Weights())
         if query.weights is not None:
             return candidates, scores
-        best = np.sort(np.lexsort((-candidates.rows, -scores))[: max(query.ranking.depth, query.limit)])
-        candidates, scores = candidates.where(best), scores[best]
+        depth = max(query.ranking.depth, query.limit)
+        if len(scores) > depth:
+            # The newer item comes first among equals.
+            best = np.sort(best_first(scores)[:depth])
+            candidates, scores = candidates.where(best), scores[best]
         for others in (standing_requests, latest_records):
             asked_for = self._above_threshold(others(context, candidates))
             if len(asked_for.rows):
@@ -137,7 +141,8 @@ class SearchPipeline:
         return candidates, candidates.fused(Weights())
 
     def _above_threshold(self, candidates: CandidateSet) -> CandidateSet:
-        return candidates.where(~(candidates.similarity < self._context.query.min_similarity))
+        below = candidates.similarity < self._context.query.min_similarity
+        return candidates.where(~below) if below.any() else candidates
 
     def _report_below_threshold(self, candidates: CandidateSet) -> None:
         """Add the most similar of the candidates below the similarity threshold to `cut`."""

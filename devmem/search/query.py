@@ -55,10 +55,13 @@ def _spread(values: Scores, known: NDArray[np.bool_]) -> Scores:
     """Return the known values normalized to 0..1; unknown ones count as the lowest."""
     if not known.any():
         return np.zeros_like(values)
-    low, high = values[known].min(), values[known].max()
+    all_known = known.all()
+    told = values if all_known else values[known]
+    low, high = told.min(), told.max()
     if high - low < 1e-12:
         return known.astype(np.float64)
-    return np.where(known, (values - low) / (high - low), 0.0)
+    spread = (values - low) / (high - low)
+    return np.asarray(spread if all_known else np.where(known, spread, 0.0), dtype=np.float64)
 
 
 def fuse(similarity: Scores, lexical: Scores, weights: Weights) -> Scores:

@@ -166,9 +166,10 @@ class ScoreBreakdown:
         """Return the sums."""
         return np.asarray(sum(_columns(self)), dtype=np.float64)
 
-    def parts(self, at: int) -> dict[str, float]:
-        """Return the contributions of one candidate that are not 0, by name."""
-        return {name: value for name, column in zip(_PARTS, _columns(self), strict=True) if (value := column.item(at))}
+    def parts_of(self, places: Sequence[int]) -> list[dict[str, float]]:
+        """Return the contributions of each of some candidates that are not 0, by name."""
+        each = np.array([column[places] for column in _columns(self)]).T.tolist()
+        return [{name: value for name, value in zip(_PARTS, values, strict=True) if value} for values in each]
 
 
 _PARTS: Final = tuple(part.name for part in fields(ScoreBreakdown) if part.name not in ("features", "late_interaction"))
@@ -238,18 +239,18 @@ def _features(
     doc_values, query, period = context.indexes.doc_values, context.query, context.period
     cues, times, threads = (doc_values.column(name)[positions] for name in ("cues", "time", "thread"))
     brevity = brevity_of(doc_values.column("length")[positions])
-    _, thread = np.unique(threads, return_inverse=True)
+    thread = np.unique(threads, return_inverse=True)[1] if threads.any() else threads
     nothing = np.zeros(len(positions))
     return Features(
         match=match,
         coverage=coverage,
         brevity=brevity,
         thread=np.where(threads == 0, -1, thread),
-        speaker=_said_by(context, positions, (cues & Cue.RECORD) > 0),
+        speaker=_said_by(context, positions, _have(cues, Cue.RECORD)),
         has_time=_having(cues, Cue.HAS_TIME, 1.0 if asks_when(context.text) else _DATED),
         names=_having(cues, Cue.NAMES, float(asks_for_name(context.text))),
         second_person=np.where(threads == 0, 0.0, _having(cues, Cue.SECOND_PERSON, 1.0)),
-        is_question=np.where((cues & Cue.IS_QUESTION) > 0, brevity, 0.0),
+        is_question=np.where(_have(cues, Cue.IS_QUESTION), brevity, 0.0),
         in_time=within(context, positions, period) if period else nothing,
         standing=_standing(context, cues, positions, similarity),
         recency=0.5 ** (np.maximum(context.asked_at - times, 0) / query.ranking.half_life),
@@ -262,7 +263,7 @@ def within(context: QueryContext, positions: Places, period: Period) -> Column:
     doc_values = context.indexes.doc_values
     times = doc_values.column("time")[positions]
     found = ((times >= period.start) & (times < period.end)).astype(np.float64)
-    lasting = np.flatnonzero((found == 0) & ((doc_values.column("cues")[positions] & Cue.LASTS) > 0))
+    lasting = np.flatnonzero((found == 0) & _have(doc_values.column("cues")[positions], Cue.LASTS))
     rows = doc_values.rows(positions[lasting]).tolist()
     items = context.source.items(rows) if rows else {}
     for at, row in zip(lasting.tolist(), rows, strict=True):
@@ -273,7 +274,13 @@ def within(context: QueryContext, positions: Places, period: Period) -> Column:
 
 def _having(cues: NDArray[np.uint16], cue: Cue, value: float) -> Column:
     """Return a value for the texts that have a cue, and 0 for the others."""
-    return np.where((cues & cue) > 0, value, 0.0)
+    return np.where(_have(cues, cue), value, 0.0)
+
+
+def _have(cues: NDArray[np.uint16], cue: Cue) -> Mask:
+    """Return which texts have a cue, or one of several."""
+    # NumPy takes three times as long for a flag of an enumeration as for its number.
+    return np.asarray((cues & int(cue)) > 0)
 
 
 def _said_by(context: QueryContext, positions: Places, is_record: Mask) -> Column:
@@ -320,7 +327,7 @@ def _standing(context: QueryContext, cues: NDArray[np.uint16], positions: Places
     """Return the similarity of standing instructions on the query's topic, where the query asks for help."""
     if not asks_for_help(context.text):
         return np.zeros(len(positions))
-    share = np.where((cues & Cue.INSTRUCTS) > 0, 1.0, np.where((cues & Cue.PREFERS) > 0, _PREFERENCE, 0.0))
+    share = np.where(_have(cues, Cue.INSTRUCTS), 1.0, _having(cues, Cue.PREFERS, _PREFERENCE))
     share[~instructors(context.indexes.doc_values.speakers(positions))] = 0.0
     return np.asarray(share * np.nan_to_num(np.maximum(similarity, 0.0)), dtype=np.float64)
 
@@ -436,12 +443,13 @@ def _similarities(context: QueryContext, positions: Places) -> Column:
 def score_features(of: Features, ranking: Ranking, late_interaction: Column) -> ScoreBreakdown:
     """Return the contribution of each feature to the candidates' scores, without those of their context."""
     lent = 1.0 if ranking.context else 0.0
+    nothing = np.zeros_like(of.match)
     return ScoreBreakdown(
         match=of.match,
         lexical=(_LEXICAL_ALONE if np.isnan(late_interaction).all() else WEIGHTS.lexical) * of.coverage,
-        window=np.zeros_like(of.match),
-        nearby_words=np.zeros_like(of.match),
-        answered=np.zeros_like(of.match),
+        window=nothing,
+        nearby_words=nothing,
+        answered=nothing,
         conversation=lent * WEIGHTS.conversation * best_of_thread(of.coverage, of.thread),
         speaker=lent * WEIGHTS.speaker * of.speaker,
         has_time=WEIGHTS.has_time * of.has_time,
@@ -450,10 +458,10 @@ def score_features(of: Features, ranking: Ranking, late_interaction: Column) -> 
         is_question=WEIGHTS.is_question * of.is_question,
         in_time=(WEIGHTS.in_time if ranking.time != "off" else 0.0) * of.in_time,
         standing=WEIGHTS.standing * of.standing,
-        restated=np.zeros_like(of.match),
-        opening=np.zeros_like(of.match),
-        same_event=np.zeros_like(of.match),
-        latest=np.zeros_like(of.match),
+        restated=nothing,
+        opening=nothing,
+        same_event=nothing,
+        latest=nothing,
         recency=ranking.recency * of.recency,
         importance=ranking.importance * of.importance,
         features=of,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
@@ -17,7 +17,7 @@ from devmem.model.fields import field_texts
 from devmem.model.items import MemoryContentSnapshot, MemoryItem, Vector, agent_of, content_hash
 from devmem.model.results import Hit, RejectedCandidate, RejectReason
 from devmem.search.candidates import CandidateSet
-from devmem.search.indexes.columns import Rows, group_starts
+from devmem.search.indexes.columns import Rows, best_first, group_starts
 from devmem.search.indexes.passages import named_passages
 from devmem.search.query import Weights, fuse
 from devmem.search.score import ScoreBreakdown
@@ -200,8 +200,8 @@ class HitSelector:
         """Ids of the candidates that say the same as a better one."""
         self.cut: list[RejectedCandidate] = []
         """Candidates that were cut, and why, in the order of their scores."""
-        # The newer item comes first among equals.
-        order = np.lexsort((-candidates.rows, -scores))
+        # The newer item, of the higher row, comes first among equals.
+        order = best_first(scores)
         least = -np.inf if self._query.min_relevance is None else self._query.min_relevance
         self._is_relevant = scores >= least
         self._order = order[self._is_relevant[order]].tolist()
@@ -282,9 +282,10 @@ class HitSelector:
     def _hits(self, places: list[int]) -> list[Hit]:
         self._fetch(places)
         passages = best_passages(self._context, self._candidates.rows[places], self._matches)
-        return [self._hit(at, passage) for at, passage in zip(places, passages.tolist(), strict=True)]
+        parts = self._breakdown.parts_of(places) if self._breakdown else [{} for _ in places]
+        return [self._hit(*each) for each in zip(places, passages.tolist(), parts, strict=True)]
 
-    def _hit(self, at: int, passage: int) -> Hit:
+    def _hit(self, at: int, passage: int, parts: Mapping[str, float]) -> Hit:
         breakdown, item = self._breakdown, self._item(at)
         snippet, field = snippet_of(item, passage)
         return Hit(
@@ -294,7 +295,7 @@ class HitSelector:
             lexical=float(self._candidates.lexical[at]),
             recency=float(breakdown.features.recency[at]) if breakdown else None,
             rerank=_known(breakdown.late_interaction[at]) if breakdown else None,
-            parts=breakdown.parts(at) if breakdown else {},
+            parts=parts,
             passage=snippet,
             field=field,
             same_as=tuple(self._same.get(at, ())),

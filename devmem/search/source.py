@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem, Vector
 from devmem.models.embedder import TokenCodes
-from devmem.search.indexes.columns import Mask, Positions, Rows, places_in
+from devmem.search.indexes.columns import Mask, Positions, Rows, computed_once, places_in
 from devmem.search.indexes.scoring import WordStatistics
 from devmem.search.query import MAX_QUERY_CHARACTERS, SearchQuery
 from devmem.text.times import period_of
@@ -258,19 +257,19 @@ class QueryContext:
         if np.isfinite(newest) and newest < period.start:
             self.period = period_of(self.text, float(newest)) or period
 
-    @cached_property
+    @computed_once
     def matches(self) -> FilterMatches:
         """Items and passages that the filter admits."""
         narrowed = self.period if self.query.ranking.time == "narrow" else None
         return self.source.apply_filter(self.query.where, (narrowed.start, narrowed.end) if narrowed else None)
 
-    @cached_property
+    @computed_once
     def indexes(self) -> IndexesReader:
         """The indexes, which a source may have restricted to what the filter admits."""
         _ = self.matches
         return self.source.indexes
 
-    @cached_property
+    @computed_once
     def words(self) -> WordQueryReader:
         """The query's terms, looked up in the postings of the admitted passages."""
         return self.indexes.postings.query(self.text, self.matches.passages)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from devmem.model.items import Vector
 from devmem.models.embedder import TokenCodes, code_bytes
-from devmem.search.indexes.columns import Rows, group_starts, places_in, rank_in_group
+from devmem.search.indexes.columns import Rows, computed_once, group_starts, places_in, rank_in_group
 from devmem.search.query import Weights, fuse
 from devmem.search.source import Column, Places, QueryContext
 from devmem.text.analysis import forms_question, terms
@@ -25,6 +24,7 @@ _SIGN_SHARE: Final = np.sqrt(2 / np.pi)
 """Cosine of a normally distributed vector and its signs, for long vectors."""
 
 _BITS: Final = 4
+_TINY: Final = np.finfo(np.float32).tiny
 _LARGEST: Final = 3.0
 """Range of the steps in root mean squares of a vector's components; the few beyond it take the last step."""
 _CODE_BYTES: Final = 64
@@ -82,16 +82,19 @@ class QueryTokens:
                 weighed += found[:, bit]
         return total
 
-    @cached_property
+    @computed_once
     def _levels(self) -> tuple[NDArray[np.uint8], Vector]:
         """The step of each component, and the length of a step for each token."""
         spread = np.linalg.norm(self.vectors, axis=1, keepdims=True) / np.sqrt(np.float32(self.vectors.shape[1]))
         largest = np.minimum(np.abs(self.vectors).max(axis=1, keepdims=True), _LARGEST * spread)
         last = (1 << _BITS) - 1
-        step = np.maximum(2 * largest / last, np.finfo(np.float32).tiny)
-        return np.clip(np.rint((self.vectors + largest) / step), 0, last).astype(np.uint8), step
+        step = np.maximum(2 * largest / last, _TINY)
+        steps = (self.vectors + largest) / step
+        np.rint(steps, out=steps)
+        np.minimum(np.maximum(steps, 0, out=steps), last, out=steps)
+        return steps.astype(np.uint8), step
 
-    @cached_property
+    @computed_once
     def _bits(self) -> TokenCodes:
         """Bits of the levels, the lowest first, shape (tokens * bits, bytes)."""
         levels, _ = self._levels
@@ -108,8 +111,9 @@ def widened(codes: TokenCodes) -> TokenCodes:
     width = code_width(codes.shape[1])
     if codes.shape[1] == width:
         return np.ascontiguousarray(codes)
-    wide = np.zeros((len(codes), width), dtype=np.uint8)
+    wide = np.empty((len(codes), width), dtype=np.uint8)
     wide[:, : codes.shape[1]] = codes
+    wide[:, codes.shape[1] :] = 0
     return wide
 
 

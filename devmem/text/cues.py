@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from enum import Enum, IntFlag
+from functools import lru_cache
 from typing import Final
 
 from devmem.model.items import MemoryItem
@@ -153,11 +154,17 @@ def _has_none(lowered: str, hints: Iterable[str]) -> bool:
     return True
 
 
+_OF_ONE_QUERY: Final = lru_cache(maxsize=8)
+"""A search asks the same of its query several times."""
+
+
+@_OF_ONE_QUERY
 def asks_when(query: str) -> bool:
     """Whether a question asks for a time."""
     return _ASKS_WHEN.search(query) is not None
 
 
+@_OF_ONE_QUERY
 def asks_for_latest(query: str) -> bool:
     """Whether a question asks for the last time that something happened."""
     return _ASKS_LATEST.search(query) is not None
@@ -239,21 +246,25 @@ def side_asked_about(query: str) -> Side | None:
     return Side.USER if _ASKS_SPEAKER.search(query) else None
 
 
+@_OF_ONE_QUERY
 def asks_for_help(query: str) -> bool:
     """Whether a question wants something done or explained now, rather than what was said before."""
     return _REQUEST.search(query) is not None and _LOOKS_BACK.search(query) is None
 
 
+@_OF_ONE_QUERY
 def asks_for_overview(query: str) -> bool:
     """Whether a question asks for a summary, or how something went on."""
     return _OVERVIEW.search(query) is not None
 
 
+@_OF_ONE_QUERY
 def asks_for_name(query: str) -> bool:
     """Whether a question asks who, where or which one."""
     return _ASKS_FOR_NAME.search(query) is not None
 
 
+@_OF_ONE_QUERY
 def asks_for_number(query: str) -> bool:
     """Whether a question asks how many, how much or how long."""
     return _ASKS_FOR_NUMBER.search(query) is not None

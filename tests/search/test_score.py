@@ -61,12 +61,12 @@ def test_the_best_of_a_conversation(values: list[tuple[float, int]]) -> None:
 def test_the_parts_add_up_to_the_score(seed: int, count: int) -> None:
     evidence = weighed(candidates(count, seed=seed), importance=0.1)
     total = evidence.total()
-    assert [sum(evidence.parts(at).values()) for at in range(count)] == pytest.approx(total.tolist())
-    assert all(set(evidence.parts(at)) <= set(PARTS) for at in range(count))
+    assert [sum(evidence.parts_of([at])[0].values()) for at in range(count)] == pytest.approx(total.tolist())
+    assert all(set(evidence.parts_of([at])[0]) <= set(PARTS) for at in range(count))
 
 
 def test_parts_that_are_nothing_are_left_out() -> None:
-    assert weighed(plain(1, match=[0.5])).parts(0) == {"match": 0.5}
+    assert weighed(plain(1, match=[0.5])).parts_of([0])[0] == {"match": 0.5}
     assert weighed(plain(1)).total().tolist() == [0.0]
 
 
@@ -112,7 +112,9 @@ def test_what_the_options_turn_off(ranking: dict[str, Any], silent: set[str]) ->
 
 def test_the_options_scale_their_parts() -> None:
     of = plain(1, recency=[0.5], importance=[1.0])
-    assert weighed(of, recency=0.4, importance=0.3).parts(0) == pytest.approx({"recency": 0.2, "importance": 0.3})
+    assert weighed(of, recency=0.4, importance=0.3).parts_of([0])[0] == pytest.approx(
+        {"recency": 0.2, "importance": 0.3}
+    )
 
 
 def test_no_candidates() -> None:

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import repeat
 from typing import Final, Protocol
 
 import numpy as np
@@ -82,27 +83,25 @@ class TokenCache:
         """
         # Kept codes are never overwritten: they can be copied without the lock.
         places, codes, ends = locked(self._lock, lambda: self._find(rows, passages, width))
-        at = np.array(places, dtype=np.int64)
-        starts = ends[np.maximum(at - 1, 0)]
-        counts = ends[at] - starts
+        starts = ends[np.maximum(places - 1, 0)]
+        counts = ends[places] - starts
         return widened(codes.take(ranges(starts, counts), axis=0)), counts
 
     def _find(
         self, rows: TokenRows, passages: Sequence[int], width: int
-    ) -> tuple[list[int], TokenCodes, NDArray[np.int64]]:
+    ) -> tuple[Positions, TokenCodes, NDArray[np.int64]]:
         """Return the place of each passage, 0 for one without codes, all codes, and the end of those of each place."""
         if width != self._width:
             self._width = width
             self._clear()
         places = self._places_of(passages)
-        if not all(places):
+        if not places.all():
             self._read_missing(rows, passages, width)
             places = self._places_of(passages)
         return places, self._codes, self._ends
 
-    def _places_of(self, passages: Sequence[int]) -> list[int]:
-        known = self._places
-        return [known.get(passage, 0) for passage in passages]
+    def _places_of(self, passages: Sequence[int]) -> Positions:
+        return np.fromiter(map(self._places.get, passages, repeat(0)), dtype=np.int64, count=len(passages))
 
     def _read_missing(self, rows: TokenRows, passages: Sequence[int], width: int) -> None:
         missing = [passage for passage in passages if passage not in self._places]

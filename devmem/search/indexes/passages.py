@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from devmem.model.fields import field_texts
 from devmem.model.items import MemoryItem, SourceKind
 from devmem.model.record_fields import words_of
-from devmem.search.indexes.columns import Rows, places_in, ranges, rows_mask, with_room
+from devmem.search.indexes.columns import Rows, places_in_distinct, ranges, rows_mask, with_room
 from devmem.text.analysis import split_passages
 from devmem.text.patterns import lazy_pattern
 
@@ -212,7 +212,7 @@ class PassageMap:
 
     def rows_of(self, passages: Rows) -> Rows:
         """Return the row of each passage, all of which are there."""
-        return self._rows[np.searchsorted(self._passages[: self._used], passages)]
+        return self._rows[places_in_distinct(self._passages[: self._used], passages)]
 
     def passages_of(self, rows: Rows) -> tuple[Rows, Rows]:
         """Return the passages of some rows, in the order of the rows, and for each passage its row's place in `rows`.
@@ -221,8 +221,8 @@ class PassageMap:
         """
         known = self._rows[: self._used]
         if self._singles:
-            at = places_in(known, rows)
-            there = np.flatnonzero(at >= 0)
+            at = places_in_distinct(known, rows)
+            there = (at >= 0).nonzero()[0]
             return self._passages[at[there]], there
         starts, ends = np.searchsorted(known, rows), np.searchsorted(known, rows, side="right")
         counts = ends - starts

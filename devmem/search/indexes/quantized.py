@@ -13,14 +13,13 @@ import copy
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from devmem.model.items import Vector
-from devmem.search.indexes.columns import Positions, with_room
+from devmem.search.indexes.columns import Positions, computed_once, with_room
 
 if TYPE_CHECKING:
     import faiss
@@ -162,7 +161,7 @@ class ByteVectors:
         found += first
         return found
 
-    @cached_property
+    @computed_once
     def _decoding(self) -> tuple[NDArray[np.uint8], Vector, Vector]:
         """View of the codes, which FAISS never moves; step and first value of each component."""
         import faiss

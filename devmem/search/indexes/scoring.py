@@ -12,13 +12,20 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from devmem.search.indexes.columns import Positions, Scores, best_positions, group_starts, lower_bound
+from devmem.search.indexes.columns import (
+    Positions,
+    Scores,
+    best_positions,
+    computed_once,
+    group_starts,
+    lower_bound,
+)
 from devmem.text.analysis import STOP_WORDS, terms
 
 K1: Final = 0.9
@@ -102,12 +109,12 @@ class TermList:
     weight: float = 1.0
     """Factor of the term's idf."""
 
-    @cached_property
+    @computed_once
     def idf(self) -> np.float32:
         """Inverse document frequency, never negative, times the weight."""
         return np.float32(self.weight * np.log1p((self.texts - self.frequency + 0.5) / (self.frequency + 0.5)))
 
-    @cached_property
+    @computed_once
     def bound(self) -> float:
         """Upper bound of the term's contribution to the score of any row."""
         return float(self.idf) * max((part.peak for part in self.parts), default=0.0)
