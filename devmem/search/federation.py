@@ -334,12 +334,11 @@ class UnionSource:
             found |= {rows[place]: read[row] for place, row in zip(at.tolist(), own.tolist(), strict=True)}
         return found
 
-    def token_codes(self, passages: Sequence[int], width: int) -> tuple[TokenCodes, NDArray[np.int64]]:
+    def token_codes(self, passages: Rows, width: int) -> tuple[TokenCodes, NDArray[np.int64]]:
         """Return the token codes of passages, joined in their order, and the number of codes of each."""
-        wanted = np.array(passages, dtype=np.int64)
-        counts, pieces = np.zeros(len(wanted), dtype=np.int64), dict[int, TokenCodes]()
-        for of, at, own in _split(wanted):
-            codes, each = self._sources[of].token_codes(own.tolist(), width)
+        counts, pieces = np.zeros(len(passages), dtype=np.int64), dict[int, TokenCodes]()
+        for of, at, own in _split(passages):
+            codes, each = self._sources[of].token_codes(own, width)
             counts[at] = each
             pieces.update(zip(at.tolist(), np.split(codes, np.cumsum(each)[:-1]), strict=True))
         if not counts.any():

@@ -269,7 +269,7 @@ class HitSelector:
         return chosen
 
     def _fetch(self, places: Sequence[int]) -> None:
-        rows = [int(row) for row in self._candidates.rows[list(places)]]
+        rows: list[int] = self._candidates.rows[list(places)].tolist()
         missing = [row for row in rows if row not in self._items]
         self._items |= self._source.items(missing)
 

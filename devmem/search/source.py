@@ -211,7 +211,7 @@ class SearchSource(Protocol):
         """Return items by row number, without their embeddings."""
         ...
 
-    def token_codes(self, passages: Sequence[int], width: int) -> tuple[TokenCodes, NDArray[np.int64]]:
+    def token_codes(self, passages: Rows, width: int) -> tuple[TokenCodes, NDArray[np.int64]]:
         """Return the token codes of passages, joined in their order, and the number of codes of each.
 
         Args:

@@ -251,7 +251,7 @@ class MaxSimScorer:
             return
         passages, owner = _best_passages(self._context, new)
         width = code_bytes(self._tokens.vectors.shape[1])
-        codes, counts = self._context.source.token_codes(passages.tolist(), width)
+        codes, counts = self._context.source.token_codes(passages, width)
         # The first place holds nothing.
         places = np.zeros(len(new), dtype=np.int64)
         if len(codes):

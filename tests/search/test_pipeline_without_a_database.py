@@ -70,7 +70,7 @@ class ListSource:
     def items(self, rows: Sequence[int]) -> dict[int, MemoryItem]:
         return {row: self._items[row] for row in rows}
 
-    def token_codes(self, passages: Sequence[int], width: int) -> tuple[TokenCodes, NDArray[np.int64]]:
+    def token_codes(self, passages: Rows, width: int) -> tuple[TokenCodes, NDArray[np.int64]]:
         return np.empty((0, width), dtype=np.uint8), np.zeros(len(passages), dtype=np.int64)
 
 

@@ -45,7 +45,7 @@ def database() -> Database:
 
 def gathered(database: Database, cache: TokenCache, passages: list[int]) -> dict[int, np.ndarray]:
     """Ask for codes, and give those of each passage that has some, without the zeros behind them."""
-    codes, counts = cache.gather(SqliteTokenRows(database.connection), passages, WIDTH)
+    codes, counts = cache.gather(SqliteTokenRows(database.connection), np.array(passages, dtype=np.int64), WIDTH)
     assert len(codes) == counts.sum()
     assert not codes[:, WIDTH:].any()
     ends = np.cumsum(counts).tolist()
@@ -114,7 +114,7 @@ def test_numbers_of_what_was_deleted_do_not_count(database: Database) -> None:
 def test_codes_of_another_width_are_those_of_another_model(database: Database) -> None:
     cache = bounded()
     gathered(database, cache, [1])
-    codes, counts = cache.gather(SqliteTokenRows(database.connection), [1], 5)
+    codes, counts = cache.gather(SqliteTokenRows(database.connection), np.array([1]), 5)
     assert (len(codes), counts.tolist()) == (0, [0])
     assert sorted(gathered(database, cache, [1])) == [1]
 
@@ -166,8 +166,8 @@ def test_a_cache_that_has_grown_keeps_its_codes() -> None:
     cache = TokenCache(ahead=0)
     assert 6 * 600_000 * WIDTH > 8 << 20
     for passage in range(1, 7):
-        cache.gather(Rows(), [passage], WIDTH)
-    codes, counts = cache.gather(Rows(), [1, 3, 6], WIDTH)
+        cache.gather(Rows(), np.array([passage]), WIDTH)
+    codes, counts = cache.gather(Rows(), np.array([1, 3, 6]), WIDTH)
     assert counts.tolist() == [600_000] * 3
     assert [set(codes[start : start + 600_000, 0].tolist()) for start in (0, 600_000, 1_200_000)] == [{1}, {3}, {6}]
 

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import repeat
 from typing import Final, Protocol
 
 import numpy as np
@@ -15,7 +14,15 @@ from numpy.typing import NDArray
 
 from devmem.model.items import Vector
 from devmem.models.embedder import TokenCodes
-from devmem.search.indexes.columns import Positions, locked, ranges, with_room
+from devmem.search.indexes.columns import (
+    Positions,
+    Rows,
+    distinct,
+    locked,
+    places_in_distinct,
+    ranges,
+    with_room,
+)
 from devmem.search.token_matching import QueryTokens, hamming_distances, widened
 
 _MOST_BYTES: Final = 128 << 20
@@ -64,12 +71,13 @@ class TokenCache:
     def _clear(self) -> None:
         self._codes: TokenCodes = np.empty((0, self._width), dtype=np.uint8)
         self._used = 0
-        self._places: dict[int, int] = {}
-        # The first place holds nothing.
+        # The passages that are kept, ascending, and the place of each; the first place holds nothing.
+        self._passages: Rows = np.empty(0, dtype=np.int64)
+        self._places: Positions = np.empty(0, dtype=np.int64)
         self._ends = np.zeros(1, dtype=np.int64)
         self._read_to = 0
 
-    def gather(self, rows: TokenRows, passages: Sequence[int], width: int) -> tuple[TokenCodes, NDArray[np.int64]]:
+    def gather(self, rows: TokenRows, passages: Rows, width: int) -> tuple[TokenCodes, NDArray[np.int64]]:
         """Return the codes of some passages.
 
         Args:
@@ -87,9 +95,7 @@ class TokenCache:
         counts = ends[places] - starts
         return widened(codes.take(ranges(starts, counts), axis=0)), counts
 
-    def _find(
-        self, rows: TokenRows, passages: Sequence[int], width: int
-    ) -> tuple[Positions, TokenCodes, NDArray[np.int64]]:
+    def _find(self, rows: TokenRows, passages: Rows, width: int) -> tuple[Positions, TokenCodes, NDArray[np.int64]]:
         """Return the place of each passage, 0 for one without codes, all codes, and the end of those of each place."""
         if width != self._width:
             self._width = width
@@ -100,20 +106,24 @@ class TokenCache:
             places = self._places_of(passages)
         return places, self._codes, self._ends
 
-    def _places_of(self, passages: Sequence[int]) -> Positions:
-        return np.fromiter(map(self._places.get, passages, repeat(0)), dtype=np.int64, count=len(passages))
+    def _places_of(self, passages: Rows) -> Positions:
+        at = places_in_distinct(self._passages, passages)
+        return np.where(at >= 0, self._places[at], 0) if len(self._places) else at + 1
 
-    def _read_missing(self, rows: TokenRows, passages: Sequence[int], width: int) -> None:
-        missing = [passage for passage in passages if passage not in self._places]
-        if self._ahead and missing and max(missing) > self._read_to:
+    def _missing(self, passages: Rows) -> Rows:
+        return distinct(passages[self._places_of(passages) == 0])
+
+    def _read_missing(self, rows: TokenRows, passages: Rows, width: int) -> None:
+        missing = self._missing(passages)
+        if self._ahead and len(missing) and missing[-1] > self._read_to:
             self._read_ahead(rows, width)
-            missing = [passage for passage in missing if passage not in self._places]
-        found = rows.of(missing)
+            missing = self._missing(missing)
+        found = rows.of(missing.tolist())
         if found and self._bytes_with(found, width) > self._most_bytes:
             # There is more than has room: reading ahead would evict the codes that were asked for.
             self._ahead = 0
             self._clear()
-            found = rows.of(passages)
+            found = rows.of(distinct(passages).tolist())
         self._keep(found, width)
 
     def _read_ahead(self, rows: TokenRows, width: int) -> None:
@@ -124,7 +134,8 @@ class TokenCache:
         if not 0 < count <= self._ahead:
             return
         for found in rows.after(self._read_to):
-            new = [(passage, raw) for passage, raw in found if passage not in self._places]
+            known = self._places_of(np.array([passage for passage, _ in found], dtype=np.int64))
+            new = [each for each, place in zip(found, known.tolist(), strict=True) if not place]
             if self._bytes_with(new, width) > self._most_bytes:
                 self._ahead = 0
                 return
@@ -153,10 +164,17 @@ class TokenCache:
         joined = np.frombuffer(b"".join(raw for _, raw in right), dtype=np.uint8).reshape(-1, width)
         self._codes[self._used : need] = joined
         first = len(self._places) + 1
-        self._places |= {passage: place for place, (passage, _) in enumerate(right, first)}
+        self._note_places(np.array([passage for passage, _ in right], dtype=np.int64), first)
         self._ends = with_room(self._ends, first + len(right))
         self._ends[first : first + len(right)] = self._used + np.cumsum(counts)
         self._used = need
+
+    def _note_places(self, passages: Rows, first: int) -> None:
+        """Note passages, none of which is kept yet, at the places from `first` on."""
+        together = np.concatenate([self._passages, passages])
+        places = np.append(self._places, np.arange(first, first + len(passages)))
+        order = np.argsort(together, kind="stable")
+        self._passages, self._places = together[order], places[order]
 
 
 SignCodes = NDArray[np.uint8]

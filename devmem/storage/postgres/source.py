@@ -114,6 +114,6 @@ class PostgresSource:
         """Return items by row number, without their embeddings; one that is damaged or not there is `MISSING`."""
         return fetch_bodies(self._connection, self._store, rows)
 
-    def token_codes(self, passages: Sequence[int], width: int) -> tuple[TokenCodes, NDArray[np.int64]]:
+    def token_codes(self, passages: Rows, width: int) -> tuple[TokenCodes, NDArray[np.int64]]:
         """Return the token codes of passages, joined in their order, and the number of codes of each."""
         return self._tokens.gather(PostgresTokenRows(self._connection, self._store), passages, width)

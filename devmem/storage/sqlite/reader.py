@@ -322,7 +322,7 @@ class SqliteSource:
         """Return items by row number, without their embeddings; a damaged row is `MISSING`."""
         return locked(self._lock, lambda: fetch_items(self._connection, list(rows), self._damaged))
 
-    def token_codes(self, passages: Sequence[int], width: int) -> tuple[TokenCodes, NDArray[np.int64]]:
+    def token_codes(self, passages: Rows, width: int) -> tuple[TokenCodes, NDArray[np.int64]]:
         """Return the token codes of passages, joined in their order, and the number of codes of each."""
         return locked(self._lock, lambda: self._tokens.gather(SqliteTokenRows(self._connection), passages, width))
 

@@ -100,7 +100,7 @@ def test_token_codes_of_a_replaced_model_are_forgotten(store_url: str, index: In
             ((passage,),) = connection.execute(
                 "SELECT passage FROM passages WHERE store = %s", (collection._store,)
             ).fetchall()
-            found, _ = source.token_codes([passage], 8)
+            found, _ = source.token_codes(np.array([passage]), 8)
             return sorted(set(found[:, :8].ravel().tolist()))
 
         return collection._database.read(codes)

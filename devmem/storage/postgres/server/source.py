@@ -218,14 +218,14 @@ class ServerSource:
         """Return items by row number, without their embeddings; one that is damaged or not there is `MISSING`."""
         return fetch_bodies(self._connection, self._store, rows)
 
-    def token_codes(self, passages: Sequence[int], width: int) -> tuple[TokenCodes, NDArray[np.int64]]:
+    def token_codes(self, passages: Rows, width: int) -> tuple[TokenCodes, NDArray[np.int64]]:
         """Return the token codes of passages, joined in their order, and the number of codes of each.
 
         Whoever compares tokens looks at the items' fields next: the server reads them meanwhile.
         """
         found = self._caches.tokens.gather(PostgresTokenRows(self._connection, self._store), passages, width)
         if self._indexes is not None:
-            self._indexes.loaded.expect_fields(np.array(passages, dtype=np.int64) >> PASSAGE_BITS)
+            self._indexes.loaded.expect_fields(passages >> PASSAGE_BITS)
         return found
 
 
