@@ -86,7 +86,7 @@ class QueryTokens:
     def _levels(self) -> tuple[NDArray[np.uint8], Vector]:
         """The step of each component, and the length of a step for each token."""
         spread = np.linalg.norm(self.vectors, axis=1, keepdims=True) / np.sqrt(np.float32(self.vectors.shape[1]))
-        largest = np.minimum(np.abs(self.vectors).max(axis=1, keepdims=True), _LARGEST * spread)
+        largest = np.minimum(np.maximum.reduce(np.abs(self.vectors), axis=1, keepdims=True), _LARGEST * spread)
         last = (1 << _BITS) - 1
         step = np.maximum(2 * largest / last, _TINY)
         steps = (self.vectors + largest) / step
@@ -255,8 +255,10 @@ class MaxSimScorer:
         # The first place holds nothing.
         places = np.zeros(len(new), dtype=np.int64)
         if len(codes):
-            best = self._tokens.best_matches(codes, counts[counts > 0])
-            passages, owner = passages[counts > 0], owner[counts > 0]
+            if not counts.all():
+                known = counts > 0
+                passages, owner, counts = passages[known], owner[known], counts[known]
+            best = self._tokens.best_matches(codes, counts)
             starts = group_starts(owner)
             scores = self._tokens.score(best)
             places[owner[starts]] = self._best.shape[1] + np.arange(len(starts))

@@ -88,7 +88,12 @@ def places_in_distinct(ascending: Positions, wanted: Positions) -> Positions:
     first, last = ascending.item(0), ascending.item(-1)
     if last - first + 1 != len(ascending):
         return places_in(ascending, wanted)
-    return np.where((wanted >= first) & (wanted <= last), wanted - first, -1)
+    at = np.asarray(wanted - first)
+    # Of unsigned numbers, those below the first are beyond the last.
+    outside = at.view(np.uint64) >= len(ascending)
+    if np.count_nonzero(outside):
+        at[outside] = -1
+    return at
 
 
 def distinct(numbers: Positions) -> Positions:

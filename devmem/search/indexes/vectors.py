@@ -236,9 +236,12 @@ class VectorReader:
             limit: maximum number of rows.
             allowed: restricts the rows; None does not.
         """
+        used = [segment for segment in self._segments if len(segment)] if limit > 0 else []
+        if len(used) == 1:
+            rows, near = used[0].search(query, limit, allowed)
+            return rows[:limit], near[:limit]
         found = [(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float32))]
-        if limit > 0:
-            found += [segment.search(query, limit, allowed) for segment in self._segments if len(segment)]
+        found += [segment.search(query, limit, allowed) for segment in used]
         rows, near = (np.concatenate(column) for column in zip(*found, strict=True))
         if len(found) > 2:
             best = np.argsort(-near, kind="stable")
@@ -259,6 +262,8 @@ class VectorReader:
         """Return the cosine of the query and each row; NaN for a row that has no vector."""
         found = np.full(len(rows), np.nan)
         for segment in self._segments:
+            if not len(segment):
+                continue
             positions = segment.rows.positions(rows)
             there = positions >= 0
             if there.any():
