@@ -126,12 +126,13 @@ def large_content(ref: AttachmentRef, limit: int = INLINE_LIMIT) -> tuple[str, b
 
 def map_attachments(item: MemoryItem, change: Callable[[AttachmentRef], AttachmentRef]) -> MemoryItem:
     """Return the item with every attachment changed."""
-    if not any(snapshot and snapshot.blocks for snapshot in (item.input_snapshot, item.output_snapshot)):
+    given, made = item.input_snapshot, item.output_snapshot
+    if not ((given is not None and given.blocks) or (made is not None and made.blocks)):
         return item
     return replace(
         item,
-        input_snapshot=_map_snapshot(item.input_snapshot, change),
-        output_snapshot=_map_snapshot(item.output_snapshot, change),
+        input_snapshot=_map_snapshot(given, change),
+        output_snapshot=_map_snapshot(made, change),
     )
 
 

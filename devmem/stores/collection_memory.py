@@ -351,7 +351,7 @@ class CollectionMemory(MemoryBase):
     def rerank(self, query: MemoryQuery, report: SearchReport) -> SearchReport:
         """Have the configured reranker, if there is one, read the best hits; keep `query.top_k`."""
         if self._rerank_stage is None:
-            return replace(report, hits=report.hits[: query.top_k])
+            return report if len(report.hits) <= query.top_k else replace(report, hits=report.hits[: query.top_k])
         return self._rerank_stage.at(report, query.text, query.top_k)
 
     # Writing.

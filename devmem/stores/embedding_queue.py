@@ -273,10 +273,16 @@ class ModelCheck:
         self._backoff = Backoff(clock=clock)
         self._lock = threading.Lock()
         self._warned = False
+        self._labelled: Collection | None = None
+        """The last collection that has no embeddings without a model's name."""
 
     def verify(self, collection: Collection) -> None:
         """Find out whether the model made what is unlabelled; one that does not answer is asked again later."""
+        if collection is self._labelled:
+            return
         if not isinstance(collection, UnlabelledEmbeddings):
+            # Comparing with a protocol takes as long as a stage of a search.
+            self._labelled = collection
             return
         with self._lock:
             items = collection.unlabelled()

@@ -83,14 +83,12 @@ def places_in(ascending: Positions, wanted: Positions) -> Positions:
 
 def places_in_distinct(ascending: Positions, wanted: Positions) -> Positions:
     """Return what `places_in` does for an array of distinct numbers, in no time where they have no gaps."""
-    if not len(ascending):
+    count = len(ascending)
+    if not count or ascending.item(-1) - (first := ascending.item(0)) != count - 1:
         return places_in(ascending, wanted)
-    first, last = ascending.item(0), ascending.item(-1)
-    if last - first + 1 != len(ascending):
-        return places_in(ascending, wanted)
-    at = np.asarray(wanted - first)
+    at: Positions = wanted - first
     # Of unsigned numbers, those below the first are beyond the last.
-    outside = at.view(np.uint64) >= len(ascending)
+    outside = at.view(np.uint64) >= count
     if np.count_nonzero(outside):
         at[outside] = -1
     return at
