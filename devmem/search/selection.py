@@ -30,7 +30,7 @@ _DAY: Final = 86_400
 # A word continues after a hyphen, a dot or an apostrophe, as for full-text search.
 _INITIAL: Final = lazy_pattern(r"(?<!\w)(?<!\w[.\-'])[b-su-zB-SU-Z0-9_]")
 _START: Final = 120
-"""Characters that have so many words in most texts."""
+"""Number of characters that hold ten words in most texts."""
 _INITIALS: Final = 10
 """Number of words that tell most texts apart."""
 _PLAIN: Final = str.maketrans({"‘": "'", "’": "'", "“": '"', "”": '"', "–": "-", "—": "-", "…": "..."})
