@@ -125,7 +125,10 @@ class ShardSet:
             if name not in there and name not in self._outages and self._is_there(name, places[name]):
                 self._try_open(name)
             elif name not in there and name not in self._outages:
-                reason = f"is empty or missing, and should be the shard {name!r}: is its disk mounted?"
+                reason = (
+                    f"is missing, empty or too damaged to be read, and should be the shard {name!r}: "
+                    "is its disk mounted? `devmem doctor` examines a damaged file."
+                )
                 self._outages[name] = Outage(ShardDownError(places[name], name, reason), time.monotonic())
         for outage in self._outages.values():
             _LOG.warning("%s", outage.error)

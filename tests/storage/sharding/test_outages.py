@@ -51,6 +51,22 @@ def _collection(memory: devmem.Memory) -> ShardedCollection:
     return found
 
 
+def test_a_damaged_shard_is_told_from_a_disk_that_is_not_mounted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    team = _Team(tmp_path)
+    file = tmp_path / f"{team.down}.db"
+    data = file.read_bytes()
+    file.write_bytes(data[:100] + b"\xff" * (len(data) - 100))
+    with team.open() as memory:
+        assert f"{team.down}.db: is missing, empty or too damaged to be read" in caplog.text
+        assert "`devmem doctor` examines a damaged file" in caplog.text
+        assert memory.search("tea", user=team.kept[0])
+        with pytest.raises(ShardDownError):
+            memory.search("tea", user=team.lost[0])
+    assert file.read_bytes()[100:] == b"\xff" * (len(data) - 100)
+
+
 @pytest.fixture
 def team(tmp_path: Path) -> _Team:
     return _Team(tmp_path)
