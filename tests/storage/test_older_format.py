@@ -24,7 +24,7 @@ from devmem.search.indexes.passages import passages_of
 from devmem.search.indexes.scoring import encode_terms
 from devmem.storage import Filter, SearchQuery, SqliteCollection
 from devmem.storage.sqlite.database import APPLICATION_ID
-from devmem.storage.sqlite.examination import examine
+from devmem.storage.sqlite.examination import examine, repair
 from devmem.storage.sqlite.rows import define_functions
 from devmem.storage.sqlite.schema import SCHEMA_VERSION
 from devmem.testing import HashEmbedder
@@ -431,6 +431,20 @@ def test_a_file_with_whole_terms_and_codes_gets_smaller_ones(tmp_path: Path, emb
         connection.execute("DELETE FROM items")
         connection.execute("DELETE FROM versions")
         assert connection.execute("SELECT count(*) FROM tokens").fetchone() == (0,)
+
+
+def test_a_repaired_file_of_format_7_is_upgraded(tmp_path: Path, embedder: HashEmbedder) -> None:
+    """The repair stores items again, with terms as this devmem stores them."""
+    path = tmp_path / "store.db"
+    make_file_of_format_7(path, embedder)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE passages SET checksum = checksum + 1 WHERE row IN (3, 7)")
+    assert any("stored again" in line for line in repair(examine(path)))
+    assert examine(path).is_sound
+    with closing(SqliteCollection(path, model=embedder.identity)) as collection:
+        for name in map(str, range(1, 12)):
+            assert [hit.item.id for hit in collection.search(SearchQuery(text=f"word{name}", limit=3))] == [name]
+        assert collection.info().damaged == 0
 
 
 @pytest.mark.parametrize("at", [0, 1, 9, 21, 24, 40, 60])

@@ -180,8 +180,10 @@ _SELECT_VECTORS: Final = (
 )
 _SELECT_TERMS: Final = (
     "SELECT passage, row, term_hashes, term_counts, term_length FROM passages "
-    f"WHERE passage > ? AND {PASSAGE_CHECKSUM} = checksum AND length(term_hashes) ORDER BY passage LIMIT ?"
+    f"WHERE passage > ? AND {PASSAGE_CHECKSUM} = checksum AND length(term_hashes) = 8 * length(term_counts) "
+    "ORDER BY passage LIMIT ?"
 )
+"""Leaves out what a repair by this devmem has stored in a file of format 7."""
 _SELECT_CODES: Final = (
     f"SELECT passage, codes, checksum FROM tokens_of_format_7 WHERE passage > ? AND {CODES_CHECKSUM} = checksum "
     "ORDER BY passage LIMIT ?"
