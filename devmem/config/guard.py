@@ -61,7 +61,8 @@ class GuardConfig(ConfigModel):
     stored once in any case."""
     empty_talk: bool = False
     """Whether texts are caught that say nothing but "ok", "thanks" or "好的"."""
-    checks: tuple[GuardCheckConfig, ...] = (GuardCheckConfig(),)
+    # Constructed, so that importing this builds no validator.
+    checks: tuple[GuardCheckConfig, ...] = (GuardCheckConfig.model_construct(),)
     """Checks of the text, in their order; the first one that finds something decides. An empty list reads no text."""
     keep: Duration = 30 * _DAY
     """How long an item stays in quarantine before it is deleted: seconds, or text such as `30d`."""

@@ -47,7 +47,8 @@ class Reader:
         inspect(Root((), context.inspection, graph.nodes, graph.memory))
         unresolved = unresolved_in(self._report, self._placeholders)
         self._report.raise_errors()
-        return Workflow(
+        # Every part was validated as it was read; to build a validator for the whole takes 10 ms.
+        return Workflow.model_construct(
             version=self._version(),
             vars=self._variables,
             plugins=plugins,

