@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final
 
-_EXPECTED: Final[ContextVar[int | None]] = ContextVar("devmem_shard_map", default=None)
+EXPECTED_MAP: Final[ContextVar[int | None]] = ContextVar("devmem_shard_map", default=None)
+"""Version of the map that writes expect; None outside a sharded store."""
 
 
 class StaleMapError(Exception):
@@ -22,19 +23,14 @@ class StaleMapError(Exception):
 @contextmanager
 def expecting_map(version: int) -> Iterator[None]:
     """Refuse the writes of a `with` block in a shard whose map has another version: they raise `StaleMapError`."""
-    token = _EXPECTED.set(version)
+    token = EXPECTED_MAP.set(version)
     try:
         yield
     finally:
-        _EXPECTED.reset(token)
-
-
-def expected_map() -> int | None:
-    """Return the version of the map that writes expect; None outside a sharded store."""
-    return _EXPECTED.get()
+        EXPECTED_MAP.reset(token)
 
 
 def check_map(version: int) -> None:
     """Raise `StaleMapError` where a shard's map has another version than writes expect."""
-    if (expected := _EXPECTED.get()) is not None and expected != version:
+    if (expected := EXPECTED_MAP.get()) is not None and expected != version:
         raise StaleMapError(version)

@@ -23,7 +23,7 @@ from devmem.model.conditions import Order, Scalar
 from devmem.model.fields import embedded_hash
 from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem
-from devmem.model.results import FileReport, HitGroup, MemoryWritePayload, SearchReport, WriteOutcome
+from devmem.model.results import ERASED_BEFORE, FileReport, HitGroup, MemoryWritePayload, SearchReport, WriteOutcome
 from devmem.models.embedder import READABLE, CombinedEmbedder, Embedder, PassageEmbeddings, TokenEmbedder
 from devmem.models.given_vectors import Provider as GivenVectors
 from devmem.search.query import Ranking, SearchQuery, Weights
@@ -442,7 +442,7 @@ class CollectionMemory(MemoryBase):
 
     def _follow_up(self, collection: Collection, written: Sequence[WriteOutcome]) -> None:
         """Log what tombstones kept out of a write, embed some of the items that wait, and keep within the limits."""
-        if kept_out := sum(outcome.erased_before for outcome in written):
+        if kept_out := sum(outcome.reason == ERASED_BEFORE for outcome in written):
             _LOG.info("memory store %r: %d item(s) were not stored, as tombstones keep them out.", self.name, kept_out)
         if self._queue is not None:
             self._queue.catch_up_some(collection, _SECONDS_A_WRITE)

@@ -136,7 +136,7 @@ def cues_of(text: str) -> Cue:
     if _ENDS_ASKING.search(text[-200:]):
         found |= Cue.IS_QUESTION
     for cue, pattern, hints in _HINTED:
-        if not (is_english and _has_none(lowered, hints)) and pattern.search(text):
+        if (not is_english or any(map(lowered.__contains__, hints))) and pattern.search(text):
             found |= cue
     if _NAMES.search(text):
         found |= Cue.NAMES
@@ -144,14 +144,6 @@ def cues_of(text: str) -> Cue:
     if is_addressed and not _FIRST_PERSON.search(text):
         found |= Cue.SECOND_PERSON
     return found
-
-
-def _has_none(lowered: str, hints: Iterable[str]) -> bool:
-    # A loop: it takes half the time of a generator for `any`.
-    for hint in hints:  # noqa: SIM110
-        if hint in lowered:
-            return False
-    return True
 
 
 _OF_ONE_QUERY: Final = lru_cache(maxsize=8)

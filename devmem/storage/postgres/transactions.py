@@ -15,7 +15,7 @@ import psycopg
 from pgvector.psycopg import register_vector
 
 from devmem.errors import CollectionBusyError, CollectionClosedError
-from devmem.storage.fencing import expected_map
+from devmem.storage.fencing import EXPECTED_MAP
 from devmem.storage.postgres.database import (
     CONFLICTS,
     FIRST_WAIT,
@@ -189,7 +189,7 @@ class Database:
                     raise
                 # The server has not noticed yet that the connection of that attempt was lost.
                 raise CollectionBusyError(self._location, f"the connection was lost. {NOT_KNOWN}") from error
-            if self.fence is not None and expected_map() is not None:
+            if self.fence is not None and EXPECTED_MAP.get() is not None:
                 self.fence(connection)
             results.append(operation(connection))
             if _RANDOM.randrange(_PRUNED_EVERY) == 0:

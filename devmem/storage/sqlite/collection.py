@@ -23,7 +23,7 @@ from devmem.encryption import connect
 from devmem.errors import CollectionClosedError, CollectionUnwritableError
 from devmem.model.filters import Filter
 from devmem.models.embedder import ModelIdentity, PassageEmbeddings
-from devmem.storage.fencing import check_map, expected_map
+from devmem.storage.fencing import EXPECTED_MAP, check_map
 from devmem.storage.opening import CollectionOptions, path_of
 from devmem.storage.protocol import DEFAULT_HISTORY_DAYS, MOST_EXPORTS, Durability, ExportRecord
 from devmem.storage.sidecar_db import ConnectionPool, SharedLock, read_transaction, write_transaction
@@ -199,7 +199,7 @@ class SqliteCollection(SqliteShard, SqliteExports):
                 "the file was moved, deleted or replaced while it was open; nothing was written: open the store again.",
             )
         database.check_version(connection, self.location)
-        if expected_map() is not None:
+        if EXPECTED_MAP.get() is not None:
             check_map(self._map_version(connection))
         writes.await_embeddings(connection, self._damaged)
 
