@@ -10,45 +10,68 @@ from typing import TYPE_CHECKING
 
 from devmem.errors import NAME as _NAME
 from devmem.installation import check_installation as _check_installation
+from devmem.lazy_names import MOVED as _MOVED
+from devmem.lazy_names import find_moved_modules as _find_moved_modules
 from devmem.lazy_names import lazy_names as _lazy_names
-from devmem.moved_modules import MOVED as _MOVED
-from devmem.moved_modules import install as _find_moved_modules
 
 if TYPE_CHECKING:
-    from devmem.config.filter_forms import dump_filter, load_filter
-    from devmem.config.workflow import Workflow
-    from devmem.errors import CollectionError, ConfigError, DevmemError, EmbeddingError, MissingExtraError
-    from devmem.memory.forgetting import forget
-    from devmem.memory.memory import Memory
-    from devmem.memory.opening import open  # noqa: A004 - `devmem.open` is its name
-    from devmem.memory.reading import MemorySnapshot
-    from devmem.memory.records import History, Hits, MemoryRecord, RecordDifference, Records, RecordVersion, SearchHit
-    from devmem.memory.runs import MemoryRun
-    from devmem.model.caller import Caller, Stage, Turn, acting_as
-    from devmem.model.filters import Filter
-    from devmem.model.items import ANY, MemoryContentSnapshot, MemoryItem, Scope
-    from devmem.model.results import (
-        Hit,
-        MemoryRetrievalResult,
-        MemoryUpdateResult,
-        MemoryWritePayload,
-        SearchReport,
-        StoreFailure,
-        WriteOutcome,
-        WriteStatus,
-    )
-    from devmem.model.versions import Change, Operation, RunInfo, RunState
-    from devmem.plugins import register_memory_store
-    from devmem.recording.calls import trace
-    from devmem.recording.decorators import record_agent, record_knowledge, record_llm, record_tool
-    from devmem.stores.erasing import ForgetReceipt
-    from devmem.stores.memory import MemoryBase
-    from devmem.workflow.erasing import WorkflowReceipt
-    from devmem.workflow.graph import RunResult
-    from devmem.workflow.manager import MemoryManager
-    from devmem.workflow.plan import WorkflowPlan, plan
-    from devmem.workflow.runner import WorkflowRunner
-    from devmem.workflow.stores import load_workflow, open_stores
+    from devmem.config.filter_forms import dump_filter as dump_filter
+    from devmem.config.filter_forms import load_filter as load_filter
+    from devmem.config.workflow import Workflow as Workflow
+    from devmem.errors import CollectionError as CollectionError
+    from devmem.errors import ConfigError as ConfigError
+    from devmem.errors import DevmemError as DevmemError
+    from devmem.errors import EmbeddingError as EmbeddingError
+    from devmem.errors import MissingExtraError as MissingExtraError
+    from devmem.memory.forgetting import forget as forget
+    from devmem.memory.memory import Memory as Memory
+    from devmem.memory.opening import open as open  # noqa: A004 - `devmem.open` is its name
+    from devmem.memory.reading import MemorySnapshot as MemorySnapshot
+    from devmem.memory.records import History as History
+    from devmem.memory.records import Hits as Hits
+    from devmem.memory.records import MemoryRecord as MemoryRecord
+    from devmem.memory.records import RecordDifference as RecordDifference
+    from devmem.memory.records import Records as Records
+    from devmem.memory.records import RecordVersion as RecordVersion
+    from devmem.memory.records import SearchHit as SearchHit
+    from devmem.memory.runs import MemoryRun as MemoryRun
+    from devmem.model.caller import Caller as Caller
+    from devmem.model.caller import Stage as Stage
+    from devmem.model.caller import Turn as Turn
+    from devmem.model.caller import acting_as as acting_as
+    from devmem.model.filters import Filter as Filter
+    from devmem.model.items import ANY as ANY
+    from devmem.model.items import MemoryContentSnapshot as MemoryContentSnapshot
+    from devmem.model.items import MemoryItem as MemoryItem
+    from devmem.model.items import Scope as Scope
+    from devmem.model.results import Hit as Hit
+    from devmem.model.results import MemoryRetrievalResult as MemoryRetrievalResult
+    from devmem.model.results import MemoryUpdateResult as MemoryUpdateResult
+    from devmem.model.results import MemoryWritePayload as MemoryWritePayload
+    from devmem.model.results import SearchReport as SearchReport
+    from devmem.model.results import StoreFailure as StoreFailure
+    from devmem.model.results import WriteOutcome as WriteOutcome
+    from devmem.model.results import WriteStatus as WriteStatus
+    from devmem.model.versions import Change as Change
+    from devmem.model.versions import Operation as Operation
+    from devmem.model.versions import RunInfo as RunInfo
+    from devmem.model.versions import RunState as RunState
+    from devmem.plugins import register_memory_store as register_memory_store
+    from devmem.recording.calls import trace as trace
+    from devmem.recording.decorators import record_agent as record_agent
+    from devmem.recording.decorators import record_knowledge as record_knowledge
+    from devmem.recording.decorators import record_llm as record_llm
+    from devmem.recording.decorators import record_tool as record_tool
+    from devmem.stores.erasing import ForgetReceipt as ForgetReceipt
+    from devmem.stores.memory import MemoryBase as MemoryBase
+    from devmem.workflow.erasing import WorkflowReceipt as WorkflowReceipt
+    from devmem.workflow.graph import RunResult as RunResult
+    from devmem.workflow.manager import MemoryManager as MemoryManager
+    from devmem.workflow.plan import WorkflowPlan as WorkflowPlan
+    from devmem.workflow.plan import plan as plan
+    from devmem.workflow.runner import WorkflowRunner as WorkflowRunner
+    from devmem.workflow.stores import load_workflow as load_workflow
+    from devmem.workflow.stores import open_stores as open_stores
 else:
     _PACKAGES = (
         "config",
@@ -65,65 +88,6 @@ else:
     )
     __getattr__, __dir__ = _lazy_names(__name__, (*_PACKAGES, *(name.removeprefix("devmem.") for name in _MOVED)))
 
-__all__ = [
-    "ANY",
-    "Caller",
-    "Change",
-    "CollectionError",
-    "ConfigError",
-    "DevmemError",
-    "EmbeddingError",
-    "Filter",
-    "ForgetReceipt",
-    "History",
-    "Hit",
-    "Hits",
-    "Memory",
-    "MemoryBase",
-    "MemoryContentSnapshot",
-    "MemoryItem",
-    "MemoryManager",
-    "MemoryRecord",
-    "MemoryRetrievalResult",
-    "MemoryRun",
-    "MemorySnapshot",
-    "MemoryUpdateResult",
-    "MemoryWritePayload",
-    "MissingExtraError",
-    "Operation",
-    "RecordDifference",
-    "RecordVersion",
-    "Records",
-    "RunInfo",
-    "RunResult",
-    "RunState",
-    "Scope",
-    "SearchHit",
-    "SearchReport",
-    "Stage",
-    "StoreFailure",
-    "Turn",
-    "Workflow",
-    "WorkflowPlan",
-    "WorkflowReceipt",
-    "WorkflowRunner",
-    "WriteOutcome",
-    "WriteStatus",
-    "acting_as",
-    "dump_filter",
-    "forget",
-    "load_filter",
-    "load_workflow",
-    "open",
-    "open_stores",
-    "plan",
-    "record_agent",
-    "record_knowledge",
-    "record_llm",
-    "record_tool",
-    "register_memory_store",
-    "trace",
-]
 
 __distribution__ = _NAME
 _check_installation()

@@ -61,7 +61,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from devmem.moved_modules import current_name
+from devmem.lazy_names import current_name
 from devmem.redaction import location_without_credentials, without_credentials
 
 

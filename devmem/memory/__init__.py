@@ -5,39 +5,20 @@ from typing import TYPE_CHECKING
 from devmem.lazy_names import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
-    from devmem.memory.forgetting import forget
-    from devmem.memory.memory import Memory
-    from devmem.memory.opening import open  # noqa: A004 - `devmem.open` is its name
-    from devmem.memory.reading import MemorySnapshot
-    from devmem.memory.records import (
-        History,
-        Hits,
-        MemoryRecord,
-        RecordDifference,
-        Records,
-        RecordVersion,
-        SearchHit,
-        record_of,
-    )
-    from devmem.memory.runs import MemoryRun
-    from devmem.memory.scope import ScopeParts, User
+    from devmem.memory.forgetting import forget as forget
+    from devmem.memory.memory import Memory as Memory
+    from devmem.memory.opening import open as open  # noqa: A004 - `devmem.open` is its name
+    from devmem.memory.reading import MemorySnapshot as MemorySnapshot
+    from devmem.memory.records import History as History
+    from devmem.memory.records import Hits as Hits
+    from devmem.memory.records import MemoryRecord as MemoryRecord
+    from devmem.memory.records import RecordDifference as RecordDifference
+    from devmem.memory.records import Records as Records
+    from devmem.memory.records import RecordVersion as RecordVersion
+    from devmem.memory.records import SearchHit as SearchHit
+    from devmem.memory.records import record_of as record_of
+    from devmem.memory.runs import MemoryRun as MemoryRun
+    from devmem.memory.scope import ScopeParts as ScopeParts
+    from devmem.memory.scope import User as User
 else:
     __getattr__, __dir__ = _lazy_names(__name__)
-
-__all__ = [
-    "History",
-    "Hits",
-    "Memory",
-    "MemoryRecord",
-    "MemoryRun",
-    "MemorySnapshot",
-    "RecordDifference",
-    "RecordVersion",
-    "Records",
-    "ScopeParts",
-    "SearchHit",
-    "User",
-    "forget",
-    "open",
-    "record_of",
-]

@@ -5,62 +5,37 @@ from typing import TYPE_CHECKING
 from devmem.lazy_names import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
-    from devmem.model.interactions import Interaction, InteractionKind, Participant, ParticipantType, in_order
-    from devmem.recording.calls import (
-        Call,
-        TraceContext,
-        asked_by,
-        caller_in_trace,
-        carry,
-        continue_trace,
-        current_trace,
-        in_trace,
-        trace,
-    )
-    from devmem.recording.decorators import RecordedCall, record_agent, record_knowledge, record_llm, record_tool
-    from devmem.recording.forwarder import JournalState, Sink, WaitingRecords, journal_folder, waiting_records
-    from devmem.recording.log import (
-        CopySource,
-        InteractionLog,
-        InteractionStore,
-        PromptContext,
-        TokenTrimming,
-    )
-    from devmem.recording.recorder import InteractionRecorder, RecordingOptions, RecordingStatus
+    from devmem.model.interactions import Interaction as Interaction
+    from devmem.model.interactions import InteractionKind as InteractionKind
+    from devmem.model.interactions import Participant as Participant
+    from devmem.model.interactions import ParticipantType as ParticipantType
+    from devmem.model.interactions import in_order as in_order
+    from devmem.recording.calls import Call as Call
+    from devmem.recording.calls import TraceContext as TraceContext
+    from devmem.recording.calls import asked_by as asked_by
+    from devmem.recording.calls import caller_in_trace as caller_in_trace
+    from devmem.recording.calls import carry as carry
+    from devmem.recording.calls import continue_trace as continue_trace
+    from devmem.recording.calls import current_trace as current_trace
+    from devmem.recording.calls import in_trace as in_trace
+    from devmem.recording.calls import trace as trace
+    from devmem.recording.decorators import RecordedCall as RecordedCall
+    from devmem.recording.decorators import record_agent as record_agent
+    from devmem.recording.decorators import record_knowledge as record_knowledge
+    from devmem.recording.decorators import record_llm as record_llm
+    from devmem.recording.decorators import record_tool as record_tool
+    from devmem.recording.forwarder import JournalState as JournalState
+    from devmem.recording.forwarder import Sink as Sink
+    from devmem.recording.forwarder import WaitingRecords as WaitingRecords
+    from devmem.recording.forwarder import journal_folder as journal_folder
+    from devmem.recording.forwarder import waiting_records as waiting_records
+    from devmem.recording.log import CopySource as CopySource
+    from devmem.recording.log import InteractionLog as InteractionLog
+    from devmem.recording.log import InteractionStore as InteractionStore
+    from devmem.recording.log import PromptContext as PromptContext
+    from devmem.recording.log import TokenTrimming as TokenTrimming
+    from devmem.recording.recorder import InteractionRecorder as InteractionRecorder
+    from devmem.recording.recorder import RecordingOptions as RecordingOptions
+    from devmem.recording.recorder import RecordingStatus as RecordingStatus
 else:
     __getattr__, __dir__ = _lazy_names(__name__)
-
-__all__ = [
-    "Call",
-    "CopySource",
-    "Interaction",
-    "InteractionKind",
-    "InteractionLog",
-    "InteractionRecorder",
-    "InteractionStore",
-    "JournalState",
-    "Participant",
-    "ParticipantType",
-    "PromptContext",
-    "RecordedCall",
-    "RecordingOptions",
-    "RecordingStatus",
-    "Sink",
-    "TokenTrimming",
-    "TraceContext",
-    "WaitingRecords",
-    "asked_by",
-    "caller_in_trace",
-    "carry",
-    "continue_trace",
-    "current_trace",
-    "in_order",
-    "in_trace",
-    "journal_folder",
-    "record_agent",
-    "record_knowledge",
-    "record_llm",
-    "record_tool",
-    "trace",
-    "waiting_records",
-]

@@ -5,59 +5,35 @@ from typing import TYPE_CHECKING
 from devmem.lazy_names import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
-    from devmem.model.interactions import Language
-    from devmem.search.conversations import ConversationBreakdown, first_mentions, nearness, score_conversations
-    from devmem.search.merging import (
-        MergePolicy,
-        by_conversation,
-        merge,
-        repeats_recalled,
-        says_nothing_new,
-        with_related,
-    )
-    from devmem.search.query import DAY, Ranking, Weights, fuse
-    from devmem.search.rendering import devall_score, quote_labels, rank_as_devall, render, strip_recalled
-    from devmem.search.score import (
-        ContextFeatures,
-        Features,
-        ScoreBreakdown,
-        add_context,
-        overview_scores,
-        score_features,
-    )
-    from devmem.search.token_matching import QueryTokens, Scores, code_width, weigh
+    from devmem.model.interactions import Language as Language
+    from devmem.search.conversations import ConversationBreakdown as ConversationBreakdown
+    from devmem.search.conversations import first_mentions as first_mentions
+    from devmem.search.conversations import nearness as nearness
+    from devmem.search.conversations import score_conversations as score_conversations
+    from devmem.search.merging import MergePolicy as MergePolicy
+    from devmem.search.merging import by_conversation as by_conversation
+    from devmem.search.merging import merge as merge
+    from devmem.search.merging import repeats_recalled as repeats_recalled
+    from devmem.search.merging import says_nothing_new as says_nothing_new
+    from devmem.search.merging import with_related as with_related
+    from devmem.search.query import DAY as DAY
+    from devmem.search.query import Ranking as Ranking
+    from devmem.search.query import Weights as Weights
+    from devmem.search.query import fuse as fuse
+    from devmem.search.rendering import devall_score as devall_score
+    from devmem.search.rendering import quote_labels as quote_labels
+    from devmem.search.rendering import rank_as_devall as rank_as_devall
+    from devmem.search.rendering import render as render
+    from devmem.search.rendering import strip_recalled as strip_recalled
+    from devmem.search.score import ContextFeatures as ContextFeatures
+    from devmem.search.score import Features as Features
+    from devmem.search.score import ScoreBreakdown as ScoreBreakdown
+    from devmem.search.score import add_context as add_context
+    from devmem.search.score import overview_scores as overview_scores
+    from devmem.search.score import score_features as score_features
+    from devmem.search.token_matching import QueryTokens as QueryTokens
+    from devmem.search.token_matching import Scores as Scores
+    from devmem.search.token_matching import code_width as code_width
+    from devmem.search.token_matching import weigh as weigh
 else:
     __getattr__, __dir__ = _lazy_names(__name__)
-
-__all__ = [
-    "DAY",
-    "ContextFeatures",
-    "ConversationBreakdown",
-    "Features",
-    "Language",
-    "MergePolicy",
-    "QueryTokens",
-    "Ranking",
-    "ScoreBreakdown",
-    "Scores",
-    "Weights",
-    "add_context",
-    "by_conversation",
-    "code_width",
-    "devall_score",
-    "first_mentions",
-    "fuse",
-    "merge",
-    "nearness",
-    "overview_scores",
-    "quote_labels",
-    "rank_as_devall",
-    "render",
-    "repeats_recalled",
-    "says_nothing_new",
-    "score_conversations",
-    "score_features",
-    "strip_recalled",
-    "weigh",
-    "with_related",
-]

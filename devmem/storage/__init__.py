@@ -5,130 +5,66 @@ from typing import TYPE_CHECKING
 from devmem.lazy_names import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
-    from devmem.model.conditions import (
-        Condition,
-        Operator,
-        Order,
-        Scalar,
-        above,
-        absent,
-        at_least,
-        at_most,
-        below,
-        contains,
-        contains_text,
-        differs_from,
-        one_of,
-        present,
-        starts_with,
-    )
-    from devmem.model.filters import Filter, event_key
-    from devmem.model.items import version_hash
-    from devmem.search.indexes.passages import passages_of
-    from devmem.search.query import Ranking, SearchQuery, Weights
-    from devmem.storage.erasure import ErasableCollection, EraseRequest, EraseResult, Residue, descendants
-    from devmem.storage.json_file import JsonCollection
-    from devmem.storage.opening import (
-        CollectionOpener,
-        CollectionOptions,
-        DatabaseOpener,
-        StoreMetadata,
-        check_location,
-        drop_location,
-        file_of,
-        inspect_location,
-        open_collection,
-    )
-    from devmem.storage.outbox import (
-        TABLE as OUTBOX_TABLE,
-    )
-    from devmem.storage.outbox import (
-        Delivery,
-        DeliveryPolicy,
-        Entry,
-        Outbox,
-        deliver,
-        examine_outbox,
-        outbox_bodies,
-    )
-    from devmem.storage.protocol import (
-        DEFAULT_HISTORY_DAYS,
-        Collection,
-        CollectionInfo,
-        Durability,
-        StatefulCollection,
-        StateKey,
-        StateTable,
-        SupportsFieldIndex,
-        VersionedCollection,
-        states_of,
-    )
-    from devmem.storage.sidecar_db import read_transaction, write_transaction
-    from devmem.storage.sqlite.collection import SqliteCollection
-    from devmem.storage.writing import PreparedItem, Unique, check_deletion
+    from devmem.model.conditions import Condition as Condition
+    from devmem.model.conditions import Operator as Operator
+    from devmem.model.conditions import Order as Order
+    from devmem.model.conditions import Scalar as Scalar
+    from devmem.model.conditions import above as above
+    from devmem.model.conditions import absent as absent
+    from devmem.model.conditions import at_least as at_least
+    from devmem.model.conditions import at_most as at_most
+    from devmem.model.conditions import below as below
+    from devmem.model.conditions import contains as contains
+    from devmem.model.conditions import contains_text as contains_text
+    from devmem.model.conditions import differs_from as differs_from
+    from devmem.model.conditions import one_of as one_of
+    from devmem.model.conditions import present as present
+    from devmem.model.conditions import starts_with as starts_with
+    from devmem.model.filters import Filter as Filter
+    from devmem.model.filters import event_key as event_key
+    from devmem.model.items import version_hash as version_hash
+    from devmem.search.indexes.passages import passages_of as passages_of
+    from devmem.search.query import Ranking as Ranking
+    from devmem.search.query import SearchQuery as SearchQuery
+    from devmem.search.query import Weights as Weights
+    from devmem.storage.erasure import ErasableCollection as ErasableCollection
+    from devmem.storage.erasure import EraseRequest as EraseRequest
+    from devmem.storage.erasure import EraseResult as EraseResult
+    from devmem.storage.erasure import Residue as Residue
+    from devmem.storage.erasure import descendants as descendants
+    from devmem.storage.json_file import JsonCollection as JsonCollection
+    from devmem.storage.opening import CollectionOpener as CollectionOpener
+    from devmem.storage.opening import CollectionOptions as CollectionOptions
+    from devmem.storage.opening import DatabaseOpener as DatabaseOpener
+    from devmem.storage.opening import StoreMetadata as StoreMetadata
+    from devmem.storage.opening import check_location as check_location
+    from devmem.storage.opening import drop_location as drop_location
+    from devmem.storage.opening import file_of as file_of
+    from devmem.storage.opening import inspect_location as inspect_location
+    from devmem.storage.opening import open_collection as open_collection
+    from devmem.storage.outbox import OUTBOX_TABLE as OUTBOX_TABLE
+    from devmem.storage.outbox import Delivery as Delivery
+    from devmem.storage.outbox import DeliveryPolicy as DeliveryPolicy
+    from devmem.storage.outbox import Entry as Entry
+    from devmem.storage.outbox import Outbox as Outbox
+    from devmem.storage.outbox import deliver as deliver
+    from devmem.storage.outbox import examine_outbox as examine_outbox
+    from devmem.storage.outbox import outbox_bodies as outbox_bodies
+    from devmem.storage.protocol import DEFAULT_HISTORY_DAYS as DEFAULT_HISTORY_DAYS
+    from devmem.storage.protocol import Collection as Collection
+    from devmem.storage.protocol import CollectionInfo as CollectionInfo
+    from devmem.storage.protocol import Durability as Durability
+    from devmem.storage.protocol import StatefulCollection as StatefulCollection
+    from devmem.storage.protocol import StateKey as StateKey
+    from devmem.storage.protocol import StateTable as StateTable
+    from devmem.storage.protocol import SupportsFieldIndex as SupportsFieldIndex
+    from devmem.storage.protocol import VersionedCollection as VersionedCollection
+    from devmem.storage.protocol import states_of as states_of
+    from devmem.storage.sidecar_db import read_transaction as read_transaction
+    from devmem.storage.sidecar_db import write_transaction as write_transaction
+    from devmem.storage.sqlite.collection import SqliteCollection as SqliteCollection
+    from devmem.storage.writing import PreparedItem as PreparedItem
+    from devmem.storage.writing import Unique as Unique
+    from devmem.storage.writing import check_deletion as check_deletion
 else:
     __getattr__, __dir__ = _lazy_names(__name__)
-
-__all__ = [
-    "DEFAULT_HISTORY_DAYS",
-    "OUTBOX_TABLE",
-    "Collection",
-    "CollectionInfo",
-    "CollectionOpener",
-    "CollectionOptions",
-    "Condition",
-    "DatabaseOpener",
-    "Delivery",
-    "DeliveryPolicy",
-    "Durability",
-    "Entry",
-    "ErasableCollection",
-    "EraseRequest",
-    "EraseResult",
-    "Filter",
-    "JsonCollection",
-    "Operator",
-    "Order",
-    "Outbox",
-    "PreparedItem",
-    "Ranking",
-    "Residue",
-    "Scalar",
-    "SearchQuery",
-    "SqliteCollection",
-    "StateKey",
-    "StateTable",
-    "StatefulCollection",
-    "StoreMetadata",
-    "SupportsFieldIndex",
-    "Unique",
-    "VersionedCollection",
-    "Weights",
-    "above",
-    "absent",
-    "at_least",
-    "at_most",
-    "below",
-    "check_deletion",
-    "check_location",
-    "contains",
-    "contains_text",
-    "deliver",
-    "descendants",
-    "differs_from",
-    "drop_location",
-    "event_key",
-    "examine_outbox",
-    "file_of",
-    "inspect_location",
-    "one_of",
-    "open_collection",
-    "outbox_bodies",
-    "passages_of",
-    "present",
-    "read_transaction",
-    "starts_with",
-    "states_of",
-    "version_hash",
-    "write_transaction",
-]

@@ -21,7 +21,7 @@ from devmem.storage.sidecar_db import PoolClosedError, SidecarDb, examine_databa
 from devmem.text.files import OWNER_ONLY
 
 _KIND: Final = "outbox"
-TABLE: Final = "writes"
+OUTBOX_TABLE: Final = "writes"
 """Table by which an outbox is known."""
 
 

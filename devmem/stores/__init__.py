@@ -5,146 +5,83 @@ from typing import TYPE_CHECKING
 from devmem.lazy_names import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
-    from devmem.config.agent import ChatConfig, ViewConfig
-    from devmem.config.base import ConfigModel, Duration
-    from devmem.config.facts import FactKeepingConfig, FactsConfig
-    from devmem.config.store import EmbeddingConfig, EmbeddingParams, IndexConfig
-    from devmem.model.fields import FieldText, is_path, texts_at
-    from devmem.model.items import (
-        AGENT_KEY,
-        FACT_KEY,
-        LEAST_TRUST,
-        PINNED,
-        TRUST,
-        Provenance,
-        SnapshotBlock,
-        SourceKind,
-        Vector,
-        agent_of,
-        content_hash,
-        dump_item,
-        is_pinned,
-        is_quarantined,
-        load_item,
-        with_key,
-    )
-    from devmem.model.results import (
-        FileReport,
-        HitGroup,
-        RelatedStatement,
-        SearchReport,
-        WriteStatus,
-        damage,
-        unfinished,
-    )
-    from devmem.model.versions import derived
-    from devmem.models.chat import ChatModel, ChatReply, ChatRequest
-    from devmem.models.chat_providers import open_chat, open_chat_model
-    from devmem.models.embedder import Embedder, ModelIdentity, PassageEmbeddings
-    from devmem.models.embedding_providers import open_embedder
-    from devmem.models.facts import Said
-    from devmem.search.merging import by_conversation
-    from devmem.stores.abilities import versions_of, viewed
-    from devmem.stores.collection_memory import CollectionMemory
-    from devmem.stores.config import (
-        CollectionConfig,
-        ConflictConfig,
-        ExpiryConfig,
-        History,
-        KeyRule,
-        KeysConfig,
-        PlaceConfig,
-        RetentionConfig,
-    )
-    from devmem.stores.embedding_queue import embed_items
-    from devmem.stores.fact_queue import FactStatus
-    from devmem.stores.facts import FactKeepingMemory, exchange_of
-    from devmem.stores.indexing import Indexing, IndexPlan, IndexProgress, IndexReport, IndexStep
-    from devmem.stores.items import item_from, skipped, turns_of
-    from devmem.stores.keyed_memory import KeyedMemory
-    from devmem.stores.memory import MemoryBase, MemoryQuery, Progress, QueryEmbedding, StoreSetup
-    from devmem.stores.recalls import RecallRecorder
-    from devmem.stores.tombstones import without_erased
+    from devmem.config.agent import ChatConfig as ChatConfig
+    from devmem.config.agent import ViewConfig as ViewConfig
+    from devmem.config.base import ConfigModel as ConfigModel
+    from devmem.config.base import Duration as Duration
+    from devmem.config.facts import FactKeepingConfig as FactKeepingConfig
+    from devmem.config.facts import FactsConfig as FactsConfig
+    from devmem.config.store import EmbeddingConfig as EmbeddingConfig
+    from devmem.config.store import EmbeddingParams as EmbeddingParams
+    from devmem.config.store import IndexConfig as IndexConfig
+    from devmem.model.fields import FieldText as FieldText
+    from devmem.model.fields import is_path as is_path
+    from devmem.model.fields import texts_at as texts_at
+    from devmem.model.items import AGENT_KEY as AGENT_KEY
+    from devmem.model.items import FACT_KEY as FACT_KEY
+    from devmem.model.items import LEAST_TRUST as LEAST_TRUST
+    from devmem.model.items import PINNED as PINNED
+    from devmem.model.items import TRUST as TRUST
+    from devmem.model.items import Provenance as Provenance
+    from devmem.model.items import SnapshotBlock as SnapshotBlock
+    from devmem.model.items import SourceKind as SourceKind
+    from devmem.model.items import Vector as Vector
+    from devmem.model.items import agent_of as agent_of
+    from devmem.model.items import content_hash as content_hash
+    from devmem.model.items import dump_item as dump_item
+    from devmem.model.items import is_pinned as is_pinned
+    from devmem.model.items import is_quarantined as is_quarantined
+    from devmem.model.items import load_item as load_item
+    from devmem.model.items import with_key as with_key
+    from devmem.model.results import FileReport as FileReport
+    from devmem.model.results import HitGroup as HitGroup
+    from devmem.model.results import RelatedStatement as RelatedStatement
+    from devmem.model.results import SearchReport as SearchReport
+    from devmem.model.results import WriteStatus as WriteStatus
+    from devmem.model.results import damage as damage
+    from devmem.model.results import unfinished as unfinished
+    from devmem.model.versions import derived as derived
+    from devmem.models.chat import ChatModel as ChatModel
+    from devmem.models.chat import ChatReply as ChatReply
+    from devmem.models.chat import ChatRequest as ChatRequest
+    from devmem.models.chat_providers import open_chat as open_chat
+    from devmem.models.chat_providers import open_chat_model as open_chat_model
+    from devmem.models.embedder import Embedder as Embedder
+    from devmem.models.embedder import ModelIdentity as ModelIdentity
+    from devmem.models.embedder import PassageEmbeddings as PassageEmbeddings
+    from devmem.models.embedding_providers import open_embedder as open_embedder
+    from devmem.models.facts import Said as Said
+    from devmem.search.merging import by_conversation as by_conversation
+    from devmem.stores.abilities import versions_of as versions_of
+    from devmem.stores.abilities import viewed as viewed
+    from devmem.stores.collection_memory import CollectionMemory as CollectionMemory
+    from devmem.stores.config import CollectionConfig as CollectionConfig
+    from devmem.stores.config import ConflictConfig as ConflictConfig
+    from devmem.stores.config import ExpiryConfig as ExpiryConfig
+    from devmem.stores.config import History as History
+    from devmem.stores.config import KeyRule as KeyRule
+    from devmem.stores.config import KeysConfig as KeysConfig
+    from devmem.stores.config import PlaceConfig as PlaceConfig
+    from devmem.stores.config import RetentionConfig as RetentionConfig
+    from devmem.stores.embedding_queue import embed_items as embed_items
+    from devmem.stores.fact_queue import FactStatus as FactStatus
+    from devmem.stores.facts import FactKeepingMemory as FactKeepingMemory
+    from devmem.stores.facts import exchange_of as exchange_of
+    from devmem.stores.indexing import Indexing as Indexing
+    from devmem.stores.indexing import IndexPlan as IndexPlan
+    from devmem.stores.indexing import IndexProgress as IndexProgress
+    from devmem.stores.indexing import IndexReport as IndexReport
+    from devmem.stores.indexing import IndexStep as IndexStep
+    from devmem.stores.items import item_from as item_from
+    from devmem.stores.items import skipped as skipped
+    from devmem.stores.items import turns_of as turns_of
+    from devmem.stores.keyed_memory import KeyedMemory as KeyedMemory
+    from devmem.stores.memory import MemoryBase as MemoryBase
+    from devmem.stores.memory import MemoryQuery as MemoryQuery
+    from devmem.stores.memory import Progress as Progress
+    from devmem.stores.memory import QueryEmbedding as QueryEmbedding
+    from devmem.stores.memory import StoreSetup as StoreSetup
+    from devmem.stores.recalls import RecallRecorder as RecallRecorder
+    from devmem.stores.tombstones import without_erased as without_erased
 else:
     __getattr__, __dir__ = _lazy_names(__name__)
-
-__all__ = [
-    "AGENT_KEY",
-    "FACT_KEY",
-    "LEAST_TRUST",
-    "PINNED",
-    "TRUST",
-    "ChatConfig",
-    "ChatModel",
-    "ChatReply",
-    "ChatRequest",
-    "CollectionConfig",
-    "CollectionMemory",
-    "ConfigModel",
-    "ConflictConfig",
-    "Duration",
-    "Embedder",
-    "EmbeddingConfig",
-    "EmbeddingParams",
-    "ExpiryConfig",
-    "FactKeepingConfig",
-    "FactKeepingMemory",
-    "FactStatus",
-    "FactsConfig",
-    "FieldText",
-    "FileReport",
-    "History",
-    "HitGroup",
-    "IndexConfig",
-    "IndexPlan",
-    "IndexProgress",
-    "IndexReport",
-    "IndexStep",
-    "Indexing",
-    "KeyRule",
-    "KeyedMemory",
-    "KeysConfig",
-    "MemoryBase",
-    "MemoryQuery",
-    "ModelIdentity",
-    "PassageEmbeddings",
-    "PlaceConfig",
-    "Progress",
-    "Provenance",
-    "QueryEmbedding",
-    "RecallRecorder",
-    "RelatedStatement",
-    "RetentionConfig",
-    "Said",
-    "SearchReport",
-    "SnapshotBlock",
-    "SourceKind",
-    "StoreSetup",
-    "Vector",
-    "ViewConfig",
-    "WriteStatus",
-    "agent_of",
-    "by_conversation",
-    "content_hash",
-    "damage",
-    "derived",
-    "dump_item",
-    "embed_items",
-    "exchange_of",
-    "is_path",
-    "is_pinned",
-    "is_quarantined",
-    "item_from",
-    "load_item",
-    "open_chat",
-    "open_chat_model",
-    "open_embedder",
-    "skipped",
-    "texts_at",
-    "turns_of",
-    "unfinished",
-    "versions_of",
-    "viewed",
-    "with_key",
-    "without_erased",
-]

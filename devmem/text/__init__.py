@@ -5,29 +5,20 @@ from typing import TYPE_CHECKING
 from devmem.lazy_names import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
-    from devmem.text.analysis import estimate_tokens, mostly_unspaced, query_terms, shorten, split_sentences
-    from devmem.text.devall_frames import last_sender, strip_frames
-    from devmem.text.display import indented, one_line
-    from devmem.text.files import UnreadableError, decode_text, describe_guess
-    from devmem.text.retry import Backoff
-    from devmem.text.summarizing import count_words, extract_summary
+    from devmem.text.analysis import estimate_tokens as estimate_tokens
+    from devmem.text.analysis import mostly_unspaced as mostly_unspaced
+    from devmem.text.analysis import query_terms as query_terms
+    from devmem.text.analysis import shorten as shorten
+    from devmem.text.analysis import split_sentences as split_sentences
+    from devmem.text.devall_frames import last_sender as last_sender
+    from devmem.text.devall_frames import strip_frames as strip_frames
+    from devmem.text.display import indented as indented
+    from devmem.text.display import one_line as one_line
+    from devmem.text.files import UnreadableError as UnreadableError
+    from devmem.text.files import decode_text as decode_text
+    from devmem.text.files import describe_guess as describe_guess
+    from devmem.text.retry import Backoff as Backoff
+    from devmem.text.summarizing import count_words as count_words
+    from devmem.text.summarizing import extract_summary as extract_summary
 else:
     __getattr__, __dir__ = _lazy_names(__name__)
-
-__all__ = [
-    "Backoff",
-    "UnreadableError",
-    "count_words",
-    "decode_text",
-    "describe_guess",
-    "estimate_tokens",
-    "extract_summary",
-    "indented",
-    "last_sender",
-    "mostly_unspaced",
-    "one_line",
-    "query_terms",
-    "shorten",
-    "split_sentences",
-    "strip_frames",
-]

@@ -14,7 +14,7 @@ from devmem.model.results import FileReport, damage
 from devmem.plugins import StoreRegistry, registry
 from devmem.recording.forwarder import examine_journals, journal_folder
 from devmem.storage.location_report import examine_json
-from devmem.storage.outbox import TABLE, examine_outbox
+from devmem.storage.outbox import OUTBOX_TABLE, examine_outbox
 from devmem.storage.sidecar_db import tables_of
 from devmem.stores.memory import MemoryBase
 from devmem.workflow.recording import journals_of
@@ -73,7 +73,7 @@ def examine_file(path: Path, types: StoreRegistry = registry) -> FileReport | No
     if path.suffix == ".jsonl":
         return examine_rescue_file(path)
     tables = tables_of(path)
-    if TABLE in tables:
+    if OUTBOX_TABLE in tables:
         return examine_outbox(path)
     return None if not tables or tables >= _ITEMS else _of_a_store_type(path, types)
 

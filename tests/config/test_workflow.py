@@ -216,11 +216,6 @@ def test_reading_changes_nothing_that_a_second_reading_would_see(read: Read) -> 
     assert first.store("convo") != again.store("convo")
 
 
-def test_everything_public_can_be_imported() -> None:
-    assert sorted(devmem.config.__all__) == devmem.config.__all__
-    assert all(hasattr(devmem.config, name) for name in devmem.config.__all__)
-
-
 def _agent(attachment: str) -> str:
     agent = f"plan: p\n      critique: c\n      memories: [{attachment}]"
     return f"memory: [{{name: s, type: notes}}]\nnodes:\n  - id: a\n    type: agent\n    config:\n      {agent}\n"

@@ -13,6 +13,7 @@ import pytest
 import devmem
 import devmem_stores
 from devmem.errors import HostNotFoundError
+from tools.site.names import public_names
 
 HEAVY = {*"faiss mem0 onnxruntime openai rapidfuzz redis rich sentence_transformers torch typer mcp".split()}
 FIRST_USED_LATER = {*"numpy pydantic yaml asyncio sqlite3 devmem.storage devmem.config devmem.stores".split()}
@@ -55,7 +56,7 @@ def test_all_that_is_exported_is_there_and_all_that_is_there_is_exported(name: s
 def test_a_star_import_gives_the_same() -> None:
     names: dict[str, object] = {}
     exec("from devmem import *", names)
-    assert set(devmem.__all__) <= names.keys()
+    assert set(public_names("devmem")) <= names.keys()
 
 
 def test_every_store_package_exports_its_config_and_its_store() -> None:
@@ -77,7 +78,7 @@ def test_importing_devmem_loads_next_to_nothing() -> None:
 
 
 def test_using_devmem_loads_nothing_that_is_heavy_and_no_store() -> None:
-    every = "; ".join(f"devmem.{name}" for name in devmem.__all__)
+    every = "; ".join(f"devmem.{name}" for name in public_names("devmem"))
     assert loaded_by(f"import devmem; {every}", HEAVY | {"devmem_stores", "pytest"}) == set()
 
 
@@ -90,7 +91,7 @@ def test_the_process_that_parses_files_loads_nothing_that_is_heavy() -> None:
 def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'devmem' has no attribute 'nothing'"):
         devmem.nothing  # type: ignore[attr-defined]  # noqa: B018 - that is the test
-    assert set(devmem.__all__) | {"stores", "config"} <= set(dir(devmem))
+    assert set(public_names("devmem")) | {"stores", "config"} <= set(dir(devmem))
 
 
 def test_the_manager_loads_no_collection_and_no_reader_of_workflows() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from devmem.moved_modules import MOVED_NAMES
+from devmem.lazy_names import MOVED_NAMES
 
 CHANGELOG = Path(__file__).resolve().parents[2] / "CHANGELOG.md"
 _ROW = re.compile(r"^\| `(devmem\.\w+)` \| ((?:`\w+`(?:, )?)+) \|$", re.MULTILINE)

@@ -6,10 +6,10 @@ import ast
 
 import pytest
 
-import devmem
 from tests.adapters.pages import programs
 from tests.adapters.programs.hosts import MODULES
 from tools.hosts.__main__ import HOSTS
+from tools.site.names import public_names
 
 
 def test_every_host_without_an_adapter_has_a_program() -> None:
@@ -29,7 +29,7 @@ def test_a_program_is_short_and_uses_devmem_alone(title: str) -> None:
     assert "devmem" in imported
     assert not [name for name in (*imported, *from_modules) if name.startswith("devmem.")]
     used = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and _is_devmem(node.value)}
-    assert used <= set(devmem.__all__)
+    assert used <= set(public_names("devmem"))
 
 
 def _is_devmem(node: ast.expr) -> bool:
