@@ -1,4 +1,8 @@
-"""Parts that adapters of several frameworks share: origin of texts, recalling for a prompt, items of messages."""
+"""Parts that adapters of several frameworks share.
+
+Origin of texts, recalling for a prompt, items of messages; an embedding model that knows which text a vector is of; and
+documents, whose metadata stand beside each other, the rest under the host's key.
+"""
 
 from __future__ import annotations
 
@@ -7,21 +11,25 @@ import functools
 import hashlib
 import json
 import logging
+import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
+from datetime import date
 from importlib.util import find_spec
 from typing import Any, Final, ParamSpec, TypeVar, Unpack
 from uuid import uuid4
 
+import numpy as np
 from pydantic import JsonValue
 
-from devmem import Hit, Memory, MemoryContentSnapshot, MemoryItem, Scope, SearchHit, acting_as
+from devmem import Hit, Memory, MemoryContentSnapshot, MemoryItem, MemoryRecord, Scope, SearchHit, acting_as
 from devmem.errors import DevmemError, MissingExtraError
 from devmem.memory import ScopeParts
 from devmem.messages import Message, Role, message_to_item
-from devmem.stores import TRUST, CollectionMemory, Provenance, SourceKind
+from devmem.stores import TRUST, CollectionMemory, Embedder, Provenance, SourceKind, Vector
 from devmem.text import shorten
 
 SUMMARY_LENGTH: Final = 1_000
@@ -209,3 +217,103 @@ def in_thread(method: Callable[P, H]) -> Callable[P, Coroutine[Any, Any, H]]:
         return await asyncio.to_thread(method, *arguments, **named)
 
     return awaited
+
+
+_KEPT: Final = 10_000
+
+
+class EmbeddedTexts:
+    """Embeds texts as hosts ask for it, and remembers the last ones; safe to use from several threads."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        """Wrap the memory's model."""
+        self._embedder = embedder
+        self._texts: OrderedDict[bytes, str] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __call__(self, texts: Sequence[str]) -> list[list[float]]:
+        """Return a vector for each text, none of which is blank.
+
+        Raises:
+            EmbeddingError: the model failed.
+        """
+        vectors = self._embedder.embed(list(texts))
+        with self._lock:
+            for text, vector in zip(texts, vectors, strict=True):
+                self._texts[_digest(vector)] = text
+                self._texts.move_to_end(_digest(vector))
+            while len(self._texts) > _KEPT:
+                self._texts.popitem(last=False)
+        return [vector.tolist() for vector in vectors]
+
+    def text_of(self, vector: Sequence[float]) -> str | None:
+        """Return the text that a vector was made of here; None when it was not, or long ago."""
+        with self._lock:
+            return self._texts.get(_digest(np.asarray(vector, dtype=np.float32)))
+
+
+def _digest(vector: Vector) -> bytes:
+    return hashlib.blake2b(np.ascontiguousarray(vector, dtype=np.float32).tobytes(), digest_size=16).digest()
+
+
+KEY: Final = "key"
+"""Metadata key of a document's id, which names it within its scope."""
+_OWN: Final = "devmem."
+_META: Final = "meta"
+
+
+def source_of(host: str) -> Provenance:
+    """Return the origin of a host's documents, which are trusted as files are (0.6): nobody said them."""
+    return Provenance(kind=SourceKind.FILE, name=host)
+
+
+def is_reserved(name: str, host: str) -> bool:
+    """Whether a name of a document's metadata means something else in a memory."""
+    return name in (KEY, host) or name.startswith(_OWN)
+
+
+def metadata_key(name: str, host: str) -> str:
+    """Return the metadata key, or path, under which a name of a document's metadata is kept."""
+    return f"{host}.{_META}.{name}" if is_reserved(name.partition(".")[0], host) else name
+
+
+def kept_metadata(given: Mapping[str, Any], host: str, document: str, rest: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the metadata of a document's record.
+
+    Args:
+        given: the document's metadata; times become text in ISO 8601.
+        host: the key of what a record cannot hold otherwise.
+        document: the document's id, for errors.
+        rest: that.
+
+    Raises:
+        ValueError: JSON cannot hold a value.
+    """
+    meta = {str(name): _json(value, document, str(name)) for name, value in given.items()}
+    reserved = {name: value for name, value in meta.items() if is_reserved(name, host)}
+    plain = {name: value for name, value in meta.items() if name not in reserved}
+    return {**plain, host: {**rest, **({_META: reserved} if reserved else {})}}
+
+
+def given_metadata(record: MemoryRecord, host: str) -> dict[str, Any]:
+    """Return the metadata that a document was given with."""
+    plain = {name: value for name, value in record.metadata.items() if not is_reserved(name, host)}
+    return {**plain, **rest_of(record, host).get(_META, {})}
+
+
+def rest_of(record: MemoryRecord, host: str) -> Mapping[str, Any]:
+    """Return what is kept under the host's key; empty for a record that is no document of the host."""
+    found = record.metadata.get(host)
+    return found if isinstance(found, Mapping) else {}
+
+
+def _json(value: Any, document: str, name: str) -> Any:  # noqa: ANN401 - any value
+    if isinstance(value, Mapping):
+        return {str(key): _json(inner, document, name) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_json(inner, document, name) for inner in value]
+    if isinstance(value, date):
+        return value.isoformat()
+    if value is None or isinstance(value, str | int | float):
+        return value
+    raise ValueError(f"document {document!r}: JSON cannot hold {name!r}, a {type(value).__name__}")

@@ -1,26 +1,157 @@
-"""Options and helpers for reading items out of a store: which, in which order, and into which file."""
+"""Options and helpers for reading items out of a store: which, in which order, and into which file.
+
+A unique beginning stands for an id, as in git.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 import typer
 
 from devmem.cli.failures import CommandError
-from devmem.cli.ids import full_ids
-from devmem.cli.targets import StoreAddress, make, why_empty
+from devmem.cli.targets import StoreAddress, make, opened, why_empty
 from devmem.cli.terminal import Terminal
 from devmem.model.conditions import Order
+from devmem.text.analysis import shorten
+from devmem.text.display import one_line
 from devmem.text.files import replace_file
 
 if TYPE_CHECKING:
+    from devmem.config.workflow import Workflow
     from devmem.model.filters import Filter
     from devmem.model.items import MemoryItem
     from devmem.stores.memory import MemoryBase
+
+_LEAST: Final = 4
+"""Characters of the shortest beginning that is looked for."""
+_SHOWN: Final = 5
+"""Maximum number of candidates that are listed."""
+_SNIPPET: Final = 40
+"""Characters of a candidate's text."""
+_RUNS: Final = 10_000
+"""Number of the newest runs that are looked through."""
+_UNDOING: Final = re.compile(r"((?:revert of )+[0-9a-f]{8})[0-9a-f]{24}")
+"""Id of a run that undoes one whose id was generated."""
+
+
+def full_ids(store: MemoryBase, given: Sequence[str] | None) -> list[str] | None:
+    """Return the ids of a store's items for ids or their beginnings; what begins no id stays unchanged.
+
+    Raises:
+        CommandError: several ids begin so.
+    """
+    if not given:
+        return None if given is None else []
+    exact = {item.id for item in store.get(given)}
+    short = [each for each in given if each not in exact and len(each) >= _LEAST]
+    found = _beginning_so(store, short) if short else {}
+    return [_only(each, found.get(each, {}), "item") for each in given]
+
+
+def full_id(store: MemoryBase, given: str) -> str:
+    """Return the id of one item; see `full_ids`."""
+    (found,) = full_ids(store, [given]) or [given]
+    return found
+
+
+def full_ids_in_workflow(
+    terminal: Terminal, workflow: Workflow, session: str, given: Sequence[str] | None
+) -> list[str] | None:
+    """Return the ids of items for ids or their beginnings, in any store of a workflow; see `full_ids`."""
+    if not given:
+        return None
+    found: dict[str, dict[str, str]] = {each: {} for each in given}
+    for declared in workflow.memory:
+        address = StoreAddress(workflow=workflow, store=declared.name, session=session)
+        if why_empty(make(address)) is None:
+            with opened(terminal, address) as store:
+                exact = {item.id: "" for item in store.get(given)}
+                for each, candidates in _beginning_so(store, [one for one in given if len(one) >= _LEAST]).items():
+                    found[each] |= candidates
+                found |= {each: {each: ""} for each in exact}
+    return [_only(each, candidates, "item") for each, candidates in found.items()]
+
+
+def full_run(stores: Iterable[MemoryBase], given: str) -> str:
+    """Return the id of a run for an id or its beginning, in stores that keep versions; see `full_ids`."""
+    from devmem.stores.abilities import keeps_versions, versions_of
+
+    kept = [versions_of(store) for store in stores if keeps_versions(store)]
+    if len(given) < _LEAST or any(versions.find_run(given) is not None for versions in kept):
+        return given
+    runs = (info for versions in kept for info in versions.runs(_RUNS))
+    return _only(given, {info.run: info.state.value for info in runs if info.run.startswith(given)}, "run")
+
+
+def short_run(run: str) -> str:
+    """Return a run's id for a table: of one that undoes another, whose id is long, the beginning that commands take."""
+    found = _UNDOING.fullmatch(run)
+    return found[1] if found else run
+
+
+def full_scope_id(store: MemoryBase, key: str, given: str) -> str:
+    """Return the id of a conversation or trace for an id or its beginning; see `full_ids`."""
+    from devmem.stores.collection_memory import CollectionMemory
+
+    if len(given) < _LEAST or not isinstance(store, CollectionMemory):
+        return given
+    found = {str(value): "" for value in store.values(key, prefix=given, limit=_SHOWN + 1)}
+    return given if given in found else _only(given, found, key)
+
+
+def _beginning_so(store: MemoryBase, short: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Return the items whose ids begin so, each with its text, by the beginning."""
+    found: dict[str, dict[str, str]] = {each: {} for each in short}
+    if not short:
+        return found
+    from devmem.stores.abilities import every_item
+    from devmem.stores.archiving import every_archived
+
+    for item in chain(every_item(store), every_archived(store)):
+        for each in short:
+            if item.id.startswith(each):
+                found[each][item.id] = shorten(one_line(item.content_summary), _SNIPPET)
+    return found
+
+
+def _only(given: str, found: Mapping[str, str], kind: str) -> str:
+    """Return the only candidate, or the given id where there is none or it is itself a candidate."""
+    if given in found or not found:
+        return given
+    if len(found) == 1:
+        return next(iter(found))
+    raise CommandError(
+        f"{given!r} is the beginning of {len(found):,} {kind} ids: {', '.join(_told(found))}. Give more of the id."
+    )
+
+
+def _told(found: Mapping[str, str]) -> Iterator[str]:
+    for name, text in islice(found.items(), _SHOWN):
+        yield f"{name} ({text})" if text else name
+    if len(found) > _SHOWN:
+        yield f"and {len(found) - _SHOWN:,} more"
+
+
+def whole_id(what: str, prefix: str, known: Sequence[str]) -> str:
+    """Return the id that begins with some letters.
+
+    Raises:
+        CommandError: there is none, or several.
+    """
+    matching = [one for one in known if one.startswith(prefix)]
+    if len(matching) == 1 or prefix in matching:
+        return prefix if prefix in matching else matching[0]
+    if not matching:
+        raise CommandError(f"no {what} {prefix!r} is recorded.")
+    raise CommandError(f"{what} {prefix!r} is ambiguous: {', '.join(matching[:5])}.")
+
 
 STDIN: Final = "-"
 """Argument that stands for standard input."""

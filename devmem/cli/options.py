@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 import typer
 
 from devmem.cli.failures import CommandError, well_formed
-from devmem.cli.terminal import Terminal, items_text
+from devmem.cli.terminal import Terminal
 from devmem.errors import FilterError
 from devmem.model.conditions import Operator, Scalar
+from devmem.text.display import number_of
 
 if TYPE_CHECKING:
     from devmem.model.filters import Filter
@@ -234,7 +235,7 @@ def report_hidden(terminal: Terminal, memory: MemoryBase, where: Filter) -> None
 
 def report_left_out(terminal: Terminal, count: int, *, store: str = "") -> None:
     """Print the number of items that were left out because they belong to a user."""
-    items = items_text(count)
+    items = number_of(count, "item")
     belong = "belongs" if count == 1 else "belong"
     of = f" of {store}" if store else ""
     terminal.report("note", f"left out: {items}{of} that {belong} to a user; --user ID or --all-users includes them")

@@ -236,11 +236,6 @@ def outcome_text(outcome: WriteOutcome) -> str:
     return f"{outcome.status.value}{named}{reason}"
 
 
-def items_text(count: int) -> str:
-    """Return a number of items in words: `1 item`, `2 items`."""
-    return "1 item" if count == 1 else f"{count:,} items"
-
-
 def size_text(size: int) -> str:
     """Return a size in bytes with a unit that fits it."""
     return f"{size} B" if size < 1000 else f"{size / 1000:,.1f} kB" if size < 1_000_000 else f"{size / 1e6:,.1f} MB"

@@ -12,8 +12,15 @@ from typing import Any, Final, Self, Unpack, overload
 from pydantic import JsonValue
 
 from devmem.errors import DevmemError
-from devmem.memory import quarantine
-from devmem.memory.consolidating import consolidated, restored
+from devmem.memory.changes import (
+    Changes,
+    approved_item,
+    consolidated,
+    reject_item,
+    restored,
+    update_item,
+    update_matching,
+)
 from devmem.memory.contents import (
     AddOptions,
     ConsolidateOptions,
@@ -46,7 +53,6 @@ from devmem.memory.scope import (
     in_scope,
     make_filter,
 )
-from devmem.memory.updating import Changes, update_item, update_matching
 from devmem.model.caller import acting_as
 from devmem.model.items import Scope
 from devmem.model.message import Message
@@ -60,6 +66,7 @@ from devmem.stores.consolidation import Consolidation
 from devmem.stores.erasing import ForgetReceipt
 from devmem.stores.memory import MemoryBase, Progress, observed, records_of
 from devmem.stores.staleness import renew, stale_items
+from devmem.text.display import number_of
 
 _LOG: Final = logging.getLogger(__name__)
 _FORMER_NAME: Final = "Memory.update(expected=) is now if_version=; the old name goes with the next release"
@@ -500,12 +507,12 @@ class Memory(MemoryReader):
             ValueError: it is not in quarantine.
         """
         with acting_as(self._guard.parts.agent):
-            return record_of(quarantine.approve(self.store, self._item(id), id, reason))
+            return record_of(approved_item(self.store, self._item(id), id, reason))
 
     def reject(self, id: str, *, reason: str = "") -> None:  # noqa: A002 - what databases call it
         """Delete a record in quarantine, with the reason in its history; raises what `approve` raises."""
         with acting_as(self._guard.parts.agent):
-            quarantine.reject(self.store, self._item(id), id, reason)
+            reject_item(self.store, self._item(id), id, reason)
 
     def close(self) -> None:
         """Finish what waits and release the files; a scoped handle leaves the memory open.
@@ -548,7 +555,7 @@ class Memory(MemoryReader):
             count = len(self)
         except DevmemError as error:
             return f"<{name}{reach}: {type(error).__name__}>"
-        return f"<{name}{reach}: {self.store.setup.store_type}, {count:,} item{'' if count == 1 else 's'}>"
+        return f"<{name}{reach}: {self.store.setup.store_type}, {number_of(count, 'item')}>"
 
     @overload
     async def aadd(  # type: ignore[overload-overlap]

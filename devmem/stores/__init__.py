@@ -9,8 +9,6 @@ if TYPE_CHECKING:
     from devmem.config.agent import ViewConfig as ViewConfig
     from devmem.config.base import ConfigModel as ConfigModel
     from devmem.config.base import Duration as Duration
-    from devmem.config.facts import FactKeepingConfig as FactKeepingConfig
-    from devmem.config.facts import FactsConfig as FactsConfig
     from devmem.config.store import EmbeddingConfig as EmbeddingConfig
     from devmem.config.store import EmbeddingParams as EmbeddingParams
     from devmem.config.store import IndexConfig as IndexConfig
@@ -58,6 +56,8 @@ if TYPE_CHECKING:
     from devmem.stores.config import CollectionConfig as CollectionConfig
     from devmem.stores.config import ConflictConfig as ConflictConfig
     from devmem.stores.config import ExpiryConfig as ExpiryConfig
+    from devmem.stores.config import FactKeepingConfig as FactKeepingConfig
+    from devmem.stores.config import FactsConfig as FactsConfig
     from devmem.stores.config import History as History
     from devmem.stores.config import KeyRule as KeyRule
     from devmem.stores.config import KeysConfig as KeysConfig

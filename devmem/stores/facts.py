@@ -18,7 +18,6 @@ from weakref import WeakValueDictionary
 
 from pydantic import JsonValue
 
-from devmem.config.facts import FactKeepingConfig, FactsConfig
 from devmem.errors import ChatModelError, CollectionError, DevmemError, MissingExtraError, VersionConflictError
 from devmem.model.filters import Filter, event_key
 from devmem.model.items import (
@@ -46,17 +45,19 @@ from devmem.storage.erasure import EraseRequest, EraseResult, Residue
 from devmem.storage.opening import file_of
 from devmem.storage.protocol import Collection, StateValues, VersionedCollection, states_of
 from devmem.storage.sidecar_db import tables_of
-from devmem.storage.state_file import TABLE, StateFile
 from devmem.storage.writing import Unique
 from devmem.stores.collection_memory import CollectionMemory
+from devmem.stores.config import FactKeepingConfig, FactsConfig
 from devmem.stores.fact_queue import (
     CALLS,
     EXTRACTED,
+    STATE_TABLE,
     SUFFIX,
     TOKENS_IN,
     TOKENS_OUT,
     FactQueue,
     FactStatus,
+    StateFile,
     WaitingTurn,
     examine_facts,
     is_overdue,
@@ -183,7 +184,7 @@ class FactKeepingMemory(CollectionMemory):
     @classmethod
     def examine_file(cls, path: Path) -> FileReport | None:
         """Report on a file of turns that wait; None for any other."""
-        if tables_of(path) >= {TABLE}:
+        if tables_of(path) >= {STATE_TABLE}:
             return next(examine_facts(path), None)
         return super().examine_file(path)
 

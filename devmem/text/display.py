@@ -32,6 +32,11 @@ def one_line(text: str) -> str:
     return " ".join(visible(text).split())
 
 
+def number_of(count: int, thing: str) -> str:
+    """Return a number of things in words: `1 store`, `2 stores`."""
+    return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"
+
+
 def well_formed(text: str) -> str:
     """Return the text with a replacement character for every half of a surrogate pair, so that UTF-8 can hold it."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

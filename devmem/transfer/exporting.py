@@ -16,7 +16,7 @@ from devmem.model.items import MemoryContentSnapshot, MemoryItem, Scope, dump_it
 from devmem.model.message import AttachmentRef
 from devmem.storage.attachments import with_inline_attachments
 from devmem.stores.memory import MemoryBase
-from devmem.text.display import one_line, visible, well_formed
+from devmem.text.display import number_of, one_line, visible, well_formed
 from devmem.transfer.filling import fields_of
 from devmem.transfer.importing.memories import FIELDS_KEY, FORMAT, VERSION
 
@@ -92,7 +92,7 @@ def markdown_parts(snapshot: Snapshot) -> Iterator[str]:
         for item in items:
             count += 1
             yield from _item(item)
-    yield f"\n---\n\n{count:,} item{'' if count == 1 else 's'}\n"
+    yield f"\n---\n\n{number_of(count, 'item')}\n"
 
 
 def _item(item: MemoryItem) -> Iterator[str]:

@@ -18,6 +18,7 @@ from devmem.model.versions import Change, ItemDifference, ItemVersion, RunInfo
 from devmem.storage.erasure import Residue
 from devmem.storage.protocol import ExportRecord
 from devmem.storage.recall_log import Recall
+from devmem.text.display import number_of
 
 if TYPE_CHECKING:
     # Named in signatures alone: hits are shown without the modules that run a workflow, or forget in one.
@@ -316,15 +317,11 @@ def receipt_lines(receipt: ForgetReceipt, total: int, *, dry_run: bool = False) 
     """Return the lines of a receipt; `total` is the number of items that the store has now."""
     done = "would be forgotten" if dry_run else "forgotten"
     derived = f", {len(receipt.derived):,} of them derived from others" if receipt.derived else ""
-    yield f"{receipt.store}: {_items(receipt.items)} {done}{derived}; {_items(total)} now"
+    yield f"{receipt.store}: {number_of(receipt.items, 'item')} {done}{derived}; {number_of(total, 'item')} now"
     if receipt.tombstones:
-        yield f"kept out from now on: {_texts(receipt.tombstones)}; `devmem tombstones` lists them"
+        yield f"kept out from now on: {number_of(receipt.tombstones, 'text')}; `devmem tombstones` lists them"
     yield from _place_lines(receipt.reached, receipt.residues)
     yield from _export_lines(receipt.exports)
-
-
-def _texts(count: int) -> str:
-    return f"{count:,} text{'' if count == 1 else 's'}"
 
 
 def receipt_json(receipt: ForgetReceipt, total: int, *, dry_run: bool = False) -> dict[str, Any]:
@@ -344,11 +341,11 @@ def receipt_json(receipt: ForgetReceipt, total: int, *, dry_run: bool = False) -
 def workflow_receipt_lines(receipt: WorkflowReceipt, *, dry_run: bool = False) -> Iterator[str]:
     """Return the lines of the receipt of a workflow."""
     done = "would be forgotten" if dry_run else "forgotten"
-    yield f"{_items(receipt.items)} of {len(receipt.stores)} stores {done}"
+    yield f"{number_of(receipt.items, 'item')} of {len(receipt.stores)} stores {done}"
     for part in receipt.stores:
         derived = f", {len(part.derived):,} of them copied or derived" if part.derived else ""
-        kept_out = f", {_texts(part.tombstones)} kept out from now on" if part.tombstones else ""
-        yield f"{part.store}: {_items(part.items)}{derived}{kept_out}"
+        kept_out = f", {number_of(part.tombstones, 'text')} kept out from now on" if part.tombstones else ""
+        yield f"{part.store}: {number_of(part.items, 'item')}{derived}{kept_out}"
         yield from _place_lines(part.reached, part.residues)
     if receipt.writes:
         yield f"{receipt.writes:,} writes that waited for a store {done}"
@@ -402,7 +399,3 @@ def _export_json(export: ExportRecord) -> dict[str, Any]:
 
 def _residues_json(residues: Sequence[Residue]) -> list[dict[str, str]]:
     return [{"place": left.place, "reason": left.reason} for left in residues]
-
-
-def _items(count: int) -> str:
-    return f"{count:,} item{'' if count == 1 else 's'}"

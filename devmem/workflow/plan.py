@@ -15,7 +15,6 @@ from pydantic import JsonValue
 from devmem.config.agent import AgentConfig, Attachment
 from devmem.config.filter_forms import dump_filter
 from devmem.config.findings import Rule
-from devmem.config.prices import Prices, load_prices
 from devmem.config.store import StoreDeclaration
 from devmem.config.workflow import NodeConfig, Workflow
 from devmem.errors import ConfigError, Finding
@@ -26,7 +25,9 @@ from devmem.workflow.costs import (
     Assumed,
     Model,
     ModelUse,
+    Prices,
     RunEstimate,
+    load_prices,
     model_of,
     models_of,
     reads_at,

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from devmem.adapters import embedded_texts
-from devmem.adapters.embedded_texts import EmbeddedTexts
+from devmem.adapters import hosts
+from devmem.adapters.hosts import EmbeddedTexts
 from devmem.testing import HashEmbedder
 
 
@@ -23,7 +23,7 @@ def test_the_text_of_a_vector_is_known_after_it_went_through_json_numbers() -> N
 
 
 def test_only_the_last_texts_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedded_texts, "_KEPT", 2)
+    monkeypatch.setattr(hosts, "_KEPT", 2)
     texts = EmbeddedTexts(HashEmbedder())
     [first], [second] = texts(["one kite"]), texts(["two kites"])
     texts(["one kite"])

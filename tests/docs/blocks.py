@@ -43,7 +43,7 @@ _CONTEXT.set_forkserver_preload(
         "devmem.cli.commands.items",
         "devmem.cli.commands.running",
         "devmem.cli.commands.searching",
-        "devmem.cli.ids",
+        "devmem.cli.inputs",
         "devmem.cli.targets",
         "devmem.memory.opening",
         "devmem.messages.short_term",

@@ -32,8 +32,7 @@ from devmem.adapters.crewai.records import (
     selected,
     touched,
 )
-from devmem.adapters.embedded_texts import EmbeddedTexts
-from devmem.adapters.hosts import collection_of, in_thread, shown, widened, writing
+from devmem.adapters.hosts import EmbeddedTexts, collection_of, in_thread, shown, widened, writing
 from devmem.errors import VersionConflictError
 from devmem.memory import User
 from devmem.storage import Filter, Order, PreparedItem, SearchQuery, Unique, Weights, differs_from, version_hash

@@ -16,10 +16,8 @@ from haystack.utils.filters import document_matches_filter
 
 import devmem
 from devmem import Filter, Hit, Memory, MemoryRecord
-from devmem.adapters.haystack.documents import DOCUMENT, document_of, metadata_key, text_form
-from devmem.adapters.haystack.filters import translate
-from devmem.adapters.host_documents import KEY, is_reserved, source_of
-from devmem.adapters.hosts import collection_of, in_thread, widened
+from devmem.adapters.haystack.documents import DOCUMENT, document_of, metadata_key, text_form, translate
+from devmem.adapters.hosts import KEY, collection_of, in_thread, is_reserved, source_of, widened
 from devmem.errors import EmbeddingError
 from devmem.models import checked_vector
 from devmem.storage import SearchQuery, Weights, one_of, present

@@ -18,8 +18,7 @@ from pydantic import ConfigDict, PrivateAttr
 
 import devmem
 from devmem import Filter, Memory, MemoryRecord, load_filter
-from devmem.adapters.host_documents import KEY, given_metadata, kept_metadata, metadata_key, source_of
-from devmem.adapters.hosts import collection_of, shown
+from devmem.adapters.hosts import KEY, collection_of, given_metadata, kept_metadata, metadata_key, shown, source_of
 from devmem.errors import EmbeddingError
 from devmem.models import checked_vector
 from devmem.storage import SearchQuery, Weights, one_of, present

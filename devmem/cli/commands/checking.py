@@ -19,6 +19,7 @@ from devmem.cli.terminal import Terminal
 from devmem.config.reading import WorkflowCheck
 from devmem.config.workflow import Workflow
 from devmem.errors import Level, install_command
+from devmem.text.display import number_of
 from devmem.text.files import replace_file
 
 _STYLES: Final = {Level.ERROR: "red", Level.WARNING: "yellow", Level.NOTE: "dim"}
@@ -45,11 +46,6 @@ def summary_of(workflow: Workflow) -> list[str]:
         number_of(len(workflow.edges), "edge"),
         number_of(attached, "attachment"),
     ]
-
-
-def number_of(count: int, thing: str) -> str:
-    """Return a number of things in words: `1 store`, `2 stores`."""
-    return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"
 
 
 def validate(ctx: typer.Context, files: WorkflowFiles, as_json: AsJson = False) -> None:

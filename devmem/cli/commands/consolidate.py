@@ -10,7 +10,7 @@ import typer
 from pydantic import JsonValue
 
 from devmem.cli.failures import EXIT_PARTLY, CommandError
-from devmem.cli.ids import full_ids, short_run
+from devmem.cli.inputs import full_ids, short_run
 from devmem.cli.targets import (
     AsJson,
     MemoryPlace,
@@ -20,7 +20,7 @@ from devmem.cli.targets import (
     opened_existing,
     seconds_of_option,
 )
-from devmem.cli.terminal import Terminal, date_text, items_text, zoned
+from devmem.cli.terminal import Terminal, date_text, zoned
 from devmem.model.caller import DEFAULT_SESSION
 from devmem.model.items import MemoryItem
 from devmem.stores.archiving import MAX_TRUST, ArchiveRule
@@ -29,7 +29,7 @@ from devmem.stores.archiving import restore as restore_items
 from devmem.stores.consolidation import Consolidation
 from devmem.stores.consolidation import consolidate as consolidate_store
 from devmem.stores.digests import DIGEST
-from devmem.text.display import one_line
+from devmem.text.display import number_of, one_line
 
 _SHORT: Final = 8
 _DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")]
@@ -127,11 +127,11 @@ def _print(terminal: Terminal, store: str, done: Consolidation, *, dry_run: bool
         terminal.report("note", "no log tells what agents were shown (`record_recalls`): age and trust decide alone")
     if done.unsupported:
         terminal.report("note", f"{done.unsupported:,} sentences of the model left out: no turn says so")
-    into = f"{items_text(done.removed)} merged into {len(done.merges):,} of {done.items:,}"
+    into = f"{number_of(done.removed, 'item')} merged into {len(done.merges):,} of {done.items:,}"
     if dry_run:
         terminal.print(f"{store}: {into.replace(' merged', ' would be merged')}{_others_text(done)}")
     elif done.run is None:
-        terminal.print(f"{store}: no near-duplicates among {items_text(done.items)}")
+        terminal.print(f"{store}: no near-duplicates among {number_of(done.items, 'item')}")
     else:
         terminal.print(f"{store}: {into}{_others_text(done)}, as run {short_run(done.run)}; `devmem revert` undoes it")
 
@@ -149,7 +149,7 @@ def _print_plan(terminal: Terminal, done: Consolidation) -> None:
 
 def _others_text(done: Consolidation) -> str:
     digests, archived = len(done.digests), len(done.archived)
-    made = f", {digests:,} digest{'' if digests == 1 else 's'}" if digests else ""
+    made = f", {number_of(digests, 'digest')}" if digests else ""
     return made + (f", {archived:,} archived" if archived else "")
 
 
@@ -186,7 +186,7 @@ def archive(
     for item_id, outcome in zip(ids, outcomes, strict=True):
         if not outcome:
             terminal.report("error", f"{item_id}: {outcome.reason}")
-    terminal.answer({"restored": back}, f"{place.store}: {items_text(len(back))} restored", as_json=as_json)
+    terminal.answer({"restored": back}, f"{place.store}: {number_of(len(back), 'item')} restored", as_json=as_json)
     if len(back) < len(ids):
         raise typer.Exit(EXIT_PARTLY)
 

@@ -11,8 +11,7 @@ from typing import Annotated, Final, TypeAlias
 import typer
 
 from devmem.cli.failures import EXIT_PARTLY, CommandError
-from devmem.cli.ids import full_ids, full_ids_in_workflow, full_run, whole_id
-from devmem.cli.inputs import Ids, check_all_there
+from devmem.cli.inputs import Ids, check_all_there, full_ids, full_ids_in_workflow, full_run, whole_id
 from devmem.cli.options import Selection, report_hidden, selecting
 from devmem.cli.targets import (
     AsJson,
@@ -29,7 +28,7 @@ from devmem.cli.targets import (
     seconds_of_option,
     shown_store,
 )
-from devmem.cli.terminal import Terminal, date_text, item_date, items_text, zoned
+from devmem.cli.terminal import Terminal, date_text, item_date, zoned
 from devmem.config.workflow import Workflow
 from devmem.memory.opening import is_workflow
 from devmem.model.caller import DEFAULT_SESSION
@@ -41,7 +40,7 @@ from devmem.stores.abilities import tombstones_of
 from devmem.stores.erasing import EraseSelection, execute, preview, select_erasure
 from devmem.stores.memory import MemoryBase
 from devmem.text.analysis import shorten
-from devmem.text.display import one_line
+from devmem.text.display import number_of, one_line
 from devmem.views.documents import receipt_json, receipt_lines, workflow_receipt_json, workflow_receipt_lines
 from devmem.workflow.erasing import WorkflowSelection
 from devmem.workflow.forgetting import WorkflowForgetting
@@ -109,7 +108,7 @@ def _check_all_there(selection: WorkflowSelection, request: EraseRequest) -> Non
 
 def confirm_forgetting(terminal: Terminal, items: Sequence[MemoryItem], derived: Container[str], *, of: str) -> None:
     """Ask for confirmation; raises `CommandError` when no one can answer, and ends the command unless it is yes."""
-    count = items_text(len(items))
+    count = number_of(len(items), "item")
     if not can_ask():
         raise CommandError(f"{count} of {of} would be forgotten, and there is no terminal to confirm it: add --yes.")
     list_forgotten(terminal, items, derived)
@@ -279,7 +278,7 @@ def tombstones(
         chosen = None if remove_all else [whole_id("erasure", one, [each.id for each in found]) for one in remove or ()]
         texts = kept.remove_tombstones(chosen) if removes else 0
     if removes:
-        text = f"{place.store}: {texts:,} {'text' if texts == 1 else 'texts'} may be stored again"
+        text = f"{place.store}: {number_of(texts, 'text')} may be stored again"
         terminal.answer({"store": place.store, "removed": texts}, text, as_json=as_json)
     elif as_json:
         terminal.json([asdict(each) for each in found])
@@ -326,7 +325,7 @@ def trim(
         if max_tokens is not None and isinstance(opened, TokenTrimming):
             deleted += opened.trim_to_tokens(max_tokens)
         total = opened.count_memories()
-    text = f"{place.store}: {items_text(deleted)} deleted; {items_text(total)} now"
+    text = f"{place.store}: {number_of(deleted, 'item')} deleted; {number_of(total, 'item')} now"
     terminal.answer({"store": place.store, "deleted": deleted, "items": total}, text, as_json=as_json)
 
 
@@ -336,7 +335,7 @@ def _ask(store: MemoryBase) -> None:
         raise CommandError(
             f"items of {store.name} would be deleted, and there is no terminal to confirm it: add --yes."
         )
-    typer.confirm(f"Trim {store.name}, which has {items_text(store.count_memories())}?", abort=True, err=True)
+    typer.confirm(f"Trim {store.name}, which has {number_of(store.count_memories(), 'item')}?", abort=True, err=True)
 
 
 def drop(

@@ -13,8 +13,17 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeAlias, TypedDict, TypeVa
 import typer
 
 from devmem.cli.failures import CommandError, usage_errors, well_formed
-from devmem.cli.ids import full_id, full_ids, full_run, short_run
-from devmem.cli.inputs import STDIN, ListOrder, Offset, check_all_there, read_stdin
+from devmem.cli.inputs import (
+    STDIN,
+    ListOrder,
+    Offset,
+    check_all_there,
+    full_id,
+    full_ids,
+    full_run,
+    read_stdin,
+    short_run,
+)
 from devmem.cli.options import (
     NEVER,
     Expires,
@@ -48,11 +57,12 @@ from devmem.cli.targets import (
     seconds_of_option,
     split_words,
 )
-from devmem.cli.terminal import Terminal, date_text, item_date, items_text, zoned
+from devmem.cli.terminal import Terminal, date_text, item_date, zoned
 from devmem.errors import VersionConflictError
 from devmem.model.caller import DEFAULT_SESSION
 from devmem.model.conditions import Order, Scalar
 from devmem.text.analysis import shorten
+from devmem.text.display import number_of
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -154,8 +164,8 @@ def _add(
     if as_json:
         terminal.json({"store": place.store, "ids": ids, "items": total} | ({"related": related} if related else {}))
         return
-    stored = f"stored {ids[0]}" if len(ids) == 1 else f"{items_text(len(ids))} stored"
-    terminal.print(f"{place.store}: {stored}; {items_text(total)} now")
+    stored = f"stored {ids[0]}" if len(ids) == 1 else f"{number_of(len(ids), 'item')} stored"
+    terminal.print(f"{place.store}: {stored}; {number_of(total, 'item')} now")
     for outcome in outcomes:
         _print_related(terminal, outcome)
 
@@ -329,7 +339,7 @@ def _edit_matching(
             dry_run=dry_run,
             user=ANY if selection.all_users else None,
         )
-    done = f"{items_text(count)} would be changed" if dry_run else f"changed {items_text(count)}"
+    done = f"{number_of(count, 'item')} would be changed" if dry_run else f"changed {number_of(count, 'item')}"
     terminal.answer({"changed": count, "dry_run": dry_run}, f"{place.store}: {done}", as_json=as_json)
 
 

@@ -32,7 +32,7 @@ from devmem.cli.targets import (
     unlock_file,
     why_empty,
 )
-from devmem.cli.terminal import Terminal, items_text
+from devmem.cli.terminal import Terminal
 from devmem.config.base import ConfigModel
 from devmem.config.store import IndexConfig, StoreDeclaration
 from devmem.config.workflow import CopyRule, Workflow
@@ -54,7 +54,7 @@ from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.config import CollectionConfig
 from devmem.stores.staleness import renew as renew_stale
 from devmem.stores.staleness import stale_items
-from devmem.text.display import one_line
+from devmem.text.display import number_of, one_line
 from devmem.text.files import replace_file
 from devmem.transfer.exporting import Snapshot, json_parts
 from devmem.workflow.examination import examine_file, examine_workflow, journals_beside
@@ -130,7 +130,7 @@ def _examine_collection(terminal: Terminal, file: Path, salvage: Path | None, *,
     repaired = repair(found) if fix else []
     if salvage is not None:
         saved = _salvage(terminal, found, salvage)
-        terminal.report("note", f"{items_text(saved)} written to {salvage}; `devmem import` reads them")
+        terminal.report("note", f"{number_of(saved, 'item')} written to {salvage}; `devmem import` reads them")
     journals = journals_beside(file)
     if as_json:
         beside = {} if journals is None else {"journals": _json_of(journals)}
@@ -287,7 +287,7 @@ def reindex(
 
 def _show_embedded(terminal: Terminal, store: str, done: int, info: CollectionInfo, *, as_json: bool) -> None:
     """Print how many items were embedded; end the command with `EXIT_PARTLY` where some still wait."""
-    items = items_text(info.items)
+    items = number_of(info.items, "item")
     made = f"{done:,} of {items} embedded by {info.embedding}" if info.embedding else f"{items}, without embeddings"
     counts = {"embedded": done, "items": info.items, "waiting": info.waiting}
     terminal.answer({"store": store, **counts, "model": info.embedding}, f"{store}: {made}", as_json=as_json)
@@ -386,7 +386,7 @@ def stale(
         terminal.json({"store": place.store, "renewed": renewed, "stale": listed})
         return
     if renew:
-        terminal.print(f"{place.store}: {items_text(len(renewed))} renewed; {len(found):,} stale now")
+        terminal.print(f"{place.store}: {number_of(len(renewed), 'item')} renewed; {len(found):,} stale now")
     rows = [
         (each.item.id[:_SHORT], each.reason.value, each.parent[:_SHORT], one_line(each.item.content_summary))
         for each in found
@@ -415,7 +415,7 @@ def backup(
         record_backup(file, out, items=items, made_at=time.time())
     except CollectionError as error:
         terminal.report("warning", f"`devmem forget` will not name this backup: {error}")
-    terminal.answer({"file": str(out), "items": items}, f"{out}: {items_text(items)}", as_json=as_json)
+    terminal.answer({"file": str(out), "items": items}, f"{out}: {number_of(items, 'item')}", as_json=as_json)
 
 
 def restore(
@@ -440,10 +440,12 @@ def restore(
     items = backups.restore(backup, file, force=force)
     kept_out = backups.erase_again(file)
     if kept_out:
-        terminal.report("note", f"{items_text(kept_out)} of the backup had been erased, and tombstones keep them out")
+        terminal.report(
+            "note", f"{number_of(kept_out, 'item')} of the backup had been erased, and tombstones keep them out"
+        )
     items -= kept_out
     answer = {"file": str(file), "items": items, "kept_out": kept_out}
-    terminal.answer(answer, f"{file}: {items_text(items)}", as_json=as_json)
+    terminal.answer(answer, f"{file}: {number_of(items, 'item')}", as_json=as_json)
 
 
 def rebuild_view(

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from devmem.cli.failures import CommandError, usage_errors
-from devmem.cli.ids import full_id
+from devmem.cli.inputs import full_id
 from devmem.cli.targets import (
     AsJson,
     MemoryPlace,

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from devmem.cli.failures import CommandError
-from devmem.cli.ids import full_run, short_run
+from devmem.cli.inputs import full_run, short_run
 from devmem.cli.targets import (
     AsJson,
     MemoryPlace,
@@ -27,13 +27,14 @@ from devmem.cli.targets import (
     split_words,
     why_empty,
 )
-from devmem.cli.terminal import Terminal, date_text, items_text, zoned
+from devmem.cli.terminal import Terminal, date_text, zoned
 from devmem.config.workflow import Workflow
 from devmem.model.caller import DEFAULT_SESSION
 from devmem.model.versions import RunInfo
 from devmem.storage.protocol import VersionedCollection
 from devmem.stores.abilities import keeps_versions, versions_of
 from devmem.stores.memory import MemoryBase
+from devmem.text.display import number_of
 from devmem.views.documents import run_info_json
 from devmem.workflow.stores import open_stores, session_folder
 from devmem.workflow.transaction import commit_run, discard_run, revert_run, stores_of_runs
@@ -159,7 +160,7 @@ def _show(terminal: Terminal, undone: Mapping[str, RunInfo], *, as_json: bool) -
         terminal.json([{"store": name, **run_info_json(info)} for name, info in undone.items()])
         return
     for name, info in undone.items():
-        terminal.print(f"{name}: {items_text(info.changes)} changed back, as run {info.run!r}")
+        terminal.print(f"{name}: {number_of(info.changes, 'item')} changed back, as run {info.run!r}")
 
 
 @contextmanager

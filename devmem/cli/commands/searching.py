@@ -23,9 +23,10 @@ from devmem.cli.targets import (
     opened_if_written,
     split_words,
 )
-from devmem.cli.terminal import Terminal, contributions, item_date, items_text, number, period_text
+from devmem.cli.terminal import Terminal, contributions, item_date, number, period_text
 from devmem.errors import ShardDownError
 from devmem.model.caller import DEFAULT_SESSION, Caller
+from devmem.text.display import number_of
 
 if TYPE_CHECKING:
     from devmem.model.filters import Filter
@@ -204,7 +205,8 @@ def _report_waiting(terminal: Terminal, store: MemoryBase) -> None:
     info = store.info() if isinstance(store, CollectionMemory) and store.embedder is not None else None
     if info is not None and info.waiting:
         terminal.report(
-            "note", f"{items_text(info.waiting)}: embedding pending, searched by words alone; `devmem reindex` makes it"
+            "note",
+            f"{number_of(info.waiting, 'item')}: embedding pending, searched by words alone; `devmem reindex` makes it",
         )
 
 

@@ -39,7 +39,7 @@ from devmem.cli.targets import (
     opened_existing,
     split_words,
 )
-from devmem.cli.terminal import Terminal, date_text, items_text
+from devmem.cli.terminal import Terminal, date_text
 from devmem.config.workflow import Workflow
 from devmem.errors import DataFileError, DevmemError
 from devmem.memory.opening import declared_like
@@ -52,6 +52,7 @@ from devmem.stores.abilities import record_export
 from devmem.stores.archiving import count_archived
 from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.memory import MemoryBase
+from devmem.text.display import number_of
 from devmem.transfer.copy import CopyReport, copy_items
 from devmem.transfer.exporting import json_parts, markdown_parts, snapshot_of
 from devmem.transfer.filling import Filler, RecordSummary
@@ -151,7 +152,7 @@ def _import(
         filler = Filler(target, fields=fields, scope=scope)
         done = [(name, _fill(terminal, filler, name, open_file, shown=not as_json)) for name, open_file in files]
         total = target.count_memories()
-    text = f"{place.store}: {_counted(filler.counts)}; the store has {items_text(total)} now"
+    text = f"{place.store}: {_counted(filler.counts)}; the store has {number_of(total, 'item')} now"
     read = [{"file": name, "counts": counts} for name, counts in done]
     terminal.answer({"store": place.store, "files": read, "items": total}, text, as_json=as_json)
     for note in filler.notes():
@@ -328,7 +329,7 @@ def export(
         parts = markdown_parts if _format(snapshot_format, output) is SnapshotFormat.MARKDOWN else json_parts
         deliver(terminal, parts(snapshot_of(source, items, lost.append)), output)
         if as_of is None and not archived and (left := count_archived(source, selection.where)):
-            terminal.report("note", f"{items_text(left)} in the archive left out; `--archived` exports them")
+            terminal.report("note", f"{number_of(left, 'item')} in the archive left out; `--archived` exports them")
     for told in lost:
         terminal.report("error", told)
     if lost:
@@ -434,7 +435,7 @@ def _copy(
     if as_json:
         terminal.json(_as_json(report, total))
     else:
-        _show(terminal, report, f"{first} -> {second}", f"{second} has {items_text(total)} now")
+        _show(terminal, report, f"{first} -> {second}", f"{second} has {number_of(total, 'item')} now")
     if not report.complete:
         raise typer.Exit(EXIT_PARTLY)
 
@@ -454,7 +455,7 @@ def _show(terminal: Terminal, report: CopyReport, direction: str, now: str) -> N
     if report.states:
         terminal.print(f"{report.states:,} states beside the items were taken over")
     if report.archived:
-        terminal.print(f"{items_text(report.archived)} archived there, too")
+        terminal.print(f"{number_of(report.archived, 'item')} archived there, too")
     if report.kept_out:
         terminal.report("note", f"{len(report.kept_out):,} item(s) were not copied, as tombstones keep them out")
     if report.vectors_left:
@@ -462,7 +463,7 @@ def _show(terminal: Terminal, report: CopyReport, direction: str, now: str) -> N
     for part, count in sorted(report.lost.items()):
         terminal.report("warning", f"{part} of {count:,} item(s) could not be carried over")
     if report.archived_left:
-        left = f"{items_text(report.archived_left)} in the archive not copied"
+        left = f"{number_of(report.archived_left, 'item')} in the archive not copied"
         terminal.report("error", f"{left}: the target has no archive, or other items of their ids")
     if report.unseen:
         listed = ", ".join(report.unseen[:_SHOWN])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from devmem.cli.failures import CommandError
-from devmem.cli.ids import whole_id
+from devmem.cli.inputs import whole_id
 from devmem.cli.options import checked_name
 from devmem.cli.targets import Session, announce, find_store, load_with_progress, look
 from devmem.cli.terminal import Terminal

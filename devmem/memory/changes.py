@@ -1,10 +1,13 @@
-"""Changing items that others may change meanwhile: one, or all that match a filter."""
+"""Changes of stored items: updates, consolidation, restoring archived ones, and decisions about those in quarantine.
+
+Others may change an item meanwhile; an update is then repeated, unless it names the version that it may change.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import islice
 from types import EllipsisType
 from typing import Any, Final
@@ -12,17 +15,23 @@ from typing import Any, Final
 from pydantic import JsonValue
 
 from devmem.errors import ItemNotFoundError, NotStoredError, VersionConflictError
-from devmem.memory.contents import check_trust, field_paths, with_metadata, with_text, with_vector
+from devmem.memory.contents import ConsolidateOptions, check_trust, field_paths, with_metadata, with_text, with_vector
 from devmem.memory.records import When, expiry_of, seconds_of
 from devmem.memory.repeats import ATTEMPTS, check_vectors, let_others_go_first
-from devmem.model.filters import Filter
-from devmem.model.items import MemoryItem, version_hash
-from devmem.model.results import WriteStatus
+from devmem.memory.scope import ScopeGuard, split_scope
+from devmem.model.caller import acting_as
+from devmem.model.filters import Filter, same_owner
+from devmem.model.items import QUARANTINE, TRUST, MemoryItem, is_quarantined, version_hash
+from devmem.model.results import NOT_ARCHIVED, WriteOutcome, WriteStatus
 from devmem.models.embedder import PassageEmbeddings
+from devmem.storage.writing import Unique
 from devmem.stores.abilities import every_item
+from devmem.stores.archiving import MAX_TRUST, ArchiveRule, archive_of, archived_items, restore
 from devmem.stores.collection_memory import CollectionMemory
+from devmem.stores.consolidation import Consolidation, consolidate
 from devmem.stores.guarding import admitting
-from devmem.stores.memory import MemoryBase
+from devmem.stores.items import kept_ids
+from devmem.stores.memory import MemoryBase, Progress, observed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,3 +168,108 @@ def _replace_items(store: MemoryBase, items: Sequence[MemoryItem], found: Mappin
         if not outcome and not as_it_was:
             reason = outcome.reason or f"a store of type {store.setup.store_type!r} does not change this of an item"
             raise NotStoredError([reason])
+
+
+def consolidated(
+    store: MemoryBase, guard: ScopeGuard, options: ConsolidateOptions, *, dry_run: bool, progress: Progress | None
+) -> Consolidation:
+    """Consolidate what is within reach; see `Memory.consolidate`."""
+    scope, said = split_scope(options, ConsolidateOptions)
+    digested, archived_before = said.get("digest_before"), said.get("archive_before")
+    check_trust(most := said.get("max_trust", MAX_TRUST))
+    rule = None if archived_before is None else ArchiveRule(before=seconds_of(archived_before), max_trust=most)
+    with observed(store, "update_memory") as operation, acting_as(guard.parts.agent):
+        done = consolidate(
+            store,
+            guard.matching(scope),
+            ignore=said.get("ignore", ()),
+            digest_before=None if digested is None else seconds_of(digested),
+            archive=rule,
+            dry_run=dry_run,
+            progress=progress,
+        )
+        operation.records(0 if dry_run else done.removed + len(done.archived), tuple)
+        return done
+
+
+def restored(store: MemoryBase, guard: ScopeGuard, ids: Sequence[str]) -> list[WriteOutcome]:
+    """Bring archived items within reach back; see `Memory.restore`."""
+    reach, now = guard.filter(), store.setup.clock()
+    archive_of(store)
+    within = {item.id for item in archived_items(store, ids) if reach.admits(item, now)}
+    # An id out of reach is as one that does not exist.
+    wanted = list(dict.fromkeys(one for one in ids if one in within))
+    with acting_as(guard.parts.agent):
+        outcomes = dict(zip(wanted, restore(store, wanted), strict=True))
+    return [outcomes.get(one, NOT_ARCHIVED) for one in ids]
+
+
+def approved_item(store: MemoryBase, found: MemoryItem | None, item_id: str, reason: str) -> MemoryItem:
+    """Take an item out of quarantine and return it, under the id that it was to have, with its trust and expiry.
+
+    What stands under this id meanwhile in the same scope becomes its earlier version; where it is of another scope, the
+    item keeps the id that it has.
+
+    Raises:
+        ItemNotFoundError: there is no such item, `found` is None.
+        ValueError: it is not in quarantine.
+        VersionConflictError: what stands under the id changed meanwhile.
+        NotStoredError, CollectionError: it cannot be stored.
+    """
+    item = _checked(found, item_id)
+    mark = item.metadata.get(QUARANTINE)
+    known = mark if isinstance(mark, Mapping) else {}
+    trust, until, named = known.get("trust"), known.get("expires_at"), known.get("id")
+    # Anybody can store a mark that names an id.
+    wanted = named if isinstance(named, str) else item.id
+    there = next(iter(store.get([wanted])), None)
+    if there is not None and not same_owner(there.scope, item.scope):
+        wanted, there = item.id, item
+    at = datetime.fromtimestamp(store.setup.clock(), UTC).isoformat(timespec="seconds")
+    approval: dict[str, JsonValue] = {"at": at, "reason": reason, "caught": str(known.get("reason", ""))}
+    approved = replace(
+        item,
+        id=wanted,
+        metadata={key: value for key, value in item.metadata.items() if key != QUARANTINE} | {"approved": approval},
+        trust=float(trust) if isinstance(trust, int | float) and trust > 0 else TRUST[item.provenance.kind],
+        expires_at=float(until) if isinstance(until, int | float) else item.expires_at if not known else None,
+        embedding=None,
+    )
+    with admitting(approved.id):
+        (kept,) = kept_ids([approved], _stored(store, approved, there))
+    if kept != item.id:
+        store.delete(ids=[item.id])
+    return next(iter(store.get([kept])), approved)
+
+
+def reject_item(store: MemoryBase, found: MemoryItem | None, item_id: str, reason: str) -> None:
+    """Delete an item in quarantine; the reason stands in the last version that the history keeps of it."""
+    item = _checked(found, item_id)
+    mark = item.metadata.get(QUARANTINE)
+    noted = {**(mark if isinstance(mark, Mapping) else {}), "rejected": reason}
+    with admitting(item.id):
+        _stored(store, replace(item, metadata={**item.metadata, QUARANTINE: noted}), item)
+    store.delete(ids=[item.id])
+
+
+def _stored(store: MemoryBase, item: MemoryItem, there: MemoryItem | None) -> list[WriteOutcome]:
+    """Store an item in the place of what stands under its id, if that is still the same."""
+    if not isinstance(store, CollectionMemory):
+        return store.add([item])
+    # A store of files refuses to have items added, but not a decision about its own.
+    expected = {item.id: None if there is None else version_hash(there)}
+    return store.store_items([item], unique=Unique.ID, expected=expected)
+
+
+def _checked(item: MemoryItem | None, item_id: str) -> MemoryItem:
+    """Return an item that is in quarantine.
+
+    Raises:
+        ItemNotFoundError: there is no such item.
+        ValueError: it is not in quarantine.
+    """
+    if item is None:
+        raise ItemNotFoundError(item_id)
+    if not is_quarantined(item):
+        raise ValueError(f"{item_id!r} is not in quarantine")
+    return item
