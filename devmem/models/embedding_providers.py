@@ -22,8 +22,8 @@ _MATRIX: Final = 2
 """Number of dimensions of an array of rows."""
 
 
-class _TokenProvider(Embedder, TokenEmbedder, Protocol):
-    """An embedder with token vectors."""
+class TokenProvider(Embedder, TokenEmbedder, Protocol):
+    """A provider that embeds texts and their tokens."""
 
 
 class GuardedEmbedder:
@@ -76,7 +76,7 @@ class GuardedEmbedder:
 class GuardedTokenEmbedder(GuardedEmbedder):
     """A `GuardedEmbedder` of one that has token vectors."""
 
-    def __init__(self, name: str, embedder: _TokenProvider) -> None:
+    def __init__(self, name: str, embedder: TokenProvider) -> None:
         super().__init__(name, embedder)
         self._tokens: TokenEmbedder = embedder
 
@@ -175,10 +175,6 @@ def make_provider(config: EmbeddingConfig) -> Embedder:
         )
     # What is checked afterwards costs a pass over the rows; ours are tested.
     return made if factory.__module__.startswith("devmem.models.") else guarded(name, made)
-
-
-class TokenProvider(Embedder, TokenEmbedder, Protocol):
-    """A provider that embeds texts and their tokens."""
 
 
 _USUAL_LENGTH: int = EmbeddingParams.model_fields["max_length"].default

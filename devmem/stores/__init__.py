@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from devmem.model.results import WriteStatus as WriteStatus
     from devmem.model.results import damage as damage
     from devmem.model.results import unfinished as unfinished
+    from devmem.model.twins import as_async as as_async
     from devmem.model.versions import derived as derived
     from devmem.models.chat import ChatModel as ChatModel
     from devmem.models.chat import ChatReply as ChatReply

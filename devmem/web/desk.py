@@ -33,7 +33,7 @@ from devmem.stores.facts import FactKeepingMemory
 from devmem.stores.memory import MemoryBase, MemoryQuery, QueryEmbedding
 from devmem.text.moments import parse_moment
 from devmem.views.diagrams import CallNode, Transfer, call_tree, transfers_of
-from devmem.web.nearness import near_words
+from devmem.web.texts import near_words
 from devmem.workflow.erasing import WorkflowReceipt
 from devmem.workflow.manager import MemoryManager
 from devmem.workflow.rescue import examine_rescued

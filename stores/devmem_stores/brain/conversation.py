@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -12,23 +11,23 @@ from devmem import MemoryItem, WriteOutcome
 from devmem.errors import MessageError
 from devmem.messages import Message, Role
 from devmem.model.results import ERASED_BEFORE
-from devmem.stores import WriteStatus, skipped
+from devmem.stores import WriteStatus, as_async, skipped
 from devmem_stores.brain.archive import entry_of, item_of
 from devmem_stores.brain.compression import Compressed, Rewriting, given_summary
 from devmem_stores.brain.config import BrainBusyError, BrainIncompleteError
 from devmem_stores.brain.services import ConversationReader
-from devmem_stores.brain.state import BrainState, Entry, Summary, refusal, with_entries
+from devmem_stores.brain.state import BrainState, Entry, refusal, with_entries
 
 _LOG: Final = logging.getLogger(__name__)
 _NEW: Final = "New"
 _FOR_A_TITLE: Final = 500
 
 
-class Conversation(ConversationReader):
-    """The interface of MetaGPT's brain memory for one chat, on a store that loses nothing.
+class Brain(ConversationReader):
+    """One conversation of one user, with the interface of MetaGPT's brain memory; `BrainMemory.brain` gives it.
 
     Every change is durable when the call returns. A method may wait for Redis, a file or a language model, and has an
-    async twin (`Brain`); several threads and processes may use one conversation.
+    async twin; several threads and processes may use one conversation.
     """
 
     def add_talk(self, message: Message | str) -> WriteOutcome:
@@ -236,6 +235,21 @@ class Conversation(ConversationReader):
             failures += [done.failure] if done.failure is not None else []
         return _with_failures(outcome, failures)
 
+    asnapshot = as_async(ConversationReader.snapshot)
+    aadd_talk = as_async(add_talk)
+    aadd_answer = as_async(add_answer)
+    aadd_history = as_async(add_history)
+    aadd_knowledge = as_async(add_knowledge)
+    apop_last_talk = as_async(pop_last_talk)
+    aset_history_summary = as_async(set_history_summary)
+    asummarize = as_async(summarize)
+    acompress = as_async(compress)
+    aget_title = as_async(get_title)
+    ais_related = as_async(is_related)
+    arewrite = as_async(rewrite)
+    asources = as_async(ConversationReader.sources)
+    asave = as_async(save)
+
 
 def _checked(message: Message) -> Message:
     if not isinstance(message, Message):
@@ -248,66 +262,3 @@ def _with_failures(outcome: WriteOutcome, failures: list[Exception]) -> WriteOut
         return outcome
     failure = failures[0] if len(failures) == 1 else BrainIncompleteError(failures)
     return replace(outcome, reason=str(failure), failure=failure)
-
-
-class Brain(Conversation):
-    """One conversation of one user; `BrainMemory.brain` gives it.
-
-    The twins do what the methods of the same name do, without blocking the event loop.
-    """
-
-    async def asnapshot(self) -> BrainState:
-        """Do `snapshot`; its properties are those of the conversation."""
-        return await asyncio.to_thread(self.snapshot)
-
-    async def aadd_talk(self, message: Message | str) -> WriteOutcome:
-        """Do `add_talk`."""
-        return await asyncio.to_thread(self.add_talk, message)
-
-    async def aadd_answer(self, message: Message | str) -> WriteOutcome:
-        """Do `add_answer`."""
-        return await asyncio.to_thread(self.add_answer, message)
-
-    async def aadd_history(self, message: Message) -> WriteOutcome:
-        """Do `add_history`."""
-        return await asyncio.to_thread(self.add_history, message)
-
-    async def aadd_knowledge(self, message: Message | str) -> WriteOutcome:
-        """Do `add_knowledge`."""
-        return await asyncio.to_thread(self.add_knowledge, message)
-
-    async def apop_last_talk(self) -> str | None:
-        """Do `pop_last_talk`."""
-        return await asyncio.to_thread(self.pop_last_talk)
-
-    async def aset_history_summary(self, summary: str) -> WriteOutcome:
-        """Do `set_history_summary`."""
-        return await asyncio.to_thread(self.set_history_summary, summary)
-
-    async def asummarize(self, max_words: int = 200, *, keep_language: bool = False, limit: int = -1) -> str:
-        """Do `summarize`."""
-        return await asyncio.to_thread(lambda: self.summarize(max_words, keep_language=keep_language, limit=limit))
-
-    async def acompress(self) -> int:
-        """Do `compress`."""
-        return await asyncio.to_thread(self.compress)
-
-    async def aget_title(self, max_words: int = 5) -> str:
-        """Do `get_title`."""
-        return await asyncio.to_thread(self.get_title, max_words)
-
-    async def ais_related(self, text1: str, text2: str) -> bool:
-        """Do `is_related`."""
-        return await asyncio.to_thread(self.is_related, text1, text2)
-
-    async def arewrite(self, sentence: str, context: str) -> Rewriting:
-        """Do `rewrite`."""
-        return await asyncio.to_thread(self.rewrite, sentence, context)
-
-    async def asources(self, summary: Summary) -> list[MemoryItem]:
-        """Do `sources`."""
-        return await asyncio.to_thread(self.sources, summary)
-
-    async def asave(self) -> bool:
-        """Do `save`."""
-        return await asyncio.to_thread(self.save)

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 from devmem import DevmemError, Filter, Hit, MemoryItem, Scope, WriteOutcome
 from devmem.errors import MessageError, RerankerError
 from devmem.messages import Message, Role, action_names, item_to_message, message_to_item, readable_text
-from devmem.stores import MemoryQuery, QueryEmbedding
+from devmem.stores import MemoryQuery, QueryEmbedding, as_async
 from devmem.text import shorten
 from devmem.workflow import StoreFailure
 from devmem_stores.role_zero.config import Rules, Situation
@@ -248,22 +248,12 @@ class RoleMemory:
         """Forget everything in this memory; return the number of messages."""
         return self._store.delete(where=self._where)
 
-    async def aadd(self, message: Message) -> WriteOutcome:
-        """Do `add` without blocking the event loop."""
-        return await asyncio.to_thread(self.add, message)
+    aadd = as_async(add)
 
     async def aadd_batch(self, messages: Iterable[Message]) -> list[WriteOutcome]:
         """Do `add_batch` without blocking the event loop."""
         return await asyncio.to_thread(self.add_batch, list(messages))
 
-    async def aget(self, k: int = 0) -> list[Message]:
-        """Do `get` without blocking the event loop."""
-        return await asyncio.to_thread(self.get, k)
-
-    async def arecall(self, k: int = 0) -> Recall:
-        """Do `recall` without blocking the event loop."""
-        return await asyncio.to_thread(self.recall, k)
-
-    async def adelete_newest(self) -> Message | None:
-        """Do `delete_newest` without blocking the event loop."""
-        return await asyncio.to_thread(self.delete_newest)
+    aget = as_async(get)
+    arecall = as_async(recall)
+    adelete_newest = as_async(delete_newest)
