@@ -207,7 +207,7 @@ def examine_facts(file: Path) -> Iterator[FileReport]:
 STATE_TABLE: Final = "store_states"
 """Table by which such a file is known."""
 _SCHEMA: Final = (
-    f"CREATE STATE_TABLE IF NOT EXISTS {STATE_TABLE}(kind TEXT NOT NULL, name TEXT NOT NULL, value BLOB NOT NULL, "
+    f"CREATE TABLE IF NOT EXISTS {STATE_TABLE}(kind TEXT NOT NULL, name TEXT NOT NULL, value BLOB NOT NULL, "
     "PRIMARY KEY (kind, name)) WITHOUT ROWID"
 )
 T = TypeVar("T")
