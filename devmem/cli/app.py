@@ -100,7 +100,7 @@ _COMMANDS: Final = {
     "edit": ("items", "Change an item and keep its id, or change every item that matches."),
     "forget": ("forgetting", "Forget items permanently, and print a receipt."),
     "tombstones": ("forgetting", "List what erased texts left to keep them out, or remove it."),
-    "quarantine": ("quarantine", "List what a guard caught, newest first, and approve or reject it."),
+    "quarantine": ("consolidate", "List what a guard caught, newest first, and approve or reject it."),
     "trim": ("forgetting", "Delete the oldest items."),
     "drop": ("forgetting", "Drop a store of a database as a whole."),
     "compress": ("maintenance", "Summarize older items."),

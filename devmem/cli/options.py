@@ -282,7 +282,7 @@ def expiry_of(expires: str | None, ttl: str | None) -> str | timedelta | None:
         return expires
     if expires is not None:
         raise CommandError("--expires-at and --ttl both say when it is to be forgotten; give one of them.")
-    from devmem.text.moments import parse_duration
+    from devmem.text.durations import parse_duration
 
     try:
         return timedelta(seconds=parse_duration(ttl))

@@ -29,7 +29,7 @@ from pydantic_core.core_schema import ValidationInfo
 
 from devmem.config.document import DocumentPath, SourcePosition
 from devmem.redaction import without_credentials
-from devmem.text.moments import parse_duration
+from devmem.text.durations import parse_duration
 
 Annotation: TypeAlias = Any
 """A field's annotation as it is at run time: a class, a union, a generic alias."""

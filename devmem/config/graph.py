@@ -12,7 +12,6 @@ from devmem.config.base import ConfigModel, all_keys, mentions
 from devmem.config.compose import compose
 from devmem.config.document import DocumentPath, Report, path_text, read_text
 from devmem.config.findings import Rule, choices, closest, did_you_mean, found, quoted
-from devmem.config.guard import GuardConfig
 from devmem.config.placeholders import Environment, Placeholders, Unresolved, has_placeholder
 from devmem.config.rules import (
     AGENT_KEYS,
@@ -26,7 +25,7 @@ from devmem.config.rules import (
     inspect,
     inspect_graph,
 )
-from devmem.config.store import EmbeddingConfig, RetrievalConfig, StoreDeclaration, StoreTypes
+from devmem.config.store import EmbeddingConfig, GuardConfig, RetrievalConfig, StoreDeclaration, StoreTypes
 from devmem.config.validate import Validator
 from devmem.config.workflow import ROOT_ONLY, Edge, NodeConfig, Subgraph, WorkflowDocument, unset_message
 from devmem.errors import CollectionError, ConfigError, MissingExtraError, PluginError

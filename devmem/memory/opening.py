@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from pydantic import BaseModel, SecretStr
 
-from devmem.config.guard import GuardConfig
 from devmem.config.reading import parse_workflow
-from devmem.config.store import EmbeddingConfig
+from devmem.config.store import EmbeddingConfig, GuardConfig
 from devmem.config.workflow import Workflow
 from devmem.encryption import KeySource, StoreKey, default_key, key_of, unlock
 from devmem.errors import CollectionError, ConfigError, EncryptionError, Finding, ModelNotFoundError

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, Protocol, TypeAlias, runtime_checkable
 
-from devmem.config.guard import GuardCheckConfig
+from devmem.config.store import GuardCheckConfig
 from devmem.errors import ChatModelError, DevmemError, GuardError, PluginError
 from devmem.model.items import MemoryItem, SourceKind
 from devmem.model.message import Message, Role

@@ -10,9 +10,8 @@ from pydantic import Field, model_validator
 
 from devmem.config.agent import ChatConfig
 from devmem.config.base import ConfigModel, Duration
-from devmem.config.guard import GuardConfig
 from devmem.config.shards import MemoryPath, ShardsConfig, is_sharded
-from devmem.config.store import EmbeddingConfig, EncryptionConfig, IndexConfig, RetrievalConfig
+from devmem.config.store import EmbeddingConfig, EncryptionConfig, GuardConfig, IndexConfig, RetrievalConfig
 from devmem.model.items import SourceKind
 from devmem.storage.opening import file_of
 from devmem.storage.protocol import DEFAULT_HISTORY_DAYS

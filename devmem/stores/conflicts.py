@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Protocol
 from uuid import uuid4
 
-from devmem.config.guard import GuardConfig
+from devmem.config.store import GuardConfig
 from devmem.errors import VersionConflictError
 from devmem.model.filters import OWNER_PARTS, event_key, exactly, same_owner
 from devmem.model.items import (

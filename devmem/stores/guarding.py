@@ -18,7 +18,7 @@ from typing import Final, TypeAlias
 
 from pydantic import JsonValue
 
-from devmem.config.guard import GuardCheckConfig, GuardConfig
+from devmem.config.store import GuardCheckConfig, GuardConfig
 from devmem.errors import GuardError
 from devmem.model.fields import embedded_hash, field_texts
 from devmem.model.filters import OWNER_PARTS, Filter, exactly

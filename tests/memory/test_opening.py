@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import devmem
-from devmem.config.guard import GuardConfig
+from devmem.config.store import GuardConfig
 from devmem.errors import ConfigError, ModelNotFoundError
 from devmem.memory import opening
 from devmem.model.items import MemoryItem

@@ -13,7 +13,7 @@ from devmem.cli.options import checked_name
 from devmem.cli.targets import AsJson
 from devmem.cli.terminal import Terminal, date_text, zoned
 from devmem.server import Token, TokenFile
-from devmem.text.moments import parse_duration
+from devmem.text.durations import parse_duration
 
 _File: TypeAlias = Annotated[Path, typer.Option("--tokens", metavar="FILE", help="File of the tokens' hashes.")]
 _DEFAULT: Final = Path("devmem-tokens.json")

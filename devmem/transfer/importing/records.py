@@ -18,7 +18,7 @@ from devmem.model.items import TRUST, MemoryContentSnapshot, MemoryItem, Provena
 from devmem.model.record_fields import start_of
 from devmem.model.results import MemoryWritePayload
 from devmem.text.analysis import SUMMARY_LENGTH, shorten
-from devmem.text.moments import parse_duration
+from devmem.text.durations import parse_duration
 from devmem.transfer.importing.dates import AmbiguousDateError, DateOrder, is_no_time, parse_time
 from devmem.workflow.rescue import load_payload
 
