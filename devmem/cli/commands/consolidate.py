@@ -1,4 +1,4 @@
-"""`devmem consolidate`, `archive` and `quarantine`: merging items, and those that are kept where no search finds them."""
+"""`devmem consolidate`, `archive` and `quarantine`: merging items, and those kept where no search finds them."""
 
 from __future__ import annotations
 
