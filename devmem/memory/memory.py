@@ -44,15 +44,7 @@ from devmem.memory.records import (
 )
 from devmem.memory.repeats import remembered
 from devmem.memory.runs import MemoryRun, RunsWithin
-from devmem.memory.scope import (
-    ScopeGuard,
-    ScopeParts,
-    Where,
-    checked_name,
-    checked_number,
-    in_scope,
-    make_filter,
-)
+from devmem.memory.scope import ScopeGuard, ScopeParts, Where, checked_name, checked_number, in_scope, make_filter
 from devmem.model.caller import acting_as
 from devmem.model.items import Scope
 from devmem.model.message import Message
