@@ -130,7 +130,7 @@ _COMMANDS: Final = {
     "shards": ("shards", "Show the shards of a store, and move tenants between them."),
     "web": ("web", "Open a page that shows what is remembered, and why."),
     "mcp": ("mcp", "Serve a memory to MCP clients."),
-    "token": ("token", "Make, list and revoke the tokens of a server's users."),
+    "token": ("mcp", "Make, list and revoke the tokens of a server's users."),
     "new-store": ("new", "Write the package of a new store type."),
     "new-provider": ("new", "Write the package of a new embedding provider."),
     "schema": ("checking", "Print the JSON Schema of workflows."),
