@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Final
 
 from devmem.storage.postgres.database import Connection, composed
 from devmem.storage.postgres.schema import SEARCH_TABLES, VERSION_TABLES
-from devmem.storage.sqlite.compact_rows import joined_codes, unpack_terms
+from devmem.storage.sqlite.compact_rows import PASSAGE_OF_PART, joined_codes, unpack_terms
 from devmem.storage.sqlite.rows import checksum, decode_vectors, encode_vector
 
 _TRIGGER_OF_FORMAT_3: Final = """
@@ -27,6 +28,12 @@ _TOKENS_OF_FORMAT_7: Final = (
     "CREATE TABLE tokens(passage INTEGER PRIMARY KEY, codes BLOB NOT NULL, checksum INTEGER NOT NULL)"
 )
 
+_TRIGGERS_ON_TOKENS: Final = (
+    "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND sql LIKE '%DELETE FROM tokens%'"
+)
+_DELETING_PARTS: Final = re.compile(r"DELETE FROM tokens [^;]*;")
+_DELETE_OF_FORMAT_7: Final = "DELETE FROM tokens WHERE passage IN (SELECT passage FROM passages WHERE row = old.row);"
+
 
 def sqlite_to_7(path: Path) -> None:
     """Bring a file to format 7, with whole hashes, a count of every term, and token codes that are not in parts."""
@@ -39,9 +46,12 @@ def sqlite_to_7(path: Path) -> None:
             connection.execute(
                 "UPDATE passages SET term_hashes = ?, term_counts = ?, checksum = ? WHERE passage = ?", values
             )
-        parts = connection.execute("SELECT passage, codes, checksum FROM tokens ORDER BY passage, part").fetchall()
+        parts = connection.execute(f"SELECT {PASSAGE_OF_PART}, codes, checksum FROM tokens ORDER BY part").fetchall()
         connection.execute("DROP TABLE tokens")
         connection.execute(_TOKENS_OF_FORMAT_7)
+        for name, trigger in connection.execute(_TRIGGERS_ON_TOKENS).fetchall():
+            connection.execute(f"DROP TRIGGER {name}")
+            connection.execute(_DELETING_PARTS.sub(_DELETE_OF_FORMAT_7, trigger))
         codes = ((passage, raw, checksum(raw)) for passage, raw in joined_codes(parts) if raw is not None)
         connection.executemany("INSERT INTO tokens VALUES (?, ?, ?)", codes)
         connection.execute("PRAGMA user_version = 7")

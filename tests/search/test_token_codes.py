@@ -94,7 +94,7 @@ def test_when_there_is_no_more_room_it_starts_again(database: Database) -> None:
 def test_a_small_database_is_read_at_once(database: Database) -> None:
     cache = TokenCache(ahead=1200)
     gathered(database, cache, [7])
-    database.connection.execute("DELETE FROM tokens WHERE passage < 1000")
+    database.connection.execute("DELETE FROM tokens WHERE part >> 12 < 1000")
     database.add(1201)
     found = gathered(database, cache, [*database.codes, 9999])
     assert sorted(found) == list(database.codes)
@@ -104,7 +104,7 @@ def test_a_small_database_is_read_at_once(database: Database) -> None:
 def test_numbers_of_what_was_deleted_do_not_count(database: Database) -> None:
     for passage in (90_000, 90_001, 90_002):
         database.add(passage)
-    database.connection.execute("DELETE FROM tokens WHERE passage < 90000")
+    database.connection.execute("DELETE FROM tokens WHERE part >> 12 < 90000")
     cache = TokenCache(ahead=3)
     gathered(database, cache, [90_001])
     database.forget()
@@ -182,7 +182,7 @@ def test_the_codes_of_a_long_passage_are_read_as_a_whole(database: Database, ahe
     for passage in (2000, 2001):
         database.codes[passage] = codes
         insert_codes(database.connection, passage, codes.tobytes())
-    (parts,) = database.connection.execute("SELECT count(*) FROM tokens WHERE passage = 2000").fetchone()
+    (parts,) = database.connection.execute("SELECT count(*) FROM tokens WHERE part >> 12 = 2000").fetchone()
     assert parts > 2
     found = gathered(database, TokenCache(ahead=ahead), [2001, 5, 2000])
     assert sorted(found) == [5, 2000, 2001]
@@ -192,12 +192,12 @@ def test_the_codes_of_a_long_passage_are_read_as_a_whole(database: Database, ahe
 @pytest.mark.parametrize(
     "damage",
     [
-        "DELETE FROM tokens WHERE passage = 2000 AND part = 1",
-        "DELETE FROM tokens WHERE passage = 2000 AND part = 3",
-        "UPDATE tokens SET codes = substr(codes, 5) WHERE passage = 2000 AND part = 2",
-        "UPDATE tokens SET codes = CAST(codes AS TEXT) WHERE passage = 2000 AND part = 0",
-        "UPDATE tokens SET checksum = checksum + 1 WHERE passage = 2000 AND part = 0",
-        "UPDATE tokens SET part = part + 7 WHERE passage = 2000 AND part = 1",
+        "DELETE FROM tokens WHERE part = (2000 << 12) + 1",
+        "DELETE FROM tokens WHERE part = (2000 << 12) + 3",
+        "UPDATE tokens SET codes = substr(codes, 5) WHERE part = (2000 << 12) + 2",
+        "UPDATE tokens SET codes = CAST(codes AS TEXT) WHERE part = 2000 << 12",
+        "UPDATE tokens SET checksum = checksum + 1 WHERE part = 2000 << 12",
+        "UPDATE tokens SET part = part + 7 WHERE part = (2000 << 12) + 1",
     ],
 )
 @pytest.mark.parametrize("ahead", [0, 5000])

@@ -2,7 +2,8 @@
 
 Terms are stored without what most of them have in common: a count of 1, and the bits of their hashes that indexes do
 not compare. Token codes are stored in parts: a page of SQLite holds whole rows of a table, so that rows of half a page
-would leave up to half of each page unused.
+would leave up to half of each page unused. The key of a part is one integer, the passage's number and its own: a table
+without row numbers would hold whole parts in the inner pages of its tree, and be twice as deep.
 """
 
 from __future__ import annotations
@@ -19,6 +20,11 @@ _HASH_BYTES: Final = TERM_BITS // 8
 _WHOLE_BYTES: Final = 8
 _PART_BYTES: Final = 560
 """Bytes of a part of a passage's token codes: seven of them fill a page of 4096 bytes, and fourteen one of 8192."""
+_MOST_PARTS: Final = 1 << 12
+PASSAGE_OF_PART: Final = "(part >> 12)"
+"""SQL expression of the passage to which a row of `tokens` belongs."""
+PARTS_OF_PASSAGE: Final = "part BETWEEN passage << 12 AND (passage << 12) + 4095"
+"""SQL condition of the rows of `tokens` that belong to a passage, by the key."""
 
 StoredTerms: TypeAlias = tuple[bytes, bytes, int]
 """The columns `term_hashes`, `term_counts` and `term_length`."""
@@ -54,9 +60,15 @@ def unpack_terms(stored: Sequence[StoredTerms]) -> list[EncodedTerms]:
     return terms
 
 
+def parts_of(passage: int) -> tuple[int, int]:
+    """Return the lowest and the highest key that a part of a passage can have."""
+    return passage * _MOST_PARTS, (passage + 1) * _MOST_PARTS - 1
+
+
 def split_codes(codes: bytes) -> list[bytes]:
-    """Return the parts in which a passage's token codes are stored, in order; at least one."""
-    return [codes[start : start + _PART_BYTES] for start in range(0, max(len(codes), 1), _PART_BYTES)]
+    """Return the parts in which a passage's token codes are stored, in order; at least one, and 4096 at most."""
+    size = max(_PART_BYTES, -(-len(codes) // _MOST_PARTS))
+    return [codes[start : start + size] for start in range(0, max(len(codes), 1), size)]
 
 
 def joined_codes(parts: Iterable[tuple[int, object, int]]) -> Iterator[tuple[int, bytes | None]]:

@@ -6,6 +6,7 @@ The file is opened read-only, so a damaged one stays unchanged; whatever SQLite 
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import sqlite3
 import zlib
@@ -25,7 +26,7 @@ from devmem.model.results import Fact, FileReport, damage, unfinished
 from devmem.storage.attachments import stored_names
 from devmem.storage.opening import StoreMetadata
 from devmem.storage.sqlite.claim import WORDS_ONLY
-from devmem.storage.sqlite.compact_rows import joined_codes
+from devmem.storage.sqlite.compact_rows import PASSAGE_OF_PART, joined_codes
 from devmem.storage.sqlite.database import (
     APPLICATION_ID,
     has_log,
@@ -111,9 +112,10 @@ _LENGTH_TOLERANCE: Final = 0.01
 _ORPHANS: Final = {
     "passages without an item": "passages WHERE row NOT IN ({rows})",
     "vectors without a passage": "vectors WHERE passage NOT IN (SELECT passage FROM passages)",
-    "token codes without a passage": "tokens WHERE passage NOT IN (SELECT passage FROM passages)",
+    "token codes without a passage": "tokens WHERE {passage} NOT IN (SELECT passage FROM passages)",
 }
-"""Rows that belong to nothing, by what they are; `rows` selects the items and their versions."""
+"""Rows that belong to nothing, by what they are; `rows` selects the items and their versions,
+`passage` is that of a row of token codes."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -175,11 +177,13 @@ def examine(path: Path) -> Examination:
         found.damage = _structure(connection)
         for table in ("items", "passages", "vectors"):
             _count(found, connection, table, table)
-        _count(found, connection, "tokens", "tokens", "DISTINCT passage")
+        passage = _passage_of_codes(connection)
+        _count(found, connection, "tokens", "tokens", f"DISTINCT {passage}")
         _count(found, connection, "waiting", "items WHERE waiting")
         for name, rows in _ORPHANS.items():
-            counted = "DISTINCT passage" if rows.startswith("tokens") else "*"
-            if number := _number(found, connection, rows.format(rows=rows_of_versions(connection)), counted):
+            counted = f"DISTINCT {passage}" if rows.startswith("tokens") else "*"
+            named = rows.format(rows=rows_of_versions(connection), passage=passage)
+            if number := _number(found, connection, named, counted):
                 found.orphans[name] = number
         for _ in read_items(connection, found.unreadable):
             pass
@@ -351,15 +355,19 @@ def _vectors(found: Examination, connection: sqlite3.Connection) -> Iterator[tup
 
 
 def _bad_codes(found: Examination, connection: sqlite3.Connection) -> Iterator[int]:
-    columns = _columns(connection, "tokens")
-    if "checksum" not in columns:
+    if "checksum" not in _columns(connection, "tokens"):
         return
-    order = "passage, part" if "part" in columns else "passage"
     try:
-        parts = connection.execute(f"SELECT passage, codes, checksum FROM tokens ORDER BY {order}")
+        passage = _passage_of_codes(connection)
+        parts = connection.execute(f"SELECT {passage}, codes, checksum FROM tokens ORDER BY rowid")
         yield from (passage for passage, codes in joined_codes(parts) if codes is None)
     except sqlite3.DatabaseError as error:
         found.damage.append(f"tokens: {error}")
+
+
+def _passage_of_codes(connection: sqlite3.Connection) -> str:
+    """Return the expression of the passage of a row of token codes; until format 7 it is a column."""
+    return PASSAGE_OF_PART if "part" in _columns(connection, "tokens") else "passage"
 
 
 def _without_terms(found: Examination, connection: sqlite3.Connection) -> list[int]:
@@ -428,8 +436,8 @@ def _delete_orphans(connection: sqlite3.Connection, examined: Examination) -> li
     if not examined.orphans:
         return []
     connection.execute(f"DELETE FROM passages WHERE row NOT IN ({rows_of_versions(connection)})")
-    for table in ("vectors", "tokens"):
-        connection.execute(f"DELETE FROM {table} WHERE passage NOT IN (SELECT passage FROM passages)")
+    for table, passage in _embedded(connection):
+        connection.execute(f"DELETE FROM {table} WHERE {passage} NOT IN (SELECT passage FROM passages)")
     return [f"{count:,} {kind} were deleted" for kind, count in examined.orphans.items()]
 
 
@@ -438,8 +446,9 @@ def _damaged(connection: sqlite3.Connection, examined: Examination) -> list[int]
     rows = set(examined.bad_columns)
     rows |= {row for passage in examined.bad_passages for (row,) in connection.execute(_ITEM_OF, (passage,))}
     # A passage whose own reference to its item is what was damaged would be left behind.
-    for table in ("vectors", "tokens", "passages"):
-        connection.executemany(f"DELETE FROM {table} WHERE passage = ?", [(each,) for each in examined.bad_passages])
+    bad = json.dumps(sorted(examined.bad_passages))
+    for table, passage in (*_embedded(connection), ("passages", "passage")):
+        connection.execute(f"DELETE FROM {table} WHERE {passage} IN (SELECT value FROM json_each(?))", (bad,))
     rows |= {row for (row,) in connection.execute(_WITHOUT_PASSAGES)}
     return sorted(rows)
 
@@ -459,15 +468,19 @@ def _store_again(connection: sqlite3.Connection, rows: list[int], examined: Exam
     return [f"{stored:,} items {kind} were stored again"] if stored else []
 
 
+def _embedded(connection: sqlite3.Connection) -> tuple[tuple[str, str], ...]:
+    """Return the tables of embeddings, each with the expression of a row's passage."""
+    return ("vectors", "passage"), ("tokens", _passage_of_codes(connection))
+
+
 def _drop_vectors(connection: sqlite3.Connection, examined: Examination) -> list[str]:
     """Delete every vector of the items with a damaged one, so that they wait for new ones."""
     rows = {row for passage in examined.bad_vectors for (row,) in connection.execute(_ITEM_OF, (passage,))}
-    for row in rows:
-        for table in ("vectors", "tokens"):
-            connection.execute(
-                f"DELETE FROM {table} WHERE passage IN (SELECT passage FROM passages WHERE row = ?)", (row,)
-            )
-        connection.execute("UPDATE items SET waiting = 1 WHERE row = ?", (row,))
+    found = json.dumps(sorted(rows))
+    of_items = "SELECT passage FROM passages WHERE row IN (SELECT value FROM json_each(?))"
+    for table, passage in _embedded(connection):
+        connection.execute(f"DELETE FROM {table} WHERE {passage} IN ({of_items})", (found,))
+    connection.execute("UPDATE items SET waiting = 1 WHERE row IN (SELECT value FROM json_each(?))", (found,))
     return [f"{len(rows):,} items with damaged vectors wait for new ones"] if rows else []
 
 

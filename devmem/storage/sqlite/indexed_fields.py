@@ -10,6 +10,7 @@ from typing import Final
 from devmem.model.items import MemoryItem, dump_item_json
 from devmem.search.indexes.passages import has_text, passages_of
 from devmem.storage.sqlite import database, rows
+from devmem.storage.sqlite.compact_rows import parts_of
 from devmem.storage.sqlite.rows import ITEM_CHECKSUM, checksum
 from devmem.storage.writing import DamagedRows, Fields, PreparedItem, recorded_first, recorded_too, with_fields
 
@@ -82,13 +83,14 @@ def _renumber(connection: sqlite3.Connection, changed: Mapping[int, PreparedItem
     for row, passage in passages:
         owned.setdefault(row, []).append(passage)
     for row in sorted({*owned, *changed}):
-        old = [(passage,) for passage in owned.get(row, ())]
+        old = owned.get(row, [])
         if row in changed:
-            for table in ("vectors", "tokens", "passages"):
-                connection.executemany(f"DELETE FROM {table} WHERE passage = ?", old)
+            for table in ("vectors", "passages"):
+                connection.executemany(f"DELETE FROM {table} WHERE passage = ?", [(passage,) for passage in old])
+            connection.executemany("DELETE FROM tokens WHERE part BETWEEN ? AND ?", map(parts_of, old))
             rows.insert_passages(connection, row, changed[row])
         else:
-            _move_last(connection, [passage for (passage,) in old])
+            _move_last(connection, old)
 
 
 def _move_last(connection: sqlite3.Connection, passages: list[int]) -> None:
@@ -98,5 +100,6 @@ def _move_last(connection: sqlite3.Connection, passages: list[int]) -> None:
         moved += "term_counts, term_length, checksum FROM passages WHERE passage = ?"
         number = connection.execute(moved, (passage,)).lastrowid
         connection.execute("DELETE FROM passages WHERE passage = ?", (passage,))
-        for table in ("vectors", "tokens"):
-            connection.execute(f"UPDATE {table} SET passage = ? WHERE passage = ?", (number, passage))
+        connection.execute("UPDATE vectors SET passage = ? WHERE passage = ?", (number, passage))
+        shift = parts_of(number or 0)[0] - parts_of(passage)[0]
+        connection.execute("UPDATE tokens SET part = part + ? WHERE part BETWEEN ? AND ?", (shift, *parts_of(passage)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -32,7 +33,7 @@ from devmem.storage.reading import BATCH_SIZE, SqlReader
 from devmem.storage.searching import ReadSnapshot, check_length, check_name
 from devmem.storage.sql import Sql
 from devmem.storage.sqlite import rows
-from devmem.storage.sqlite.compact_rows import joined_codes
+from devmem.storage.sqlite.compact_rows import PARTS_OF_PASSAGE, PASSAGE_OF_PART, joined_codes, parts_of
 from devmem.storage.sqlite.database import MEMORY, read_meta
 from devmem.storage.sqlite.follower import SqliteFollower
 from devmem.storage.sqlite.indexed_fields import read_fields
@@ -233,30 +234,30 @@ class SqliteTokenRows:
         """Return the number of passages with codes after one, at most `limit`, and the last of these."""
         counted = (
             "SELECT count(*), COALESCE(max(passage), 0) FROM "
-            "(SELECT passage FROM tokens WHERE passage > ? AND part = 0 LIMIT ?)"
+            f"(SELECT {PASSAGE_OF_PART} AS passage FROM tokens WHERE part > ? AND NOT part & 4095 LIMIT ?)"
         )
-        count, last = self._connection.execute(counted, (passage, limit)).fetchone()
+        _, highest = parts_of(passage)
+        count, last = self._connection.execute(counted, (highest, limit)).fetchone()
         return int(count), int(last)
 
     def after(self, passage: int) -> Iterator[list[tuple[int, bytes]]]:
         """Return the codes of every passage after one in ascending order, in batches."""
-        codes = self._intact("> ?", (passage,))
+        query = f"SELECT {PASSAGE_OF_PART}, codes, checksum FROM tokens WHERE part > ? ORDER BY part"
+        codes = self._intact(query, parts_of(passage)[1])
         while found := list(islice(codes, BATCH_SIZE)):
             yield found
 
     def of(self, passages: Sequence[int]) -> list[tuple[int, bytes]]:
         """Return the codes of passages; one without codes is left out."""
-        found: list[tuple[int, bytes]] = []
-        for start in range(0, len(passages), BATCH_SIZE):
-            part = passages[start : start + BATCH_SIZE]
-            marks = ", ".join("?" * len(part))
-            found += self._intact(f"IN ({marks})", part)
-        return found
+        query = (
+            "SELECT passage, codes, checksum FROM (SELECT value AS passage FROM json_each(?)) "
+            f"CROSS JOIN tokens ON {PARTS_OF_PASSAGE} ORDER BY part"
+        )
+        return list(self._intact(query, json.dumps(sorted(passages))))
 
-    def _intact(self, passages: str, values: Sequence[int]) -> Iterator[tuple[int, bytes]]:
-        """Yield the codes of the passages of a condition, but for damaged ones."""
-        query = f"SELECT passage, codes, checksum FROM tokens WHERE passage {passages} ORDER BY passage, part"
-        parts = self._connection.execute(query, values)
+    def _intact(self, query: str, passages: int | str) -> Iterator[tuple[int, bytes]]:
+        """Yield the codes of the passages that a query selects, but for damaged ones."""
+        parts = self._connection.execute(query, (passages,))
         return ((passage, codes) for passage, codes in joined_codes(parts) if codes is not None)
 
 

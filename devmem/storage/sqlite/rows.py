@@ -16,7 +16,14 @@ from devmem.models.embedder import PassageEmbeddings
 from devmem.models.given_vectors import PREFIX
 from devmem.search.indexes.scoring import EncodedTerms
 from devmem.storage.searching import MISSING
-from devmem.storage.sqlite.compact_rows import StoredTerms, joined_codes, pack_terms, split_codes
+from devmem.storage.sqlite.compact_rows import (
+    PARTS_OF_PASSAGE,
+    StoredTerms,
+    joined_codes,
+    pack_terms,
+    parts_of,
+    split_codes,
+)
 from devmem.storage.writing import (
     COLUMNS,
     INTEGER_COLUMNS,
@@ -289,15 +296,16 @@ def insert_embeddings(connection: sqlite3.Connection, passages: Sequence[int], e
     )
     for passage, codes in zip(passages, encoding.tokens or (), strict=False):
         # Earlier codes of the passage may have more parts.
-        connection.execute("DELETE FROM tokens WHERE passage = ?", (passage,))
+        connection.execute("DELETE FROM tokens WHERE part BETWEEN ? AND ?", parts_of(passage))
         insert_codes(connection, passage, codes.tobytes())
 
 
 def insert_codes(connection: sqlite3.Connection, passage: int, codes: bytes) -> None:
     """Insert the token codes of a passage that has none."""
+    first, _ = parts_of(passage)
     connection.executemany(
-        "INSERT INTO tokens(passage, part, codes, checksum) VALUES (?, ?, ?, ?)",
-        [(passage, number, part, 0 if number else zlib.crc32(codes)) for number, part in enumerate(split_codes(codes))],
+        "INSERT INTO tokens(part, codes, checksum) VALUES (?, ?, ?)",
+        [(first + number, part, 0 if number else zlib.crc32(codes)) for number, part in enumerate(split_codes(codes))],
     )
 
 
@@ -338,7 +346,7 @@ def read_embeddings_of_row(connection: sqlite3.Connection, row: int, content_has
     if not found:
         return None
     parts = connection.execute(
-        "SELECT passage, codes, tokens.checksum FROM passages JOIN tokens USING (passage) WHERE row = ? "
+        f"SELECT passage, codes, tokens.checksum FROM passages CROSS JOIN tokens ON {PARTS_OF_PASSAGE} WHERE row = ? "
         "ORDER BY passage, part",
         (row,),
     )

@@ -120,9 +120,8 @@ CREATE TABLE IF NOT EXISTS vectors(
     passage INTEGER PRIMARY KEY, vector BLOB NOT NULL, checksum INTEGER NOT NULL
 );
 CREATE TABLE IF NOT EXISTS tokens(
-    passage INTEGER NOT NULL, part INTEGER NOT NULL, codes BLOB NOT NULL, checksum INTEGER NOT NULL,
-    PRIMARY KEY (passage, part)
-) WITHOUT ROWID;
+    part INTEGER PRIMARY KEY, codes BLOB NOT NULL, checksum INTEGER NOT NULL
+);
 CREATE TABLE IF NOT EXISTS changes(number INTEGER PRIMARY KEY AUTOINCREMENT, row INTEGER NOT NULL, kind TEXT NOT NULL);
 CREATE TRIGGER IF NOT EXISTS count_up AFTER INSERT ON items BEGIN
     UPDATE meta SET value = value + 1 WHERE key = 'count';
@@ -138,12 +137,18 @@ END;
 CREATE TRIGGER IF NOT EXISTS drop_passages AFTER DELETE ON items
 WHEN NOT EXISTS (SELECT 1 FROM versions WHERE row = old.row) BEGIN
     DELETE FROM vectors WHERE passage IN (SELECT passage FROM passages WHERE row = old.row);
-    DELETE FROM tokens WHERE passage IN (SELECT passage FROM passages WHERE row = old.row);
+    DELETE FROM tokens WHERE part IN (
+        SELECT part FROM passages CROSS JOIN tokens ON part BETWEEN passage << 12 AND (passage << 12) + 4095
+        WHERE row = old.row
+    );
     DELETE FROM passages WHERE row = old.row;
 END;
 CREATE TRIGGER IF NOT EXISTS drop_version AFTER DELETE ON versions BEGIN
     DELETE FROM vectors WHERE passage IN (SELECT passage FROM passages WHERE row = old.row);
-    DELETE FROM tokens WHERE passage IN (SELECT passage FROM passages WHERE row = old.row);
+    DELETE FROM tokens WHERE part IN (
+        SELECT part FROM passages CROSS JOIN tokens ON part BETWEEN passage << 12 AND (passage << 12) + 4095
+        WHERE row = old.row
+    );
     DELETE FROM passages WHERE row = old.row;
     INSERT INTO changes(row, kind) VALUES (old.row, 'erased');
 END;
@@ -189,7 +194,7 @@ _SELECT_CODES: Final = (
     "ORDER BY passage LIMIT ?"
 )
 _DAMAGED_CODES: Final = (
-    "INSERT INTO tokens(passage, part, codes, checksum) SELECT passage, 0, codes, checksum FROM tokens_of_format_7 "
+    "INSERT INTO tokens(part, codes, checksum) SELECT passage << 12, codes, checksum FROM tokens_of_format_7 "
     f"WHERE {CODES_CHECKSUM} IS NOT checksum"
 )
 _BATCH_SIZE: Final = 5000
