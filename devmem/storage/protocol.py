@@ -421,10 +421,11 @@ class ArchivingCollection(VersionedCollection, SupportsArchiving, Protocol):
         """
         ...
 
-    def restore(self, ids: Sequence[str]) -> list[WriteOutcome]:
+    def restore(self, ids: Sequence[str], *, then: Callable[[], object] | None = None) -> list[WriteOutcome]:
         """Make archived items current ones again, stored last, all in one transaction; return an outcome for each.
 
-        One whose content a tombstone keeps out, or that is not archived, is skipped.
+        One whose content a tombstone keeps out, or that is not archived, is skipped. `then` is called within the
+        transaction; when it raises, nothing is restored.
         """
         ...
 

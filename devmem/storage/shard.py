@@ -75,6 +75,10 @@ class ShardCollection(Protocol):
         """Keep a map, durably; return whether it replaced an older one, or the one of the version `replaces`."""
         ...
 
+    def tenants(self, by: str) -> dict[str | None, int]:
+        """Return the number of items of each tenant; 0 for one that has earlier, archived or pending versions alone."""
+        ...
+
     def signatures(self, tenant: Tenant) -> dict[str, Signature]:
         """Return the versions of a tenant's items by id, in the order in which the current ones were stored."""
         ...
@@ -109,6 +113,11 @@ class ShardCollection(Protocol):
 _BEGAN: Final = f"COALESCE(operation, '{Operation.ADD.value}'), change_run, {{began}}, change_actor"
 _ENDED: Final = "recorded_until, end_operation, end_run, end_actor, archived"
 _NOT_ENDED: Final = "NULL, NULL, NULL, NULL, NULL"
+_TENANTS: Final = (
+    "SELECT tenant, max(items) FROM ("
+    "SELECT TENANT AS tenant, count(*) AS items FROM items WHERE {of}TRUE GROUP BY TENANT "
+    "UNION ALL SELECT DISTINCT TENANT AS tenant, 0 AS items FROM versions WHERE {of}TRUE) AS found GROUP BY tenant"
+)
 _SIGNATURES: Final = (
     "SELECT id, row, {began}, NULL, waiting FROM items WHERE {of}TENANT UNION ALL "
     "SELECT id, row, {began}, recorded_until, waiting FROM versions WHERE {of}TENANT AND recorded_until IS NOT NULL "
@@ -180,6 +189,16 @@ class ShardMethods(VersioningCollection[C]):
             return True
 
         return self._write(write)
+
+    def tenants(self, by: str) -> dict[str | None, int]:
+        """Return the number of items of each tenant."""
+
+        def read(connection: C) -> dict[str | None, int]:
+            tables = self._tables(connection)
+            found = tables.fetch(_TENANTS.replace("TENANT", f'"{by}"'))
+            return {tables.read_text(tenant): int(items) for tenant, items in found}
+
+        return self._read(read)
 
     def signatures(self, tenant: Tenant) -> dict[str, Signature]:
         """Return the versions of a tenant's items by id."""

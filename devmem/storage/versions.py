@@ -560,11 +560,14 @@ class VersioningCollection(WritingCollection, Generic[C]):
 
         return self._noted(self._write(revert_run))
 
-    def restore(self, ids: Sequence[str]) -> list[WriteOutcome]:
+    def restore(self, ids: Sequence[str], *, then: Callable[[], object] | None = None) -> list[WriteOutcome]:
         """Make archived items current ones again."""
 
         def restore_items(connection: C) -> list[WriteOutcome]:
-            return list(_restored(self._committer(connection, None), ids, partial(self._erased_among, connection)))
+            done = list(_restored(self._committer(connection, None), ids, partial(self._erased_among, connection)))
+            if then is not None:
+                then()
+            return done
 
         outcomes = self._write(restore_items)
         self._note(written=sum(map(bool, outcomes)))

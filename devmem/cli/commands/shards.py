@@ -1,8 +1,8 @@
-"""`devmem shards`: the databases that a store's items are spread over, and moves of tenants between them."""
+"""`devmem shards`: the databases that a store's items are spread over, moves between them, and taking one out."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
@@ -36,9 +36,9 @@ shards = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
     context_settings=CONTEXT,
-    help="Show the shards of a store, and move tenants between them.\n\n\b\n"
+    help="Show the shards of a store, move tenants between them, and take one out.\n\n\b\n"
     "Examples:\n    devmem shards team.yaml notes\n    devmem shards move team.yaml#notes ann --to second\n"
-    "    devmem shards rebalance team.yaml#notes",
+    "    devmem shards rebalance team.yaml#notes\n    devmem shards drain team.yaml#notes first",
 )
 
 
@@ -68,18 +68,19 @@ def show(
 ) -> None:
     """Show the size of each shard, and the move that is in progress.
 
-    A shard that is `new` is in the configuration and takes its share with `devmem shards rebalance`.
+    A shard that is `new` is in the configuration and takes its share with `devmem shards rebalance`. One that is
+    `draining` takes no new tenants, and one that is `drained` can be left out of the configuration.
 
     Examples:
         devmem shards team.yaml notes
         devmem shards team.yaml notes --tenants --json
     """
-    from devmem.storage.sharding.moving import statuses, tenants_in
+    from devmem.storage.sharding.ring import statuses, tenants_in
 
     terminal: Terminal = ctx.obj
     with _opened(terminal, find_store(terminal, memory, store, session, reading=True)) as found:
         states, known = statuses(found), found.map
-        listed = tenants_in(found, [each.name for each in states if each.state == "ok"]) if tenants else []
+        listed = tenants_in(found, [each.name for each in states if each.state in _READ]) if tenants else []
     move = known.move
     if as_json:
         named = [{"shard": shard, "tenant": tenant, "items": items} for shard, tenant, items in listed]
@@ -100,6 +101,7 @@ def show(
         terminal.report("note", f"{tenant} moves from {move.source} to {move.target} ({move.phase.value})")
 
 
+_READ = ("ok", "draining")
 _NUMBERS = ("items", "users", "agents", "conversations", "bytes")
 
 
@@ -181,22 +183,67 @@ def rebalance(
         devmem shards rebalance team.yaml notes --dry-run
         devmem shards rebalance team.yaml notes
     """
-    from devmem.storage.sharding import moving
+    from devmem.storage.sharding import ring
 
     terminal: Terminal = ctx.obj
     with _opened(terminal, find_store(terminal, memory, store, session)) as found:
         if dry_run:
-            due = moving.due_moves(found)
+            due = ring.due_moves(found)
             named = [dict(zip(("tenant", "source", "target", "items"), each, strict=True)) for each in due]
             lines = [f"{tenant!r}: {source} -> {target}, {items:,} items" for tenant, source, target, items in due]
             terminal.answer(named, "\n".join(lines) or "nothing would move", as_json=as_json)
             return
-        with terminal.progress("moving tenants", None, shown=not as_json) as bar:
-            done = moving.rebalance(
-                found, lambda moved, every: bar.update(bar.task_ids[0], completed=moved, total=every)
-            )
-    lines = [_told(each) for each in done]
-    terminal.answer([asdict(each) for each in done], "\n".join(lines) or "nothing had to move", as_json=as_json)
+        done = _moved(terminal, lambda progress: ring.rebalance(found, progress), as_json=as_json)
+    terminal.answer([asdict(each) for each in done], _list(done) or "nothing had to move", as_json=as_json)
+
+
+def _moved(
+    terminal: Terminal, move_tenants: Callable[[Callable[[int, int], None]], list[MoveResult]], *, as_json: bool
+) -> list[MoveResult]:
+    """Move tenants with a progress bar."""
+    with terminal.progress("moving tenants", None, shown=not as_json) as bar:
+        return move_tenants(lambda moved, every: bar.update(bar.task_ids[0], completed=moved, total=every))
+
+
+def _list(done: Sequence[MoveResult]) -> str:
+    return "\n".join(_told(each) for each in done)
+
+
+def drain(
+    ctx: typer.Context,
+    memory: MemoryPlace,
+    shard: Annotated[
+        list[str] | None, typer.Argument(metavar="[STORE] SHARD", help="Name of the shard.", show_default=False)
+    ] = None,
+    cancel: Annotated[
+        bool, typer.Option("--cancel", help="Let the shard take tenants again; `rebalance` moves its share back.")
+    ] = False,
+    as_json: AsJson = False,
+    session: Session = DEFAULT_SESSION,
+) -> None:
+    """Move every tenant out of a shard, so that the configuration can leave it out.
+
+    No new tenant comes to it from the beginning. Its tenants move one after the other to the other shards, while they
+    are read and written. Interrupted, it goes on where it stopped when it is asked for again.
+
+    Examples:
+        devmem shards drain team.yaml#notes first
+        devmem shards drain team.yaml#notes first --cancel
+    """
+    from devmem.storage.sharding import ring
+
+    terminal: Terminal = ctx.obj
+    place = split_words(terminal, memory, shard or [], session, least=1, most=1, usage="MEMORY [STORE] SHARD")
+    (name,) = place.words
+    with _opened(terminal, place) as found:
+        if cancel:
+            ring.cancel_drain(found, name)
+            terminal.answer({"cancelled": True}, f"{name} takes tenants again: rebalance", as_json=as_json)
+            return
+        done = _moved(terminal, lambda progress: ring.drain(found, name, progress), as_json=as_json)
+    text = f"{name} is drained: leave it out of the configuration, then its database can be dropped"
+    moves = [asdict(each) for each in done]
+    terminal.answer({"drained": name, "moves": moves}, f"{_list(done)}\n{text}".lstrip(), as_json=as_json)
 
 
 def _told(done: MoveResult) -> str:
@@ -206,5 +253,5 @@ def _told(done: MoveResult) -> str:
     return f"{name}: moved from {done.source} to {done.target} ({done.copied:,} items copied)"
 
 
-for _name, _function in (("show", show), ("move", move), ("rebalance", rebalance)):
+for _name, _function in (("show", show), ("move", move), ("rebalance", rebalance), ("drain", drain)):
     shards.command(_name, help=help_of(_function), context_settings=CONTEXT)(_function)

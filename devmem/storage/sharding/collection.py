@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from collections.abc import Collection as Several
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from typing import Final, TypeVar, cast
 
-from devmem.errors import RunConflictError, RunStateError
+from devmem.errors import CollectionError, RunConflictError, RunStateError
 from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem
+from devmem.model.results import NOT_ARCHIVED, WriteOutcome
 from devmem.model.versions import ItemDifference, ItemVersion, RunInfo, RunState
 from devmem.storage.erasure import ErasePlan, EraseRequest, EraseResult
 from devmem.storage.protocol import (
@@ -74,7 +76,7 @@ class ShardedRunView(ShardedWriter):
 
     def has_own_version(self, item_id: str) -> bool:
         """Whether the item is a version that the run wrote."""
-        views = [self._writable(name) for name in self._set.map.ring]
+        views = [self._writable(name) for name in self._set.map.members]
         return any(isinstance(view, PendingRunView) and view.has_own_version(item_id) for view in views)
 
     def close(self) -> None:
@@ -105,7 +107,7 @@ class ShardedCollection(ShardedWriter):
 
     def _every(self, ask: Callable[[Shard], T]) -> list[T]:
         """Ask every shard; all have to answer."""
-        return self._set.each(self._set.map.ring, lambda name: ask(self._set[name]))
+        return self._set.each(self._set.map.members, lambda name: ask(self._set[name]))
 
     def _change_all(self, change: Callable[[Shard], T]) -> list[T]:
         return self._each_shard(None, lambda shard, _: change(cast("Shard", shard)))
@@ -135,9 +137,9 @@ class ShardedCollection(ShardedWriter):
         """Return the versions of an item, oldest first."""
 
         def read(known: ShardMap, used: set[str]) -> list[ItemVersion]:
-            used.update(known.ring)
+            used.update(known.members)
             found: list[ItemVersion] = []
-            for name in known.ring:
+            for name in known.members:
                 hidden = known.hidden(name)
                 found += [
                     version
@@ -153,6 +155,40 @@ class ShardedCollection(ShardedWriter):
         state = f"it is shown as of {time:.6f} (seconds since the epoch)"
         return ShardedView(self._set, lambda: time, lambda shard: shard.as_of(time), state)
 
+    def archived(self) -> Collection:
+        """Return the archived items, read only."""
+        return ShardedView(self._set, self._clock, lambda shard: shard.archived(), "it shows what is archived")
+
+    def restore(self, ids: Sequence[str], *, then: Callable[[], object] | None = None) -> list[WriteOutcome]:
+        """Make archived items current ones again, in every shard or in none, each in its tenant's shard."""
+        wanted = list(dict.fromkeys(ids))
+        outcomes: dict[str, WriteOutcome] = {}
+
+        def write(known: ShardMap) -> None:
+            outcomes.clear()
+            with closing(self.archived()) as old:
+                archived = old.get(wanted)
+            check_free(known, {tenant_of(item, known.by) for item in archived})
+            # One with a current item elsewhere would be there twice.
+            taken = {item.id for item in self.get([item.id for item in archived])}
+            places: dict[str, list[str]] = {}
+            for item in archived:
+                if item.id not in taken:
+                    places.setdefault(known.shard_of(tenant_of(item, known.by)), []).append(item.id)
+
+            def nested(names: Sequence[str]) -> None:
+                name, *others = names
+                after = (lambda: nested(others)) if others else then
+                outcomes.update(zip(places[name], self._set[name].restore(places[name], then=after), strict=True))
+
+            if places:
+                nested(sorted(places))
+            elif then is not None:
+                then()
+
+        self._set.write(write)
+        return [outcomes.get(one, NOT_ARCHIVED) for one in wanted]
+
     def run(self, run: str, *, actor: str | None = None) -> Collection:
         """Return the store as a pending run sees and changes it."""
         info = self.find_run(run)
@@ -163,7 +199,7 @@ class ShardedCollection(ShardedWriter):
 
     def _shards_of(self, run: str) -> list[str]:
         """Return the shards in which a run wrote; the anchor where it wrote nothing."""
-        names = self._set.map.ring
+        names = self._set.map.members
         infos = self._every(lambda shard: shard.find_run(run))
         return [name for name, info in zip(names, infos, strict=True) if info is not None] or [self._set.map.anchor]
 
@@ -230,7 +266,7 @@ class ShardedCollection(ShardedWriter):
     def diff(self, before: float | str, after: float | str | None = None) -> list[ItemDifference]:
         """Return the items that differ between two states, or that a run changed."""
         named = [each for each in (before, after) if isinstance(each, str)]
-        names: Sequence[str] = self._set.map.ring
+        names: Sequence[str] = self._set.map.members
         for run in named:
             names = [name for name in self._shards_of(run) if name in names] or self._shards_of(run)[:1]
         found = [each for name in names for each in self._set[name].diff(before, after)]
@@ -246,7 +282,7 @@ class ShardedCollection(ShardedWriter):
         def write(known: ShardMap) -> int:
             check_free(known, None)
             total = 0
-            for name in known.ring:
+            for name in known.members:
                 own = narrowed(where, known, name)
                 total += self._set[name].erase(ids=ids, where=own)
                 if own != where and known.move is not None:
@@ -280,7 +316,7 @@ class ShardedCollection(ShardedWriter):
         def write(known: ShardMap) -> None:
             check_free(known, None)
             # Where the map changed meanwhile, a shard has two plans: what moved into it is in the second.
-            shards = [self._set[name] for name in known.ring]
+            shards = [self._set[name] for name in known.members]
             plans.extend((shard, shard.begin_erasure(request, derived)) for shard in shards)
 
         self._set.write(write)
@@ -346,7 +382,7 @@ class ShardedCollection(ShardedWriter):
 
     def without_erased(self, text: str, user: str | None) -> str:
         """Return a text without the sentences that a tombstone of the user stands for."""
-        for name in self._set.map.ring:
+        for name in self._set.map.members:
             text = self._set[name].without_erased(text, user)
         return text
 
@@ -359,13 +395,20 @@ class ShardedCollection(ShardedWriter):
     # Exports.
 
     def record_export(self, export: ExportRecord) -> None:
-        """Remember an export in every shard, durably."""
-        self._change_all(lambda shard: cast("ExportLog", shard).record_export(export))
+        """Remember an export in every shard that is a file, durably; raises `CollectionError` where none is."""
+
+        def record(shard: Shard) -> bool:
+            if isinstance(shard, ExportLog):
+                shard.record_export(export)
+            return isinstance(shard, ExportLog)
+
+        if not any(self._change_all(record)):
+            raise CollectionError(self.location, "its place is not recorded by stores of this kind")
 
     def exports(self) -> list[ExportRecord]:
         """Return the exports that were made, the oldest first."""
         found: list[ExportRecord] = []
-        for each in self._every(lambda shard: cast("ExportLog", shard).exports()):
+        for each in self._every(lambda shard: shard.exports() if isinstance(shard, ExportLog) else []):
             found += [one for one in each if one not in found]
         return sorted(found, key=lambda one: one.made_at)
 

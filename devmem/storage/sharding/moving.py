@@ -1,4 +1,4 @@
-"""Moving a tenant to another shard while it is read and written, and spreading tenants over a shard that joins.
+"""Moving a tenant to another shard while it is read and written.
 
 The versions of both sides are compared, and the items that differ are replaced in the target with their whole history,
 until few are left. Then writers of the tenant wait while the rest is copied, and one change of the map decides that the
@@ -14,13 +14,12 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final
 
-from devmem.errors import CollectionBusyError, CollectionError, CollectionInUseError
-from devmem.redaction import location_without_credentials
+from devmem.errors import CollectionBusyError, CollectionError
 from devmem.storage.erasure import EraseRequest
 from devmem.storage.fencing import StaleMapError, expecting_map
 from devmem.storage.protocol import Collection
 from devmem.storage.shard import Signature, Tenant
-from devmem.storage.sharding.shard_map import Move, Phase, ShardMap, digest_of, home_of
+from devmem.storage.sharding.shard_map import Move, Phase, ShardMap, digest_of
 from devmem.storage.sharding.shard_set import ShardSet
 
 _LOG: Final = logging.getLogger(__name__)
@@ -47,20 +46,6 @@ class MoveResult:
     """Number of items that were copied, some of them again, as they changed meanwhile."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShardStatus:
-    """State of one shard."""
-
-    name: str
-    location: str
-    """User and password of a URL are masked."""
-    state: str
-    """`ok`, `new` for one that has not joined yet, or why it cannot be reached."""
-    items: int = 0
-    size_bytes: int = 0
-    tenants: int = 0
-
-
 def move_tenant(
     shards: ShardSet, tenant: str | None, target: str, progress: Progress = lambda _done, _all: None
 ) -> MoveResult:
@@ -76,12 +61,12 @@ def move_tenant(
     if target not in known.ring:
         names = ", ".join(known.ring)
         raise CollectionError("the shards", f"there is no shard {target!r}; the shards are {names}.")
-    _require_all(shards, known)
+    require_all(shards, known)
     source = known.shard_of(tenant)
     if known.move is None and source == target:
         return MoveResult(tenant=tenant, source=source, target=target, copied=0)
     if known.move is not None and (known.move.digest, known.move.target) != (digest_of(tenant), target):
-        raise CollectionBusyError("the shards", _in_progress(known.move))
+        raise CollectionBusyError("the shards", in_progress(known.move))
     if known.move is None:
         _check_free(shards, Tenant(known.by, tenant), source, target)
     move = known.move or Move(digest=digest_of(tenant), tenant=tenant, source=source, target=target, phase=Phase.COPY)
@@ -103,7 +88,7 @@ def _check_free(shards: ShardSet, tenant: Tenant, source: str, target: str) -> N
     """Refuse a move that cannot succeed: of a tenant with a pending run, or one whose ids others use in the target."""
     if shards[source].has_pending(tenant):
         raise CollectionBusyError("the shards", _PENDING)
-    there = _as_collection(shards[target])
+    there = as_collection(shards[target])
     for ids in _batched(list(shards[source].signatures(tenant)), _BATCH):
         for item in there.get(ids):
             if getattr(item.scope, tenant.by) != tenant.value:
@@ -112,12 +97,14 @@ def _check_free(shards: ShardSet, tenant: Tenant, source: str, target: str) -> N
                 )
 
 
-def _require_all(shards: ShardSet, known: ShardMap) -> None:
-    for name in known.ring:
+def require_all(shards: ShardSet, known: ShardMap) -> None:
+    """Raise `ShardDownError` where a shard cannot be reached."""
+    for name in known.members:
         shards[name].shard_map_version()
 
 
-def _in_progress(move: Move) -> str:
+def in_progress(move: Move) -> str:
+    """Return why a second move has to wait, and the way out."""
     name = "the items without a tenant are" if move.tenant is None else f"tenant {move.tenant!r} is"
     return (
         f"{name} being moved from {move.source!r} to {move.target!r}: one move at a time. If it was interrupted, ask "
@@ -185,7 +172,7 @@ class _Copy:
             for ids in _batched(gone, _BATCH):
                 target.replace_versions(self._tenant, ids, [])
             for ids in _batched(list(embedded), _BATCH):
-                _as_collection(target).set_embeddings(_as_collection(source).embeddings(ids))
+                as_collection(target).set_embeddings(as_collection(source).embeddings(ids))
             for ids in _batched([item_id for item_id in wrong if item_id not in embedded], _BATCH):
                 versions = source.stored_versions(self._tenant, ids)
                 named = {run for version in versions for run in (version.run, version.end_run) if run is not None}
@@ -202,7 +189,8 @@ def _batched(ids: Sequence[str], size: int) -> Iterator[list[str]]:
         yield some
 
 
-def _as_collection(shard: object) -> Collection:
+def as_collection(shard: object) -> Collection:
+    """Return a shard as the collection that it is."""
     assert isinstance(shard, Collection)  # noqa: S101 - every shard is one
     return shard
 
@@ -226,7 +214,7 @@ def cancel_move(shards: ShardSet) -> Move | None:
     if known.move is None or known.move.phase in (Phase.CLEAN, Phase.UNDO):
         recover(shards)
         return None
-    _require_all(shards, known)
+    require_all(shards, known)
     if not shards.change(known, known.changed(move=replace(known.move, phase=Phase.UNDO))):
         return cancel_move(shards)
     _finish(shards)
@@ -260,114 +248,3 @@ def _finish(shards: ShardSet) -> None:
         shard.finish_erasure(shard.begin_erasure(EraseRequest(ids=())))
     if not shards.change(known, known.changed(move=None), everywhere=False):
         _finish(shards)
-
-
-def join_shards(shards: ShardSet) -> tuple[str, ...]:
-    """Let the shards that the configuration names and the map does not take their share; return their names.
-
-    New tenants go there at once. Those that have items stay where they are until `rebalance` moves them.
-    """
-    known = shards.reload()
-    new = tuple(name for name in shards.config.shards if name not in known.ring)
-    if not new:
-        return ()
-    if known.move is not None:
-        raise CollectionBusyError("the shards", _in_progress(known.move))
-    for name in new:
-        joining = _as_collection(shards[name])
-        found = shards[name].shard_map()
-        other = found is not None and ShardMap.from_bytes(found, joining.info().location).id != known.id
-        if other or joining.info().items:
-            raise CollectionInUseError(joining.info().location, "holds items already: a shard that joins is empty.")
-    _require_all(shards, known)
-    ring = (*known.ring, *new)
-    if not shards.change(known, known.changed(joining=ring)):
-        return join_shards(shards)
-    known = shards.map
-    exceptions, due = dict(known.exceptions), dict.fromkeys(known.due)
-    for name, tenant, _ in _tenants(shards, known):
-        digest = digest_of(tenant)
-        if digest not in exceptions and known.shard_of(tenant) == name and home_of(digest, ring) != name:
-            exceptions[digest] = name
-            due[digest] = None
-    joined = known.changed(ring=ring, joining=(), exceptions=exceptions, due=tuple(due))
-    return new if shards.change(known, joined, everywhere=False) else join_shards(shards)
-
-
-def _tenants(shards: ShardSet, known: ShardMap) -> Iterator[tuple[str, str | None, int]]:
-    """Yield each shard, a tenant that has items in it, and their number."""
-    for name in known.ring:
-        hidden = known.hidden(name)
-        for tenant, items in _as_collection(shards[name]).value_counts(known.by):
-            value = None if tenant is None else str(tenant)
-            if hidden is None or value != hidden.value:
-                yield name, value, items
-
-
-def due_moves(shards: ShardSet) -> list[tuple[str | None, str, str, int]]:
-    """Return the tenants that a rebalance moves: name, source, target and number of items, the smallest first.
-
-    That includes the moves that a shard which has not joined yet would cause.
-    """
-    known = shards.reload()
-    ring = (*known.ring, *(name for name in shards.config.shards if name not in known.ring))
-    found = []
-    for name, tenant, items in _tenants(shards, known):
-        digest = digest_of(tenant)
-        is_named = digest in known.exceptions and digest not in known.due
-        target = home_of(digest, ring)
-        if known.shard_of(tenant) == name and target != name and not is_named:
-            found.append((tenant, name, target, items))
-    return sorted(found, key=lambda each: (each[3], each[0] or ""))
-
-
-def rebalance(shards: ShardSet, progress: Callable[[int, int], None] = lambda _done, _all: None) -> list[MoveResult]:
-    """Let new shards join, and move the tenants that are due, one after the other; return the moves.
-
-    Interrupted, it goes on where it stopped.
-    """
-    recover(shards)
-    join_shards(shards)
-    done: list[MoveResult] = []
-    moves = due_moves(shards)
-    for number, (tenant, _, target, _) in enumerate(moves):
-        progress(number, len(moves))
-        done.append(move_tenant(shards, tenant, target))
-    progress(len(moves), len(moves))
-    return done
-
-
-def statuses(shards: ShardSet) -> list[ShardStatus]:
-    """Return the state of every shard that the configuration names."""
-    known, found = shards.reload(), list[ShardStatus]()
-    for name, place in shards.config.shards.items():
-        if name not in known.ring:
-            found.append(ShardStatus(name=name, location=location_without_credentials(place), state="new"))
-            continue
-        try:
-            info = _as_collection(shards[name]).info()
-            tenants = [each for _, each, _ in _tenants(shards, replace(known, ring=(name,)))]
-        except CollectionError as error:
-            found.append(
-                ShardStatus(
-                    name=name, location=location_without_credentials(place), state=str(shards.note_outage(name, error))
-                )
-            )
-            continue
-        found.append(
-            ShardStatus(
-                name=name,
-                location=info.location,
-                state="ok",
-                items=info.items,
-                size_bytes=info.size_bytes,
-                tenants=len(tenants),
-            )
-        )
-    return found
-
-
-def tenants_in(shards: ShardSet, names: Sequence[str]) -> list[tuple[str, str | None, int]]:
-    """Return the tenants that have items in some shards, with their numbers, the largest first."""
-    found = [each for each in _tenants(shards, shards.map) if each[0] in names]
-    return sorted(found, key=lambda each: (each[0], -each[2]))

@@ -54,7 +54,7 @@ def tenants_of(where: Filter, known: ShardMap) -> tuple[str | None, ...] | None:
 def shards_for(where: Filter | None, known: ShardMap) -> list[str]:
     """Return the shards that may hold items which a filter admits."""
     tenants = None if where is None else tenants_of(where, known)
-    return list(known.ring) if tenants is None else sorted({known.shard_of(each) for each in tenants})
+    return list(known.members) if tenants is None else sorted({known.shard_of(each) for each in tenants})
 
 
 def narrowed(where: Filter | None, known: ShardMap, shard: str) -> Filter | None:
@@ -216,8 +216,8 @@ class ShardedReader(SearchingCollection):
                 found |= {
                     item.id: item for item in items if hidden is None or tenant_of(item, known.by) != hidden.value
                 }
-            if len(used) < len(known.ring) and not found.keys() >= set(ids):
-                raise self._set.outage(next(name for name in known.ring if name not in used))
+            if len(used) < len(known.members) and not found.keys() >= set(ids):
+                raise self._set.outage(next(name for name in known.members if name not in used))
             return [found[item_id] for item_id in ids if item_id in found]
 
         return self._set.read(read)
@@ -288,7 +288,7 @@ class ShardedReader(SearchingCollection):
     def info(self) -> CollectionInfo:
         """Report what the shards that can be reached hold together."""
         infos = []
-        for name in self._set.map.ring:
+        for name in self._set.map.members:
             try:
                 infos.append(self._collection(name).info())
             except CollectionError as error:
@@ -304,6 +304,7 @@ class ShardedReader(SearchingCollection):
             embedding=first.embedding if first else None,
             dimension=first.dimension if first else None,
             damaged=sum(one.damaged for one in infos),
+            archived=sum(one.archived for one in infos),
             mode=next((one.mode for one in infos if one.mode), None),
         )
 

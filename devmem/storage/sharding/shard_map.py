@@ -17,7 +17,9 @@ from devmem.errors import CollectionDamagedError
 from devmem.storage.shard import Tenant
 
 _DIGEST: Final = 16
-FORMAT: Final = 1
+FORMAT: Final = 2
+_WITHOUT_DRAINING: Final = 1
+"""Format of a map of which no shard was ever drained, so that an earlier devmem reads it."""
 
 
 def digest_of(tenant: str | None) -> str:
@@ -74,6 +76,10 @@ class ShardMap:
     """Shard in which a change of the map is decided."""
     ring: tuple[str, ...]
     """Shards that tenants are spread over."""
+    draining: tuple[str, ...] = ()
+    """Shards that have left the ring; tenants live there until they are moved."""
+    drained: tuple[str, ...] = ()
+    """Shards that were drained: they are empty, and do not join again unasked."""
     exceptions: dict[str, str] = field(default_factory=dict)
     """Shard by tenant, where it is another than that of the ring; by name, or until the tenant is moved."""
     due: tuple[str, ...] = ()
@@ -83,6 +89,11 @@ class ShardMap:
     """The next ring, while the tenants that it moves are being listed: their writers wait."""
     unscoped: bool = False
     """Whether items without a tenant were ever written."""
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """Shards that tenants live in."""
+        return (*self.ring, *self.draining)
 
     def shard_of(self, tenant: str | None) -> str:
         """Return the shard in which a tenant is read and written."""
@@ -100,8 +111,10 @@ class ShardMap:
         digest = digest_of(tenant)
         if self.move is not None and self.move.digest == digest:
             return self.move.phase is Phase.FREEZE
-        if not self.joining or digest in self.exceptions:
+        if not self.joining:
             return False
+        if (shard := self.exceptions.get(digest)) is not None:
+            return shard not in self.joining
         return home_of(digest, self.joining) != home_of(digest, self.ring)
 
     @property
@@ -123,7 +136,11 @@ class ShardMap:
 
     def to_bytes(self) -> bytes:
         """Return the JSON form."""
-        return json.dumps({"format": FORMAT, **asdict(self)}, ensure_ascii=True).encode()
+        given = {"format": FORMAT, **asdict(self)}
+        if not (given["draining"] or given["drained"]):
+            given = {name: value for name, value in given.items() if name not in ("draining", "drained")}
+            given["format"] = _WITHOUT_DRAINING
+        return json.dumps(given, ensure_ascii=True).encode()
 
     @classmethod
     def from_bytes(cls, raw: bytes, location: str) -> Self:
@@ -135,12 +152,13 @@ class ShardMap:
         try:
             given = json.loads(raw)
             found = given.pop("format")
-            if found != FORMAT:
+            if found not in (FORMAT, _WITHOUT_DRAINING):
                 raise CollectionDamagedError(
                     location, f"its map of the shards is of format {found}, known {FORMAT}: upgrade devmem."
                 )
             move = given.pop("move")
             given |= {name: tuple(given[name]) for name in ("ring", "due", "joining")}
+            given |= {name: tuple(given.get(name, ())) for name in ("draining", "drained")}
             return cls(**given, move=None if move is None else Move(**{**move, "phase": Phase(move["phase"])}))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise CollectionDamagedError(location, f"its map of the shards cannot be read ({error}).") from error

@@ -29,7 +29,7 @@ from devmem.errors import (
 )
 from devmem.storage.erasure import ErasableCollection
 from devmem.storage.fencing import StaleMapError, expecting_map
-from devmem.storage.protocol import Collection, VersionedCollection
+from devmem.storage.protocol import ArchivingCollection, Collection
 from devmem.storage.shard import ShardCollection
 from devmem.storage.sharding.shard_map import Phase, ShardMap
 from devmem.storage.tombstones import TombstoneCollection
@@ -48,7 +48,7 @@ _ALL: Final = 8
 """Number of shards that are asked at once."""
 
 
-class Shard(ShardCollection, ErasableCollection, VersionedCollection, TombstoneCollection, Protocol):
+class Shard(ShardCollection, ErasableCollection, ArchivingCollection, TombstoneCollection, Protocol):
     """Abilities of a collection that is a shard."""
 
 
@@ -120,7 +120,7 @@ class ShardSet:
             if found.id != newest.id:
                 raise CollectionError(places[name], f"belongs to another sharded store than {places[newest.anchor]}.")
         self._check(newest)
-        for name in newest.ring:
+        for name in newest.members:
             # A shard that joined meanwhile is there by now.
             if name not in there and name not in self._outages and self._is_there(name, places[name]):
                 self._try_open(name)
@@ -138,9 +138,11 @@ class ShardSet:
     def _check(self, known: ShardMap) -> None:
         """Refuse a configuration that does not name every shard with items, or spreads them by something else."""
         shown = "the shards"
-        if missing := [name for name in known.ring if name not in self.config.shards]:
+        if missing := [name for name in known.members if name not in self.config.shards]:
             raise CollectionError(
-                shown, f"{missing[0]!r} holds items, and the configuration does not name its database."
+                shown,
+                f"tenants live in the shard {missing[0]!r}, and the configuration does not name its database: name it "
+                f"again, and move them with `devmem shards drain MEMORY {missing[0]}` before it is left out.",
             )
         if known.by != self.config.by:
             raise CollectionError(
@@ -254,6 +256,11 @@ class ShardSet:
 
         def probe() -> None:
             try:
+                if name not in self.reload().members:
+                    # It was drained meanwhile, and its database may be gone.
+                    with self._lock:
+                        self._outages.pop(name, None)
+                    return
                 if not self._exists(self.config.shards[name]):
                     with self._lock:
                         self._outages[name] = replace(self._outages[name], at=time.monotonic())
@@ -293,13 +300,13 @@ class ShardSet:
                 self.note_outage(name, error)
                 return []
 
-        return [answer for found in self.each(self.map.ring, attempt) for answer in found]
+        return [answer for found in self.each(self.map.members, attempt) for answer in found]
 
     def _of_shard(self, error: CollectionError) -> CollectionError:
         """Return an error as that of the shard at its location, if it means that the shard cannot be used now."""
         if isinstance(error, ShardDownError) or not is_outage(error):
             return error
-        name = next((each for each in self.map.ring if self.is_at(each, error.location)), None)
+        name = next((each for each in self.map.members if self.is_at(each, error.location)), None)
         return error if name is None else self.note_outage(name, error)
 
     # The map.
@@ -316,8 +323,10 @@ class ShardSet:
 
     def reload(self) -> ShardMap:
         """Return the newest map that a shard has, and use it from now on."""
-        names = [self.map.anchor, *(name for name in self.map.ring if name != self.map.anchor)]
-        for name in names:
+        asked: set[str] = set()
+        while left := [name for name in (self.map.anchor, *self.map.members) if self._may_ask(name, asked)]:
+            name = left[0]
+            asked.add(name)
             try:
                 found = self._read_map(name)
             except CollectionError as error:
@@ -331,6 +340,9 @@ class ShardSet:
                 break
         self._check(self.map)
         return self.map
+
+    def _may_ask(self, name: str, asked: set[str]) -> bool:
+        return name not in asked and name in self.config.shards
 
     def _propagate(self, known: ShardMap, names: Iterable[str]) -> None:
         value = known.to_bytes()
@@ -355,13 +367,15 @@ class ShardSet:
         Returns:
             Whether the map was still the old one; nothing was changed otherwise.
         """
+        # It may have become the anchor with that very version.
+        self._propagate(old, [old.anchor])
         if not self[old.anchor].write_shard_map(new.to_bytes(), new.version, replaces=old.version):
             self.reload()
             return False
         with self._lock:
             if new.version > self.map.version:
                 self.map = new
-        names = dict.fromkeys((*new.ring, *new.joining, *([new.move.source, new.move.target] if new.move else ())))
+        names = dict.fromkeys((*new.members, *new.joining, *old.members))
         for name in names:
             try:
                 self._propagate(new, [name])

@@ -13,7 +13,7 @@ from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem
 from devmem.model.results import WriteOutcome
 from devmem.models.embedder import PassageEmbeddings
-from devmem.storage.protocol import Collection
+from devmem.storage.protocol import Collection, SupportsArchiving
 from devmem.storage.sharding.reading import ShardedReader, narrowed, shards_for, tenant_of, tenants_of
 from devmem.storage.sharding.shard_map import ShardMap
 from devmem.storage.sharding.shard_set import FrozenError
@@ -151,6 +151,17 @@ class ShardedWriter(ShardedReader):
         if ids is not None:
             return sum(self._each_shard(where, lambda shard, own: shard.delete(ids=ids, where=own)))
         return sum(self._each_shard(where, lambda shard, own: shard.delete(where=own)))
+
+    def archive(self, ids: Sequence[str]) -> int:
+        """Move the named items into the archive of their shards."""
+
+        def archive(shard: Collection, own: Filter | None) -> int:
+            assert isinstance(shard, SupportsArchiving)  # noqa: S101 - every shard is one, and its view of a run
+            if own is None:
+                return shard.archive(ids)
+            return shard.archive([item.id for item in shard.get(ids) if own.admits(item, self._now())])
+
+        return sum(self._each_shard(None, archive))
 
     def clear(self) -> int:
         """Delete everything."""

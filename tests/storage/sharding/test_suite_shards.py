@@ -20,7 +20,7 @@ from devmem.model.items import MemoryItem, Scope, version_hash
 from devmem.storage.opening import CollectionOptions
 from devmem.storage.sharding.collection import ShardedCollection
 from devmem.storage.sharding.opener import open_shards
-from devmem.testing import CollectionSuite, ManualClock, OpenCollection, TombstoneSuite
+from devmem.testing import ArchiveSuite, CollectionSuite, ManualClock, OpenCollection, TombstoneSuite
 from devmem.testing.collection_suite.agreement import _SHARED, FILTERS, ITEMS, NOW, check_agreement
 from devmem.testing.collection_suite.fixtures import MODEL
 from tools.postgres_server import PostgresServer
@@ -28,7 +28,7 @@ from tools.postgres_server import PostgresServer
 _NUMBERS = count()
 
 
-class _ShardedSuite(CollectionSuite, TombstoneSuite):
+class _ShardedSuite(CollectionSuite, ArchiveSuite, TombstoneSuite):
     @settings(max_examples=10, suppress_health_check=_SHARED, deadline=None)
     @given(items=ITEMS, filters=st.lists(FILTERS, min_size=8, max_size=8))
     def test_any_filter(self, opened: OpenCollection, items: list[MemoryItem], filters: list[Filter]) -> None:
