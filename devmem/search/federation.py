@@ -329,8 +329,9 @@ class UnionSource:
     def items(self, rows: Sequence[int]) -> dict[int, MemoryItem]:
         """Return items by row number."""
         found: dict[int, MemoryItem] = {}
-        for of, at, own in _split(np.array(rows, dtype=np.int64)):
-            read = self._sources[of].items(own.tolist())
+        asked = list(_split(np.array(rows, dtype=np.int64)))
+        answers = self._executor.map(lambda part: self._sources[part[0]].items(part[2].tolist()), asked)
+        for (_, at, own), read in zip(asked, answers, strict=True):
             found |= {rows[place]: read[row] for place, row in zip(at.tolist(), own.tolist(), strict=True)}
         return found
 

@@ -68,6 +68,49 @@ def test_a_shard_joins(team: Path, devmem: Devmem) -> None:
     assert sum(each["items"] for each in found["shards"]) == 7
 
 
+def test_a_shard_is_drained_and_left_out(team: Path, devmem: Devmem) -> None:
+    place = f"{team}#notes"
+    assert "no shard 'six'" in devmem("shards", "drain", place, "six", code=2).stderr
+    assert "missing arguments" in devmem("shards", "drain", place, code=2).stderr
+    team.write_text(TEAM.format(shards="[two.db]"))
+    refused = devmem("shards", place, code=2).stderr
+    assert "tenants live in the shard 'one'" in refused
+    assert "devmem shards drain MEMORY one" in refused
+    team.write_text(TEAM.format(shards="[one.db, two.db]"))
+    done = json.loads(devmem("shards", "drain", team, "notes", "one", "--json").stdout)
+    assert done["drained"] == "one"
+    assert {(each["source"], each["target"]) for each in done["moves"]} == {("one", "two")}
+    assert "drained" in devmem("shards", place).stdout
+    assert "leave it out of the configuration" in devmem("shards", "drain", place, "one").stdout
+    assert "nothing had to move" in devmem("shards", "rebalance", place).stdout
+    team.write_text(TEAM.format(shards="[two.db]"))
+    (team.parent / "one.db").unlink()
+    assert json.loads(devmem("count", place, "--all-users", "--json").stdout)["count"] == 7
+
+
+def test_a_drained_shard_takes_tenants_again(team: Path, devmem: Devmem) -> None:
+    place = f"{team}#notes"
+    devmem("shards", "drain", place, "one")
+    assert "one takes tenants again" in devmem("shards", "drain", place, "one", "--cancel").stdout
+    assert devmem("shards", "rebalance", place, "--json").stdout != "[]"
+    found = json.loads(devmem("shards", place, "--json").stdout)
+    assert all(each["state"] == "ok" and each["items"] for each in found["shards"])
+
+
+def test_archived_items_stay_with_their_tenant(team: Path, devmem: Devmem) -> None:
+    """They are archived, shown, counted, searched and brought back as in one database."""
+    place = f"{team}#notes"
+    devmem("consolidate", place, "--archive-before", "tomorrow", "--max-trust", "1")
+    assert json.loads(devmem("count", place, "--all-users", "--archived", "--json").stdout)["count"] == 7
+    devmem("shards", "drain", place, "one")
+    assert json.loads(devmem("count", place, "--all-users", "--archived", "--json").stdout)["count"] == 7
+    (hit,) = json.loads(devmem("search", place, "train", "--user", "ann", "--archived", "--json").stdout)
+    assert hit["id"][:5] in devmem("show", place, "--all-users", "--archived").stdout
+    assert "王芳" in devmem("export", place, "--archived").stdout
+    devmem("forget", place, "--user", "bob", "--yes")
+    assert json.loads(devmem("count", place, "--all-users", "--archived", "--json").stdout)["count"] == 6
+
+
 @pytest.fixture
 def down(team: Path) -> tuple[str, str]:
     """The name of a shard that is away, and a user who lives in it."""
@@ -87,6 +130,10 @@ def test_a_search_says_what_is_down(team: Path, down: tuple[str, str], devmem: D
         done = devmem("search", place, "train", "--all-users", "--top-k", "20", *options)
         assert warning in done.stderr
         assert "train" in done.stdout
+    found = json.loads(devmem("search", place, "train", "--all-users", "--json").stdout)
+    assert found["missing_shards"] == [name]
+    assert all("train" in hit["text"] or "Friday" in hit["text"] for hit in found["hits"])
+    assert isinstance(json.loads(devmem("search", place, "Friday", "--json").stdout), list)
     explained = json.loads(devmem("search", place, "train", "--all-users", "--json", "--explain").stdout)
     assert explained["missing_shards"] == [name]
     assert f"should be the shard {name!r}" in devmem("search", place, "train", "--user", user, code=2).stderr

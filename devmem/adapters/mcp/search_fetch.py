@@ -40,6 +40,7 @@ class Results(BaseModel):
     """Result of `search`."""
 
     results: list[Found]
+    missing_shards: list[str] | None = Field(default=None, description="Shards that were not searched: they are down.")
 
 
 class Document(Found):
@@ -51,7 +52,8 @@ class Document(Found):
 
 def _search(call: Call, asked: SearchArguments) -> Answer:
     hits = shown(HOST, call.memory, asked.query, lambda: call.memory.search(asked.query, limit=_RESULTS))
-    return _answer(Results(results=[_found(hit) for hit in hits]))
+    missing = list(hits.missing_shards) or None
+    return _answer(Results(results=[_found(hit) for hit in hits], missing_shards=missing))
 
 
 def _fetch(call: Call, asked: IdArguments) -> Answer:

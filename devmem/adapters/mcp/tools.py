@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, Final, Generic, TypeAlias, TypeVar
 from urllib.parse import quote, unquote
@@ -130,6 +130,7 @@ class Passages(BaseModel):
     memories: list[Passage]
     omitted: int = Field(default=0, description="Number of further memories that the answer's size left no room for.")
     total: int | None = Field(default=None, description="Number of all memories within reach.")
+    missing_shards: list[str] | None = Field(default=None, description="Shards that were not searched: they are down.")
 
 
 class Written(BaseModel):
@@ -212,7 +213,9 @@ def passage_of(record: MemoryRecord) -> Passage:
     )
 
 
-def passages_answer(found: Sequence[Passage], *, budget: int, none: str, total: int | None = None) -> Answer:
+def passages_answer(
+    found: Sequence[Passage], *, budget: int, none: str, total: int | None = None, missing: Sequence[str] = ()
+) -> Answer:
     """Return memories within a budget of tokens; what does not fit is shortened, then left out and counted.
 
     Args:
@@ -220,6 +223,7 @@ def passages_answer(found: Sequence[Passage], *, budget: int, none: str, total: 
         budget: maximum size in estimated tokens.
         none: the text where there are none.
         total: number of all memories, where the answer names it.
+        missing: shards that could not be searched.
     """
     kept: list[Passage] = []
     left = budget
@@ -229,8 +233,11 @@ def passages_answer(found: Sequence[Passage], *, budget: int, none: str, total: 
             break
         kept.append(fitting or _cut(passage, _LEAST_TEXT))
         left -= estimate_tokens(_lines(len(kept), kept[-1]))
-    data = Passages(memories=kept, omitted=len(found) - len(kept), total=total)
-    return Answer(text=_listing(data, none), data=data)
+    data = Passages(memories=kept, omitted=len(found) - len(kept), total=total, missing_shards=list(missing) or None)
+    text = _listing(data, none)
+    if missing:
+        text += f"\nNot searched, as their databases cannot be reached: the shards {', '.join(missing)}."
+    return Answer(text=text, data=data)
 
 
 def _within(passage: Passage, budget: int) -> Passage | None:
@@ -439,11 +446,8 @@ def _recall(call: Call, asked: RecallArguments) -> Answer:
         asked.query,
         lambda: call.memory.search(asked.query, limit=asked.limit, after=asked.after, before=asked.before, where=where),
     )
-    answer = passages_answer([passage_of(hit) for hit in hits], budget=call.budget, none="No relevant memories found.")
-    if missing := ", ".join(hits.missing_shards):
-        text = f"{answer.text}\nNot searched, as their databases cannot be reached: the shards {missing}."
-        return replace(answer, text=text)
-    return answer
+    passages, none = [passage_of(hit) for hit in hits], "No relevant memories found."
+    return passages_answer(passages, budget=call.budget, none=none, missing=hits.missing_shards)
 
 
 def _filter_of(asked: RecallArguments | ListArguments) -> Filter:

@@ -237,9 +237,9 @@ def _show(terminal: Terminal, report: SearchReport, *, explain: bool, as_json: b
     if report.missing:
         terminal.report("warning", f"shards that could not be reached: {', '.join(report.missing)}")
     if as_json:
-        from devmem.views.documents import hits_json, report_json
+        from devmem.views.documents import report_json, search_json
 
-        terminal.json(report_json(report) if explain else hits_json(report.hits))
+        terminal.json(report_json(report) if explain else search_json(report))
         return
     if not report.hits:
         terminal.report("note", "nothing was found")

@@ -56,15 +56,21 @@ def posting_codes(counts: NDArray[np.integer[Any]], lengths: NDArray[np.floating
     return np.asarray((count.astype(np.int32) << _LENGTH_BITS) | length.astype(np.int32), dtype=np.uint16)
 
 
+@lru_cache(maxsize=16)
 def impact_table(mean_length: float) -> Impacts:
-    """Return the impact of each code at a mean length of texts."""
+    """Return the impact of each code at a mean length of texts; not to be changed.
+
+    Several databases that are searched together share a mean, which changes with the next write.
+    """
     count, length = np.arange(_COUNTS, dtype=np.float64), np.arange(_LENGTHS, dtype=np.float64)
     many = _EXACT_COUNTS * 2 ** ((count - _EXACT_COUNTS + 0.5) / _COUNTS_AN_OCTAVE)
     long = _EXACT_LENGTHS * 2 ** ((length - _EXACT_LENGTHS + 0.5) / _LENGTHS_AN_OCTAVE)
     counts = np.where(count < _EXACT_COUNTS, count + 1, many)[:, np.newaxis]
     lengths = np.where(length < _EXACT_LENGTHS, length, long)[np.newaxis, :]
     norm = K1 * (1 - B + B * lengths / max(mean_length, 1e-9))
-    return np.asarray(counts * (K1 + 1) / (counts + norm), dtype=np.float32).reshape(-1)
+    table = np.asarray(counts * (K1 + 1) / (counts + norm), dtype=np.float32).reshape(-1)
+    table.flags.writeable = False
+    return table
 
 
 _LOOK_UP_BELOW: Final = 40

@@ -78,6 +78,10 @@ class PostgresShard(PostgresVersions, ShardMethods[Connection]):
     def _map_version(self, connection: Connection) -> int:
         return int(self._value(connection, _VERSION) or 0)
 
+    def shard_map_version(self) -> int:
+        """Return the version of the map of the shards, in one round trip: each search asks for it."""
+        return self._database.read_once(self._map_version)
+
     def _put_map(self, connection: Connection, value: bytes, version: int) -> None:
         for name, content in ((_MAP, value), (_VERSION, str(version).encode())):
             connection.execute(_UPSERT, (self._store, _KIND, key_of(name), name, content))

@@ -132,6 +132,23 @@ class Database:
 
         return self._run(read)
 
+    def read_once(self, operation: Callable[[Connection], T]) -> T:
+        """Run an operation of one statement that reads, which needs no transaction around it.
+
+        Args:
+            operation: may run several times.
+
+        Raises:
+            CollectionError: it cannot be done; see `translate_errors`.
+        """
+
+        def read(connection: Connection) -> T:
+            connection.damaged = self.damaged
+            check_session(connection, self._location)
+            return operation(connection)
+
+        return self._run(read)
+
     def read_pipelined(self, operation: Callable[[Connection], T], settings: str) -> T:
         """Run an operation as `read` does, without waiting for a statement's result before it is asked for.
 

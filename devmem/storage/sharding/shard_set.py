@@ -401,8 +401,8 @@ class ShardSet:
 
     def is_current(self, known: ShardMap, used: Iterable[str]) -> bool:
         """Whether what was read of some shards is what a map says of them."""
-        names = chain(used, [known.anchor] if known.is_deciding else ())
-        return all(self[name].shard_map_version() <= known.version for name in set(names))
+        names = dict.fromkeys(chain(used, [known.anchor] if known.is_deciding else ()))
+        return max(self.each(list(names), lambda name: self[name].shard_map_version()), default=0) <= known.version
 
     def write(self, operation: Callable[[ShardMap], T]) -> T:
         """Run an operation that writes; again where the map changed, and where a tenant of it was about to move."""

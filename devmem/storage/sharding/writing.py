@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from itertools import islice
 from typing import TypeVar
 
@@ -13,7 +14,7 @@ from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem
 from devmem.model.results import WriteOutcome
 from devmem.models.embedder import PassageEmbeddings
-from devmem.storage.protocol import Collection, SupportsArchiving
+from devmem.storage.protocol import ArchivingCollection, Collection, SupportsArchiving
 from devmem.storage.sharding.reading import ShardedReader, narrowed, shards_for, tenant_of, tenants_of
 from devmem.storage.sharding.shard_map import ShardMap
 from devmem.storage.sharding.shard_set import FrozenError
@@ -175,17 +176,37 @@ class ShardedWriter(ShardedReader):
         """Delete all but the newest items, and those stored before a time."""
         trimmed = 0
         if stored_before is not None:
-            trimmed += sum(self._each_shard(None, lambda shard, _: shard.trim(stored_before=stored_before)))
-        if keep is None or (surplus := self.count() - keep) <= 0:
+            trimmed += sum(self._each_shard(None, lambda shard, own: _trimmed(shard, own, stored_before=stored_before)))
+        if keep is None:
             return trimmed
+        done: list[int] = []
 
-        def trim(known: ShardMap) -> int:
+        def trim(known: ShardMap) -> None:
             check_free(known, None)
+            # Counted again where the map changed between two shards.
+            surplus = max(self.count() - keep, 0)
             oldest = Counter(known.shard_of(tenant_of(item, known.by)) for item in islice(self.scan(), surplus))
-            kept = {name: self._collection(name).count() - number for name, number in oldest.items()}
-            return sum(self._writable(name).trim(keep=number) for name, number in kept.items())
+            kept = {name: self._kept(known, name, number) for name, number in oldest.items()}
+            for name, number in kept.items():
+                done.append(_trimmed(self._writable(name), narrowed(None, known, name), keep=number))
 
-        return trimmed + self._set.write(trim)
+        self._set.write(trim)
+        return trimmed + sum(done)
+
+    def _kept(self, known: ShardMap, name: str, surplus: int) -> int:
+        """Return how many items a shard keeps when its oldest ones are trimmed, those that no reader sees not counted.
+
+        Such ones go too where they are older: a move copies them again, or erases them.
+        """
+        shard, hidden, gone = self._collection(name), known.hidden(name), 0
+        if hidden is None:
+            return shard.count() - surplus
+        for item in shard.scan():
+            gone += 1
+            surplus -= tenant_of(item, known.by) != hidden.value
+            if not surplus:
+                break
+        return shard.count() - gone
 
     def set_embeddings(self, embeddings: Mapping[str, PassageEmbeddings]) -> int:
         """Store the embeddings of waiting items; those in a shard that is down go on waiting."""
@@ -206,6 +227,24 @@ class ShardedWriter(ShardedReader):
             raise CollectionBusyError(
                 self.location, f"a tenant is being moved; {what} waits for that: `devmem shards` shows the move."
             )
+
+
+def _trimmed(
+    shard: Collection, own: Filter | None, *, keep: int | None = None, stored_before: float | None = None
+) -> int:
+    """Trim a shard; return the number of items that a filter admits which are gone, archived ones included."""
+    if own is None:
+        return shard.trim(keep=keep, stored_before=stored_before)
+    before = _held(shard, own)
+    shard.trim(keep=keep, stored_before=stored_before)
+    return before - _held(shard, own)
+
+
+def _held(shard: Collection, own: Filter) -> int:
+    if not isinstance(shard, ArchivingCollection):
+        return shard.count(own)
+    with closing(shard.archived()) as old:
+        return shard.count(own) + old.count(own)
 
 
 def check_free(known: ShardMap, tenants: Iterable[str | None] | None) -> None:

@@ -23,7 +23,7 @@ from devmem.storage.sharding.collection import ShardedCollection
 from devmem.storage.sharding.moving import move_tenant
 from devmem.storage.sharding.opener import open_shards
 from devmem.storage.sharding.ring import cancel_drain, drain, join_shards, rebalance, statuses, tenants_in
-from devmem.storage.sharding.shard_map import ShardMap
+from devmem.storage.sharding.shard_map import ShardMap, digest_of, home_of
 from tools.postgres_server import PostgresServer
 
 Open = Callable[..., ShardedCollection]
@@ -115,6 +115,17 @@ def test_everything_leaves_a_drained_shard(opened: Open) -> None:
     assert not without.add([forgotten])[0]
     assert [bool(each) for each in without.restore([f"{old}-1", "unknown"])] == [True, False]
     assert without.count(_of(old)) == 1
+
+
+def test_what_was_forgotten_in_a_drained_shard_stays_out(opened: Open) -> None:
+    """Though no tenant moves from it that would take the tombstone along."""
+    store = opened()
+    (user,) = _users_in(store, "a", 1)
+    (item,) = _items(user, 1)
+    store.keep_tombstones([item])
+    assert drain(store.shards, "a") == []
+    assert not store.add([item])[0]
+    assert opened("bc").count() == 0
 
 
 def test_a_store_is_read_and_written_while_a_shard_is_drained(opened: Open) -> None:
@@ -230,7 +241,7 @@ def test_a_shard_with_tenants_cannot_be_left_out(opened: Open) -> None:
     store = opened()
     (user,) = _users_in(store, "a", 1)
     store.add(_items(user, 1))
-    with pytest.raises(CollectionError, match="tenants live in the shard 'a'.*`devmem shards drain MEMORY a`"):
+    with pytest.raises(CollectionError, match=r"tenants live in the shard 'a'.*`devmem shards drain MEMORY a`"):
         opened("bc")
     run = store.run("r")
     run.add(_items(user, 1, start=1))
@@ -292,7 +303,7 @@ def test_a_tenant_with_archived_or_pending_items_alone_is_not_left_behind(opened
     store = opened("ab")
     wider = ("a", "b", "c")
     users = [f"user {at}" for at in range(60)]
-    archived, pending = [user for user in users if ring.home_of(ring.digest_of(user), wider) == "c"][:2]
+    archived, pending = [user for user in users if home_of(digest_of(user), wider) == "c"][:2]
     store.add(_items(archived, 2))
     store.archive([f"{archived}-0", f"{archived}-1"])
     run = store.run("r")
@@ -327,6 +338,34 @@ def test_archived_items_are_counted_once_during_a_move_and_restored_in_their_sha
     assert not store.restore([f"{user}-0"])[0]
     assert store.erase(ids=[f"{other}-1"]) == 1
     assert _archived(store) == [f"{user}-0"]
+
+
+@pytest.mark.parametrize("decided", [False, True], ids=["copied", "cleaned"])
+def test_a_trim_during_a_move_counts_what_readers_see(
+    opened: Open, monkeypatch: pytest.MonkeyPatch, decided: bool
+) -> None:
+    """The copies that no reader sees are older, and are neither counted nor kept in the place of others."""
+    store = opened("ab")
+    (user,), (other,) = _users_in(store, "a", 1), _users_in(store, "b", 1)
+    move_tenant(store.shards, other, "a" if decided else "b")
+    store.add([*_items(user, 5), *_items(other, 5, start=5)])
+    stopped = "_finish" if decided else "_Copy._decided"
+    with monkeypatch.context() as patch:
+        patch.setattr(f"devmem.storage.sharding.moving.{stopped}", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            move_tenant(store.shards, user, "b")
+    left_over = "a" if decided else "b"
+    assert store.shards[left_over].count() == 10
+    assert store.trim(stored_before=1.0) == 1
+    assert store.trim(keep=3) == 6
+    assert store.trim(keep=3) == 0
+    expected = [f"{other}-{at}" for at in (7, 8, 9)]
+    assert _ids(store) == expected
+    store.close()
+    again = opened("ab")
+    move_tenant(again.shards, user, "b")
+    assert _ids(again) == expected
+    assert sum(again.shards[name].count() for name in "ab") == 3
 
 
 def _sorted(found: tuple[list[str], int]) -> tuple[list[str], int]:

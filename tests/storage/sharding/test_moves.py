@@ -16,8 +16,8 @@ from devmem.search.query import SearchQuery
 from devmem.storage.opening import CollectionOptions
 from devmem.storage.sharding.collection import ShardedCollection
 from devmem.storage.sharding.moving import _Copy, cancel_move, move_tenant
-from devmem.storage.sharding.ring import due_moves, join_shards, rebalance, statuses
 from devmem.storage.sharding.opener import open_shards
+from devmem.storage.sharding.ring import due_moves, join_shards, rebalance, statuses
 from devmem.storage.sharding.shard_map import Phase
 from devmem.testing import HashEmbedder
 

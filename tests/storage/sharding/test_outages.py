@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 import devmem
+from devmem.config import Attachment
 from devmem.errors import ShardDownError
 from devmem.storage.sharding.collection import ShardedCollection
 from devmem.testing import HashEmbedder
+from devmem.workflow import MemoryManager, MemoryOperation
 
 USERS = [f"user {number}" for number in range(9)]
 
@@ -115,6 +117,41 @@ def test_hits_name_what_was_not_searched(team: _Team, memory: devmem.Memory) -> 
     hits = memory.search("green tea", user=devmem.ANY, limit=20)
     assert {hit.user for hit in hits} == {*team.kept, None}
     assert hits.missing_shards == (team.down,)
+
+
+def test_agents_and_tools_are_told_what_was_not_searched(team: _Team, memory: devmem.Memory) -> None:
+    operations: list[MemoryOperation] = []
+    store = memory.store
+    attached = [Attachment(name=store.name)]
+    manager = MemoryManager(attached, {store.name: store}, on_operation=operations.append)
+    result = manager.retrieve(query="Who likes green tea?", user=devmem.ANY)
+    assert result is not None
+    assert {item.scope.user for item in result.items} <= {*team.kept, None}
+    assert len(result.items) >= 3
+    (failure,) = result.failures
+    assert f"could not retrieve: the shards: {team.down} cannot be reached" in str(failure)
+    assert manager.attachment(store.name, devmem.Scope(user=team.kept[0])).search("green tea")
+    manager.close()
+    first, *others = [operation.error for operation in operations]
+    assert isinstance(first, ShardDownError)
+    assert first.shard == team.down
+    assert others == [None]
+
+
+@pytest.mark.parametrize("name", ["recall", "search"])
+def test_a_model_is_told_what_was_not_searched(team: _Team, memory: devmem.Memory, name: str) -> None:
+    """By the tools over MCP, in text and in data."""
+    from devmem.adapters.mcp.search_fetch import SEARCH_FETCH
+    from devmem.adapters.mcp.tools import TOOLS, Call
+
+    tool = next(each for each in (*TOOLS, *SEARCH_FETCH) if each.name == name)
+    for handle, missing in ((memory.scoped(user=devmem.ANY), [team.down]), (memory, None)):
+        call = Call(memory=handle, client="a test", actor="a test", budget=1_000)
+        answer = tool.run(call, tool.arguments(query="green tea"))
+        data = answer.data.model_dump(exclude_none=True)
+        assert data.get("missing_shards") == missing
+        named = {"recall": f"the shards {team.down}.", "search": f'"missing_shards":["{team.down}"]'}[name]
+        assert (named in answer.text) == bool(missing)
 
 
 def test_items_of_other_shards_are_embedded(tmp_path: Path) -> None:

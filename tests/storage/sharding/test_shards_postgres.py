@@ -16,8 +16,8 @@ from devmem.storage.fencing import StaleMapError, expecting_map
 from devmem.storage.opening import CollectionOptions
 from devmem.storage.sharding.collection import ShardedCollection
 from devmem.storage.sharding.moving import move_tenant
-from devmem.storage.sharding.ring import statuses
 from devmem.storage.sharding.opener import open_shards
+from devmem.storage.sharding.ring import statuses
 from devmem.testing import HashEmbedder
 from tools.postgres_server import PostgresServer
 

@@ -11,8 +11,8 @@ from devmem.model.items import MemoryItem, Scope
 from devmem.storage.opening import CollectionOptions
 from devmem.storage.sharding.collection import ShardedCollection
 from devmem.storage.sharding.moving import move_tenant
-from devmem.storage.sharding.ring import cancel_drain, drain, rebalance
 from devmem.storage.sharding.opener import open_shards
+from devmem.storage.sharding.ring import cancel_drain, drain, rebalance
 from tools.torture.children import EXIT_FAILED, Child
 from tools.torture.results import Plan, Result
 
