@@ -223,7 +223,7 @@ def passages_answer(
         budget: maximum size in estimated tokens.
         none: the text where there are none.
         total: number of all memories, where the answer names it.
-        missing: shards that could not be searched.
+        missing: shards that were not searched.
     """
     kept: list[Passage] = []
     left = budget
@@ -234,10 +234,7 @@ def passages_answer(
         kept.append(fitting or _cut(passage, _LEAST_TEXT))
         left -= estimate_tokens(_lines(len(kept), kept[-1]))
     data = Passages(memories=kept, omitted=len(found) - len(kept), total=total, missing_shards=list(missing) or None)
-    text = _listing(data, none)
-    if missing:
-        text += f"\nNot searched, as their databases cannot be reached: the shards {', '.join(missing)}."
-    return Answer(text=text, data=data)
+    return Answer(text=_listing(data, none), data=data)
 
 
 def _within(passage: Passage, budget: int) -> Passage | None:
@@ -265,15 +262,17 @@ def _cut(passage: Passage, characters: int) -> Passage:
 
 
 def _listing(data: Passages, none: str) -> str:
+    missing = ", ".join(data.missing_shards or ())
+    last = [f"Not searched, as their databases cannot be reached: the shards {missing}."] if missing else []
     if not data.memories:
-        return none
+        return "\n".join([none, *last])
     count = len(data.memories)
     of = f" of {data.total}" if data.total is not None else ""
     head = f"{count}{of} {'memory' if count == 1 and not of else 'memories'} ({_QUOTED}):"
     lines = [head, *(_lines(number, passage) for number, passage in enumerate(data.memories, start=1))]
     if data.omitted:
         lines.append(f"{data.omitted} more did not fit; ask for fewer, or more precisely.")
-    return "\n".join(lines)
+    return "\n".join(lines + last)
 
 
 def _lines(number: int, passage: Passage) -> str:

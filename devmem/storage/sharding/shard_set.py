@@ -11,7 +11,7 @@ import contextvars
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -257,7 +257,7 @@ class ShardSet:
         def probe() -> None:
             try:
                 if name not in self.reload().members:
-                    # It was drained meanwhile, and its database may be gone.
+                    # It was drained meanwhile.
                     with self._lock:
                         self._outages.pop(name, None)
                     return
@@ -324,8 +324,7 @@ class ShardSet:
     def reload(self) -> ShardMap:
         """Return the newest map that a shard has, and use it from now on."""
         asked: set[str] = set()
-        while left := [name for name in (self.map.anchor, *self.map.members) if self._may_ask(name, asked)]:
-            name = left[0]
+        while name := next((each for each in self._in_order() if each not in asked), None):
             asked.add(name)
             try:
                 found = self._read_map(name)
@@ -341,8 +340,9 @@ class ShardSet:
         self._check(self.map)
         return self.map
 
-    def _may_ask(self, name: str, asked: set[str]) -> bool:
-        return name not in asked and name in self.config.shards
+    def _in_order(self) -> Iterator[str]:
+        """Yield the anchor and the other shards, as far as the configuration names them."""
+        return (name for name in (self.map.anchor, *self.map.members) if name in self.config.shards)
 
     def _propagate(self, known: ShardMap, names: Iterable[str]) -> None:
         value = known.to_bytes()
