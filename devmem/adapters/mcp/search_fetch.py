@@ -40,7 +40,7 @@ class Results(BaseModel):
     """Result of `search`."""
 
     results: list[Found]
-    missing_shards: list[str] | None = Field(default=None, description="Shards that were not searched: they are down.")
+    missing_shards: list[str] | None = None
 
 
 class Document(Found):

@@ -10,6 +10,7 @@ from urllib.parse import quote, unquote
 
 from mcp import types
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic.json_schema import SkipJsonSchema
 
 from devmem import Filter, MemoryItem, load_filter
 from devmem.adapters.hosts import agents_word, shown
@@ -130,7 +131,8 @@ class Passages(BaseModel):
     memories: list[Passage]
     omitted: int = Field(default=0, description="Number of further memories that the answer's size left no room for.")
     total: int | None = Field(default=None, description="Number of all memories within reach.")
-    missing_shards: list[str] | None = Field(default=None, description="Shards that were not searched: they are down.")
+    # Not in the listing of tools, whose size every conversation pays for; the text names them too.
+    missing_shards: SkipJsonSchema[list[str] | None] = None
 
 
 class Written(BaseModel):
