@@ -246,7 +246,7 @@ class AdmittedTexts(SearchedTexts):
 @lru_cache(maxsize=_TABLES)
 def _impacts(mean_length: float) -> Impacts:
     """Return the impacts by code at a mean length of texts; they must not be changed."""
-    table = impact_table(mean_length)
+    table = impact_table(mean_length).copy()
     table[NOT_THERE] = 0.0
     return table
 
