@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextvars import ContextVar
 from typing import Any, Final, TypeAlias, TypeVar, get_args
+from urllib.parse import quote, unquote
 
 from mcp import MCPError, types
 from mcp.server import ServerRequestContext
@@ -20,7 +21,6 @@ from mcp.server.subscriptions import (
 )
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
-from devmem.adapters.mcp.tools import item_id_of
 from devmem.errors import DevmemError
 from devmem.memory import Memory
 
@@ -49,6 +49,20 @@ _LEVELS: Final[Mapping[int, types.LoggingLevel]] = {
     logging.CRITICAL: "critical",
 }
 _ORDER: Final[tuple[types.LoggingLevel, ...]] = get_args(types.LoggingLevel)
+
+URI_PREFIX: Final = "memory://items/"
+"""Beginning of the URI of every memory."""
+
+
+def uri_of(item_id: str) -> str:
+    """Return the URI of a memory."""
+    return URI_PREFIX + quote(item_id, safe="")
+
+
+def item_id_of(uri: str) -> str | None:
+    """Return the id that a URI names; None if it is none of a memory."""
+    return unquote(uri.removeprefix(URI_PREFIX)) if uri.startswith(URI_PREFIX) else None
+
 
 _deliver: ContextVar[Callable[[logging.LogRecord], None] | None] = ContextVar("_deliver", default=None)
 

@@ -26,25 +26,25 @@ from starlette.types import Scope as ASGIScope
 from devmem import Filter, acting_as
 from devmem.adapters.hosts import shown
 from devmem.adapters.mcp.reports import (
+    URI_PREFIX,
     ChangeWatch,
+    item_id_of,
     levels_of,
     relay_log_messages,
     run_reported,
     set_level,
     subscribe,
     unsubscribe,
+    uri_of,
 )
 from devmem.adapters.mcp.search_fetch import SEARCH_FETCH
 from devmem.adapters.mcp.tools import (
     HOST,
     TOOLS,
-    URI_PREFIX,
     Call,
     failed,
-    item_id_of,
     passage_of,
     passages_answer,
-    uri_of,
 )
 from devmem.errors import DevmemError
 from devmem.memory import Memory

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, Final, Generic, TypeAlias, TypeVar
-from urllib.parse import quote, unquote
 
 from mcp import types
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
@@ -185,20 +184,6 @@ class Answer:
 
     text: str
     data: BaseModel
-
-
-URI_PREFIX: Final = "memory://items/"
-"""Beginning of the URI of every memory."""
-
-
-def uri_of(item_id: str) -> str:
-    """Return the URI of a memory."""
-    return URI_PREFIX + quote(item_id, safe="")
-
-
-def item_id_of(uri: str) -> str | None:
-    """Return the id that a URI names; None if it is none of a memory."""
-    return unquote(uri.removeprefix(URI_PREFIX)) if uri.startswith(URI_PREFIX) else None
 
 
 def passage_of(record: MemoryRecord) -> Passage:

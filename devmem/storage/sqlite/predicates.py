@@ -6,7 +6,6 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from devmem.errors import FilterError
 from devmem.model.conditions import Condition, Operator, Scalar, after_prefix, comparable_number, micros_of
 from devmem.model.versions import Operation
 from devmem.storage.sql import SQL_OPERATORS, FilterDialect, Sql, joined
@@ -51,13 +50,7 @@ class SqliteDialect(FilterDialect):
         return f"({column} >= ? AND {column} < ?)", [sql_text(prefix), end]
 
     def metadata_condition(self, key: str, wanted: Condition) -> Sql:
-        """Return the condition on a key of the metadata, by its index where it has one.
-
-        Raises:
-            FilterError: the key or a value has a NUL character, at which SQLite ends the strings of JSON.
-        """
-        if any(isinstance(text, str) and "\0" in text for text in (key, *wanted.values)):
-            raise FilterError(f"metadata.{key}", "SQLite cannot compare a key or a text that has a NUL character")
+        """Return the condition on a key of the metadata, by its index where it has one."""
         negation, condition = "NOT " if wanted.is_negative else "", wanted.positive
         if key in self._indexed and "." not in key:
             value = metadata_value(key)

@@ -17,7 +17,7 @@ from mcp.shared.exceptions import MCPDeprecationWarning
 
 import devmem
 from devmem.adapters.mcp import make_server
-from devmem.adapters.mcp.tools import uri_of
+from devmem.adapters.mcp.reports import uri_of
 from devmem.testing import FailingEmbedder, HashEmbedder
 
 WAIT = 20
