@@ -6,7 +6,7 @@ import statistics
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +16,7 @@ import typer
 
 from devmem import MemoryItem, Scope
 from devmem.config.shards import ShardsConfig
+from devmem.config.store import IndexConfig
 from devmem.model.filters import Filter
 from devmem.models.embedder import ModelIdentity
 from devmem.search.query import SearchQuery
@@ -61,7 +62,10 @@ def run(items: int, shards: int, moved: int, questions: int, *, servers: bool) -
         for batch in _batches(blocks, items * shards):
             one.add(batch)
             several.add(batch)
-        yield from _ask(case, blocks, one, several, questions)
+        exact = stack.enter_context(
+            closing(open_collection(places[0], model=_MODEL, index=IndexConfig(search="exact", mode="follow")))
+        )
+        yield from _ask(case, blocks, {"one": one, "shards": several, "exact": exact}, questions)
         yield from _move(case, blocks, several, moved)
 
 
@@ -90,7 +94,8 @@ def _batches(blocks: Blocks, count: int) -> Iterator[list[MemoryItem]]:
         ]
 
 
-def _ask(case: str, blocks: Blocks, one: Collection, several: Collection, questions: int) -> Iterator[Row]:
+def _ask(case: str, blocks: Blocks, stores: Mapping[str, Collection], questions: int) -> Iterator[Row]:
+    """Ask one database and the shards, and one database that compares with every vector."""
     corpus = blocks.block(9_999)
     asked = [
         SearchQuery(text=" ".join(corpus.texts[at].split()[:6]), vector=corpus.vectors[at], limit=_TOP)
@@ -101,24 +106,25 @@ def _ask(case: str, blocks: Blocks, one: Collection, several: Collection, questi
         ("tenant", [replace(query, where=where) for query, where in zip(asked, tenants, strict=True)]),
         ("all", asked),
     ):
-        spent: dict[str, list[float]] = {"one": [], "shards": []}
-        same = first = 0
-        for store in (one, several):
+        spent: dict[str, list[float]] = {store: [] for store in stores}
+        found: dict[str, list[list[str]]] = {store: [] for store in stores}
+        for store in stores.values():
             store.find(queries[0])
         for query in queries:
-            found = []
-            for kind, store in (("one", one), ("shards", several)):
+            for kind, store in stores.items():
                 started = time.perf_counter()
-                found.append([hit.item.id for hit in store.find(query).hits])
+                found[kind].append([hit.item.id for hit in store.find(query).hits])
                 spent[kind].append(1000 * (time.perf_counter() - started))
-            same += set(found[0]) == set(found[1])
-            first += found[0][:1] == found[1][:1]
         for kind, times in spent.items():
             yield _row(case, f"{name}_p50:{kind}", statistics.median(times), "ms")
         ratios = [ours / theirs for ours, theirs in zip(spent["shards"], spent["one"], strict=True)]
         yield _row(case, f"{name}_ratio", statistics.median(ratios), "x")
-        yield _row(case, f"{name}_same_top_10", same / questions, "share")
-        yield _row(case, f"{name}_same_first", first / questions, "share")
+        for kind, other in (("shards", "one"), ("shards", "exact"), ("one", "exact")):
+            pairs = list(zip(found[kind], found[other], strict=True))
+            same = sum(set(ours) == set(theirs) for ours, theirs in pairs)
+            yield _row(case, f"{name}_same_top_10:{kind}_to_{other}", same / questions, "share")
+            first = sum(ours[:1] == theirs[:1] for ours, theirs in pairs)
+            yield _row(case, f"{name}_same_first:{kind}_to_{other}", first / questions, "share")
 
 
 def _move(case: str, blocks: Blocks, several: ShardedCollection, moved: int) -> Iterator[Row]:
