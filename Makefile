@@ -15,7 +15,7 @@ help:
 	@echo "make demo        a team of agents remembers in one process and answers from memory in another"
 	@echo "make test        lint, types and all tests"
 	@echo "make test-wheel  the suite on the installed wheel, in a folder without the sources"
-	@echo "make test-kits   the short forms of the long kits: torture, benchmarks, the oldest mem0; ten times the generated examples"
+	@echo "make test-kits   the short forms of the long kits: torture, benchmarks, the oldest mem0; five times the generated examples"
 	@echo "make test-postgres  the stores, the torture and the scaling tests on a PostgreSQL server that it starts"
 	@echo "make test-web    the page of devmem web in a headless Chromium, which must be installed; PICTURES=folder keeps screenshots"
 	@echo "make web-pictures  the same, and the pictures of docs/web.md are taken again"
@@ -85,7 +85,7 @@ test-wheel: $(VENV)/.dev
 
 test-kits: $(VENV)/.docs
 	$(BIN)/pytest -n 2 --dist worksteal -m kit
-	DEVMEM_TEST_EXAMPLES=10 $(BIN)/pytest -n 2 --dist worksteal -m "hypothesis and not local_model and not kit and not browser"
+	DEVMEM_TEST_EXAMPLES=5 $(BIN)/pytest -n 2 --dist worksteal -m "hypothesis and not local_model and not kit and not browser"
 
 test-postgres: $(VENV)/.dev
 	$(BIN)/pytest -n 2 --dist worksteal -m postgres

@@ -1,4 +1,4 @@
-"""Number of examples of tests with generated input: few in `make test`, ten times as many in `make test-kits`."""
+"""Number of examples of tests with generated input: few in `make test`, five times as many in `make test-kits`."""
 
 from __future__ import annotations
 
