@@ -216,6 +216,22 @@ def test_it_is_made_anew_when_much_was_added() -> None:
     assert len(index) == 7000
 
 
+def test_many_are_added_while_it_is_made(held: Held) -> None:
+    """Vectors that are kept as bytes meanwhile stay in the index, and so do those that were removed stay out of it."""
+    index, vectors = filled(2000, executor=lambda: held)
+    index.reader().search(vectors[0], 1)
+    index.add(numbered(2000, 6000), more := clustered(4000, seed=7))
+    index.remove(gone := numbered(1990, 2010))
+    vectors = np.concatenate([vectors, more])
+    vectors[gone] = np.nan
+    held.release()
+    index.reader()
+    assert index.approximate
+    assert len(index) == 5980
+    held.release()
+    assert recall(index, vectors) >= 0.98
+
+
 def test_a_failure_while_it_is_made(held: Held, caplog: pytest.LogCaptureFixture) -> None:
     """It is reported, the search stays exact, and it is tried again with twice as many."""
     index, vectors = filled(2000, executor=lambda: held)

@@ -125,6 +125,8 @@ class Build:
         self._removed: list[Rows] = []
         self._cancelled = threading.Event()
         self._executor = executor
+        self.sources: Final = len(sources)
+        """Number of segments that the built one replaces: the first ones of the index."""
         merged = _Merged([(source, *source.living()) for source in sources])
         self._future: Future[Segment] = executor.submit(_build, merged, self._check)
 
@@ -393,7 +395,8 @@ class VectorIndex:
     def _take_over(self, build: Build) -> None:
         self._build = None
         try:
-            self._finished = [build.result()]
+            # While it was built, the growing segment may have been sealed: those that came last stay.
+            self._finished = [build.result(), *self._finished[build.sources :]]
         except (ValueError, RuntimeError, MemoryError) as error:
             # RuntimeError is what FAISS raises. With twice as many vectors it is tried again.
             self._not_below = 2 * len(self)
