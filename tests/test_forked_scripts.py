@@ -89,7 +89,7 @@ def test_a_signal_ends_it_alone(start_script: StartScript, sent: signal.Signals,
 
 def test_it_is_interrupted_as_by_a_key(start_script: StartScript) -> None:
     process = start_script(
-        "print('ready', flush=True)\ntry:\n    input()\nexcept KeyboardInterrupt:\n    print('interrupted')\n"
+        "try:\n    print('ready', flush=True)\n    input()\nexcept KeyboardInterrupt:\n    print('interrupted')\n"
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
