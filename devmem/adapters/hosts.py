@@ -263,7 +263,7 @@ _META: Final = "meta"
 
 
 def source_of(host: str) -> Provenance:
-    """Return the origin of a host's documents, which are trusted as files are (0.6): nobody said them."""
+    """Return the origin of a host's documents, which no person said and which are trusted like files (0.6)."""
     return Provenance(kind=SourceKind.FILE, name=host)
 
 

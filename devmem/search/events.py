@@ -13,7 +13,7 @@ import numpy as np
 
 from devmem.search.candidates import shared_with_named
 from devmem.search.indexes.columns import Rows
-from devmem.search.score import ScoreBreakdown
+from devmem.search.score import ScoreBreakdown, has_cue
 from devmem.search.source import Column, Places, QueryContext
 from devmem.text.cues import Cue, asks_for_latest, kinds_named
 
@@ -45,7 +45,7 @@ def add_events(context: QueryContext, rows: Rows, breakdown: ScoreBreakdown) -> 
     """
     doc_values = context.indexes.doc_values
     positions = doc_values.positions(rows)
-    records = np.flatnonzero(doc_values.column("cues")[positions] & int(Cue.RECORD))
+    records = np.flatnonzero(has_cue(doc_values.column("cues")[positions], Cue.RECORD))
     if not len(records):
         return breakdown
     at = positions[records]
@@ -56,7 +56,7 @@ def add_events(context: QueryContext, rows: Rows, breakdown: ScoreBreakdown) -> 
         kinds = kinds_named(context.text)
         scores = total[records]
         if kinds:
-            is_asked_for = (doc_values.column("cues")[at] & kinds) > 0
+            is_asked_for = has_cue(doc_values.column("cues")[at], kinds)
             is_asked_for &= shared_with_named(context.text, people)
             scores = np.where(is_asked_for, scores, -np.inf)
         latest[records] = (LATEST_OF_KIND if kinds else LATEST) * latest_of(scores, times)

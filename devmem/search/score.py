@@ -246,11 +246,11 @@ def _features(
         coverage=coverage,
         brevity=brevity,
         thread=np.where(threads == 0, -1, thread),
-        speaker=_said_by(context, positions, _have(cues, Cue.RECORD)),
+        speaker=_said_by(context, positions, has_cue(cues, Cue.RECORD)),
         has_time=_having(cues, Cue.HAS_TIME, 1.0 if asks_when(context.text) else _DATED),
         names=_having(cues, Cue.NAMES, float(asks_for_name(context.text))),
         second_person=np.where(threads == 0, 0.0, _having(cues, Cue.SECOND_PERSON, 1.0)),
-        is_question=np.where(_have(cues, Cue.IS_QUESTION), brevity, 0.0),
+        is_question=np.where(has_cue(cues, Cue.IS_QUESTION), brevity, 0.0),
         in_time=within(context, positions, period) if period else nothing,
         standing=_standing(context, cues, positions, similarity),
         recency=0.5 ** (np.maximum(context.asked_at - times, 0) / query.ranking.half_life),
@@ -263,7 +263,7 @@ def within(context: QueryContext, positions: Places, period: Period) -> Column:
     doc_values = context.indexes.doc_values
     times = doc_values.column("time")[positions]
     found = ((times >= period.start) & (times < period.end)).astype(np.float64)
-    lasting = np.flatnonzero((found == 0) & _have(doc_values.column("cues")[positions], Cue.LASTS))
+    lasting = np.flatnonzero((found == 0) & has_cue(doc_values.column("cues")[positions], Cue.LASTS))
     rows = doc_values.rows(positions[lasting]).tolist()
     items = context.source.items(rows) if rows else {}
     for at, row in zip(lasting.tolist(), rows, strict=True):
@@ -274,11 +274,11 @@ def within(context: QueryContext, positions: Places, period: Period) -> Column:
 
 def _having(cues: NDArray[np.uint16], cue: Cue, value: float) -> Column:
     """Return a value for the texts that have a cue, and 0 for the others."""
-    return np.where(_have(cues, cue), value, 0.0)
+    return np.where(has_cue(cues, cue), value, 0.0)
 
 
-def _have(cues: NDArray[np.uint16], cue: Cue) -> Mask:
-    """Return which texts have a cue, or one of several."""
+def has_cue(cues: NDArray[np.uint16], cue: Cue) -> Mask:
+    """Return whether each text has a cue, or one of several, shape (n,)."""
     # NumPy takes three times as long for a flag of an enumeration as for its number.
     return np.asarray((cues & int(cue)) > 0)
 
@@ -327,7 +327,7 @@ def _standing(context: QueryContext, cues: NDArray[np.uint16], positions: Places
     """Return the similarity of standing instructions on the query's topic, where the query asks for help."""
     if not asks_for_help(context.text):
         return np.zeros(len(positions))
-    share = np.where(_have(cues, Cue.INSTRUCTS), 1.0, _having(cues, Cue.PREFERS, _PREFERENCE))
+    share = np.where(has_cue(cues, Cue.INSTRUCTS), 1.0, _having(cues, Cue.PREFERS, _PREFERENCE))
     share[~instructors(context.indexes.doc_values.speakers(positions))] = 0.0
     return np.asarray(share * np.nan_to_num(np.maximum(similarity, 0.0)), dtype=np.float64)
 

@@ -110,7 +110,7 @@ def _written(parts: Mapping[str, NDArray[Any]], state: SnapshotState) -> Iterato
 
 
 def _narrowed(part: NDArray[Any]) -> NDArray[Any]:
-    """Return an array as it is stored: one value where all are equal, integers in the smallest type that holds them."""
+    """Return the stored form of an array: one value if all are equal, integers in the smallest type that fits."""
     if part.ndim != 1 or len(part) < 2:
         return part
     if (part == part[0]).all() or (part.dtype.kind == "f" and np.isnan(part).all()):

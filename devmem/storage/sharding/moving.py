@@ -146,6 +146,7 @@ class _Copy:
                 raise
             return False
         except BaseException:
+            # Ctrl-C too: the writers of the tenant wait until the map is thawed.
             self._shards.thaw(known)
             raise
         exceptions, due = known.placed(self._tenant.value, move.target)

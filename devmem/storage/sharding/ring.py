@@ -82,6 +82,7 @@ def _change_ring(shards: ShardSet, known: ShardMap, ring: tuple[str, ...]) -> bo
     try:
         changed = _with_ring(shards, known, ring)
     except BaseException:
+        # Ctrl-C too: the writers of these tenants wait until the map is thawed.
         shards.thaw(known)
         raise
     return shards.change(known, changed, everywhere=False)

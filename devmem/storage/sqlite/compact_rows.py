@@ -20,10 +20,15 @@ _HASH_BYTES: Final = TERM_BITS // 8
 _WHOLE_BYTES: Final = 8
 _PART_BYTES: Final = 560
 """Bytes of a part of a passage's token codes: seven of them fill a page of 4096 bytes, and fourteen one of 8192."""
-_MOST_PARTS: Final = 1 << 12
-PASSAGE_OF_PART: Final = "(part >> 12)"
+_PART_BITS: Final = 12
+_MOST_PARTS: Final = 1 << _PART_BITS
+FIRST_PART: Final = f"passage << {_PART_BITS}"
+"""SQL expression of the key of a passage's first part."""
+IS_FIRST_PART: Final = f"NOT part & {_MOST_PARTS - 1}"
+"""SQL condition of the rows of `tokens` that are the first part of a passage."""
+PASSAGE_OF_PART: Final = f"(part >> {_PART_BITS})"
 """SQL expression of the passage to which a row of `tokens` belongs."""
-PARTS_OF_PASSAGE: Final = "part BETWEEN passage << 12 AND (passage << 12) + 4095"
+PARTS_OF_PASSAGE: Final = f"part BETWEEN {FIRST_PART} AND ({FIRST_PART}) + {_MOST_PARTS - 1}"
 """SQL condition of the rows of `tokens` that belong to a passage, by the key."""
 
 StoredTerms: TypeAlias = tuple[bytes, bytes, int]

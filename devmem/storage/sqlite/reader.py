@@ -33,7 +33,13 @@ from devmem.storage.reading import BATCH_SIZE, SqlReader
 from devmem.storage.searching import ReadSnapshot, check_length, check_name
 from devmem.storage.sql import Sql
 from devmem.storage.sqlite import rows
-from devmem.storage.sqlite.compact_rows import PARTS_OF_PASSAGE, PASSAGE_OF_PART, joined_codes, parts_of
+from devmem.storage.sqlite.compact_rows import (
+    IS_FIRST_PART,
+    PARTS_OF_PASSAGE,
+    PASSAGE_OF_PART,
+    joined_codes,
+    parts_of,
+)
 from devmem.storage.sqlite.database import MEMORY, read_meta
 from devmem.storage.sqlite.follower import SqliteFollower
 from devmem.storage.sqlite.indexed_fields import read_fields
@@ -234,7 +240,7 @@ class SqliteTokenRows:
         """Return the number of passages with codes after one, at most `limit`, and the last of these."""
         counted = (
             "SELECT count(*), COALESCE(max(passage), 0) FROM "
-            f"(SELECT {PASSAGE_OF_PART} AS passage FROM tokens WHERE part > ? AND NOT part & 4095 LIMIT ?)"
+            f"(SELECT {PASSAGE_OF_PART} AS passage FROM tokens WHERE part > ? AND {IS_FIRST_PART} LIMIT ?)"
         )
         _, highest = parts_of(passage)
         count, last = self._connection.execute(counted, (highest, limit)).fetchone()

@@ -25,13 +25,14 @@ from devmem.search.indexes.scoring import EncodedTerms
 from devmem.storage.sidecar_db import read_transaction, write_transaction
 from devmem.storage.sql import EVENT_TIME
 from devmem.storage.sqlite import rows
+from devmem.storage.sqlite.compact_rows import FIRST_PART, PARTS_OF_PASSAGE
 from devmem.storage.sqlite.rows import BODY_CHECKSUM, CODES_CHECKSUM, ITEM_CHECKSUM, PASSAGE_CHECKSUM, VECTOR_CHECKSUM
 from devmem.storage.writing import PreparedItem
 from devmem.text.analysis import ANALYSIS_VERSION
 
 SCHEMA_VERSION: Final = 8
 
-_SCHEMA: Final = """
+_SCHEMA: Final = f"""
 CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS items(
     row INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -138,7 +139,7 @@ CREATE TRIGGER IF NOT EXISTS drop_passages AFTER DELETE ON items
 WHEN NOT EXISTS (SELECT 1 FROM versions WHERE row = old.row) BEGIN
     DELETE FROM vectors WHERE passage IN (SELECT passage FROM passages WHERE row = old.row);
     DELETE FROM tokens WHERE part IN (
-        SELECT part FROM passages CROSS JOIN tokens ON part BETWEEN passage << 12 AND (passage << 12) + 4095
+        SELECT part FROM passages CROSS JOIN tokens ON {PARTS_OF_PASSAGE}
         WHERE row = old.row
     );
     DELETE FROM passages WHERE row = old.row;
@@ -146,7 +147,7 @@ END;
 CREATE TRIGGER IF NOT EXISTS drop_version AFTER DELETE ON versions BEGIN
     DELETE FROM vectors WHERE passage IN (SELECT passage FROM passages WHERE row = old.row);
     DELETE FROM tokens WHERE part IN (
-        SELECT part FROM passages CROSS JOIN tokens ON part BETWEEN passage << 12 AND (passage << 12) + 4095
+        SELECT part FROM passages CROSS JOIN tokens ON {PARTS_OF_PASSAGE}
         WHERE row = old.row
     );
     DELETE FROM passages WHERE row = old.row;
@@ -194,7 +195,7 @@ _SELECT_CODES: Final = (
     "ORDER BY passage LIMIT ?"
 )
 _DAMAGED_CODES: Final = (
-    "INSERT INTO tokens(part, codes, checksum) SELECT passage << 12, codes, checksum FROM tokens_of_format_7 "
+    f"INSERT INTO tokens(part, codes, checksum) SELECT {FIRST_PART}, codes, checksum FROM tokens_of_format_7 "
     f"WHERE {CODES_CHECKSUM} IS NOT checksum"
 )
 _BATCH_SIZE: Final = 5000

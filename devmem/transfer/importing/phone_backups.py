@@ -188,7 +188,7 @@ def _joined(found: re.Match[str]) -> str:
 
 
 class _Collector:
-    """Collects the elements of a document as it is parsed."""
+    """The handlers of a parser's events, which build the messages and calls of a document."""
 
     def __init__(self, origin: Origin) -> None:
         self._origin = origin
