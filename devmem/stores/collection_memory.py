@@ -521,9 +521,11 @@ class CollectionMemory(MemoryBase):
     def erase(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
         """Delete the named or the matching items permanently, their versions included; return their number."""
         deleted = super().erase(ids=ids, where=where)
-        if isinstance(self.collection, VersionedCollection):
-            deleted += self.collection.erase(ids=ids, where=where)
-        return deleted
+        if not isinstance(self.collection, VersionedCollection):
+            return deleted
+        found = deleted + self.collection.erase(ids=ids, where=where)
+        # An id counts once, even if another process stored it again between the two.
+        return found if ids is None else min(found, max(deleted, len(set(ids))))
 
     def erasing_filter(self, where: Filter) -> Filter:
         """Return the filter by which items are erased; a store type whose deletions reach further overrides it."""

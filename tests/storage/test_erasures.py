@@ -160,6 +160,21 @@ def test_a_storm_of_erasures(tmp_path: Path, writers: int) -> None:
     assert left_in(tmp_path, *texts.values()) == set()
 
 
+def test_an_id_that_is_stored_again_meanwhile_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, delete = tmp_path / "notes.db", SqliteCollection.delete
+    with devmem.open(path, embedding=None) as memory, devmem.open(path, embedding=None) as other:
+        memory.add("before", id="shared")
+
+        def deleted_and_stored_again(self: SqliteCollection, **selected: Any) -> int:
+            count = delete(self, **selected)
+            other.add("after", id="shared")
+            return count
+
+        monkeypatch.setattr(SqliteCollection, "delete", deleted_and_stored_again)
+        assert memory.forget("shared") == 1
+        assert len(memory) == 0
+
+
 _STORM = """
 import sys
 import devmem
