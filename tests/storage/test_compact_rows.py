@@ -63,6 +63,14 @@ def test_codes_come_back(passages: list[bytes]) -> None:
     assert list(joined_codes(parts)) == list(enumerate(passages))
 
 
+@given(st.integers(0, 3_000_000))
+def test_the_parts_of_a_passage_are_of_nearly_the_same_length(size: int) -> None:
+    lengths = [len(part) for part in split_codes(bytes(size))]
+    assert 1 <= len(lengths) <= 4096
+    assert max(lengths) <= max(500, -(-size // 4096))
+    assert max(lengths) - lengths[-1] <= len(lengths)
+
+
 @given(
     st.binary(min_size=700, max_size=3000), st.integers(0), st.sampled_from(["missing", "text", "swapped", "longer"])
 )

@@ -14,6 +14,7 @@ import numpy as np
 import typer
 
 from devmem.search.indexes.index_set import IndexReader, stored_sizes
+from devmem.search.indexes.postings import PostingsIndex
 from devmem.search.indexes.quantized import ByteVectors, ExactVectors, QuantizedVectors
 from devmem.storage import SearchQuery, SqliteCollection
 from tools.bench.rows import JsonFile, Row, report
@@ -80,8 +81,9 @@ def _opened(path: Path) -> Mapping[str, int]:
 
 def _of_reader(reader: IndexReader) -> Mapping[str, int]:
     """Return the bytes of the arrays of indexes, by kind."""
-    parts = {"columns": reader.doc_values, "passage numbers": reader.passage_map, "postings": reader.postings}
+    parts = {"columns": reader.doc_values, "passage numbers": reader.passage_map}
     sizes = {name: sum(_array_bytes(part)) for name, part in parts.items()}
+    sizes["postings"] = sum(_posting_bytes(reader.postings))
     segments = reader.vectors._segments if reader.vectors is not None else ()  # noqa: SLF001
     return {**sizes, "vectors": sum(_vector_bytes(segment.vectors) for segment in segments)}
 
@@ -101,6 +103,15 @@ def _vector_bytes(vectors: object) -> int:
 def _array_bytes(part: Any) -> Iterator[int]:  # noqa: ANN401 - whatever the index is
     for array in part.parts().values():
         yield array.nbytes
+
+
+def _posting_bytes(postings: PostingsIndex) -> Iterator[int]:
+    """Yield the bytes of the arrays of postings as searches read them; `parts` joins those that were added last."""
+    parts = postings.parts()
+    yield from (parts["rows"].nbytes, parts["lengths"].nbytes)
+    for segment in postings._segments:  # noqa: SLF001 - what no public name shows
+        for array in (segment._terms, segment._starts, segment.docs, segment._codes):  # noqa: SLF001
+            yield array.nbytes
 
 
 def _on_disk(connection: sqlite3.Connection) -> dict[str, int]:

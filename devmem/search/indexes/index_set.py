@@ -29,7 +29,7 @@ from devmem.text.files import replace_file
 Parts = dict[str, NDArray[Any]]
 """Arrays by name."""
 
-_VERSION: Final = 6
+_VERSION: Final = 7
 _MAGIC: Final = b"devmem index %d\n" % _VERSION
 _ANY_MAGIC: Final = re.compile(rb"devmem index \d+\n")
 _LOG: Final = logging.getLogger(__name__)

@@ -56,6 +56,23 @@ def posting_codes(counts: NDArray[np.integer[Any]], lengths: NDArray[np.floating
     return np.asarray((count.astype(np.int32) << _LENGTH_BITS) | length.astype(np.int32), dtype=np.uint16)
 
 
+def counts_in(codes: Codes) -> NDArray[np.uint8]:
+    """Return the part of some codes that stands for the counts, shape (n,)."""
+    return (codes >> _LENGTH_BITS).astype(np.uint8)
+
+
+def codes_with(counts: NDArray[np.uint8], docs: Docs, lengths: NDArray[np.floating[Any]]) -> Codes:
+    """Return the codes of which `counts_in` returned a part.
+
+    Args:
+        counts: that part, shape (n,).
+        docs: the text of each posting, shape (n,).
+        lengths: of all texts.
+    """
+    of_lengths = posting_codes(np.ones(len(lengths), dtype=np.int64), lengths)
+    return np.asarray((counts.astype(np.uint16) << _LENGTH_BITS) | of_lengths[docs], dtype=np.uint16)
+
+
 @lru_cache(maxsize=16)
 def impact_table(mean_length: float) -> Impacts:
     """Return the impact of each code at a mean length of texts; not to be changed.

@@ -18,8 +18,8 @@ from devmem.search.indexes.scoring import TERM_BITS, EncodedTerms
 
 _HASH_BYTES: Final = TERM_BITS // 8
 _WHOLE_BYTES: Final = 8
-_PART_BYTES: Final = 560
-"""Bytes of a part of a passage's token codes: seven of them fill a page of 4096 bytes, and fourteen one of 8192."""
+_PART_BYTES: Final = 500
+"""Maximum number of bytes of a part of a passage's token codes, unless there would be too many parts."""
 _PART_BITS: Final = 12
 _MOST_PARTS: Final = 1 << _PART_BITS
 FIRST_PART: Final = f"passage << {_PART_BITS}"
@@ -71,8 +71,12 @@ def parts_of(passage: int) -> tuple[int, int]:
 
 
 def split_codes(codes: bytes) -> list[bytes]:
-    """Return the parts in which a passage's token codes are stored, in order; at least one, and 4096 at most."""
-    size = max(_PART_BYTES, -(-len(codes) // _MOST_PARTS))
+    """Return the parts in which a passage's token codes are stored, in order; at least one, and 4096 at most.
+
+    They are of nearly the same length, as a short rest would leave more of a page unused.
+    """
+    parts = min(max(-(-len(codes) // _PART_BYTES), 1), _MOST_PARTS)
+    size = max(-(-len(codes) // parts), 1)
     return [codes[start : start + size] for start in range(0, max(len(codes), 1), size)]
 
 
