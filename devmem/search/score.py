@@ -117,6 +117,7 @@ class _Weights:
     nearby_words: float = 0.02
     answered: float = 0.22
     conversation: float = 0.225
+    conversation_match: float = 0.0
     speaker: float = 0.07
     has_time: float = 0.10
     names: float = 0.06
@@ -129,8 +130,11 @@ class _Weights:
 
 
 WEIGHTS: Final = _Weights()
-_LEXICAL_ALONE: Final = 0.085
-"""Weight of the words where no candidate has late interaction, so that `match` holds them already."""
+WEIGHTS_WITHOUT_TOKENS: Final = replace(WEIGHTS, lexical=0.085, nearby_words=0.035, conversation_match=0.40)
+"""Where no candidate has late interaction: `match` holds the words already, `window` is 0, and the best matches of a
+conversation tell more than its best words, which they add nothing to otherwise."""
+_ANY_MATCH: Final = 0.25
+"""Match of any two texts."""
 _BEST_OF_CONVERSATION: Final = 3
 
 
@@ -440,24 +444,32 @@ def _similarities(context: QueryContext, positions: Places) -> Column:
     return found
 
 
+def _weights(late_interaction: Column) -> _Weights:
+    return WEIGHTS_WITHOUT_TOKENS if np.isnan(late_interaction).all() else WEIGHTS
+
+
 def score_features(of: Features, ranking: Ranking, late_interaction: Column) -> ScoreBreakdown:
     """Return the contribution of each feature to the candidates' scores, without those of their context."""
-    lent = 1.0 if ranking.context else 0.0
+    lent, weights = 1.0 if ranking.context else 0.0, _weights(late_interaction)
     nothing = np.zeros_like(of.match)
+    conversation = weights.conversation * best_of_thread(of.coverage, of.thread)
+    if weights.conversation_match:
+        best_matches = best_of_thread(np.maximum(of.match - _ANY_MATCH, 0), of.thread)
+        conversation += weights.conversation_match * best_matches
     return ScoreBreakdown(
         match=of.match,
-        lexical=(_LEXICAL_ALONE if np.isnan(late_interaction).all() else WEIGHTS.lexical) * of.coverage,
+        lexical=weights.lexical * of.coverage,
         window=nothing,
         nearby_words=nothing,
         answered=nothing,
-        conversation=lent * WEIGHTS.conversation * best_of_thread(of.coverage, of.thread),
-        speaker=lent * WEIGHTS.speaker * of.speaker,
-        has_time=WEIGHTS.has_time * of.has_time,
-        names=WEIGHTS.names * of.names,
-        second_person=lent * WEIGHTS.second_person * of.second_person,
-        is_question=WEIGHTS.is_question * of.is_question,
-        in_time=(WEIGHTS.in_time if ranking.time != "off" else 0.0) * of.in_time,
-        standing=WEIGHTS.standing * of.standing,
+        conversation=lent * conversation,
+        speaker=lent * weights.speaker * of.speaker,
+        has_time=weights.has_time * of.has_time,
+        names=weights.names * of.names,
+        second_person=lent * weights.second_person * of.second_person,
+        is_question=weights.is_question * of.is_question,
+        in_time=(weights.in_time if ranking.time != "off" else 0.0) * of.in_time,
+        standing=weights.standing * of.standing,
         restated=nothing,
         opening=nothing,
         same_event=nothing,
@@ -471,13 +483,14 @@ def score_features(of: Features, ranking: Ranking, late_interaction: Column) -> 
 
 def add_context(breakdown: ScoreBreakdown, context: ContextFeatures) -> ScoreBreakdown:
     """Return the scores with the contributions of the turns around the candidates."""
+    weights = _weights(breakdown.late_interaction)
     return replace(
         breakdown,
-        window=WEIGHTS.window * context.window * breakdown.features.brevity,
-        nearby_words=WEIGHTS.nearby_words * context.nearby_words,
-        answered=WEIGHTS.answered * context.answered,
-        restated=WEIGHTS.restated * context.restated * breakdown.features.brevity,
-        opening=WEIGHTS.opening * context.opening,
+        window=weights.window * context.window * breakdown.features.brevity,
+        nearby_words=weights.nearby_words * context.nearby_words,
+        answered=weights.answered * context.answered,
+        restated=weights.restated * context.restated * breakdown.features.brevity,
+        opening=weights.opening * context.opening,
     )
 
 

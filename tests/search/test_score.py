@@ -90,6 +90,23 @@ def test_a_conversation_lends_to_all_its_turns_and_to_no_other() -> None:
     assert lent[2] == lent[3] == 0
 
 
+def test_the_best_matches_of_a_conversation_lend_where_there_are_no_token_vectors() -> None:
+    of = plain(4, match=[0.9, 0.3, 0.3, 0.3], thread=[5, 5, 6, -1])
+    lent = weighed(of).conversation
+    assert lent[0] == lent[1] > lent[2] > lent[3] == 0
+    assert not score_features(of, Ranking(), np.array([0.9, 0.3, np.nan, 0.3])).conversation.any()
+
+
+def test_nearby_words_count_more_where_there_are_no_token_vectors() -> None:
+    of = plain(1, brevity=[1.0])
+    nothing = np.zeros(1)
+    around = ContextFeatures(
+        window=nothing, nearby_words=np.ones(1), answered=nothing, restated=nothing, opening=nothing
+    )
+    with_tokens = score_features(of, Ranking(), np.array([0.5]))
+    assert add_context(weighed(of), around).nearby_words[0] > add_context(with_tokens, around).nearby_words[0] > 0
+
+
 @pytest.mark.parametrize(
     ("ranking", "silent"),
     [

@@ -30,7 +30,7 @@ from tools.bench.retrieval.variants import Variant
 from tools.bench.rows import JsonFile, Row, write_json
 
 _METRICS: Final = ("recall@10", "ndcg@10")
-_SIGNALS: Final = tuple(weight.name for weight in fields(score.WEIGHTS))
+_SIGNALS: Final = tuple(weight.name for weight in fields(score.WEIGHTS) if getattr(score.WEIGHTS, weight.name))
 _ALL: Final = "all signals"
 _LEAST: Final = "least without one set"
 Figures: TypeAlias = dict[str, float]
