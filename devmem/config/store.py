@@ -201,6 +201,9 @@ class RetrievalConfig(ConfigModel):
     """0 gives the best items, however alike; towards 1 each differs more from those before it."""
     collapse: bool = True
     """Return only the best of items that say the same on the same day."""
+    focus: bool = True
+    """Of a message that asks something, let the other sentences, such as small talk, count a tenth of their words; a
+    question that refers to the rest of its message counts with all of it."""
     min_relevance: float | None = None
     """Least score of a hit before it is reranked, for questions that nothing answers; 0.5 leaves out most of what is
     unrelated, absent leaves out nothing."""

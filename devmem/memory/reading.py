@@ -39,7 +39,8 @@ from devmem.search.merging import MergePolicy, merge, with_related
 from devmem.stores.abilities import every_item
 from devmem.stores.archiving import archived_items
 from devmem.stores.collection_memory import CollectionMemory
-from devmem.stores.memory import MemoryBase, MemoryQuery, QueryEmbedding
+from devmem.stores.memory import MemoryBase, MemoryQuery
+from devmem.stores.query_embedding import QueryEmbedding
 
 _LOG: Final = logging.getLogger(__name__)
 BATCH_SIZE: Final = 100
@@ -139,7 +140,7 @@ class MemoryReader:
             if (item := self._item(like)) is None:
                 raise ItemNotFoundError(like)
             has_model = isinstance(self.store, CollectionMemory) and self.store.embedder is not None
-            return QueryEmbedding(text_of(item), given=item.embedding if has_model else None)
+            return QueryEmbedding(text_of(item), given=item.embedding if has_model else None, focus=False)
         if vector is None:
             return QueryEmbedding(query)
         if not isinstance(self.store, CollectionMemory):

@@ -198,6 +198,8 @@ class SearchReport:
     """Number of items within the filter's scope that the rest of it left out: trust, time, source and metadata."""
     query_cut: int = 0
     """Number of characters at the end of the query that were not searched for, because it is too long."""
+    asked: str | None = None
+    """The sentences of the query that ask something, where its others count little; None where all count alike."""
     period: tuple[float, float] | None = None
     """Period that the query names, start and end in seconds since the epoch."""
     stage_ms: Mapping[str, float] = field(default_factory=dict)

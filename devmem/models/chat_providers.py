@@ -16,6 +16,7 @@ from devmem.model.results import Hit
 from devmem.models.chat import MAX_RETRIES, TIMEOUT, ChatModel, ChatReply, ChatRequest, Quotation
 from devmem.text.analysis import mostly_unspaced, query_terms, split_sentences, term_weight, terms
 from devmem.text.patterns import lazy_pattern
+from devmem.text.query_text import QueryText
 
 _PASSAGES: Final = 3
 _PASSAGES_PASSED_ON: Final = 5
@@ -52,7 +53,7 @@ class ExtractiveChat:
         said = [m for m in request.messages if m.role is Role.USER and m.source not in _NOT_ASKED]
         quotations = [found for message in said if (found := Quotation.in_message(message))]
         asked = _question(said, quotations)
-        wanted = set(query_terms(asked))
+        wanted = set(query_terms(QueryText.of(asked).asked))
         hits = sorted(request.recalled, key=lambda hit: -hit.score)
         chinese = mostly_unspaced(asked)
         language: Language = "zh" if chinese else "en"

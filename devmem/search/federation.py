@@ -22,6 +22,7 @@ from devmem.models.embedder import TokenCodes
 from devmem.search.indexes.columns import Mask, Positions, Rows
 from devmem.search.indexes.scoring import WordStatistics
 from devmem.search.source import FilterMatches, IndexesReader, SearchSource, VectorsReader, WordQueryReader
+from devmem.text.query_text import QueryText
 
 T = TypeVar("T")
 
@@ -189,7 +190,7 @@ class _PassageMap:
 class _WordQuery:
     """The terms of a text in all databases; see `WordQueryReader`."""
 
-    def __init__(self, parts: _Parts, text: str) -> None:
+    def __init__(self, parts: _Parts, text: QueryText) -> None:
         self._parts = parts
         self._alone = parts.each(lambda _, part: part.indexes.postings.query(text, part.matches.passages))
         """With the statistics of each database alone."""
@@ -232,7 +233,7 @@ class _Postings:
 
     def query(
         self,
-        text: str,
+        text: QueryText,
         allowed: Rows | None = None,  # noqa: ARG002 - each has its own
         shared: WordStatistics | None = None,  # noqa: ARG002
     ) -> WordQueryReader:

@@ -21,7 +21,7 @@ from devmem.search.candidates import (
 from devmem.search.conversations import rank_conversations
 from devmem.search.events import add_events
 from devmem.search.indexes.columns import best_first
-from devmem.search.query import SearchQuery, Weights
+from devmem.search.query import MAX_QUERY_CHARACTERS, SearchQuery, Weights
 from devmem.search.score import ScoreBreakdown, score_candidates, within
 from devmem.search.selection import HitSelector
 from devmem.search.source import Column, QueryContext, SearchSource
@@ -67,7 +67,8 @@ class SearchPipeline:
             candidates=scored.found,
             reranked=int(np.count_nonzero(~np.isnan(breakdown.late_interaction))) if breakdown else 0,
             filtered=self._context.matches.filtered,
-            query_cut=len(self._context.query.text) - len(self._context.text),
+            query_cut=max(len(self._context.query.text) - MAX_QUERY_CHARACTERS, 0),
+            asked=self._context.text if self._context.query_text.rest else None,
             period=(period.start, period.end) if period else None,
             stage_ms=self._stage_ms,
         )

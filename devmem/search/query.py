@@ -36,6 +36,9 @@ class Ranking:
     """From 0, by score alone, to 1, by difference from the hits chosen so far (maximal marginal relevance)."""
     collapse: bool = True
     """Of hits that say the same on the same day only the best is returned."""
+    focus: bool = False
+    """Whether of a message that asks something the other sentences, such as small talk, count little; see
+    `QueryText`. What asks for more of a text, or for its contradictions, needs all of it."""
     depth: int = 200
     """Maximum number of candidates that are compared token by token."""
 

@@ -15,6 +15,7 @@ from devmem.models.embedder import TokenCodes
 from devmem.search.indexes.columns import Mask, Positions, Rows, computed_once, places_in
 from devmem.search.indexes.scoring import WordStatistics
 from devmem.search.query import MAX_QUERY_CHARACTERS, SearchQuery
+from devmem.text.query_text import QueryText
 from devmem.text.times import period_of
 
 
@@ -118,7 +119,9 @@ class WordQueryReader(Protocol):
 class PostingsReader(Protocol):
     """The full-text index; see `PostingsIndex`."""
 
-    def query(self, text: str, allowed: Rows | None = None, shared: WordStatistics | None = None, /) -> WordQueryReader:
+    def query(
+        self, text: QueryText, allowed: Rows | None = None, shared: WordStatistics | None = None, /
+    ) -> WordQueryReader:
         """Look up the terms of a text among the allowed passages; None allows all.
 
         `shared` are the statistics to score with, of several databases together; None takes those of the passages.
@@ -231,8 +234,11 @@ class QueryContext:
     def __init__(self, source: SearchSource, query: SearchQuery, now: float) -> None:
         """Prepare a search; `now` is in seconds since the epoch and is overridden by the query's own time."""
         self.source, self.query = source, query
-        self.text = query.text[:MAX_QUERY_CHARACTERS]
+        focus = query.ranking.focus and query.weights is None
+        self.query_text = QueryText.of(query.text, focus=focus).up_to(MAX_QUERY_CHARACTERS)
         """The part of the query's text that is analysed."""
+        self.text = self.query_text.asked
+        """The sentences of it that ask something, or all of it."""
         self.asked_at = query.now if query.now is not None else now
         """Time of the question; seconds since the epoch."""
         names_times = query.ranking.time != "off" and query.weights is None
@@ -272,7 +278,7 @@ class QueryContext:
     @computed_once
     def words(self) -> WordQueryReader:
         """The query's terms, looked up in the postings of the admitted passages."""
-        return self.indexes.postings.query(self.text, self.matches.passages)
+        return self.indexes.postings.query(self.query_text, self.matches.passages)
 
     def nearest(self, limit: int) -> Rows:
         """Return the admitted passages most similar to the query, at most `limit`, in ascending order."""

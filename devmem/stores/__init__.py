@@ -80,8 +80,8 @@ if TYPE_CHECKING:
     from devmem.stores.memory import MemoryBase as MemoryBase
     from devmem.stores.memory import MemoryQuery as MemoryQuery
     from devmem.stores.memory import Progress as Progress
-    from devmem.stores.memory import QueryEmbedding as QueryEmbedding
     from devmem.stores.memory import StoreSetup as StoreSetup
+    from devmem.stores.query_embedding import QueryEmbedding as QueryEmbedding
     from devmem.stores.recalls import RecallRecorder as RecallRecorder
     from devmem.stores.tombstones import without_erased as without_erased
 else:

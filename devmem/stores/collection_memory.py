@@ -325,13 +325,14 @@ class CollectionMemory(MemoryBase):
         if query.embedding.given is not None and model is None:
             raise EmbeddingError(f"memory {self.name!r} has no vectors: its `embedding` names the model that made them")
         ranking = ranking or self.ranking
-        if query.collapse is not None:
-            ranking = replace(ranking, collapse=query.collapse)
-        tokens = query.embedding.tokens_by(model) if model else None
+        collapse = ranking.collapse if query.collapse is None else query.collapse
+        ranking = replace(ranking, collapse=collapse, focus=ranking.focus and query.embedding.focus)
+        embedding = query.embedding.focused() if ranking.focus and weights is None else query.embedding
+        tokens = embedding.tokens_by(model) if model else None
         unreadable = tokens is not None and tokens.known < READABLE
         return SearchQuery(
             text=query.text,
-            vector=query.embedding.by(model) if model and not unreadable else None,
+            vector=embedding.by(model) if model and not unreadable else None,
             tokens=None if unreadable else tokens,
             limit=limit,
             min_similarity=query.similarity_threshold,

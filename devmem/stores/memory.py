@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -17,7 +16,6 @@ from devmem.config.base import ConfigModel
 from devmem.config.shards import below, is_sharded
 from devmem.config.store import EmbeddingConfig, EncryptionConfig
 from devmem.encryption import StoreKey, protect, unlock
-from devmem.errors import EmbeddingError
 from devmem.model.caller import Caller
 from devmem.model.conditions import Order
 from devmem.model.filters import Filter, event_key
@@ -25,7 +23,6 @@ from devmem.model.items import (
     LEAST_TRUST,
     MemoryContentSnapshot,
     MemoryItem,
-    Vector,
     is_pinned,
     is_quarantined,
 )
@@ -42,72 +39,19 @@ from devmem.model.results import (
 from devmem.model.twins import as_async
 from devmem.models.chat import ChatModel
 from devmem.models.chat_providers import open_chat
-from devmem.models.embedder import Embedder, TokenEmbedding, embed_query
+from devmem.models.embedder import Embedder
 from devmem.models.embedding_providers import open_embedder
-from devmem.models.given_vectors import Provider as GivenVectors
 from devmem.search.merging import by_conversation
 from devmem.storage.erasure import EraseRequest, EraseResult, Residue, descendants
 from devmem.storage.opening import files_of
 from devmem.storage.protocol import CollectionInfo
 from devmem.storage.writing import check_deletion
+from devmem.stores.query_embedding import QueryEmbedding
 from devmem.stores.recalls import RecallRecorder
 from devmem.stores.staleness import judged, judged_groups
 
 if TYPE_CHECKING:
     from devmem.models.summarizer import Summarizer
-
-_LOG = logging.getLogger(__name__)
-
-
-class QueryEmbedding:
-    """The embedding of one query by any model, made at most once a model; safe to use from several threads.
-
-    A provider that fails is asked once too: its stores search by text, and the failure is kept in `failures`.
-    """
-
-    def __init__(self, text: str, *, given: Vector | None = None) -> None:
-        """Take the text; a vector that the caller made for it, shape (dimension,), is used with any model."""
-        self.text, self.given = text, given
-        self.failures: dict[str, EmbeddingError] = {}
-        self._vectors: dict[str, Vector] = {}
-        self._tokens: dict[str, TokenEmbedding] = {}
-        self._lock = threading.Lock()
-
-    def known(self, model: str, vector: Vector, tokens: TokenEmbedding | None = None) -> None:
-        """Take over an embedding that is known already, shape (dimension,), and that of the text's tokens."""
-        with self._lock:
-            self._vectors[model] = vector
-            if tokens is not None:
-                self._tokens[model] = tokens
-
-    def by(self, embedder: Embedder) -> Vector | None:
-        """Return the embedding, shape (dimension,); None for a blank text or when the provider failed."""
-        if self.given is not None or isinstance(embedder, GivenVectors):
-            return self.given
-        if not self.text.strip():
-            return None
-        name = embedder.identity.name
-        with self._lock:
-            if name in self.failures:
-                return None
-            if name not in self._vectors:
-                try:
-                    self._embed(name, embedder)
-                except EmbeddingError as error:
-                    _LOG.warning("The query is searched by its text alone: %s", error)
-                    self.failures[name] = error
-                    return None
-            return self._vectors[name]
-
-    def tokens_by(self, embedder: Embedder) -> TokenEmbedding | None:
-        """Return the token vectors that came with the embedding; None for a model without them."""
-        self.by(embedder)
-        return self._tokens.get(embedder.identity.name)
-
-    def _embed(self, name: str, embedder: Embedder) -> None:
-        self._vectors[name], tokens = embed_query(embedder, self.text)
-        if tokens is not None:
-            self._tokens[name] = tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,6 +31,7 @@ def ranking_of(config: RetrievalConfig) -> Ranking:
         importance=config.importance,
         diversity=config.diversity,
         collapse=config.collapse,
+        focus=config.focus,
     )
 
 

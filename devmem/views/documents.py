@@ -125,7 +125,8 @@ def report_json(report: SearchReport) -> JsonObject:
     """Return what a search did.
 
     `hits` (with `waiting` and `parts`), `cut` (candidates that were left out and why), `candidates`, `reranked`,
-    `filtered` (numbers of items), `query_cut` (characters of a query that is too long), `period` (the time that the
+    `filtered` (numbers of items), `query_cut` (characters of a query that is too long), `asked` (the sentences of
+    the query that ask something, where its others count little, or null), `period` (the time that the
     query names: two times in seconds, or null), `stage_ms` (milliseconds of each stage) and `failure` (what a
     reranker could not do, or null).
     """
@@ -136,6 +137,7 @@ def report_json(report: SearchReport) -> JsonObject:
         "reranked": report.reranked,
         "filtered": report.filtered,
         "query_cut": report.query_cut,
+        "asked": report.asked,
         "period": list(report.period) if report.period else None,
         "stage_ms": dict(report.stage_ms),
         "failure": report.failure or None,

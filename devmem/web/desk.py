@@ -30,7 +30,8 @@ from devmem.stores.abilities import keeps_versions
 from devmem.stores.erasing import ForgetReceipt
 from devmem.stores.fact_queue import FactStatus
 from devmem.stores.facts import FactKeepingMemory
-from devmem.stores.memory import MemoryBase, MemoryQuery, QueryEmbedding
+from devmem.stores.memory import MemoryBase, MemoryQuery
+from devmem.stores.query_embedding import QueryEmbedding
 from devmem.text.moments import parse_moment
 from devmem.views.diagrams import CallNode, Transfer, call_tree, transfers_of
 from devmem.web.texts import near_words

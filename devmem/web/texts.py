@@ -15,7 +15,8 @@ import numpy as np
 from devmem.errors import EmbeddingError
 from devmem.models.embedder import READABLE, TokenEmbedding
 from devmem.stores.collection_memory import CollectionMemory
-from devmem.stores.memory import MemoryBase, QueryEmbedding
+from devmem.stores.memory import MemoryBase
+from devmem.stores.query_embedding import QueryEmbedding
 from devmem.text.analysis import forms_question, is_content, mostly_unspaced, query_terms, terms
 from devmem.text.display import visible
 
@@ -48,7 +49,7 @@ def near_words(
     found = [frozenset[str]()] * len(texts)
     if not (texts and isinstance(store, CollectionMemory) and store.embedder and (model := store.token_embedder)):
         return found
-    asked = question.tokens_by(store.embedder)
+    asked = (question.focused() if store.ranking.focus else question).tokens_by(store.embedder)
     if asked is None or not len(asked.tokens) or asked.known < READABLE:
         return found
     heads = texts[:_MOST_TEXTS]

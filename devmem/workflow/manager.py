@@ -36,7 +36,8 @@ from devmem.model.results import (
 from devmem.model.twins import as_async
 from devmem.search.merging import MergePolicy, merge, repeats_recalled, says_nothing_new
 from devmem.search.rendering import rank_as_devall, strip_recalled
-from devmem.stores.memory import MemoryBase, MemoryQuery, QueryEmbedding
+from devmem.stores.memory import MemoryBase, MemoryQuery
+from devmem.stores.query_embedding import QueryEmbedding
 from devmem.text.devall_frames import split_turns, strip_frames
 from devmem.workflow.attachments import (
     AttachmentHandle,

@@ -49,6 +49,20 @@ def test_explain_has_every_signal(filled: Path, devmem: Devmem) -> None:
     assert "candidates" in shown[-1]
 
 
+def test_small_talk_is_named_and_can_be_searched_for(filled: Path, devmem: Devmem) -> None:
+    """The explanation says what of a message was searched for; `focus: false` searches for all of it."""
+    message = "I ate far too much at the harbour today. By the way, when is the deadline?"
+    told = "what asks is 'when is the deadline?', and the rest of the query counts little"
+    assert told in " ".join(search_all(devmem, filled, message, "--explain").stdout.split())
+    asked = json.loads(search_all(devmem, filled, message, "--explain", "--json").stdout)["asked"]
+    assert asked == "when is the deadline?"
+    plain = filled.read_text(encoding="utf-8")
+    changed = plain.replace("{memory_path: notes.db}", "{memory_path: notes.db, retrieval: {focus: false}}")
+    assert changed != plain
+    filled.write_text(changed, encoding="utf-8")
+    assert "what asks" not in search_all(devmem, filled, message, "--explain").stdout
+
+
 def test_chinese_text_stays_in_its_column(filled: Path, devmem: Devmem) -> None:
     shown = search_all(devmem, filled, "发布会是什么时候", "--explain").stdout
     assert "李雷: 发布会改到五月三日下午两点。" in shown

@@ -14,6 +14,7 @@ from devmem.model.items import Vector
 from devmem.search.indexes.doc_values import DocEntry
 from devmem.search.indexes.index_set import IndexReader, IndexSet
 from devmem.search.indexes.scoring import encode_terms
+from devmem.text.query_text import QueryText
 
 DIMENSION = 8
 WORDS = ("rain", "train", "oolong", "tax", "harbour", "violin")
@@ -59,7 +60,7 @@ def seen(reader: IndexReader, items: list[Item]) -> list[object]:
     assert reader.vectors is not None
     steps = reader.doc_values.around(reader.doc_values.positions(rows), 1)
     around = [np.where(step >= 0, reader.doc_values.rows(step), -1).tolist() for step in steps]
-    words = reader.postings.query("rain oolong")
+    words = reader.postings.query(QueryText("rain oolong"))
     return [
         passages.tolist(),
         owner.tolist(),

@@ -14,6 +14,7 @@ from devmem.search.indexes import postings
 from devmem.search.indexes.postings import PostingsIndex
 from devmem.search.indexes.scoring import K1, B, encode_terms, impact_table, posting_codes
 from devmem.text.analysis import STOP_WORDS, query_terms, term_weight, terms
+from devmem.text.query_text import QueryText
 
 VOCABULARY = [f"word{chr(97 + n)}" for n in range(15)] + ["the", "会议", "getUserName"]
 DOCUMENTS = st.lists(st.lists(st.sampled_from(VOCABULARY), max_size=12).map(" ".join), min_size=1, max_size=40)
@@ -48,7 +49,7 @@ def exhaustive(
     index: PostingsIndex, query: str, rows: np.ndarray, limit: int, allowed: np.ndarray | None = None
 ) -> list[int]:
     """Score the rows one and all, and return the best, the newer first among equals."""
-    scores = index.query(query, allowed).scores_of(rows)
+    scores = index.query(QueryText(query), allowed).scores_of(rows)
     order = np.lexsort((-rows, -scores))
     return [int(rows[at]) for at in order[:limit] if scores[at] > 0]
 
@@ -56,11 +57,11 @@ def exhaustive(
 def check(index: PostingsIndex, documents: list[str], query: str) -> None:
     wanted = naive(documents, query)
     rows = np.arange(1, len(documents) + 1, dtype=np.int64) * 10
-    asked = index.query(query)
+    asked = index.query(QueryText(query))
     best = asked.top(10)
     scores = asked.scores_of(rows)
     assert scores.tolist() == pytest.approx(wanted, rel=1e-4, abs=1e-6)
-    assert scores.tolist() == index.query(query).scores_of(rows).tolist()
+    assert scores.tolist() == index.query(QueryText(query)).scores_of(rows).tolist()
     assert best.tolist() == exhaustive(index, query, rows, 10)
     assert [wanted[row // 10 - 1] for row in best] == pytest.approx(
         sorted(filter(None, wanted), reverse=True)[:10], rel=1e-4
@@ -88,7 +89,7 @@ def test_removed_rows_are_not_found(documents: list[str], query: str, data: st.D
     every = range(len(documents))
     removed = data.draw(st.sets(st.sampled_from(list(every))))
     index.remove([10 * (at + 1) for at in removed] + [5, 99_999])
-    asked = index.query(query)
+    asked = index.query(QueryText(query))
     found = {int(row) // 10 - 1 for row in asked.top(99)}
     assert found == {at for at in every if naive(documents, query)[at] > 0} - removed
     assert not asked.scores_of(np.array([10 * (at + 1) for at in removed], dtype=np.int64)).any()
@@ -104,27 +105,27 @@ def test_allowed_rows_are_searched_as_if_there_were_no_others(
     every = range(len(documents))
     allowed = data.draw(st.sets(st.sampled_from(list(every))))
     rows = np.array(sorted(10 * (at + 1) for at in allowed), dtype=np.int64)
-    asked = index.query(query, rows)
+    asked = index.query(QueryText(query), rows)
     found = {int(row) // 10 - 1 for row in asked.top(99)}
     assert found == {at for at in every if naive(documents, query)[at] > 0} & allowed
     alone = PostingsIndex()
     alone.add(rows.tolist(), [encode_terms(documents[at]) for at in sorted(allowed)])
-    assert asked.top(5).tolist() == alone.query(query).top(5).tolist()
-    assert asked.scores_of(rows).tolist() == alone.query(query).scores_of(rows).tolist()
+    assert asked.top(5).tolist() == alone.query(QueryText(query)).top(5).tolist()
+    assert asked.scores_of(rows).tolist() == alone.query(QueryText(query)).scores_of(rows).tolist()
     assert asked.count == len(allowed)
-    assert asked.ceiling == alone.query(query).ceiling
+    assert asked.ceiling == alone.query(QueryText(query)).ceiling
     for term in VOCABULARY:
-        assert asked.frequency(term) == alone.query(query).frequency(term)
+        assert asked.frequency(term) == alone.query(QueryText(query)).frequency(term)
 
 
 def test_equal_scores_favour_the_newer_row() -> None:
     index = indexed(["same words"] * 30)
-    assert index.query("words").top(3).tolist() == [300, 290, 280]
+    assert index.query(QueryText("words")).top(3).tolist() == [300, 290, 280]
 
 
 def test_a_term_may_occur_more_often_than_a_byte_counts() -> None:
     index = indexed(["spam " * 1000, "spam"])
-    assert index.query("spam").top(2).tolist() == [10, 20]
+    assert index.query(QueryText("spam")).top(2).tolist() == [10, 20]
 
 
 def zipf(chance: np.random.Generator, count: int, length: int) -> list[str]:
@@ -148,10 +149,10 @@ def test_skipping_lists_changes_nothing(large: PostingsIndex, seed: int, words: 
     everything = np.arange(1, 60_001, dtype=np.int64) * 10
     rows = chance.integers(-5, 60_100, size=50) * 10
     for allowed in (None, np.sort(chance.choice(60_000, 9_000, replace=False) + 1) * 10):
-        asked = large.query(query, allowed)
+        asked = large.query(QueryText(query), allowed)
         candidates = everything if allowed is None else allowed
         assert asked.top(limit).tolist() == exhaustive(large, query, candidates, limit, allowed)
-        assert asked.scores_of(rows).tolist() == large.query(query, allowed).scores_of(rows).tolist()
+        assert asked.scores_of(rows).tolist() == large.query(QueryText(query), allowed).scores_of(rows).tolist()
 
 
 def test_deleted_rows_leave_the_statistics() -> None:
@@ -163,7 +164,7 @@ def test_deleted_rows_leave_the_statistics() -> None:
     fresh.add([10 * (at + 1) for at in kept], [encode_terms(documents[at]) for at in kept])
     rows = np.array(kept, dtype=np.int64) * 10 + 10
     for query in zipf(np.random.default_rng(3), 20, 5):
-        found, wanted = (one.query(query).scores_of(rows).tolist() for one in (index, fresh))
+        found, wanted = (one.query(QueryText(query)).scores_of(rows).tolist() for one in (index, fresh))
         assert found == pytest.approx(wanted, rel=1e-5)
     assert len(index) == len(fresh) == 3001
 
@@ -237,12 +238,12 @@ def test_codes_of_counts_and_lengths(counts: list[int], lengths: list[int], mean
 
 def test_an_empty_index() -> None:
     index = PostingsIndex()
-    assert not len(index.query("anything").top(5))
-    assert index.query("anything").ceiling == 0
+    assert not len(index.query(QueryText("anything")).top(5))
+    assert index.query(QueryText("anything")).ceiling == 0
     index.remove([1, 2])
     index.add([], [])
     assert len(index) == 0
     assert len(PostingsIndex.restore(index.parts())) == 0
     index.add([1], [encode_terms("")])
-    assert not len(index.query("anything").top(5))
+    assert not len(index.query(QueryText("anything")).top(5))
     assert len(index) == 1

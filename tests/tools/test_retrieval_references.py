@@ -12,6 +12,7 @@ from devmem.search.indexes.passages import indexed_text
 from devmem.search.indexes.postings import PostingsIndex
 from devmem.search.indexes.scoring import encode_terms
 from devmem.stores import Provenance, QueryEmbedding
+from devmem.text.query_text import QueryText
 from tools.bench.retrieval.references import Bm25
 
 
@@ -56,7 +57,7 @@ def test_bm25_alone_ranks_short_items_as_the_store_s_full_text(query: str) -> No
     texts = [one.content_summary if one.output_snapshot is None else one.full_text() for one in ITEMS]
     rows = range(len(ITEMS))
     index.add(rows, [encode_terms(indexed_text(text, one)) for text, one in zip(texts, ITEMS, strict=True)])
-    assert ranked(ITEMS, query) == [ITEMS[row].id for row in index.query(query).top(10)] != []
+    assert ranked(ITEMS, query) == [ITEMS[row].id for row in index.query(QueryText(query)).top(10)] != []
 
 
 def test_the_day_of_what_an_item_tells_of_is_found() -> None:

@@ -26,6 +26,7 @@ from devmem.cli.targets import (
 from devmem.cli.terminal import Terminal, contributions, item_date, number, period_text
 from devmem.errors import ShardDownError
 from devmem.model.caller import DEFAULT_SESSION, Caller
+from devmem.text.analysis import shorten
 from devmem.text.display import number_of
 
 if TYPE_CHECKING:
@@ -106,6 +107,8 @@ def _summary(report: SearchReport) -> Iterator[str]:
         yield f"{report.filtered:,} items left out by the filter"
     if report.query_cut:
         yield f"{report.query_cut:,} characters at the end of the query were not searched for"
+    if report.asked is not None:
+        yield f"what asks is {shorten(report.asked, 80)!r}, and the rest of the query counts little"
     if report.period is not None:
         yield f"the query names {period_text(*report.period)}"
     for name, ms in report.stage_ms.items():

@@ -38,7 +38,7 @@ from devmem.search.indexes.scoring import (
     sorted_by_term,
     term_hash,
 )
-from devmem.text.analysis import query_terms, term_weight
+from devmem.text.query_text import QueryText
 
 Lengths = NDArray[np.float32]
 
@@ -135,7 +135,7 @@ TermLookup = Callable[[int, float], TermList]
 class WordQuery:
     """The terms of a text and their postings; valid until the index changes."""
 
-    def __init__(self, text: str, lookup: TermLookup, texts: Texts, allowed: Mask | None) -> None:
+    def __init__(self, text: QueryText, lookup: TermLookup, texts: Texts, allowed: Mask | None) -> None:
         """Look the terms up.
 
         Args:
@@ -145,7 +145,7 @@ class WordQuery:
             allowed: whether each of them may be found; None allows all that are not removed.
         """
         self._lookup, self._texts, self._allowed = lookup, texts, allowed
-        found = {term_hash(term): lookup(term_hash(term), term_weight(term)) for term in query_terms(text)}
+        found = {term_hash(term): lookup(term_hash(term), weight) for term, weight in text.term_weights().items()}
         self._found = found
         # Those of the rarest term first.
         self._lists = sorted((one for one in found.values() if one.frequency), key=lambda one: one.frequency)
@@ -421,7 +421,7 @@ class PostingsIndex:
         if self._texts.dead > max(_TAIL, self._texts.used // _MOST_DEAD):
             self._compact()
 
-    def query(self, text: str, allowed: Rows | None = None, shared: WordStatistics | None = None) -> WordQuery:
+    def query(self, text: QueryText, allowed: Rows | None = None, shared: WordStatistics | None = None) -> WordQuery:
         """Look up the terms of a text, to find rows by them or to score rows; valid until the index changes.
 
         Args:

@@ -338,6 +338,21 @@ class RankingEvidence(Opening):
         plain = collection.search(asked("How long was the call to Ann last week?"))
         assert all("latest" not in hit.parts for hit in plain)
 
+    def test_small_talk_beside_a_question_counts_little(self, collection: Collection) -> None:
+        """With `focus`, only what asks something decides, also which time is meant; the report shows what that is."""
+        add_encoded(
+            collection,
+            [item("we were on the cold lake in May", id="lake"), item("my sister arrives by train", id="train")],
+        )
+        message = "In May we were on the cold lake for hours! By the way, when does my sister arrive?"
+        whole = explained(collection, SearchQuery(text=message, ranking=PLAIN))
+        asked_alone = explained(collection, SearchQuery(text=message, ranking=replace(PLAIN, focus=True)))
+        assert [hit.item.id for hit in whole.hits] == ["lake", "train"]
+        assert [hit.item.id for hit in asked_alone.hits] == ["train", "lake"]
+        assert whole.period is not None
+        assert asked_alone.period is None
+        assert (whole.asked, asked_alone.asked) == (None, "when does my sister arrive?")
+
     def test_the_clock_is_asked_when_the_query_does_not_say_when(self, opened: OpenCollection) -> None:
         """Relative times in a query start from the collection's clock."""
         collection = opened(model=MODEL, clock=lambda: NOW)

@@ -21,6 +21,7 @@ from tools.bench.retrieval.madial import is_dialogues, memories_beside, read_mad
 from tools.bench.retrieval.memo import EmbeddingMemo
 from tools.bench.retrieval.report import markdown, print_tables, questions_of, rows_of, write_questions
 from tools.bench.retrieval.running import CaseResult, run, steps
+from tools.bench.retrieval.small_talk import lines_of, with_small_talk
 from tools.bench.retrieval.variants import DEFAULT, Variant, check, parse_variant
 from tools.bench.rows import JsonFile, Row, write_json
 
@@ -44,6 +45,10 @@ def retrieval(
     questions_file: Annotated[
         Path | None, typer.Option("--questions", help="Write each question's answers there.")
     ] = None,
+    small_talk: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Put two lines of this data set before each question, as users write."),
+    ] = None,
     as_markdown: Annotated[bool, typer.Option("--markdown", help="Print the table of the documentation too.")] = False,
     json_file: JsonFile = None,
 ) -> None:
@@ -52,6 +57,9 @@ def retrieval(
         parsed = [parse_variant(one) for one in variants or ()]
         _check_names(parsed)
         read = read_datasets(datasets)
+        if small_talk is not None:
+            lines = [line for dataset in read_datasets([small_talk]) for line in lines_of(dataset)]
+            read = [with_small_talk(dataset, lines) for dataset in read]
     except (DevmemError, ValueError) as error:
         raise typer.BadParameter(str(error)) from error
     results = _measure(read, parsed, postgres=postgres)

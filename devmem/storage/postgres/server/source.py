@@ -33,6 +33,7 @@ from devmem.storage.postgres.server.vector_codes import CodeBlocks, CodeCache, C
 from devmem.storage.postgres.server.vectors import NearestCodes, ServerVectors, index_name
 from devmem.storage.postgres.source import PostgresTokenRows
 from devmem.storage.searching import check_length, check_name
+from devmem.text.query_text import QueryText
 
 
 class Caches:
@@ -132,7 +133,7 @@ class _Postings:
 
     def query(
         self,
-        text: str,
+        text: QueryText,
         allowed: Rows | None = None,  # noqa: ARG002 - it is the search's
         shared: WordStatistics | None = None,
     ) -> ServerWordQuery:

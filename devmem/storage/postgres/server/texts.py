@@ -10,6 +10,7 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
+from itertools import chain
 from typing import Final, Self
 
 import numpy as np
@@ -36,7 +37,8 @@ from devmem.storage.postgres.server.loaded import LoadedItems
 from devmem.storage.postgres.server.posting_cache import PostingCache, TermPostings
 from devmem.storage.postgres.server.segments import NO_SEGMENTS, IndexedTexts, SegmentMap, count_postings, read_terms
 from devmem.storage.postgres.server.term_texts import NO_TEXTS, TermTexts
-from devmem.text.analysis import query_terms, term_weight, terms
+from devmem.text.analysis import term_weight, terms
+from devmem.text.query_text import QueryText
 
 _FEW: Final = 20
 """Number of admitted items up to which their terms are read instead of postings, whatever the size of the store."""
@@ -260,16 +262,18 @@ _WITHOUT_CHARACTERS: Final = 2
 class ServerWordQuery:
     """The terms of a text and their postings; see `WordQueryReader`."""
 
-    def __init__(self, text: str, texts: SearchedTexts, loaded: LoadedItems) -> None:
+    def __init__(self, text: QueryText, texts: SearchedTexts, loaded: LoadedItems) -> None:
         """Look the terms up."""
         self._texts, self._loaded = texts, loaded
-        self._weights = weights = {term_hash(term): term_weight(term) for term in query_terms(text)}
+        weighed = text.term_weights()
+        self._weights = weights = {term_hash(term): weight for term, weight in weighed.items()}
         # Single characters are looked up for candidates only, unless there is nothing else.
-        listed = [term for term, weight in weights.items() if weight == 1.0] or list(weights)
+        listed = [term_hash(term) for term in weighed if term_weight(term) == 1.0] or list(weights)
         found = texts.lists_of({term: weights[term] for term in listed})
         # Of these passages alone, whatever statistics they are scored with.
         known = {term: sum(part.count for part in one.parts) for term, one in found.items()}
-        others = [term for term in dict.fromkeys(map(term_hash, terms(text))) if term not in known]
+        every = dict.fromkeys(map(term_hash, chain(terms(text.asked), weighed)))
+        others = [term for term in every if term not in known]
         self._frequencies = known | texts.frequencies(others)
         self._lists = sorted((one for one in found.values() if one.frequency), key=lambda one: one.frequency)
         self._occurring = sorted(

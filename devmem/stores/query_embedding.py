@@ -1,0 +1,84 @@
+"""The embedding of a query."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from devmem.errors import EmbeddingError
+from devmem.model.items import Vector
+from devmem.models.embedder import Embedder, TokenEmbedding, embed_query
+from devmem.models.given_vectors import Provider as GivenVectors
+from devmem.text.query_text import QueryText
+
+_LOG = logging.getLogger(__name__)
+
+
+class QueryEmbedding:
+    """The embedding of one query by any model, made at most once a model; safe to use from several threads.
+
+    A provider that fails is asked once too: its stores search by text, and the failure is kept in `failures`.
+    """
+
+    def __init__(self, text: str, *, given: Vector | None = None, focus: bool = True) -> None:
+        """Take the text.
+
+        Args:
+            text: of the query.
+            given: a vector that the caller made for it, used with any model; shape (dimension,).
+            focus: whether a store may embed only what of the text asks something, as `retrieval: {focus: true}` has
+                it; not for a text that others are compared with.
+        """
+        self.text, self.given, self.focus = text, given, focus
+        self.failures: dict[str, EmbeddingError] = {}
+        self._focused: QueryEmbedding | None = None
+        self._vectors: dict[str, Vector] = {}
+        self._tokens: dict[str, TokenEmbedding] = {}
+        self._lock = threading.Lock()
+
+    def known(self, model: str, vector: Vector, tokens: TokenEmbedding | None = None) -> None:
+        """Take over an embedding that is known already, shape (dimension,), and that of the text's tokens."""
+        with self._lock:
+            self._vectors[model] = vector
+            if tokens is not None:
+                self._tokens[model] = tokens
+
+    def focused(self) -> QueryEmbedding:
+        """Return the embedding of what of the text asks something; this one where that is all of it, or is given."""
+        asked = self.text if self.given is not None else QueryText.of(self.text, focus=self.focus).asked
+        if asked == self.text:
+            return self
+        with self._lock:
+            if self._focused is None:
+                self._focused = QueryEmbedding(asked)
+                self._focused.failures = self.failures
+            return self._focused
+
+    def by(self, embedder: Embedder) -> Vector | None:
+        """Return the embedding, shape (dimension,); None for a blank text or when the provider failed."""
+        if self.given is not None or isinstance(embedder, GivenVectors):
+            return self.given
+        if not self.text.strip():
+            return None
+        name = embedder.identity.name
+        with self._lock:
+            if name in self.failures:
+                return None
+            if name not in self._vectors:
+                try:
+                    self._embed(name, embedder)
+                except EmbeddingError as error:
+                    _LOG.warning("The query is searched by its text alone: %s", error)
+                    self.failures[name] = error
+                    return None
+            return self._vectors[name]
+
+    def tokens_by(self, embedder: Embedder) -> TokenEmbedding | None:
+        """Return the token vectors that came with the embedding; None for a model without them."""
+        self.by(embedder)
+        return self._tokens.get(embedder.identity.name)
+
+    def _embed(self, name: str, embedder: Embedder) -> None:
+        self._vectors[name], tokens = embed_query(embedder, self.text)
+        if tokens is not None:
+            self._tokens[name] = tokens
