@@ -1,7 +1,7 @@
 """The part of a message that asks something.
 
 Agents search with what their users write, and beside a question that is often small talk: two lines of it before the
-questions of LoCoMo cost 15 points of recall@10, on FriendsQA 32. Only English and Chinese are told apart; a message
+questions of LoCoMo cost 13 points of recall@10, on FriendsQA 31. Only English and Chinese are told apart; a message
 whose question refers to the rest of it ("Where did she go?"), or shares words with it, counts as a whole.
 """
 
@@ -18,7 +18,7 @@ from devmem.text.patterns import lazy_pattern
 
 REST_SHARE: Final = 0.1
 """Weight of a word outside the sentences that ask. With 0.2, questions behind small talk lose 0.4 points of recall@10
-on LoCoMo; with 0, what is told beside a question could not even decide between equals."""
+on LoCoMo; with 0, what is told beside a question could not decide between equals."""
 
 _SHORT: Final = 1000
 """Characters: in a longer text, such as an article, a question in the middle is not what the text asks."""
@@ -39,7 +39,7 @@ _ASIDE: Final = lazy_pattern(
     r"|[对對]了|[话話]说回来|[话話]說回來|[顺順]便[问問]一下|[顺順]便[问問]|[话話][说說]|[说說]起[来來])\s*[,，:：。.!！…]*\s*",
     re.IGNORECASE,
 )
-"""What changes the subject: the question follows."""
+"""A change of the subject: the question follows."""
 _THING_BEFORE: Final = lazy_pattern(
     r"\b(?:this|these|those|such|the\s+(?:latter|former|same)|there(?!\s+(?:is|are|was|were|any)\b)"
     r"|its?(?!\s+(?:take|took|that)\b))\b"
@@ -75,7 +75,7 @@ class QueryText:
 
     @classmethod
     def of(cls, text: str, *, focus: bool = True) -> QueryText:
-        """Tell the sentences that ask from the others; without `focus`, the whole text asks."""
+        """Return a text in its two parts; without `focus`, all of it asks."""
         return _split(text) if focus else cls(text)
 
     def up_to(self, characters: int) -> QueryText:

@@ -194,8 +194,8 @@ def test_a_restored_index_scores_the_same(limit: int, monkeypatch: pytest.Monkey
     assert ("docs" in parts) == (limit == 0)
     restored = PostingsIndex.restore(parts)
     # Removed rows count until they are dropped, which parts do.
-    wanted = [index.query(query).scores_of(rows).tolist() for query in queries]
-    assert [restored.query(query).scores_of(rows).tolist() for query in queries] == wanted
+    wanted = [index.query(QueryText(query)).scores_of(rows).tolist() for query in queries]
+    assert [restored.query(QueryText(query)).scores_of(rows).tolist() for query in queries] == wanted
     assert any(map(any, wanted))
 
 

@@ -1,4 +1,4 @@
-"""What of a message asks something, and which messages count as a whole."""
+"""Messages and the part of them that asks something."""
 
 from __future__ import annotations
 
