@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import repeat
 from typing import Final
 
 from devmem.text.analysis import mostly_unspaced, query_terms, split_sentences, term_weight
@@ -99,8 +100,9 @@ def _split(text: str) -> QueryText:
     asking = [_ASKS.search(sentence) is not None for sentence in sentences]
     if not any(asking) or not (asking[0] or asking[-1] or len(text) <= _SHORT):
         return QueryText(text)
-    asked, rest = _parts(sentences, asking)
-    return QueryText(asked, rest) if _is_told(rest) and _stands_alone(asked, rest) else QueryText(text)
+    asked, rest, is_aside = _parts(sentences, asking)
+    stands_alone = _is_told(rest) and _stands_alone(asked, rest) and (is_aside or _is_specific(asked))
+    return QueryText(asked, rest) if stands_alone else QueryText(text)
 
 
 def _sentences(text: str) -> list[str]:
@@ -114,19 +116,19 @@ def _sentences(text: str) -> list[str]:
     return found
 
 
-def _parts(sentences: Sequence[str], asking: Sequence[bool]) -> tuple[str, str]:
-    """Return what asks and the rest; before a change of the subject, nothing asks."""
-    asked, rest = "", ""
+def _parts(sentences: Sequence[str], asking: Sequence[bool]) -> tuple[str, str, bool]:
+    """Return what asks, the rest, and whether the subject changes between them; before that, nothing asks."""
+    asked, rest, is_aside = "", "", False
     for sentence, asks in zip(sentences, asking, strict=True):
+        if not asks:
+            rest += sentence
+            continue
         asides = (aside.end() for aside in _ASIDE.finditer(sentence))
         start = max((end for end in asides if _is_told(sentence[end:])), default=0)
         if start:
-            asked, rest = "", rest + asked + sentence[:start]
-        if asks:
-            asked += sentence[start:]
-        else:
-            rest += sentence[start:]
-    return asked.strip(), rest.strip()
+            asked, rest, is_aside = "", rest + asked + sentence[:start], True
+        asked += sentence[start:]
+    return asked.strip(), rest.strip(), is_aside
 
 
 def _is_told(text: str) -> bool:
@@ -140,6 +142,17 @@ def _stands_alone(asked: str, rest: str) -> bool:
     person = _PERSON_BEFORE.search(asked)
     if person is not None and not _PERSON_NAMED.search(asked, 0, person.start()):
         return False
-    shared = set(query_terms(asked)).intersection(query_terms(rest))
-    # Two characters are shared by chance, three are two pairs.
-    return sum(0.5 if mostly_unspaced(term) else 1.0 for term in shared if len(term) > 1) < 1
+    # Two characters of a script without spaces are shared by chance, three are two pairs.
+    return sum(map(_words_in, set(query_terms(asked)).intersection(query_terms(rest)), repeat(0.5))) < 1
+
+
+def _is_specific(asked: str) -> bool:
+    """Whether a question has two words of its own: "When do I land?" is about the flight that was told of."""
+    return sum(map(_words_in, query_terms(asked), repeat(0.25))) >= 2
+
+
+def _words_in(term: str, share: float) -> float:
+    """Return 1 for a word, a share of one for a pair of characters of a script without spaces, and 0 for a single."""
+    if len(term) == 1:
+        return 0.0
+    return share if mostly_unspaced(term) else 1.0
