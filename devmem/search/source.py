@@ -235,7 +235,7 @@ class QueryContext:
         """Prepare a search; `now` is in seconds since the epoch and is overridden by the query's own time."""
         self.source, self.query = source, query
         focus = query.ranking.focus and query.weights is None
-        self.query_text = QueryText.of(query.text, focus=focus).up_to(MAX_QUERY_CHARACTERS)
+        self.query_text = QueryText.of(query.text[:MAX_QUERY_CHARACTERS], focus=focus)
         """The part of the query's text that is analysed."""
         self.text = self.query_text.asked
         """The sentences of it that ask something, or all of it."""

@@ -21,8 +21,8 @@ REST_SHARE: Final = 0.1
 """Weight of a word outside the sentences that ask. With 0.2, questions behind small talk lose 0.4 points of recall@10
 on LoCoMo; with 0, what is told beside a question could not decide between equals."""
 
-_SHORT: Final = 1000
-"""Characters: in a longer text, such as an article, a question in the middle is not what the text asks."""
+_LONGEST: Final = 1000
+"""Characters: a longer text is an article, a log or another agent's answer, and a question in it is a part of it."""
 _ABBREVIATED: Final = lazy_pattern(
     r"(?:\b(?:dr|mr|mrs|ms|prof|st|sr|jr|mt|vs|e\.g|i\.e|approx)|\b[A-Z])\.\s*$", re.IGNORECASE
 )
@@ -56,13 +56,14 @@ _PERSON_NAMED: Final = lazy_pattern(
     r"|《|[\u4e00-\u9fff]{6}"
 )
 """Somebody whom a pronoun behind it may mean."""
-_ADVICE: Final = lazy_pattern(
-    r"\b(?:suggest\w*|recommend\w*|advise|advice|tips|help\s+(?:me|us)|should\s+(?:i|we)"
+_DEPENDS: Final = lazy_pattern(
+    r"\b(?:suggest\w*|recommend\w*|advise|advice|tips|help\s+(?:me|us)|(?:should|shall|can|may)\s+(?:i|we)"
+    r"|(?:would|do)\s+you\s+(?:like|want|prefer|need|have\s+any)|anything\s+else|are\s+you\s+ready|sounds?\s+good"
     r"|how\s+(?:do|can|should|would|could)\s+(?:i|we))\b"
-    r"|建[议議]|推[荐薦]|怎[么麼]办|怎麼辦|[帮幫]我|我[该該]|我[应應][该該]",
+    r"|建[议議]|推[荐薦]|怎[么麼]办|怎麼辦|[帮幫]我|我[该該]|我[应應][该該]|要不要|需要我",
     re.IGNORECASE,
 )
-"""Advice depends on the situation that is told beside the question."""
+"""A request for advice depends on what is told beside it, and so does an offer at the end of an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,15 +80,6 @@ class QueryText:
         """Return a text in its two parts; without `focus`, all of it asks."""
         return _split(text) if focus else cls(text)
 
-    def up_to(self, characters: int) -> QueryText:
-        """Return the text up to a length, first of the sentences that ask."""
-        asked = self.asked[:characters]
-        return QueryText(asked, self.rest[: characters - len(asked)])
-
-    def __len__(self) -> int:
-        """Return the number of characters."""
-        return len(self.asked) + len(self.rest)
-
     def term_weights(self) -> dict[str, float]:
         """Return the terms to search for, each with its weight, its rarity aside: from 0 to 1."""
         found = {term: REST_SHARE * term_weight(term) for term in query_terms(self.rest)} if self.rest else {}
@@ -96,12 +88,14 @@ class QueryText:
 
 @lru_cache(maxsize=16)
 def _split(text: str) -> QueryText:
+    if len(text) > _LONGEST:
+        return QueryText(text)
     sentences = _sentences(text)
     asking = [_ASKS.search(sentence) is not None for sentence in sentences]
-    if not any(asking) or not (asking[0] or asking[-1] or len(text) <= _SHORT):
-        return QueryText(text)
     asked, rest, is_aside = _parts(sentences, asking)
-    stands_alone = _is_told(rest) and _stands_alone(asked, rest) and (is_aside or _is_specific(asked))
+    stands_alone = (
+        _is_told(asked) and _is_told(rest) and _stands_alone(asked, rest) and (is_aside or _is_specific(asked))
+    )
     return QueryText(asked, rest) if stands_alone else QueryText(text)
 
 
@@ -137,7 +131,7 @@ def _is_told(text: str) -> bool:
 
 def _stands_alone(asked: str, rest: str) -> bool:
     """Whether a question neither refers to the rest of its message nor shares words with it."""
-    if not _IS_READ.search(asked + rest) or _THING_BEFORE.search(asked) or _ADVICE.search(asked):
+    if not _IS_READ.search(asked + rest) or _THING_BEFORE.search(asked) or _DEPENDS.search(asked):
         return False
     person = _PERSON_BEFORE.search(asked)
     if person is not None and not _PERSON_NAMED.search(asked, 0, person.start()):

@@ -54,6 +54,7 @@ def test_small_talk_is_told_from_the_question(message: str, asked: str) -> None:
         "Ann asks Richard about kids. How does Richard answer?",
         "I want to make the app safer. What steps would you suggest?",
         "I have a free week. How should I spend my time?",
+        "The plan has three steps: a schema, an API, tests. Would you like me to write the code?",
         "Ich war am See. Was hat er gesagt?",
         "Estuve en el lago. ¿Quién ha llamado?",
         "我姐姐住在北京。她的生日是哪天？",
@@ -68,20 +69,16 @@ def test_a_message_counts_as_a_whole(message: str) -> None:
     assert QueryText.of(message) == QueryText(message)
 
 
-def test_a_question_in_the_middle_of_an_article_is_not_what_it_asks() -> None:
-    article = "The harbour was built early. " * 40
-    assert QueryText.of(f"{article}Why do ships sink? {article}").rest == ""
-    assert QueryText.of(f"{article}Why do ships sink?").asked == "Why do ships sink?"
+def test_a_question_in_a_long_text_is_not_what_it_asks() -> None:
+    """Such as an article, a log, or the answer of another agent."""
+    article = "The harbour was built early.\n" * 40
+    assert QueryText.of(f"{article}Why do big ships sink?").rest == ""
+    assert QueryText.of(f"{article[:290]}Why do big ships sink?").asked == "Why do big ships sink?"
 
 
 def test_without_focus_every_word_counts() -> None:
     message = "We were on the lake. When does my sister arrive?"
     assert QueryText.of(message, focus=False).term_weights() == dict.fromkeys(query_terms(message), 1.0)
-
-
-def test_a_long_message_is_cut_behind_its_question() -> None:
-    found = QueryText.of("lake " * 5000 + ". When does my sister arrive?").up_to(100)
-    assert (found.asked, len(found)) == ("When does my sister arrive?", 100)
 
 
 _PIECES = st.sampled_from(
