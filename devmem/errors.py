@@ -140,12 +140,13 @@ class EmbeddingMismatchError(CollectionError):
     def __init__(self, location: Path | str, *, recorded: str, wanted: str, same_name: bool = False) -> None:
         """Word the error; `same_name` is for models of one name, which `devmem reindex` does not tell apart."""
         self.recorded, self.wanted = recorded, wanted
+        provider, force = ("PROVIDER", " --force") if same_name else (wanted.partition(":")[0], "")
         super().__init__(
             location,
             f"its vectors were made by {recorded}, but the workflow asks for {wanted}. "
             "Vectors of different models are never mixed: put the old model back, "
-            f"or run `devmem reindex FILE STORE{' --force' if same_name else ''}` to embed every item again "
-            f"(`devmem reindex FILE --embedding {wanted.partition(':')[0]}` where there is no workflow).",
+            f"or run `devmem reindex FILE STORE{force}` to embed every item again "
+            f"(`devmem reindex FILE --embedding {provider}{force}` where there is no workflow).",
         )
 
 

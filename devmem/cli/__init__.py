@@ -19,6 +19,7 @@ _BLAS_WAIT: Final = "16"
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command line and exit; `argv` stands in for the process's arguments."""
+    _open_closed_streams()
     if argv is None and _SERVING.isdisjoint(sys.argv):
         _shorten_life()
     from devmem.errors import DistributionClashError
@@ -33,6 +34,20 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     app(args=None if argv is None else list(argv), prog_name="devmem")
     sys.exit(0)
+
+
+def _open_closed_streams() -> None:
+    """Open the standard streams that the caller has closed on the null device, before other files get their numbers."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        # An embedding program may replace the streams by others, which have no number.
+        if getattr(sys, name) is not None:
+            continue
+        mode = "r" if name == "stdin" else "w"
+        handle = os.open(os.devnull, os.O_RDWR)
+        if handle != number:
+            os.dup2(handle, number)
+            os.close(handle)
+        setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115 - open until the end
 
 
 def _shorten_life() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -97,6 +97,8 @@ class _Piece:
     size: int = 1
     height: int = 0
     is_merge_key: bool = False
+    is_blank: bool = False
+    """Whether nothing was written in its place."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -109,6 +111,7 @@ class _Open:
     elements: list[Any] = field(default_factory=list)
     entries: dict[Hashable, Any] = field(default_factory=dict)
     lines: dict[Hashable, int] = field(default_factory=dict)
+    blank: set[Hashable] = field(default_factory=set)
     merged: list[Any] = field(default_factory=list)
     key: _Piece | None = None
     key_line: int = 0
@@ -132,6 +135,7 @@ class _Composer:
         self._open: list[_Open] = []
         self._anchors: dict[str, _Piece | None] = {}
         self._lines: dict[int, Mapping[Hashable, int] | Sequence[int]] = {}
+        self._blank: dict[int, Collection[Hashable]] = {}
         self._repeated: list[Finding] = []
         self._root: _Piece | None = None
         self._documents = 0
@@ -149,7 +153,7 @@ class _Composer:
             raise self._refusal(
                 1, "a workflow is a mapping with `memory:` and `nodes:`, this document is not a mapping"
             )
-        return Document(data=self._root.value, origin=self._origin, lines=self._lines)
+        return Document(data=self._root.value, origin=self._origin, lines=self._lines, blank=self._blank)
 
     def _events(self) -> Iterator[yaml.Event]:
         try:
@@ -178,7 +182,8 @@ class _Composer:
 
     def _take_scalar(self, event: yaml.ScalarEvent, line: int) -> None:
         try:
-            piece = _Piece(value=scalar_value(event), is_merge_key=is_merge_key(event))
+            value = scalar_value(event)
+            piece = _Piece(value=value, is_merge_key=is_merge_key(event), is_blank=value is None and not event.value)
         except ScalarError as error:
             raise self._refusal(line, str(error)) from None
         if event.anchor:
@@ -212,6 +217,8 @@ class _Composer:
         if done.is_mapping:
             value, lines = self._with_merged(done)
         self._lines[id(value)] = lines
+        if done.blank:
+            self._blank[id(value)] = done.blank
         piece = _Piece(value=value, size=done.size, height=done.height)
         if done.anchor:
             self._anchors[done.anchor] = piece
@@ -263,6 +270,8 @@ class _Composer:
         if key.value in parent.entries:
             self._report_repeated(key.value, parent)
         parent.entries[key.value] = piece.value
+        if piece.is_blank:
+            parent.blank.add(key.value)
         parent.lines[key.value] = parent.key_line
 
     def _mappings_to_merge(self, value: object, line: int) -> list[Any]:

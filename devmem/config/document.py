@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import json
 import re
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -59,6 +59,8 @@ class Document:
     """The file as the caller named it; empty when the text did not come from one."""
     lines: Mapping[int, Mapping[Hashable, int] | Sequence[int]] = field(default_factory=dict, repr=False)
     """For each container, by `id()`, the 1-based line of each of its keys or elements."""
+    blank: Mapping[int, Collection[Hashable]] = field(default_factory=dict, repr=False)
+    """For each mapping with keys after which nothing is written, by `id()`, these keys."""
 
     def line(self, path: DocumentPath) -> int:
         """Return the 1-based line of the value at `path`, or of the nearest value around it."""
@@ -69,6 +71,10 @@ class Document:
             line = self.lines[id(value)][step]
             value = value[step]
         return line
+
+    def is_blank(self, path: DocumentPath) -> bool:
+        """Whether `path` is that of a key after which nothing is written, not even `null`."""
+        return bool(path) and path[-1] in self.blank.get(id(self.nearest(path[:-1])), ())
 
     def nearest(self, path: DocumentPath) -> object:
         """Return the value at `path` as it was written, or the nearest one around it."""

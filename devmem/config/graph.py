@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
-from devmem.config.agent import AgentConfig, LiteralConfig, PassthroughConfig
-from devmem.config.base import ConfigModel, all_keys, mentions
+from devmem.config.agent import AgentConfig, ConditionConfig, EdgeCondition, LiteralConfig, PassthroughConfig
+from devmem.config.base import ConfigModel, all_keys, mentions, models_in
 from devmem.config.compose import compose
 from devmem.config.document import DocumentPath, Report, path_text, read_text
 from devmem.config.findings import Rule, choices, closest, did_you_mean, found, quoted
@@ -24,6 +24,8 @@ from devmem.config.rules import (
     Written,
     inspect,
     inspect_graph,
+    misspelt,
+    not_read,
 )
 from devmem.config.store import EmbeddingConfig, GuardConfig, RetrievalConfig, StoreDeclaration, StoreTypes
 from devmem.config.validate import Validator
@@ -31,8 +33,11 @@ from devmem.config.workflow import ROOT_ONLY, Edge, NodeConfig, Subgraph, Workfl
 from devmem.errors import CollectionError, ConfigError, MissingExtraError, PluginError
 
 _PARTS: Final = tuple(WorkflowDocument.model_fields)
+_PLACES: Final = ("memory_path", "index_path")
+_MUST_NOT_BE_BLANK: Final = "encryption"
+"""A block that is missed too late: once plain files are written, they are."""
 _OF_SUBGRAPHS: Final = ("memory", "start", "nodes", "edges")
-_FOREIGN: Final = {"memories": "memory", "stores": "memory", "variables": "vars"}
+_FOREIGN: Final = {"memories": "memory", "stores": "memory", "variables": "vars", "agents": "nodes"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +163,7 @@ class StoreReader:
         if model is not None and isinstance(settings, Mapping):
             self._check_plugins(model, settings, (*path, "config"))
         if config is not None:
+            self._check_empty(config, (*path, "config"))
             self._check_place(config, (*path, "config", "memory_path"))
         header = {**value, "config": config if config is not None else ConfigModel()}
         store = self._validator.validate(StoreDeclaration, header, path)
@@ -180,6 +186,24 @@ class StoreReader:
         except PluginError as error:
             self._report.error(where, str(error))
             return None
+
+    def _check_empty(self, config: ConfigModel, path: DocumentPath) -> None:
+        """Report keys after which nothing stands: what they were to turn on is off, or kept for one process only."""
+        document = self._report.document
+        for key, info in type(config).model_fields.items():
+            where = (*path, key)
+            if key in _PLACES and getattr(config, key) is None and key in config.model_fields_set:
+                written = document.nearest(where)
+                if document.is_blank(where) or isinstance(written, str):
+                    message = "this is empty, so the items are kept for this process only; name a file, or write null"
+                    self._report.warn(where, message, Rule.NO_EFFECT)
+            elif document.is_blank(where) and mentions(info.annotation, type(None)) and any(models_in(info.annotation)):
+                message = f"nothing stands after `{key}:`, so it is left out"
+                if key == _MUST_NOT_BE_BLANK:
+                    self._report.error(where, f"{message}; write its `key`, or null for plain files")
+                else:
+                    hint = "write its settings, {} for the defaults, or null for none"
+                    self._report.warn(where, f"{message}; {hint}", Rule.NO_EFFECT)
 
     def _check_place(self, config: ConfigModel, path: DocumentPath) -> None:
         """Refuse a URL that is misspelled, that nothing opens, or where the store cannot keep all that it has to."""
@@ -344,11 +368,23 @@ class _GraphReader:
         if not isinstance(value, dict):
             return self._validator.validate(Edge, value, path)
         inspect(Written(path, self._inspection, "edge", value))
+        self._check_condition(value.get("condition"), (*path, "condition"))
         data = {key: self._placeholders.expand(value[key], (*path, key)) for key in EDGE_KEYS if key in value}
         for key in ("from", "to"):
             if isinstance(data.get(key), str):
                 self._check_id(data[key], (*path, key))
         return self._validator.validate(Edge, data, path)
+
+    def _check_condition(self, condition: object, path: DocumentPath) -> None:
+        """Warn of misspelt keys, without which an edge would be followed unasked; DevAll has others."""
+        settings = condition.get("config") if isinstance(condition, Mapping) else None
+        for value, model, where in (
+            (condition, EdgeCondition, path),
+            (settings, ConditionConfig, (*path, "config")),
+        ):
+            if isinstance(value, Mapping):
+                for key, meant in misspelt(value, all_keys([model]), ()).items():
+                    self._report.warn((*where, key), not_read(meant), Rule.UNKNOWN_KEY)
 
     def _check_id(self, id_: str, path: DocumentPath) -> None:
         if id_ not in self._ids and not self._report.is_full:

@@ -219,7 +219,7 @@ _READ: Final[Mapping[str, tuple[Sequence[str], Sequence[str]]]] = {
 """Keys that devmem reads, and keys that only DevAll reads; those of a graph are looked at as parts of the document."""
 
 
-def _misspelt(value: Mapping[Any, Any], keys: Sequence[str], others: Sequence[str]) -> dict[str, str]:
+def misspelt(value: Mapping[Any, Any], keys: Sequence[str], others: Sequence[str]) -> dict[str, str]:
     """Return the keys that nothing reads and that are nearly one of `keys`, each with that one.
 
     Keys that another system reads, `others` among them, may stand anywhere.
@@ -229,10 +229,15 @@ def _misspelt(value: Mapping[Any, Any], keys: Sequence[str], others: Sequence[st
     return {key: meant for key, meant in found.items() if meant is not None and meant not in value}
 
 
+def not_read(meant: str) -> str:
+    """Return the message about a misspelt key."""
+    return f"this key is not read; did you mean {meant!r}?"
+
+
 @check(Rule.UNKNOWN_KEY, Written)
 def _misspelt_keys(written: Written) -> Found:
-    for key, meant in _misspelt(written.value, *_READ[written.what]).items():
-        yield (key,), f"this key is not read; did you mean {meant!r}?"
+    for key, meant in misspelt(written.value, *_READ[written.what]).items():
+        yield (key,), not_read(meant)
 
 
 def _misplaced(node: Written) -> Iterator[str]:
@@ -254,7 +259,7 @@ def _keys_of_an_agent_beside_its_config(node: Written) -> Found:
 def _keys_of_an_agent_in_the_node(node: Written) -> Found:
     read, others = _READ["node"]
     for key in _misplaced(node):
-        if key not in (*ONLY_IN_CONFIG, *read, *others, *_misspelt(node.value, read, others)):
+        if key not in (*ONLY_IN_CONFIG, *read, *others, *misspelt(node.value, read, others)):
             yield (key,), f"this key is not read here; `{key}` belongs inside `config`"
 
 

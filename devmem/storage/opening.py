@@ -7,6 +7,7 @@ JSON are registered like the schemes of any other package.
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 from collections.abc import Callable
@@ -23,6 +24,9 @@ from devmem.models.embedder import ModelIdentity
 from devmem.plugin_registry import PluginRegistry
 from devmem.redaction import location_without_credentials
 from devmem.storage.protocol import DEFAULT_HISTORY_DAYS, NO_STATES, Collection, Durability
+from devmem.storage.shard import ShardCollection
+
+_LOG: Final = logging.getLogger(__name__)
 
 _FILE_URLS: Final = {"sqlite": "db", "json": "json"}
 """Schemes of files, with the ending of an example."""
@@ -279,6 +283,16 @@ def open_collection(
         return opener(place, options)
     with telemetry.memory_operation("create_memory_store", name or place):
         return opener(place, options)
+
+
+def warn_of_shard(collection: Collection, name: str) -> None:
+    """Log a warning where a collection that was opened on its own is a shard of a store."""
+    if isinstance(collection, ShardCollection) and collection.shard_map_version():
+        _LOG.warning(
+            "%s is one shard of a store: it has only some of the items, and what is written to it directly may belong "
+            "to another shard, where it is not found; open the store by its `shards:`.",
+            name,
+        )
 
 
 def _is_new_file(location: str | None) -> bool:

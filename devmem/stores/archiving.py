@@ -66,13 +66,15 @@ def archived(store: MemoryBase) -> MemoryBase:
 
 
 def restore(store: MemoryBase, ids: Sequence[str]) -> list[WriteOutcome]:
-    """Make archived items current ones again, and return an outcome for each.
+    """Make archived items current ones again, and return an outcome for each; an id may be named twice.
 
     Raises:
         NoVersionsError: the store has no archive.
         CollectionError: nothing was restored.
     """
-    return archive_of(store).restore(ids)
+    wanted = list(dict.fromkeys(ids))
+    outcomes = dict(zip(wanted, archive_of(store).restore(wanted), strict=True))
+    return [outcomes[one] for one in ids]
 
 
 def count_archived(store: MemoryBase, where: Filter | None = None) -> int:

@@ -37,7 +37,7 @@ from devmem.storage.erasure import (
     withdraw_plan,
 )
 from devmem.storage.location_report import examine_location
-from devmem.storage.opening import file_of, files_of, open_collection
+from devmem.storage.opening import file_of, files_of, open_collection, warn_of_shard
 from devmem.storage.protocol import Collection, CollectionInfo, VersionedCollection
 from devmem.storage.tombstones import SUFFIX
 from devmem.storage.writing import PreparedItem, Unique
@@ -190,7 +190,7 @@ class CollectionMemory(MemoryBase):
 
     def load(self) -> None:
         """Open the collection, and finish an erasure that was interrupted."""
-        _ = self.collection
+        warn_of_shard(self.collection, self.name)
         self.finish_erasure()
 
     def look(self) -> None:

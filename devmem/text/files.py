@@ -28,11 +28,16 @@ _UNFINISHED: Final = re.compile(r"\.[0-9a-f]{32}\.part$")
 def replace_file(path: Path, parts: Iterable[bytes | memoryview]) -> None:
     """Write the parts to a new file beside `path` and rename it to `path`, durably.
 
-    A new file can be read by its owner only; one that is replaced keeps its mode. A symbolic link is followed.
+    A new file can be read by its owner only; one that is replaced keeps its mode. A symbolic link is followed. A device
+    or a pipe, such as `/dev/stdout`, is not replaced: the parts are written into it.
 
     Raises:
         OSError: the file cannot be written. `path` is unchanged then, as it is when making a part raises.
     """
+    if _is_stream(path):
+        with path.open("wb") as stream:
+            stream.writelines(parts)
+        return
     path = Path(os.path.realpath(path))
     unfinished, file = _create_beside(path)
     try:
@@ -161,6 +166,15 @@ def _remove_unused(unfinished: Path) -> bool:
             return False  # still being written
         raise
     return True
+
+
+def _is_stream(path: Path) -> bool:
+    """Whether a path is that of a device, a pipe or a socket."""
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):
+        return False  # missing, or a path that cannot be: creating the file says so
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
 def _copy_mode(path: Path, file: BinaryIO) -> None:

@@ -74,7 +74,7 @@ def json_parts(snapshot: Snapshot) -> Iterator[str]:
 
 def iso_time(seconds: float) -> str:
     """Write a time as ISO 8601 in UTC, whole seconds."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").removesuffix("+00:00") + "Z"
 
 
 # Special within a line; no text begins a line, so that what is special only there needs no escape.
@@ -87,7 +87,7 @@ def markdown_parts(snapshot: Snapshot) -> Iterator[str]:
     yield f"# Memory {_inline(snapshot.store)}\n\n"
     yield f"A `{snapshot.store_type}` store of devmem, exported {iso_time(snapshot.exported_at)}.\n"
     count = 0
-    for day, items in groupby(snapshot.items, key=lambda item: _time(item)[:10]):
+    for day, items in groupby(snapshot.items, key=lambda item: _time(item).partition(" ")[0]):
         yield f"\n## {day}\n"
         for item in items:
             count += 1
@@ -97,7 +97,8 @@ def markdown_parts(snapshot: Snapshot) -> Iterator[str]:
 
 def _item(item: MemoryItem) -> Iterator[str]:
     said_by = item.provenance.name or item.provenance.kind.value
-    yield f"\n### {_inline(f'{_time(item)[11:]} {said_by}')}\n\n"
+    _, _, time = _time(item).partition(" ")
+    yield f"\n### {_inline(f'{time} {said_by}')}\n\n"
     yield fenced(item.content_summary)
     shown = item.content_summary
     for label, snapshot in (("input", item.input_snapshot), ("output", item.output_snapshot)):

@@ -95,7 +95,8 @@ def test_old_items_of_low_trust_are_archived_and_restored(pages: Path, devmem: D
     assert "第2页" in devmem("show", pages, "--archived").stdout
     assert "3 items in the archive left out" in devmem("export", pages).stderr
     assert len(json.loads(devmem("export", pages, "--archived").stdout)["items"]) == 3
-    restored = json.loads(devmem("archive", pages, "--restore", "abcd1", "--restore", "none", "--json", code=1).stdout)
+    ids = ("--restore", "abcd1", "--restore", "abcd1", "--restore", "none")
+    restored = json.loads(devmem("archive", pages, *ids, "--json", code=1).stdout)
     assert restored == {"restored": ["abcd1"]}
     assert [each["id"] for each in json.loads(devmem("archive", pages, "--json").stdout)] == ["abcd2", "abcd0"]
     assert "1 item forgotten" in devmem("forget", pages, "--id", "abcd2", "--yes").stdout

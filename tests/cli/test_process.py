@@ -128,3 +128,20 @@ def test_only_a_process_of_a_short_command_changes_how_garbage_is_collected(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment, timeout=60
     )
     assert done.stdout.splitlines()[-1] == f"{tuned} {tuned} {tuned}"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a shell that closes streams")
+@pytest.mark.parametrize(
+    ("command", "code", "err"),
+    [
+        ("add notes.db - <&-", 2, "there is nothing to remember"),
+        ("run workflow.yaml <&-", 2, "nothing to run"),
+        ("stores workflow.yaml >&-", 0, ""),
+        ("stores workflow.yaml <&- >&- 2>&-", 0, ""),
+    ],
+)
+def test_streams_that_are_closed_are_empty(workflow: Path, command: str, code: int, err: str) -> None:
+    line = command.replace("workflow.yaml", workflow.name)
+    shell = ["sh", "-c", f'exec "$0" -m devmem {line}', sys.executable]
+    done = subprocess.run(shell, cwd=workflow.parent, capture_output=True, text=True, check=False)
+    assert (done.returncode, err in done.stderr, "internal error" in done.stderr) == (code, True, False)

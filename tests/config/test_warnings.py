@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from devmem.config.reading import parse_workflow
+from devmem.config.store import StoreTypes
+from devmem.errors import ConfigError
 from devmem.plugins import registry
 
 from .conftest import Read
@@ -113,6 +115,39 @@ def test_attachments_that_are_fine(read: Read, attachment: str, agent: str) -> N
 )
 def test_keys_that_nearly_are_ours(read: Read, text: str, path: str, meant: str) -> None:
     assert _warnings(read, text) == [(path, f"this key is not read; did you mean {meant!r}?")]
+
+
+@pytest.mark.parametrize(
+    ("condition", "path", "meant"),
+    [
+        ("{type: keyword, config: {any: [OK], noen: [REJECT]}}", "config.noen", "none"),
+        ("{typ: keyword, config: {none: [REJECT]}}", "typ", "type"),
+    ],
+)
+def test_misspelt_keys_of_a_condition(read: Read, condition: str, path: str, meant: str) -> None:
+    """Without the key, the edge is followed after a text that was to stop it."""
+    nodes = "nodes: [{id: a, type: agent}, {id: b, type: agent}]"
+    found = _warnings(read, f"{nodes}\nedges: [{{from: a, to: b, condition: {condition}}}]")
+    assert found == [(f"edges[0].condition.{path}", f"this key is not read; did you mean {meant!r}?")]
+
+
+def test_blocks_that_are_left_blank(own_types: StoreTypes) -> None:
+    text = "memory:\n- name: a\n  type: simple\n  config:\n    memory_path: a.db\n    guard:\n    retrieval:\n"
+    text += "    embedding: null\n    ttl:\n"
+    found = [(each.path, each.line) for each in parse_workflow(text, own_types, origin="w.yaml").warnings]
+    assert found == [("memory[0].config.guard", 6)]
+    with pytest.raises(ConfigError, match=r"w.yaml:10: memory\[0\].config.encryption: nothing stands after"):
+        parse_workflow(f"{text}    encryption:\n", own_types, origin="w.yaml")
+
+
+@pytest.mark.parametrize("config", ["{memory_path: }", "{memory_path: ''}", "{memory_path: '${NO:-}'}"])
+def test_a_place_that_is_empty(own_types: StoreTypes, config: str) -> None:
+    for kind in ("simple", "brain"):
+        text = f"memory: [{{name: a, type: {kind}, config: {config}}}]"
+        found = parse_workflow(text, own_types, environ={}).warnings
+        assert [each.path for each in found] == ["memory[0].config.memory_path"]
+        assert "for this process only" in found[0].message
+    assert parse_workflow("memory: [{name: a, type: simple, config: {memory_path: null}}]", own_types).warnings == ()
 
 
 def test_other_keys_are_none_of_our_business(read: Read) -> None:

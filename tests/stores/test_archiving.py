@@ -76,7 +76,7 @@ def test_an_archived_record_is_searched_restored_and_forgotten(memory: Memory) -
     memory.consolidate(archive_before=NOW - 180 * DAY, max_trust=0.5)
     with memory.archived() as old:
         assert [hit.id for hit in old.search("songs of whales that sing")] == ["old"]
-    assert [bool(each) for each in memory.restore("old", "new", "unknown")] == [True, False, False]
+    assert [bool(each) for each in memory.restore("old", "new", "unknown", "old")] == [True, False, False, True]
     assert ("old" in memory, archived_ids(memory)) == (True, set())
     memory.consolidate(archive_before=NOW - 180 * DAY)
     assert memory.forget("old", dry_run=True) == 1

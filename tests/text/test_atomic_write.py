@@ -128,3 +128,15 @@ def writing(path: Path) -> subprocess.Popen[bytes]:
     assert process.stdout is not None
     assert process.stdout.readline() == b"writing\n"
     return process
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no named pipes in folders")
+def test_a_pipe_is_written_into_and_stays(tmp_path: Path) -> None:
+    """A renamed file would take the place of `/dev/null`, and of `/dev/stdout` behind a pipe."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE)
+    replace_file(pipe, [b"one ", b"two"])
+    assert reader.communicate()[0] == b"one two"
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert list(tmp_path.iterdir()) == [pipe]

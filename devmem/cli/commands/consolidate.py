@@ -183,7 +183,7 @@ def archive(
             with closing(archived_items(opened)) as old:
                 _list(terminal, old.recent(limit), old.count_memories(), as_json=as_json)
             return
-        ids = full_ids(opened, restore) or []
+        ids = list(dict.fromkeys(full_ids(opened, restore) or []))
         outcomes = restore_items(opened, ids)
     back = [item_id for item_id, outcome in zip(ids, outcomes, strict=True) if outcome]
     for item_id, outcome in zip(ids, outcomes, strict=True):

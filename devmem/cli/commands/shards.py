@@ -250,7 +250,8 @@ def _told(done: MoveResult) -> str:
     name = "the items without a tenant" if done.tenant is None else repr(done.tenant)
     if done.source == done.target:
         return f"{name}: already in {done.target}"
-    return f"{name}: moved from {done.source} to {done.target} ({done.copied:,} items copied)"
+    copied = f"{done.copied:,} items copied" if done.copied else "nothing to copy: is the name right?"
+    return f"{name}: moved from {done.source} to {done.target} ({copied})"
 
 
 for _name, _function in (("show", show), ("move", move), ("rebalance", rebalance), ("drain", drain)):

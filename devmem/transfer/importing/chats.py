@@ -253,15 +253,14 @@ def _turns(raw: Mapping[str, Any], origin: Origin) -> Iterator[Turn]:
 
 def _shown_branch(raw: Mapping[str, Any], origin: Origin) -> list[str]:
     """Return the keys of the nodes from the first message to the one that is shown last."""
-    nodes = raw["mapping"]
+    nodes = {key: node for key, node in raw["mapping"].items() if isinstance(node, Mapping)}
     at = raw.get("current_node")
     if at not in nodes:
-        at = max(
-            (key for key in nodes if not nodes[key].get("children")), key=lambda key: _time(nodes[key]), default=None
-        )
+        above = {node.get("parent") for node in nodes.values()}
+        at = max((key for key in nodes if key not in above), key=lambda key: _time(nodes[key]), default=None)
     branch: list[str] = []
     while at is not None:
-        if at not in nodes or not isinstance(nodes[at], Mapping) or len(branch) > len(nodes):
+        if at not in nodes or len(branch) > len(nodes):
             raise origin.error(f"'mapping': {at!r} has no place in the tree of messages")
         branch.append(at)
         at = nodes[at].get("parent")

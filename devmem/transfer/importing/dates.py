@@ -165,8 +165,9 @@ def _seconds(time: datetime) -> float:
     """
     try:
         return time.timestamp()
-    except OverflowError as error:
-        raise ValueError(str(error)) from error
+    except (OverflowError, ValueError) as error:
+        shown = time.replace(tzinfo=None).isoformat(sep=" ", timespec="minutes")
+        raise ValueError(f"{shown} is too close to an end of the calendar, which has the years 1 to 9999") from error
 
 
 def _time_of_numbers(date: NumericDate, text: str, order: DateOrder | None) -> float:

@@ -24,6 +24,7 @@ from devmem.transfer.importing.mail_text import is_forward, own_words, text_of_m
 from devmem.transfer.importing.records import Origin, Turn, digest, turn_items
 
 _LOG: Final = logging.getLogger(__name__)
+_UTF8_MARK: Final = b"\xef\xbb\xbf"
 _SEPARATOR: Final = re.compile(rb"From .{0,300}?\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\b.{0,40}\d\d:\d\d.{0,60}\r?\n?")
 _HEADER: Final = re.compile(rb"[!-9;-~]{1,100}:|>From ")
 _ESCAPED: Final = re.compile(rb"^>(>*From )", re.MULTILINE)
@@ -88,7 +89,7 @@ def read_eml(path: Path, origin: Origin, encoding: str | None) -> list[MemoryIte
     Raises:
         DataFileError: the file cannot be read, or is not mail.
     """
-    data = read_data(path).removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n")
+    data = read_data(path).removeprefix(_UTF8_MARK).lstrip(b"\r\n")
     if _HEADER.match(data) is None:
         raise replace(origin, line=1).error("it begins without a header, so it is not mail; --format text reads a text")
     mails = [_Raw(1, 1, "", data)]
@@ -127,7 +128,9 @@ def _split(path: Path, origin: Origin) -> Iterator[_Raw]:
     data = bytearray()
     waiting: tuple[int, bytes] | None = None
     is_new = True
-    for line_number, line in read_byte_lines(path):
+    for line_number, raw in read_byte_lines(path):
+        # Some editors write the mark.
+        line = raw.removeprefix(_UTF8_MARK) if line_number == 1 else raw
         if waiting is not None:
             if _HEADER.match(line):
                 if number:

@@ -136,12 +136,14 @@ def test_markdown_is_read_by_people() -> None:
         metadata={"room": 5, "empty": []},
         input_snapshot=MemoryContentSnapshot(text="And the whole question."),
     )
-    page = "".join(markdown_parts(snapshot(item, replace(item, id="d2", event_time=1e15))))
+    page = "".join(markdown_parts(snapshot(item, replace(item, id="d2", event_time=253_402_350_000.0))))
     assert page.startswith("# Memory notes\n\nA `simple` store of devmem, exported 2023-11-14T22:13:20Z.\n")
     assert "\n## 2025-04-07\n\n### 09:02 data\\_file.jsonl\n\n```text\nMara: The deadline is on 12 June.\n```\n" in page
     assert "The whole input:\n\n```text\nAnd the whole question.\n```" in page
     assert "- user: ann\n- trust: 0.5\n- made from: d0\n- room: 5\n" in page
     assert "empty" not in page
+    # In the year 10000 of UTC, as the last evening of 9999 is west of it.
+    assert "\n## 2.53402e+11\n" in page
     assert page.endswith("\n2 items\n")
 
 

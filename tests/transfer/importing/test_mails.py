@@ -72,6 +72,11 @@ def test_a_mail_is_with_sender_and_recipients_other_than_the_owner(tmp_path: Pat
     assert not any(map(is_record, items(path)))
 
 
+def test_a_mailbox_may_begin_with_a_mark(tmp_path: Path) -> None:
+    (tmp_path / "a.mbox").write_bytes(b"\xef\xbb\xbf" + MAILBOX.read_bytes())
+    assert [item.content_hash for item in items(tmp_path / "a.mbox")] == [item.content_hash for item in items(MAILBOX)]
+
+
 def test_a_thread_is_a_conversation() -> None:
     """Also where a mail names only the one before it, whose place the mailbox knows."""
     assert [item.scope.conversation for item in items(MAILBOX)] == ["plan-1@example.org"] * 3 + [None]

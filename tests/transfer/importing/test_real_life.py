@@ -134,6 +134,18 @@ def test_the_same_file_gives_the_same_items_again(name: str) -> None:
     assert len(set(ids)) == len(ids)
 
 
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_conversation_of_chatgpt_whose_last_message_is_missing(tmp_path: Path, is_there: bool) -> None:
+    """It was read as one without messages, in silence."""
+    (exported,) = json.loads((SAMPLES / "chatgpt.json").read_text(encoding="utf-8"))
+    exported["mapping"]["n5"] = None
+    if not is_there:
+        del exported["mapping"]["n5"]
+    path = tmp_path / "conversations.json"
+    path.write_text(json.dumps([exported]), encoding="utf-8")
+    assert [item.content_summary for item in items(path)] == ["user: [image]\nWhen is the launch?"]
+
+
 def test_times_conversations_and_users_are_kept() -> None:
     first, _ = items(SAMPLES / "chatgpt.json")
     assert (first.event_time, first.scope.conversation) == (1714550001.5, "11111111-aaaa-bbbb-cccc-000000000001")
