@@ -155,6 +155,7 @@ _Cost = Annotated[_Usage | None, WrapValidator(_usage_or_none)]
 
 class _Choice(_Lenient):
     message: _Message
+    finish_reason: str | None = None
 
 
 class _Answer(_Lenient):
@@ -172,6 +173,11 @@ class _Chunk(_Lenient):
     usage: _Cost = None
 
 
+def _warn_of_cut(finish_reason: str | None) -> None:
+    if finish_reason == "length":
+        _LOG.warning("a chat model's answer was cut off at its maximum length: raise `max_tokens`, or ask for less")
+
+
 def parse_answer(body: bytes) -> ChatReply:
     """Return the reply in the body of an answer; without choices its text is empty.
 
@@ -181,6 +187,8 @@ def parse_answer(body: bytes) -> ChatReply:
     """
     answer = _Answer.model_validate_json(body)
     message = answer.choices[0].message if answer.choices else _Message()
+    if answer.choices:
+        _warn_of_cut(answer.choices[0].finish_reason)
     return ChatReply(
         text=message.content or "",
         tool_calls=_calls(message.tool_calls or ()),
@@ -209,6 +217,7 @@ class StreamedAnswer:
             self._usage = piece.usage.counted()
         choice = piece.choices[0] if piece.choices else _Piece()
         self.is_finished = self.is_finished or choice.finish_reason is not None
+        _warn_of_cut(choice.finish_reason)
         delta = choice.delta or _Message()
         for call in delta.tool_calls or ():
             self._add_call(call)

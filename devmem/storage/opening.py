@@ -285,13 +285,13 @@ def open_collection(
         return opener(place, options)
 
 
-def warn_of_shard(collection: Collection, name: str) -> None:
+def warn_of_shard(collection: Collection) -> None:
     """Log a warning where a collection that was opened on its own is a shard of a store."""
     if isinstance(collection, ShardCollection) and collection.shard_map_version():
         _LOG.warning(
             "%s is one shard of a store: it has only some of the items, and what is written to it directly may belong "
             "to another shard, where it is not found; open the store by its `shards:`.",
-            name,
+            collection.info().location,
         )
 
 

@@ -190,7 +190,7 @@ class CollectionMemory(MemoryBase):
 
     def load(self) -> None:
         """Open the collection, and finish an erasure that was interrupted."""
-        warn_of_shard(self.collection, self.name)
+        warn_of_shard(self.collection)
         self.finish_erasure()
 
     def look(self) -> None:

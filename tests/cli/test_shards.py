@@ -57,11 +57,11 @@ def test_what_is_wrong_is_said(team: Path, tmp_path: Path, devmem: Devmem) -> No
 
 
 def test_a_shard_that_is_opened_on_its_own_says_so(team: Path, devmem: Devmem) -> None:
-    """What it takes may belong to another shard, where no search of the store finds it."""
+    """An item that it takes may belong to another shard, where no search of the store finds it."""
     assert "one.db is one shard of a store" in devmem("add", team.parent / "one.db", "Hello.", "--user", "zoe").stderr
     assert "shard" not in devmem("search", f"{team}#notes", "Hello.", "--user", "ann").stderr
     told = devmem("shards", "move", f"{team}#notes", "nobody", "--to", "two").stdout
-    assert "nobody" in told and ("is the name right?" in told or "already in two" in told)
+    assert "is the name right?" in told or "already in two" in told
 
 
 def test_a_shard_joins(team: Path, devmem: Devmem) -> None:

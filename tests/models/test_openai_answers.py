@@ -93,6 +93,20 @@ def test_a_stream_hands_out_its_pieces_and_returns_the_whole(service: ChatServic
     assert service.requests[0]["stream_options"] == {"include_usage": True}
 
 
+def test_an_answer_that_is_cut_at_its_maximum_length_is_named(
+    service: ChatService, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is stored as an answer, and would pass for a whole one."""
+    reply = whole(content="The launch is on")
+    assert isinstance(reply.body, dict)
+    reply.body["choices"][0]["finish_reason"] = "length"
+    service.script = [reply, pieces(delta(content="The launch"), delta("length"))]
+    chat = model(service)
+    assert chat.complete(ASKED).text == "The launch is on"
+    assert chat.stream(ASKED, lambda _: None).text == "The launch"
+    assert caplog.text.count("was cut off at its maximum length") == 2
+
+
 def test_calls_of_tools_come_in_pieces_too(service: ChatService) -> None:
     first = {"index": 0, "id": "c1", "function": {"name": "look_up", "arguments": ""}}
     second = {"index": 1, "id": "c2", "function": {"name": "add", "arguments": "{}"}}

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import devmem
 from devmem.config.shards import ShardsConfig
 from devmem.errors import CollectionBusyError, CollectionDamagedError, CollectionError
 from devmem.model.filters import Filter
@@ -386,3 +387,14 @@ def test_a_map_of_the_earlier_format_is_read_and_written_until_a_shard_is_draine
     assert drained.members == ("b", "a")
     with pytest.raises(CollectionDamagedError, match="upgrade devmem"):
         ShardMap.from_bytes(json.dumps({**earlier, "format": 3}).encode(), "x")
+
+
+def test_a_shard_that_is_opened_on_its_own_says_so(opened: Open, caplog: pytest.LogCaptureFixture) -> None:
+    store = opened("ab")
+    store.add(_items("ann", 2))
+    place = store.shards.config.shards["a"]
+    with devmem.open(place, embedding=None):
+        pass
+    named, told, _ = caplog.text.partition(" is one shard of a store")
+    assert told
+    assert named.endswith("a.db") or "store=drain+a" in named
