@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import typer
 
 from devmem.errors import DevmemError
+from devmem.text.files import finished_name
 
 if TYPE_CHECKING:
     from devmem.cli.terminal import Terminal
@@ -70,7 +71,7 @@ def guarded(terminal: Callable[[], Terminal]) -> Iterator[None]:
     except DevmemError as error:
         raise _failed(terminal(), error, str(error), EXIT_FAILED) from None
     except OSError as error:
-        name = f"{error.filename}: " if error.filename else ""
+        name = f"{finished_name(str(error.filename))}: " if error.filename else ""
         raise _failed(terminal(), error, f"{name}{error.strerror or error}", EXIT_FAILED) from None
     except (typer.Exit, typer.Abort):
         raise

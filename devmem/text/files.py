@@ -56,6 +56,11 @@ def replace_file(path: Path, parts: Iterable[bytes | memoryview]) -> None:
     sync_folder(path.parent)
 
 
+def finished_name(name: str) -> str:
+    """Return the name of the file that is replaced, where `name` is that of its partial file; others unchanged."""
+    return _UNFINISHED.sub("", name)
+
+
 def remove_leftovers(path: Path) -> int:
     """Remove the partial files that killed writers of `path` left behind; return their number.
 

@@ -35,6 +35,9 @@ def test_a_backup_of_a_file_in_use_is_whole(notes: Path, devmem: Devmem, tmp_pat
     assert texts(devmem, copy) == {"The first note.", "Only in the log so far."}
     refused = devmem("backup", notes, copy, code=2)
     assert "already exists and was not changed" in one_paragraph(refused)
+    nowhere = tmp_path / "none" / "copy.db"
+    for command in (("backup", notes, nowhere), ("export", notes, "--output", nowhere)):
+        assert f"error: {nowhere}: No such file or directory" in one_paragraph(devmem(*command, code=2))
 
 
 @pytest.mark.parametrize(
