@@ -190,11 +190,12 @@ class StoreReader:
     def _check_empty(self, config: ConfigModel, path: DocumentPath) -> None:
         """Report keys after which nothing stands: what they were to turn on is off, or kept for one process only."""
         document = self._report.document
+        written = document.nearest(path)
+        texts = {key for key, value in written.items() if isinstance(value, str)} if isinstance(written, dict) else ()
         for key, info in type(config).model_fields.items():
             where = (*path, key)
             if key in _PLACES and getattr(config, key) is None and key in config.model_fields_set:
-                written = document.nearest(where)
-                if document.is_blank(where) or isinstance(written, str):
+                if document.is_blank(where) or key in texts:
                     message = "this is empty, so the items are kept for this process only; name a file, or write null"
                     self._report.warn(where, message, Rule.NO_EFFECT)
             elif document.is_blank(where) and mentions(info.annotation, type(None)) and any(models_in(info.annotation)):

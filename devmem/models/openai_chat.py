@@ -155,7 +155,7 @@ _Cost = Annotated[_Usage | None, WrapValidator(_usage_or_none)]
 
 class _Choice(_Lenient):
     message: _Message
-    finish_reason: str | None = None
+    finish_reason: object = None
 
 
 class _Answer(_Lenient):
@@ -173,7 +173,7 @@ class _Chunk(_Lenient):
     usage: _Cost = None
 
 
-def _warn_of_cut(finish_reason: str | None) -> None:
+def _warn_of_cut(finish_reason: object) -> None:
     if finish_reason == "length":
         _LOG.warning("a chat model's answer was cut off at its maximum length: raise `max_tokens`, or ask for less")
 

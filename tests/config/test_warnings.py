@@ -147,7 +147,9 @@ def test_a_place_that_is_empty(own_types: StoreTypes, config: str) -> None:
         found = parse_workflow(text, own_types, environ={}).warnings
         assert [each.path for each in found] == ["memory[0].config.memory_path"]
         assert "for this process only" in found[0].message
-    assert parse_workflow("memory: [{name: a, type: simple, config: {memory_path: null}}]", own_types).warnings == ()
+    for place in ("{memory_path: null}", "'${PLACE}'"):
+        text = f"vars: {{PLACE: {{memory_path: null}}}}\nmemory: [{{name: a, type: simple, config: {place}}}]"
+        assert parse_workflow(text, own_types).warnings == ()
 
 
 def test_other_keys_are_none_of_our_business(read: Read) -> None:

@@ -100,9 +100,12 @@ def test_an_answer_that_is_cut_at_its_maximum_length_is_named(
     reply = whole(content="The launch is on")
     assert isinstance(reply.body, dict)
     reply.body["choices"][0]["finish_reason"] = "length"
-    service.script = [reply, pieces(delta(content="The launch"), delta("length"))]
+    odd = whole(content="On June 2nd.")
+    assert isinstance(odd.body, dict)
+    odd.body["choices"][0]["finish_reason"] = {"kind": 3}
+    service.script = [reply, odd, pieces(delta(content="The launch"), delta("length"))]
     chat = model(service)
-    assert chat.complete(ASKED).text == "The launch is on"
+    assert [chat.complete(ASKED).text, chat.complete(ASKED).text] == ["The launch is on", "On June 2nd."]
     assert chat.stream(ASKED, lambda _: None).text == "The launch"
     assert caplog.text.count("was cut off at its maximum length") == 2
 
