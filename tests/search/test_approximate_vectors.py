@@ -105,6 +105,51 @@ def test_recall() -> None:
     assert recall(index, vectors, limit=50) >= 0.98
 
 
+def test_recall_of_many() -> None:
+    """Of vectors that lie close to each other, more candidates are compared than of others."""
+    index, vectors = filled(30_000)
+    index.wait_for_build()
+    assert recall(index, vectors, limit=200) >= 0.98
+    assert recall(index, vectors, limit=600) >= 0.98
+    index.remove(gone := numbered(0, 300))
+    vectors[gone] = np.nan
+    assert recall(index, vectors, limit=200) >= 0.98
+
+
+def test_a_component_that_is_larger_than_in_others() -> None:
+    """It is not cut off, in whichever segment it is and whenever it comes."""
+    index, vectors = filled(4000)
+    axes = np.eye(DIMENSION, dtype=np.float32)
+    index.add(numbered(4000, 4001), axes[:1])
+    index.wait_for_build()
+    index.add(numbered(4001, 4600), np.concatenate([axes[1:2], vectors[:598]]))
+    for axis, row in ((axes[0], 4000), (axes[1], 4001)):
+        assert index.reader().similarities(axis, numbered(row, row + 1)).tolist() == pytest.approx([1.0], abs=8e-3)
+
+
+def test_vectors_are_rounded_once() -> None:
+    """An index that is built out of another one, or restored, keeps its ranges and so its vectors to the last bit."""
+    index, vectors = filled(4000)
+    index.wait_for_build()
+    rows = numbered(0, 4000)
+    before = index.reader().gather(rows)
+    restored = restored_from(index, dict(enumerate(vectors)))
+    for again in (index, restored):
+        again.add(numbered(4000, 6000), vectors[:2000])
+        again.wait_for_build()
+        assert len(again) == 6000
+        np.testing.assert_array_equal(again.reader().gather(rows), before)
+
+
+def test_an_index_that_did_not_measure_how_many_candidates_it_needs() -> None:
+    """Earlier versions measured them for ten vectors only."""
+    index, vectors = filled(30_000)
+    index.wait_for_build()
+    parts = {name: part for name, part in index.parts().items() if name != "each"}
+    restored = VectorIndex.restore(parts, APPROXIMATE)
+    assert recall(restored, vectors, limit=200) >= 0.98
+
+
 @pytest.mark.parametrize("dimension", [3, 33, 700])
 def test_any_dimension(dimension: int) -> None:
     vectors = clustered(5000, dimension=dimension)
@@ -253,7 +298,7 @@ def test_vectors_that_codes_do_not_tell_apart(caplog: pytest.LogCaptureFixture) 
     """An index that would find too little is not taken."""
     same = unit(np.ones((1, 200), dtype=np.float32))
     noise = np.random.default_rng(8).standard_normal((40_000, 200)).astype(np.float32)
-    vectors = unit(same + 1e-4 * noise)
+    vectors = unit(same + 1e-3 * noise)
     index = VectorIndex(200, APPROXIMATE)
     index.add(numbered(0, len(vectors)), vectors)
     index.wait_for_build()

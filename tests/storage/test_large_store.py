@@ -22,6 +22,7 @@ Notes = Callable[..., list[MemoryItem]]
 MANY = 2400
 CONFIG = IndexConfig(search="approximate")
 TEXT = "number 7 about rain"
+ROUNDING = 2e-3
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +83,9 @@ def check(path: Path, embedder: HashEmbedder, text: str = TEXT) -> None:
         (hits, search(fresh, embedder, text)),
         (by_words, fresh.search(SearchQuery(text=text, limit=10))),
     ):
-        assert [hit.item.id for hit in found] == [hit.item.id for hit in again]
+        for hit, other in zip(found, again, strict=True):
+            # Hits whose scores differ by less than vectors are rounded may change places.
+            assert hit.item.id == other.item.id or hit.score == pytest.approx(other.score, abs=ROUNDING)
         # Rows that were deleted since count in the words' statistics for a while.
         assert [hit.lexical for hit in found] == pytest.approx([hit.lexical for hit in again], rel=0.1)
     similarities = [hit.similarity for hit in hits if hit.similarity is not None]

@@ -32,6 +32,7 @@ def test_an_unknown_benchmark_is_refused() -> None:
     ("words", "message"),
     [
         (["memory", "--sizes", "1k"], "--sizes takes numbers"),
+        (["vectors", "--sizes", "few"], "'few' is no size"),
         (["commits", "--writers", "0"], "--writers takes numbers of processes"),
         (["commits", "--writers", "1,x"], "--writers takes numbers of processes"),
         (["providers", "DATA", "--size", "many"], "'many' is no size"),
@@ -47,6 +48,16 @@ def test_what_cannot_be_measured_is_refused(words: list[str], message: str, tmp_
     done = CliRunner().invoke(app, [str(data) if word == "DATA" else word for word in words], env={"COLUMNS": "200"})
     assert done.exit_code == 2
     assert message in done.output
+
+
+def test_vectors_that_the_index_finds(tmp_path: Path) -> None:
+    file = tmp_path / "rows.json"
+    done = CliRunner().invoke(app, ["vectors", "--sizes", "6k", "--questions", "10", "--json", str(file)])
+    assert done.exit_code == 0, done.output
+    rows = {row["metric"]: row["value"] for row in json.loads(file.read_text(encoding="utf-8"))}
+    assert rows["recall@10"] >= 0.9
+    assert rows["recall@200"] >= 0.97
+    assert rows["largest_error@200"] < 5e-3
 
 
 def test_rows_leave_out_what_does_not_apply(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

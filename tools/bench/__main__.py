@@ -26,6 +26,7 @@ from tools.bench import (
     tombstones,
     tool_choice,
     trust,
+    vectors,
     web,
 )
 from tools.bench.adapters.command import adapters
@@ -65,6 +66,7 @@ app.command("telemetry")(telemetry.command)
 app.command("tombstones")(tombstones.command)
 app.command("tool_choice")(tool_choice.command)
 app.command("trust")(trust.command)
+app.command("vectors")(vectors.command)
 app.command("web")(web.command)
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ The approximate index finds vectors by short codes and compares the best of them
 product quantization with 4 bits (Jégou, Douze and Schmid, "Product Quantization for Nearest Neighbor Search", 2011;
 André, Kermarrec and Le Scouarnec, "Quicker ADC", 2019), scanned whole: the tables that they are looked up in stay in
 the processor's registers. The number of best codes that are compared by their bytes is measured when the index is
-built.
+built, as it depends on how many vectors there are and how close they are to each other.
 """
 
 from __future__ import annotations
@@ -123,8 +123,7 @@ class ExactVectors:
 
 
 _STEPS: Final = 255
-_SPARE_RANGE: Final = 1.1
-_STEPS_AN_OCTAVE: Final = 4
+_STEPS_AN_OCTAVE: Final = 8
 
 
 class ByteVectors:
@@ -137,9 +136,13 @@ class ByteVectors:
         return int(self._index.ntotal)
 
     @classmethod
-    def of(cls, vectors: Vector) -> ByteVectors:
-        """Return the index of some vectors, shape (n, dimension), n at least 1."""
-        index = _byte_index(vectors)
+    def of(cls, vectors: Vector, largest: Vector) -> ByteVectors:
+        """Return the index of some vectors, shape (n, dimension), n at least 1.
+
+        `largest` is the largest absolute value of each component in these vectors and in those beside them, shape
+        (dimension,): indexes with the same ranges round a vector in the same way.
+        """
+        index = _byte_index(largest)
         index.add(vectors)
         return cls(index)
 
@@ -152,6 +155,12 @@ class ByteVectors:
     def gathered_up_to(self) -> int:
         """Number of allowed vectors up to which they are copied and multiplied, not scanned."""
         return 2000
+
+    @property
+    def largest(self) -> Vector:
+        """Largest absolute value that each component can have, shape (dimension,)."""
+        _, step, _ = self._decoding
+        return np.asarray(step * np.float32(_STEPS / 2), dtype=np.float32)
 
     def gather(self, positions: Positions) -> Vector:
         """Copy the vectors at some positions, shape (n, dimension)."""
@@ -177,17 +186,18 @@ class ByteVectors:
         return scan(self._index, query, limit, mask)
 
 
-def _byte_index(sample: Vector) -> faiss.IndexScalarQuantizer:
-    """Return an empty index for vectors like those of a sample, shape (n, dimension).
+def _byte_index(largest: Vector) -> faiss.IndexScalarQuantizer:
+    """Return an empty index for vectors whose components have at most these absolute values, shape (dimension,).
 
-    The range of a component is one of a few, so that most vectors of an index that are quantized again for the next
-    one stay the same to the last bit.
+    A larger component would be cut off, an error many times that of rounding. The range of a component is one of a few,
+    so that most vectors of an index that are quantized again for the next one stay the same to the last bit.
     """
     import faiss
 
-    index = faiss.IndexScalarQuantizer(sample.shape[1], faiss.ScalarQuantizer.QT_8bit, faiss.METRIC_INNER_PRODUCT)
-    largest = np.maximum(np.abs(sample).max(axis=0) * _SPARE_RANGE, 1e-6)
-    reach = np.exp2(np.ceil(np.log2(largest) * _STEPS_AN_OCTAVE) / _STEPS_AN_OCTAVE)
+    index = faiss.IndexScalarQuantizer(len(largest), faiss.ScalarQuantizer.QT_8bit, faiss.METRIC_INNER_PRODUCT)
+    # The range of an index is that of the next one too, whatever the logarithm is rounded to.
+    octaves = np.ceil(np.log2(np.maximum(largest, 1e-6)) * _STEPS_AN_OCTAVE - 1e-3) / _STEPS_AN_OCTAVE
+    reach = np.exp2(octaves)
     faiss.copy_array_to_vector(np.concatenate([-reach, 2 * reach]).astype(np.float32), index.sq.trained)
     index.is_trained = True
     return index
@@ -201,14 +211,19 @@ _ROUNDS: Final = 10
 """Codes learned in 10 rounds from 1,024 vectors find as much as in 25 rounds from 8,192, in a tenth of the time."""
 _BLOCK: Final = 8192
 _PROBES: Final = 32
-_NEIGHBOURS: Final = 10
+_FEW: Final = 10
+_MANY: Final = 200
+"""Numbers of nearest vectors for which the candidates are measured; a collection asks for the second."""
 _RECALL: Final = 0.99
-"""Share of the `_NEIGHBOURS` nearest ones that must be found when the index is built."""
-_CANDIDATES: Final = (100, 200, 400, 800, 1600, 3200)
-_CANDIDATES_EACH: Final = 4
-_SPARE: Final = 200
-"""Candidates compared for each vector that is asked for, and the maximum number beyond the vectors asked for: of many
-vectors the last ones need not be the very nearest."""
+"""Share of the nearest ones that must be found when the index is built."""
+_CANDIDATES: Final = (100, 200, 300, 400, 500, 600, 800, 1000, 1200, 1400, 1600, 2000, 2400, 3200)
+_LEAST_EACH: Final = 4
+_LEAST_SPARE: Final = 200
+"""Candidates compared at least for each vector that is asked for, and beyond those: between few and many nearest ones
+more are needed than the measured numbers of both tell."""
+_UNMEASURED_EACH: Final = 6.0
+"""Candidates for each vector that is asked for, in an index of a version that did not measure them: enough for 300,000
+generated vectors."""
 _GATHERED: Final = 500
 """Copying one vector costs as much as passing over this many."""
 _SCAN_BELOW: Final = 8
@@ -222,18 +237,18 @@ class QuantizationError(ValueError):
 class QuantizedVectors:
     """Unit vectors with a byte a component and a code each; none can be added."""
 
-    def __init__(
-        self, dimension: int, full: faiss.IndexScalarQuantizer, codes: faiss.IndexPQFastScan, candidates: int
-    ) -> None:
+    def __init__(self, dimension: int, full: faiss.IndexScalarQuantizer, codes: faiss.IndexPQFastScan) -> None:
         self.dimension = dimension
         import faiss
 
         self._full, self._codes = full, codes
         self._bytes = ByteVectors(full)
-        # Returns as many as are asked for, ordered by the vectors themselves.
+        # Orders the best codes by the vectors themselves.
         self._compared = faiss.IndexRefine(codes, full)
-        self.candidates = candidates
-        """Number of best codes that are compared as vectors."""
+        self.candidates = _CANDIDATES[0]
+        """Minimum number of best codes that are compared as vectors."""
+        self.candidates_each = _UNMEASURED_EACH
+        """Number of best codes that are compared for each vector that is asked for."""
         self._memory: tuple[NDArray[Any], ...] = ()
         """Memory that FAISS reads from without a copy."""
 
@@ -241,12 +256,15 @@ class QuantizedVectors:
         return int(self._full.ntotal)
 
     @classmethod
-    def build(cls, count: int, gather: Callable[[Positions], Vector], check: Callable[[], None]) -> QuantizedVectors:
+    def build(
+        cls, count: int, gather: Callable[[Positions], Vector], largest: Vector, check: Callable[[], None]
+    ) -> QuantizedVectors:
         """Build the index of `count` vectors, which `gather` returns by position.
 
         Args:
             count: number of vectors.
             gather: returns the vectors at positions, shape (positions, dimension).
+            largest: absolute value of each component, shape (dimension,).
             check: called between the steps; an exception from it ends the work.
 
         Raises:
@@ -256,23 +274,28 @@ class QuantizedVectors:
             sample = gather(_spread(count, _TRAINED_ON))
             dimension = sample.shape[1]
             codes = _empty_codes(dimension)
-            full = _byte_index(_padded(sample, codes.d))
             codes.train(_padded(sample, codes.d))
             check()
+            full = _byte_index(_padded(largest[np.newaxis], codes.d)[0])
             for start in range(0, count, _BLOCK):
                 positions = np.arange(start, min(count, start + _BLOCK), dtype=np.int64)
                 block = _padded(gather(positions), codes.d)
                 full.add(block)
                 codes.add(block)
                 check()
-            made = cls(dimension, full, codes, _CANDIDATES[0])
-            made.candidates = made._enough_candidates(sample, check)
+            made = cls(dimension, full, codes)
+            made._measure_candidates(sample, check)
         return made
 
     @property
     def gathered_up_to(self) -> int:
         """Number of allowed vectors up to which they are copied and multiplied, not scanned."""
         return len(self) // _GATHERED
+
+    @property
+    def largest(self) -> Vector:
+        """Largest absolute value that each component can have, shape (dimension,)."""
+        return self._bytes.largest[: self.dimension]
 
     def gather(self, positions: Positions) -> Vector:
         """Copy the vectors at some positions, shape (n, dimension)."""
@@ -282,13 +305,26 @@ class QuantizedVectors:
         """Find the vectors most similar to the query, shape (dimension,); exact where the codes would find too few."""
         query = _padded(query.reshape(1, -1), self._codes.d)
         live = len(self) if mask is None else int(np.count_nonzero(mask))
-        wanted = max(self.candidates, min(_CANDIDATES_EACH * limit, limit + _SPARE))
+        wanted = max(
+            self.candidates, min(_LEAST_EACH * limit, limit + _LEAST_SPARE), math.ceil(self.candidates_each * limit)
+        )
         asked = wanted if mask is None else math.ceil(1.25 * wanted * len(self) / max(live, 1))
         if not live or asked * _SCAN_BELOW > len(self) or live * _SCAN_BELOW < len(self):
             return scan(self._full, query, limit, mask)
+        found = self._best_codes(query, limit if mask is None else asked, asked)
+        return self._admitted(query, found, limit, wanted, mask)
+
+    def _best_codes(self, query: Vector, limit: int, candidates: int) -> Found:
+        """Return the vectors most similar to the query, shape (1, dimension), of some number of best codes."""
+        import faiss
+
+        # FAISS rounds the product with the limit down, and its stubs do not know the keyword.
+        made: Any = faiss.IndexRefineSearchParameters
         with one_thread():
-            (near,), (positions,) = self._compared.search(query, asked)
-        return self._admitted(query, (positions, near), limit, wanted, mask)
+            (near,), (positions,) = self._compared.search(
+                query, limit, params=made(k_factor=(candidates + 0.5) / limit)
+            )
+        return positions, near
 
     def _admitted(self, query: Vector, found: Found, limit: int, wanted: int, mask: Mask | None) -> Found:
         """Keep what the mask lets through, and scan all vectors when that is too little."""
@@ -299,24 +335,32 @@ class QuantizedVectors:
             found = found[0][admitted], found[1][admitted]
         return found[0][:limit], found[1][:limit]
 
-    def _enough_candidates(self, sample: Vector, check: Callable[[], None]) -> int:
-        """Measure with queries near some of the vectors how many candidates contain the nearest ones."""
+    def _measure_candidates(self, sample: Vector, check: Callable[[], None]) -> None:
+        """Measure with queries near some of the vectors how many candidates contain the few and the many nearest."""
         chance = np.random.default_rng(len(self))
         probes = sample[chance.permutation(len(sample))[:_PROBES]]
         noise = chance.standard_normal(probes.shape, dtype=np.float32)
         probes = _padded(probes + 0.5 * noise / np.linalg.norm(noise, axis=1, keepdims=True), self._codes.d)
         nearest = []
         for probe in probes:
-            nearest.append(scan(self._full, probe, _NEIGHBOURS, None)[0])
+            nearest.append(scan(self._full, probe, _MANY, None)[0])
             check()
-        for candidates in _CANDIDATES:
-            _, found = self._codes.search(probes, min(candidates, len(self)))
-            shares = [np.isin(true, near).mean() for true, near in zip(nearest, found, strict=True)]
-            if np.mean(shares) >= _RECALL:
-                return candidates
-        raise QuantizationError(
-            f"more than {1 - _RECALL:.0%} of the {_NEIGHBOURS} nearest vectors are not among the best codes"
-        )
+        _, coded = self._codes.search(probes, min(_CANDIDATES[-1], len(self)))
+
+        def enough(count: int) -> int | None:
+            for candidates in _CANDIDATES:
+                found = zip(nearest, coded, strict=True)
+                shares = [np.isin(true[:count], near[:candidates]).mean() for true, near in found]
+                if np.mean(shares) >= _RECALL:
+                    return candidates
+            return None
+
+        few, many = enough(_FEW), enough(_MANY)
+        if few is None:
+            raise QuantizationError(
+                f"more than {1 - _RECALL:.0%} of the {_FEW} nearest vectors are not among the best codes"
+            )
+        self.candidates, self.candidates_each = few, (many or _CANDIDATES[-1]) / _MANY
 
     def parts(self) -> dict[str, NDArray[Any]]:
         """Return arrays by name, which `restore` takes."""
@@ -326,6 +370,7 @@ class QuantizedVectors:
             "full": faiss.serialize_index(self._full),
             "codes": faiss.serialize_index(self._codes),
             "figures": np.array([self.dimension, self.candidates], dtype="<i8"),
+            "each": np.array([self.candidates_each], dtype="<f8"),
         }
 
     @classmethod
@@ -343,7 +388,10 @@ class QuantizedVectors:
         if full.ntotal != codes.ntotal:
             raise ValueError("its codes are not those of its vectors")
         dimension, candidates = parts["figures"].tolist()
-        restored = cls(dimension, full, codes, candidates)
+        restored = cls(dimension, full, codes)
+        restored.candidates = candidates
+        if "each" in parts:
+            (restored.candidates_each,) = parts["each"].tolist()
         restored._memory = (parts["full"], parts["codes"])
         return restored
 

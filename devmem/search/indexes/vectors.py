@@ -120,15 +120,21 @@ class BuildCancelledError(Exception):
 class Build:
     """One approximate segment being built out of others, which do not change meanwhile."""
 
-    def __init__(self, sources: Sequence[Segment], executor: Executor) -> None:
-        """Start the work; later removals are reported to `remove`."""
+    def __init__(self, sources: Sequence[Segment], largest: Vector, executor: Executor) -> None:
+        """Start the work; later removals are reported to `remove`.
+
+        Args:
+            sources: segments that the built one replaces.
+            largest: absolute value of each component in their vectors, shape (dimension,).
+            executor: runs the work, and is shut down afterwards.
+        """
         self._removed: list[Rows] = []
         self._cancelled = threading.Event()
         self._executor = executor
         self.sources: Final = len(sources)
         """Number of segments that the built one replaces: the first ones of the index."""
         merged = _Merged([(source, *source.living()) for source in sources])
-        self._future: Future[Segment] = executor.submit(_build, merged, self._check)
+        self._future: Future[Segment] = executor.submit(_build, merged, largest, self._check)
 
     def remove(self, rows: Rows) -> None:
         """Note rows that are removed while the work goes on."""
@@ -184,9 +190,9 @@ class _Merged:
         return found
 
 
-def _build(merged: _Merged, check: Callable[[], None]) -> Segment:
+def _build(merged: _Merged, largest: Vector, check: Callable[[], None]) -> Segment:
     rows = merged.ordered()
-    return Segment(QuantizedVectors.build(len(rows), merged.gather, check), RowColumn(rows))
+    return Segment(QuantizedVectors.build(len(rows), merged.gather, largest, check), RowColumn(rows))
 
 
 _LOG: Final = logging.getLogger(__name__)
@@ -294,6 +300,8 @@ class VectorIndex:
         self._executor = executor
         self._finished: list[Segment] = []
         self._growing = GrowingSegment.empty(dimension)
+        self._largest = np.zeros(dimension, dtype=np.float32)
+        """Largest absolute value of each component so far: the ranges of bytes change only where this grows."""
         self._build: Build | None = None
         self._not_below = 0
 
@@ -323,7 +331,7 @@ class VectorIndex:
         if self._build is None and self._is_due():
             self._finished = [segment for segment in self._segments() if len(segment)]
             self._growing = GrowingSegment.empty(self.dimension)
-            self._build = Build([segment.view() for segment in self._finished], self._executor())
+            self._build = Build([segment.view() for segment in self._finished], self._largest, self._executor())
         return VectorReader(self.dimension, [segment.view() for segment in self._segments()])
 
     def has_news(self) -> bool:
@@ -333,6 +341,8 @@ class VectorIndex:
     def add(self, rows: Rows, vectors: Vector) -> None:
         """Append rows, shape (n,), none of which is in the index, with their vectors, shape (n, dimension)."""
         self._growing.add(rows, vectors)
+        if len(rows) and self._threshold is not None:
+            self._largest = np.maximum(self._largest, np.abs(vectors).max(axis=0))
         self._seal()
 
     def _seal(self) -> None:
@@ -345,7 +355,7 @@ class VectorIndex:
             return
         rows, positions = self._growing.living()
         if len(rows):
-            vectors = ByteVectors.of(self._growing.vectors.gather(positions))
+            vectors = ByteVectors.of(self._growing.vectors.gather(positions), self._largest)
             self._finished.append(Segment(vectors, RowColumn(rows)))
         self._growing = GrowingSegment.empty(self.dimension)
 
@@ -432,4 +442,5 @@ class VectorIndex:
             raise ValueError("it is approximate, and an exact search is wanted")
         column = RowColumn(np.array(parts["rows"]), np.array(parts["dead"]))
         restored._finished.append(Segment(approximate, column))
+        restored._largest = approximate.largest
         return restored
