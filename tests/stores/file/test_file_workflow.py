@@ -79,7 +79,7 @@ def workflow(tmp_path: Path) -> Path:
     (tmp_path / "README.md").write_text("# Boiler\n\nIt hums.\n")
     (tmp_path / "docs/care.md").write_text("# Care\n\nClean the filter of the boiler every spring.\n")
     file = tmp_path / "configs/documents.yaml"
-    file.write_text(text.replace("embedding: {provider: minilm}", "embedding:"))
+    file.write_text(text.replace("embedding: {provider: minilm}", "embedding: null"))
     return file
 
 
