@@ -58,7 +58,7 @@ def test_an_existing_file_gets_its_indexes(tmp_path: Path) -> None:
     with sqlite3.connect(path) as connection:
         names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'index'")}
     connection.close()
-    assert {"items_by_trace", "items_by_source", "items_by_metadata_k", "items_by_metadata_a.b"} <= names
+    assert {"items_by_trace", "items_by_source", "items_by_value_k", "items_by_value_a.b"} <= names
 
 
 @pytest.mark.parametrize("key", ["", "it's", 'say "hi"', "键", "a\\b"])

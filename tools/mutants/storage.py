@@ -696,6 +696,16 @@ STORAGE: Final[tuple[Change, ...]] = (
         ),
     ),
     Change(
+        name="text-compared-up-to-nul",
+        breaks="a condition on metadata reaches no text that goes on after a NUL character",
+        file="devmem/storage/sqlite/json_sql.py",
+        old="    r\"CASE WHEN instr(body, '\\u000') THEN \"",
+        new='    "CASE WHEN false THEN "',
+        tests=(
+            "tests/storage/test_suite_sqlite_file.py::TestSqliteFile::test_texts_are_compared_beyond_a_nul_character",
+        ),
+    ),
+    Change(
         name="erasure-passes-over-the-archive",
         breaks="an erasure reaches archived items",
         file="devmem/storage/sqlite/writes.py",

@@ -34,6 +34,7 @@ from devmem.storage.sql import PARENTS, Sql
 from devmem.storage.sqlite import database, rows
 from devmem.storage.sqlite.database import is_named
 from devmem.storage.sqlite.follower import erasures_of
+from devmem.storage.sqlite.json_sql import json_list, listed
 from devmem.storage.sqlite.reader import SqliteReader
 from devmem.storage.sqlite.runs import SqliteTables
 from devmem.storage.sqlite.writes import CurrentVersionWriter, remove_versions
@@ -304,8 +305,8 @@ class SqliteEraser(SqliteReader):
 
 
 _KEPT_IN_VERSIONS: Final = (
-    "SELECT 1 FROM versions WHERE instr(body, ?1) AND id NOT IN (SELECT value FROM json_each(?2)) "
-    "AND row NOT IN (SELECT value FROM json_each(?3)) LIMIT 1"
+    f"SELECT 1 FROM versions WHERE instr(body, ?1) AND id NOT IN ({listed('?2')}) "
+    f"AND row NOT IN ({listed('?3')}) LIMIT 1"
 )
 
 
@@ -321,7 +322,7 @@ def _is_archived(connection: sqlite3.Connection, item_id: str) -> bool:
 
 def _is_kept(connection: sqlite3.Connection, word: str, plan: ErasePlan) -> bool:
     """Whether a word is in what the database still holds, in other places than the versions that are to be gone."""
-    if connection.execute(_KEPT_IN_VERSIONS, (word, json.dumps(plan.ids), json.dumps(plan.rows))).fetchone():
+    if connection.execute(_KEPT_IN_VERSIONS, (word, json_list(plan.ids), json_list(plan.rows))).fetchone():
         return True
     places = (
         ("items", "body"),

@@ -9,8 +9,9 @@ from typing import Final
 from devmem.model.conditions import Condition, Operator, Scalar, after_prefix, comparable_number, micros_of
 from devmem.model.versions import Operation
 from devmem.storage.sql import SQL_OPERATORS, FilterDialect, Sql, joined
+from devmem.storage.sqlite.json_sql import BODY, json_text, metadata_type, metadata_value, of_body
 from devmem.storage.sqlite.rows import sql_text
-from devmem.storage.sqlite.schema import SEQUENCE, metadata_type, metadata_value, of_body
+from devmem.storage.sqlite.schema import SEQUENCE
 from devmem.storage.writing import MICROSECONDS
 
 TEXT_MARK: Final = "+CAST(? AS TEXT)"
@@ -87,7 +88,7 @@ def _entry(levels: int = 1) -> str:
     """
     names = [*(f"level_{at}" for at in range(1, levels)), "entry"]
     inner = [f"json_each(CASE {name}.type WHEN 'object' THEN {name}.value ELSE '{{}}' END)" for name in names[:-1]]
-    steps = zip(["json_each(body, '$.metadata')", *inner], names, strict=True)
+    steps = zip([f"json_each({BODY}, '$.metadata')", *inner], names, strict=True)
     sources = ", ".join(f"{each} AS {name}" for each, name in steps)
     return f"{sources} WHERE {' AND '.join(f'{name}.key = CAST(? AS TEXT)' for name in names)}"
 
@@ -160,11 +161,6 @@ def _by_type(values: Sequence[Scalar]) -> dict[type, list[Scalar]]:
 def _comparable(value: Scalar) -> bytes | float:
     """Return the value as SQLite reads it from JSON."""
     return json_text(value) if isinstance(value, str) else comparable_number(value)
-
-
-def json_text(text: str) -> bytes:
-    """Return the bytes of a text as SQLite reads it from JSON, where a lone surrogate has some."""
-    return text.encode("utf-8", "surrogatepass")
 
 
 RECORDED_FROM: Final = f"COALESCE(recorded_from, CAST(created_at * {MICROSECONDS} AS INTEGER))"

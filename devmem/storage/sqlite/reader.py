@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from devmem.config.store import IndexConfig
 from devmem.model.conditions import Scalar, after_prefix
 from devmem.model.filters import NO_FILTER, Filter, Wanted, metadata_key
-from devmem.model.items import MemoryItem, Vector
+from devmem.model.items import MemoryItem, Vector, encodable, original
 from devmem.models.embedder import PassageEmbeddings, TokenCodes
 from devmem.search.candidates import filter_indexes
 from devmem.search.indexes.codes import TokenCache
@@ -43,11 +43,12 @@ from devmem.storage.sqlite.compact_rows import (
 from devmem.storage.sqlite.database import MEMORY, read_meta
 from devmem.storage.sqlite.follower import SqliteFollower
 from devmem.storage.sqlite.indexed_fields import read_fields
-from devmem.storage.sqlite.predicates import TEXT_MARK, SqliteDialect, json_text
+from devmem.storage.sqlite.json_sql import BODY, json_text, metadata_type, metadata_value, read_json_text
+from devmem.storage.sqlite.predicates import TEXT_MARK, SqliteDialect
 from devmem.storage.sqlite.rows import fetch_items
-from devmem.storage.sqlite.schema import metadata_type, metadata_value
 from devmem.storage.writing import DamagedRows, Fields
 
+_SOUND_BODY: Final = f"CASE WHEN json_valid(body) THEN {BODY} ELSE '{{}}' END"
 _INDEXED_COLUMNS: Final = frozenset({"agent", "user", "conversation", "trace"})
 
 
@@ -63,6 +64,18 @@ class _Values:
     parameters: tuple[object, ...]
     one_by_one: bool
     """Whether an index leads from each value to the next."""
+    stored: Callable[[str], bytes]
+    """Returns the bytes of a text as the expression has it."""
+    read: Callable[[bytes], str]
+    """Returns the text of such bytes."""
+
+
+def _column_text(text: str) -> bytes:
+    return encodable(text).encode()
+
+
+def _read_column(value: bytes) -> str:
+    return original(value.decode())
 
 
 def distinct_values(
@@ -108,14 +121,18 @@ def _values_of(key: str, where: Sql | None, indexed: Collection[str]) -> _Values
             condition=condition,
             parameters=tuple(parameters),
             one_by_one=where is None and (name is not None or key in _INDEXED_COLUMNS),
+            stored=_column_text if name is None else json_text,
+            read=_read_column if name is None else read_json_text,
         )
     return _Values(
-        table="items, json_each(CASE WHEN json_valid(body) THEN body ELSE '{}' END, '$.metadata') AS entry",
+        table=f"items, json_each({_SOUND_BODY}, '$.metadata') AS entry",
         value="entry.atom",
         kind="entry.type",
         condition=f"{condition} AND entry.key = CAST(? AS TEXT)",
         parameters=(*parameters, json_text(name)),
         one_by_one=False,
+        stored=json_text,
+        read=read_json_text,
     )
 
 
@@ -125,7 +142,7 @@ FROM (
     SELECT CASE entry.type WHEN 'array' THEN element.type ELSE entry.type END AS kind,
         CASE entry.type WHEN 'array' THEN element.atom ELSE entry.atom END AS value
     FROM items
-    LEFT JOIN json_each(CASE WHEN json_valid(body) THEN body ELSE '{{}}' END, '$.metadata') AS entry
+    LEFT JOIN json_each({body}, '$.metadata') AS entry
         ON entry.key = CAST(? AS TEXT)
     LEFT JOIN json_each(CASE entry.type WHEN 'array' THEN entry.value ELSE '[]' END) AS element
     WHERE {condition})
@@ -137,15 +154,14 @@ def value_counts(connection: sqlite3.Connection, key: str, where: Sql) -> Iterat
     """Yield the values of a key, which is not a path, with the number of items that have each."""
     condition, parameters = where
     name = metadata_key(key)
+    read = _read_column if name is None else read_json_text
     if name is None:
         query = f"SELECT CAST({key} AS BLOB), 0, count(*) FROM items WHERE {condition} GROUP BY 1"
     else:
-        query, parameters = _VALUE_COUNTS.format(condition=condition), [json_text(name), *parameters]
+        query, parameters = _VALUE_COUNTS.format(body=_SOUND_BODY, condition=condition), [json_text(name), *parameters]
     for value, is_flag, count in connection.execute(query, parameters):
-        yield (
-            bool(value) if is_flag and value is not None else _decoded(value) if isinstance(value, bytes) else value,
-            count,
-        )
+        text = read(value) if isinstance(value, bytes) else value
+        yield (bool(value) if is_flag and value is not None else text), count
 
 
 def _flags_and_numbers(connection: sqlite3.Connection, values: _Values) -> list[Scalar]:
@@ -169,14 +185,14 @@ def _texts(
     )
     shown = -1 if limit is None else limit
     found = connection.execute(query, (*values.parameters, *parameters, shown, offset)).fetchall()
-    return [_decoded(value) for (value,) in found]
+    return [values.read(value) for (value,) in found]
 
 
 def _next_texts(
     connection: sqlite3.Connection, values: _Values, prefix: str, limit: int | None, offset: int
 ) -> list[Scalar]:
     found: list[Scalar] = []
-    after, comparison = json_text(prefix), ">="
+    after, comparison = values.stored(prefix), ">="
     while limit is None or len(found) < offset + limit:
         bounds, parameters = _range(values, prefix, comparison, after)
         query = (
@@ -187,20 +203,18 @@ def _next_texts(
         if following is None:
             break
         after, comparison = following[0], ">"
-        found.append(_decoded(after))
+        found.append(values.read(after))
     return found[offset:]
-
-
-def _decoded(value: bytes) -> str:
-    return value.decode("utf-8", "surrogatepass")
 
 
 def _range(values: _Values, prefix: str, comparison: str, after: bytes | None = None) -> tuple[str, list[object]]:
     """Return the condition that a value comes after another one, or is it, and begins with a prefix."""
     end = after_prefix(prefix)
     lower = f"{values.value} {comparison} {TEXT_MARK}"
-    bounds: list[object] = [json_text(prefix) if after is None else after]
-    return (lower, bounds) if end is None else (f"{lower} AND {values.value} < {TEXT_MARK}", [*bounds, json_text(end)])
+    bounds: list[object] = [values.stored(prefix) if after is None else after]
+    if end is None:
+        return lower, bounds
+    return f"{lower} AND {values.value} < {TEXT_MARK}", [*bounds, values.stored(end)]
 
 
 def read_info(connection: sqlite3.Connection, location: str) -> CollectionInfo:

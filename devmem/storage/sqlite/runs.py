@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
@@ -14,6 +13,7 @@ from devmem.storage.attachments import AttachmentFiles
 from devmem.storage.runs import VersionTables
 from devmem.storage.sql import VersionDialect
 from devmem.storage.sqlite import rows
+from devmem.storage.sqlite.json_sql import json_list, listed
 from devmem.storage.sqlite.predicates import RECORDED_FROM
 from devmem.storage.sqlite.rows import ItemValues, read_text, sql_text
 from devmem.storage.sqlite.view import create_items_view
@@ -128,7 +128,7 @@ DIALECT: Final = VersionDialect(
     columns=f"{rows.ITEM_COLUMNS}, operation, change_run, recorded_from",
     body="row, CAST(body AS BLOB), body_checksum",
     position="instr",
-    among="{0} IN (SELECT value FROM json_each(:{1}))",
+    among=f"{{0}} IN ({listed(':{1}')})",
     intact={
         table: f"change_checksum IS NULL OR change_checksum IS {checksum}"
         for table, checksum in rows.CHANGE_CHECKSUMS.items()
@@ -166,7 +166,7 @@ class SqliteTables(VersionTables):
 
     def many(self, values: Iterable[object]) -> object:
         """Return several values as JSON."""
-        return json.dumps(list(values))
+        return json_list(values)
 
     def item_of(self, row: int, *body: Any) -> MemoryItem | None:  # noqa: ANN401 - columns of the database
         """Return the item of a body and its checksum."""

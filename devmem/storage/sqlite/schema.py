@@ -26,6 +26,7 @@ from devmem.storage.sidecar_db import read_transaction, write_transaction
 from devmem.storage.sql import EVENT_TIME
 from devmem.storage.sqlite import rows
 from devmem.storage.sqlite.compact_rows import FIRST_PART, PARTS_OF_PASSAGE
+from devmem.storage.sqlite.json_sql import metadata_type, metadata_value, of_body
 from devmem.storage.sqlite.rows import BODY_CHECKSUM, CODES_CHECKSUM, ITEM_CHECKSUM, PASSAGE_CHECKSUM, VECTOR_CHECKSUM
 from devmem.storage.writing import PreparedItem
 from devmem.text.analysis import ANALYSIS_VERSION
@@ -360,24 +361,11 @@ def _read(location: str, name: str, body: str) -> MemoryItem:
         ) from error
 
 
-def of_body(expression: str) -> str:
-    """Return an expression over the body that is NULL where the body is damaged and no JSON any more."""
-    return f"CASE WHEN json_valid(body) THEN {expression} END"
+def _sequence(function: str) -> str:
+    return of_body(f"{function}(body, '$.metadata.\"{SEQUENCE_KEY}\"')")
 
 
-def metadata_value(key: str) -> str:
-    """Return the expression of a metadata value, as the index on its key has it."""
-    return of_body(f"json_extract(body, '$.metadata.\"{key}\"')")
-
-
-def metadata_type(key: str) -> str:
-    """Return the expression of the JSON type of a metadata value, as the index on its key has it."""
-    return of_body(f"json_type(body, '$.metadata.\"{key}\"')")
-
-
-SEQUENCE: Final = (
-    f"CASE WHEN {metadata_type(SEQUENCE_KEY)} IN ('integer', 'real') THEN {metadata_value(SEQUENCE_KEY)} END"
-)
+SEQUENCE: Final = f"CASE WHEN {_sequence('json_type')} IN ('integer', 'real') THEN {_sequence('json_extract')} END"
 """Expression of an item's place among those of one time; NULL where it has none."""
 _OF_COLUMNS: Final = {
     "items_by_agent": "agent",
@@ -389,6 +377,12 @@ _OF_COLUMNS: Final = {
 }
 
 
+_BY_VALUE: Final = "items_by_value_"
+"""Prefix of the indexes on values of the metadata."""
+_BY_TEXT: Final = "items_by_metadata_"
+"""Prefix of earlier ones, in which texts end at a NUL character."""
+
+
 def ensure_indexes(connection: sqlite3.Connection, keys: Iterable[str]) -> None:
     """Create the indexes that are missing.
 
@@ -396,7 +390,7 @@ def ensure_indexes(connection: sqlite3.Connection, keys: Iterable[str]) -> None:
         connection: not in a transaction.
         keys: metadata keys to index, as `IndexConfig` accepts them.
     """
-    of_metadata = {f"items_by_metadata_{key}": f"{metadata_value(key)}, {metadata_type(key)}" for key in keys}
+    of_metadata = {f"{_BY_VALUE}{key}": f"{metadata_value(key)}, {metadata_type(key)}" for key in keys}
     wanted = {**_OF_COLUMNS, **of_metadata}
     if wanted.keys() - read_transaction(connection, _existing, connection):
         write_transaction(connection, _create, connection, wanted)
@@ -409,3 +403,5 @@ def _existing(connection: sqlite3.Connection) -> set[str]:
 def _create(connection: sqlite3.Connection, wanted: Mapping[str, str]) -> None:
     for name, indexed in wanted.items():
         connection.execute(f'CREATE INDEX IF NOT EXISTS "{name}" ON items({indexed})')
+        if name.startswith(_BY_VALUE):
+            connection.execute(f'DROP INDEX IF EXISTS "{_BY_TEXT}{name.removeprefix(_BY_VALUE)}"')

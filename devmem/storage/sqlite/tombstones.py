@@ -18,6 +18,7 @@ from devmem.storage import tombstones
 from devmem.storage.erasure import ErasePlan, EraseRequest, EraseResult
 from devmem.storage.sqlite import database
 from devmem.storage.sqlite.erasing import SqliteEraser, write_plan
+from devmem.storage.sqlite.json_sql import json_list, listed
 from devmem.storage.sqlite.writes import TOMBSTONE_KEYS, erased_among, find_tombstones, tombstone_keys
 from devmem.storage.tombstones import (
     SUFFIX,
@@ -120,8 +121,8 @@ class SqliteTombstones(SqliteEraser):
         def remove(connection: sqlite3.Connection) -> int:
             where, values = _owned(tombstone_keys(connection), user, everybody=everybody)
             if erasures is not None:
-                where += " AND erasure IN (SELECT value FROM json_each(?))"
-                values = [*values, json.dumps(list(erasures))]
+                where += f" AND erasure IN ({listed('?')})"
+                values = [*values, json_list(erasures)]
             query = f"SELECT count(*) FROM tombstones WHERE {where} AND whole"
             (texts,) = connection.execute(query, values).fetchone()
             connection.execute(f"DELETE FROM tombstones WHERE {where}", values)

@@ -23,6 +23,7 @@ from devmem.storage.runs import Runs
 from devmem.storage.searching import check_length, check_name
 from devmem.storage.sql import Sql
 from devmem.storage.sqlite import database, rows
+from devmem.storage.sqlite.json_sql import json_list, listed
 from devmem.storage.sqlite.predicates import BEGAN, CHANGE, SqliteDialect
 from devmem.storage.sqlite.reader import Opened
 from devmem.storage.sqlite.rows import CHANGE_CHECKSUMS, ItemValues, end_checksum
@@ -472,8 +473,8 @@ class SqliteItemChanges:
     def archive(self, ids: Sequence[str]) -> int:
         """Move the items with these ids into the archive."""
         # All at once: each statement in a run looks at everything that the run has changed.
-        named = json.dumps(list(map(rows.sql_text, ids)))
-        moved = self._version_writer.end("id IN (SELECT value FROM json_each(?))", [named], _ARCHIVED)
+        named = json_list(map(rows.sql_text, ids))
+        moved = self._version_writer.end(f"id IN ({listed('?')})", [named], _ARCHIVED)
         self._version_writer.stamp(self._opened.clock())
         return moved
 

@@ -33,8 +33,10 @@ from devmem.testing.clock import ManualClock
 from devmem.testing.collection_suite.fixtures import MODEL, OpenCollection, Opening, ids
 
 NOW: Final = 50.0
-_NAMES = st.sampled_from(["", "a", "ab", "abc", "b", "\ud7ff", "\U0010ffff", "键"])
-_KEYS = st.sampled_from(["k", "a.b", "a", "b", "k.k", 'say "hi"', 'k.say "hi"', "a.b.k"])
+_NAMES = st.sampled_from(
+    ["", "a", "ab", "abc", "b", "\ud7ff", "\U0010ffff", "键", "a\0", "a\0b", "a\1", "a\1\1b", "a\\u0000b"]
+)
+_KEYS = st.sampled_from(["k", "a.b", "a", "b", "k.k", 'say "hi"', 'k.say "hi"', "a.b.k", "a\0", "k.a\0b"])
 _NUMBERS = st.sampled_from([-1, 0, 1, 1.0, 1.5, 2**53, 2**53 + 1, 2**63, -(2**70), 1e300, 10**400])
 _TIME_TEXTS = st.sampled_from(
     [

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from devmem.errors import FilterError
-from devmem.model.conditions import Order, starts_with
+from devmem.model.conditions import Order, present, starts_with
 from devmem.model.filters import Filter, event_key
 from devmem.model.items import Provenance, Scope, SourceKind
 from devmem.storage.protocol import Collection
@@ -108,6 +108,21 @@ class Listing(Opening):
         assert collection.value_counts("source_kind", Filter(scope=Scope(user="bob"))) == []
         with pytest.raises(FilterError, match=r"metadata\.KEY, not 'owner'"):
             collection.value_counts("owner")
+
+    def test_texts_are_compared_beyond_a_nul_character(self, collection: Collection) -> None:
+        """In conditions, lists and counts, of keys and of columns: a deletion reaches no more than it names."""
+        texts = ["a", "a\0", "a\0b", "a\1", "a\1\1b", "a\\u0000b", "\\\0"]
+        collection.add([note(str(n), scope=Scope(user=t), metadata={"k": t, "o": {t: n}}) for n, t in enumerate(texts)])
+        for text in texts:
+            (found,) = collection.scan(Filter(metadata={"k": text}))
+            assert (found.metadata["k"], found.scope.user) == (text, text)
+            assert collection.count(Filter(metadata={f"o.{text}": present()})) == 1
+        for key in ("metadata.k", "user"):
+            assert set(collection.values(key)) == set(texts)
+            assert collection.values(key, prefix="a\0") == ["a\0", "a\0b"]
+            assert dict(collection.value_counts(key)) == dict.fromkeys(texts, 1)
+        assert collection.delete(where=Filter(metadata={"k": "a"})) == 1
+        assert set(collection.values("metadata.k")) == set(texts) - {"a"}
 
     def test_values_of_expired_items_do_not_count(self, opened: OpenCollection) -> None:
         """As everywhere else."""
