@@ -326,15 +326,16 @@ def keeps_states(location: str) -> bool:
     return isinstance(opener, DatabaseOpener) and opener.keeps_states
 
 
-def inspect_location(location: str, name: str | None = None) -> StoreMetadata | None:
-    """Return what a place records about the store in it; None where there is none, or none that can be read.
+def inspect_location(location: str, name: str | None = None, *, busy_timeout: float = 5.0) -> StoreMetadata | None:
+    """Return what a place records about the store in it; None where there is none.
 
     Args:
         location: a path or a URL.
         name: name of the store in a database, where the URL names none.
+        busy_timeout: maximum number of seconds to wait for a process that has locked a file.
 
     Raises:
-        CollectionError: a database cannot be reached.
+        CollectionError: a database cannot be reached, or a file is damaged or locked.
         MissingExtraError: a package is missing; the error names the extra.
     """
     path = file_of(location)
@@ -345,7 +346,7 @@ def inspect_location(location: str, name: str | None = None) -> StoreMetadata | 
     if path is not None:
         from devmem.storage.sqlite.examination import inspect_file
 
-        return inspect_file(path)
+        return inspect_file(path, busy_timeout=busy_timeout)
     opener = find_opener(location)
     return opener.inspect(location, name) if isinstance(opener, DatabaseOpener) else None
 

@@ -679,8 +679,8 @@ STORAGE: Final[tuple[Change, ...]] = (
         name="log-made-by-looking",
         breaks="a file that was moved away from its log is refused",
         file="devmem/storage/sqlite/examination.py",
-        old="connect(path, uri=read_only_uri(str(path)))) as connection:\n            if",
-        new='connect(path, uri=f"{path.as_uri()}?mode=ro")) as connection:\n            if',
+        old="connect(path, uri=read_only_uri(str(path)), timeout=busy_timeout)) as connection:\n        if",
+        new='connect(path, uri=f"{path.as_uri()}?mode=ro")) as connection:\n        if',
         tests=("tests/storage/test_lost_files.py::test_a_database_without_the_log_of_its_commits",),
     ),
     Change(

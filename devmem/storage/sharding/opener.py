@@ -37,7 +37,7 @@ class ShardsOpener:
         shards = ShardSet(
             config,
             partial(_open_shard, options=options),
-            lambda place: inspect_location(place, options.name) is not None,
+            lambda place: inspect_location(place, options.name, busy_timeout=options.busy_timeout) is not None,
             patience=options.busy_timeout,
         )
         opened = ShardedCollection(shards, options.clock)

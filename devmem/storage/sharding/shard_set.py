@@ -125,10 +125,7 @@ class ShardSet:
             if name not in there and name not in self._outages and self._is_there(name, places[name]):
                 self._try_open(name)
             elif name not in there and name not in self._outages:
-                reason = (
-                    f"is missing, empty or too damaged to be read, and should be the shard {name!r}: "
-                    "is its disk mounted? `devmem doctor` examines a damaged file."
-                )
+                reason = f"is missing or empty, and should be the shard {name!r}: is its disk mounted?"
                 self._outages[name] = Outage(ShardDownError(places[name], name, reason), time.monotonic())
         for outage in self._outages.values():
             _LOG.warning("%s", outage.error)
@@ -154,6 +151,8 @@ class ShardSet:
         try:
             return self._exists(place)
         except CollectionError as error:
+            if not is_outage(error):
+                raise
             self._outages[name] = Outage(_down(name, error), time.monotonic())
             return False
 

@@ -20,7 +20,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from devmem.encryption import connect, diagnose
-from devmem.errors import CollectionDamagedError, Finding
+from devmem.errors import CollectionDamagedError, CollectionError, Finding
 from devmem.model.items import MemoryItem, load_item_json
 from devmem.model.results import Fact, FileReport, damage, unfinished
 from devmem.storage.attachments import stored_names
@@ -525,20 +525,43 @@ def _rebuildable(found: Examination) -> Iterator[str]:
         yield f"{found.facts['count']} items are recorded, {found.counts['items']:,} are there"
 
 
-def inspect_file(location: str | Path) -> StoreMetadata | None:
-    """Return what is recorded in a file; None when there is no such file, or none that devmem can read."""
+def inspect_file(location: str | Path, *, busy_timeout: float = 5.0) -> StoreMetadata | None:
+    """Return what is recorded in a file; None when there is no such file, or it is empty or another program's.
+
+    Args:
+        location: path of the file.
+        busy_timeout: maximum number of seconds to wait for another process that has locked the file.
+
+    Raises:
+        CollectionError: the file is damaged, locked or encrypted with another key, or the disk fails.
+    """
     path = Path(location)
-    if not path.is_file():
-        return None
+    while path.is_file():
+        state = _state_of(path)
+        try:
+            with translate_errors(str(path)):
+                return _recorded(path, busy_timeout)
+        except CollectionError:
+            # A file without a log is read without locks: another process may just be creating it.
+            if _state_of(path) == state:
+                raise
+    return None
+
+
+def _state_of(path: Path) -> tuple[int, int, bool] | None:
     try:
-        # It must not leave a log behind, by whose absence a file that was moved away from its own is known.
-        with closing(connect(path, uri=read_only_uri(str(path)))) as connection:
-            if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
-                return None
-            meta = read_meta_unchecked(connection)
-    except sqlite3.Error:
-        # Opening the collection finds out what is wrong, and words it.
+        found = path.stat()
+    except FileNotFoundError:
         return None
+    return found.st_size, found.st_mtime_ns, has_log(str(path))
+
+
+def _recorded(path: Path, busy_timeout: float) -> StoreMetadata | None:
+    # It must not leave a log behind, by whose absence a file that was moved away from its own is known.
+    with closing(connect(path, uri=read_only_uri(str(path)), timeout=busy_timeout)) as connection:
+        if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
+            return None
+        meta = read_meta_unchecked(connection)
     model = _text(meta.get("model"))
     words_only = model is None and bool(meta.get(WORDS_ONLY))
     return StoreMetadata(store_type=_text(meta.get("store_type")), model=model, words_only=words_only)

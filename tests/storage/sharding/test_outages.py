@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 import devmem
 from devmem.config import Attachment
-from devmem.errors import ShardDownError
+from devmem.errors import CollectionBusyError, CollectionDamagedError, ShardDownError
+from devmem.model.filters import Filter
+from devmem.model.items import Scope
+from devmem.storage import inspect_location, open_collection
 from devmem.storage.sharding.collection import ShardedCollection
 from devmem.testing import HashEmbedder
 from devmem.workflow import MemoryManager, MemoryOperation
@@ -61,12 +66,38 @@ def test_a_damaged_shard_is_told_from_a_disk_that_is_not_mounted(
     data = file.read_bytes()
     file.write_bytes(data[:100] + b"\xff" * (len(data) - 100))
     with team.open() as memory:
-        assert f"{team.down}.db: is missing, empty or too damaged to be read" in caplog.text
-        assert "`devmem doctor` examines a damaged file" in caplog.text
+        assert f"{team.down}.db: the shard {team.down!r} cannot be used: the file is damaged" in caplog.text
+        assert "restore a backup" in caplog.text
         assert memory.search("tea", user=team.kept[0])
         with pytest.raises(ShardDownError):
             memory.search("tea", user=team.lost[0])
     assert file.read_bytes()[100:] == b"\xff" * (len(data) - 100)
+
+
+def test_a_locked_shard_is_not_a_missing_one(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    team = _Team(tmp_path)
+    file = tmp_path / f"{team.down}.db"
+    with closing(sqlite3.connect(file, isolation_level=None)) as other:
+        other.execute("PRAGMA locking_mode = EXCLUSIVE")
+        other.execute("CREATE TABLE theirs(x)")
+        with pytest.raises(CollectionBusyError, match="another process"):
+            inspect_location(str(file), busy_timeout=0.01)
+        with closing(open_collection(team.url, store_type="simple", busy_timeout=0.01)) as collection:
+            assert f"{file}: the shard {team.down!r} cannot be used: another process" in caplog.text
+            assert collection.count(Filter(scope=Scope(user=team.kept[0]))) == 1
+        assert "missing" not in caplog.text
+
+
+@pytest.mark.parametrize("content", [b"", b"SQLite format 3\0" + b"\xff" * 8176, b"no database" * 99])
+def test_an_empty_file_is_no_store_and_a_damaged_one_an_error(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "notes.db"
+    file.write_bytes(content)
+    if not content:
+        assert inspect_location(str(file)) is None
+    else:
+        with pytest.raises(CollectionDamagedError, match="damaged"):
+            inspect_location(str(file))
+    assert file.read_bytes() == content
 
 
 @pytest.fixture

@@ -114,7 +114,7 @@ def test_a_shard_that_is_down_costs_its_tenants_only(
     store.close()
     (tmp_path / f"{gone}.db").rename(tmp_path / "elsewhere.db")
     again = opened()
-    assert "is missing, empty or too damaged to be read" in caplog.text
+    assert "is missing or empty, and should be the shard" in caplog.text
     assert not (tmp_path / f"{gone}.db").exists()
     report = again.find(_query("tea"))
     assert report.hits
