@@ -5,9 +5,11 @@ from __future__ import annotations
 import datetime as dt
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Final, Self
+
+from pydantic_core import ErrorDetails
 
 
 class Rule(StrEnum):
@@ -108,3 +110,64 @@ def did_you_mean(word: object, possible: Iterable[str]) -> str:
     """Return `; did you mean 'x'?`, or nothing when no name is near."""
     suggestion = closest(word, possible)
     return f"; did you mean {suggestion!r}?" if suggestion else "."
+
+
+_EXPECTED: Final = {
+    "bool": "true or false",
+    "flag": "true or false",
+    "int": "a whole number",
+    "float": "a number",
+    "number": "a number",
+    "finite": "a finite number",
+    "string": "text",
+    "path": "a path",
+    "model": "a mapping",
+    "dict": "a mapping",
+    "mapping": "a mapping",
+    "list": "a list",
+    "tuple": "a list",
+    "set": "a list",
+    "frozen": "a list",
+}
+"""Description of the expected value, by the first word of pydantic's name for the error."""
+
+_BOUNDS: Final = {
+    "greater_than": "greater than {gt}",
+    "greater_than_equal": "at least {ge}",
+    "less_than": "less than {lt}",
+    "less_than_equal": "at most {le}",
+}
+
+
+def expectation(findings: Sequence[ErrorDetails]) -> str:
+    """Return what pydantic's findings about one value expect there."""
+    wanted = dict.fromkeys(_one_expectation(finding) for finding in findings)
+    return " or ".join([one if not index else one.removeprefix("expected ") for index, one in enumerate(wanted)])
+
+
+def _one_expectation(finding: ErrorDetails) -> str:
+    kind, context = finding["type"], finding.get("ctx", {})
+    if kind in ("literal_error", "enum"):
+        return f"expected one of {choices(possible_values(finding))}"
+    if kind in _BOUNDS:
+        return f"expected a number {_BOUNDS[kind].format(**context)}"
+    if kind == "string_too_short":
+        return "expected text that is not empty"
+    if kind in ("too_short", "too_long"):
+        word, bound = ("at least", context["min_length"]) if kind == "too_short" else ("at most", context["max_length"])
+        return f"expected {word} {bound} {'element' if bound == 1 else 'elements'}"
+    word = kind.split("_", 1)[0]
+    if word in _EXPECTED and kind not in ("string_too_long", "string_pattern_mismatch"):
+        return f"expected {_EXPECTED[word]}"
+    text = finding["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
+    return text[:1].lower() + text[1:] if text[1:2].islower() else text
+
+
+def possible_values(finding: ErrorDetails) -> list[str]:
+    """Return the values that a choice offers, which pydantic gives as one quoted text."""
+    if finding["type"] not in ("literal_error", "enum"):
+        return []
+    return [
+        part.strip().strip("'")
+        for part in str(finding.get("ctx", {}).get("expected", "")).replace(" or ", ", ").split(", ")
+    ]

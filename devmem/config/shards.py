@@ -10,9 +10,10 @@ from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 from urllib.parse import parse_qsl, quote, urlsplit
 
 from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic_core import ErrorDetails, PydanticCustomError
 
 from devmem.config.base import ConfigModel
+from devmem.config.findings import choices, closest, did_you_mean, expectation, found, possible_values
 from devmem.redaction import without_credentials
 
 SCHEME: Final = "shards://"
@@ -116,11 +117,27 @@ def name_of(location: str) -> str:
 
 
 def _reasons(error: ValidationError) -> str:
-    found = []
-    for each in error.errors(include_url=False, include_input=False):
-        where = ".".join(map(str, each["loc"]))
-        found.append(f"{where}: {each['msg']}" if where else each["msg"])
-    return without_credentials("; ".join(found).replace("Value error, ", ""))
+    errors = error.errors(include_url=False)
+    keys = list(ShardsConfig.model_fields)
+    unknown = [str(each["loc"][0]) for each in errors if each["type"] == "extra_forbidden"]
+    meant = {closest(key, keys) for key in unknown}
+    reasons = [f"unknown key {key!r}{did_you_mean(key, keys)} Possible keys: {choices(keys)}" for key in unknown]
+    for each in errors:
+        where = f"`{'.'.join(map(str, each['loc']))}`"
+        if each["type"] == "missing" and each["loc"][0] not in meant:
+            reasons.append(f"{where} is required: databases by name, or a list of them")
+        elif each["type"] not in ("missing", "extra_forbidden"):
+            reasons.append(f"{where}: {_said(each)}" if each["loc"] else _said(each))
+    return without_credentials("; ".join(reasons))
+
+
+def _said(error: ErrorDetails) -> str:
+    value, possible = error["input"], possible_values(error)
+    if error["type"] == "value_error":
+        return expectation([error])
+    is_list = error["loc"] == ("shards",) and error["type"] == "dict_type"
+    expected = "expected a list of databases, or a mapping of names to them" if is_list else expectation([error])
+    return f"{expected}, found {found(value)}{did_you_mean(value, possible).removesuffix('.')}"
 
 
 def _as_url(value: object) -> object:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 
 from devmem.config.base import Annotation, ConfigModel, all_keys, field_at, mentions
 from devmem.config.document import DocumentPath, Report, holds
-from devmem.config.findings import Rule, choices, did_you_mean, found, quoted
+from devmem.config.findings import Rule, choices, did_you_mean, expectation, found, possible_values, quoted
 from devmem.config.placeholders import Placeholders, has_placeholder
 from devmem.config.workflow import unset_message
 
@@ -28,6 +28,15 @@ def is_secret_name(name: object) -> bool:
 def is_secret(path: DocumentPath, annotation: Annotation = None) -> bool:
     """Whether the value at a path may not be shown, by its key, a key around it, or its field's type."""
     return mentions(annotation, SecretStr) or any(is_secret_name(step) for step in path)
+
+
+def _is_number_field(model: type[BaseModel], path: DocumentPath, annotation: Annotation) -> bool:
+    """Whether a field takes numbers and flags alone, as `token_budget` does: its name promises no secret."""
+    types = get_args(annotation) if get_origin(annotation) is not None else (annotation,)
+    return bool(path) and path[-1] in all_keys(field_at(model, path[:-1])[0]) and set(types) <= _NUMBERS
+
+
+_NUMBERS: Final = {int, float, bool, type(None)}
 
 
 def masked(message: str, secrets: Iterator[str]) -> str:
@@ -53,32 +62,6 @@ def secret_texts(value: object, *, secret: bool, models: tuple[type[BaseModel], 
 
 
 Model = TypeVar("Model", bound=ConfigModel)
-
-_EXPECTED: Final = {
-    "bool": "true or false",
-    "flag": "true or false",
-    "int": "a whole number",
-    "float": "a number",
-    "number": "a number",
-    "finite": "a finite number",
-    "string": "text",
-    "path": "a path",
-    "model": "a mapping",
-    "dict": "a mapping",
-    "mapping": "a mapping",
-    "list": "a list",
-    "tuple": "a list",
-    "set": "a list",
-    "frozen": "a list",
-}
-"""Description of the expected value, by the first word of pydantic's name for the error."""
-
-_BOUNDS: Final = {
-    "greater_than": "greater than {gt}",
-    "greater_than_equal": "at least {ge}",
-    "less_than": "less than {lt}",
-    "less_than_equal": "at most {le}",
-}
 
 
 class Validator:
@@ -144,7 +127,7 @@ class Validator:
         whole = (*path, *inner)
         missing = self._missing(whole)
         if missing:
-            return f"{unset_message(missing)}; {_expectation(findings)}"
+            return f"{unset_message(missing)}; {expectation(findings)}"
         return self._wrong_value(model, inner, whole, findings)
 
     def _missing(self, path: DocumentPath) -> tuple[str, ...]:
@@ -157,7 +140,7 @@ class Validator:
     ) -> str:
         models, annotation = field_at(model, inner)
         value = findings[0]["input"]
-        secret = is_secret(whole, annotation)
+        secret = is_secret(whole[:-1] if _is_number_field(model, inner, annotation) else whole, annotation)
         written = self._report.document.nearest(whole)
         if isinstance(written, str) and has_placeholder(written):
             shown = "the value of a placeholder" if secret else f"the value of {quoted(written)}"
@@ -165,11 +148,11 @@ class Validator:
         else:
             shown = found(value, secret=secret)
             hidden = list(secret_texts(value, secret=secret, models=models))
-        message = masked(_expectation(findings), (str(one) for one in hidden))
-        if findings[0]["type"] == "value_error" and isinstance(value, Mapping):
+        message = masked(expectation(findings), (str(one) for one in hidden))
+        if isinstance(value, Mapping) and not message.startswith("expected"):
             # A check of several keys names them itself.
             return message
-        possible = _possible(findings[0])
+        possible = possible_values(findings[0])
         hint = did_you_mean(value, possible).rstrip(".") if possible and not secret and "value of" not in shown else ""
         return f"{message}, found {shown}{hint or _quoting_hint(findings[0], value)}"
 
@@ -195,39 +178,6 @@ def _cleaned(finding: ErrorDetails, data: object) -> DocumentPath:
             continue
         path.append(step)
     return tuple(path)
-
-
-def _expectation(findings: list[ErrorDetails]) -> str:
-    wanted = dict.fromkeys(_one_expectation(finding) for finding in findings)
-    return " or ".join([one if not index else one.removeprefix("expected ") for index, one in enumerate(wanted)])
-
-
-def _one_expectation(finding: ErrorDetails) -> str:
-    kind, context = finding["type"], finding.get("ctx", {})
-    if kind in ("literal_error", "enum"):
-        return f"expected one of {choices(_possible(finding))}"
-    if kind in _BOUNDS:
-        return f"expected a number {_BOUNDS[kind].format(**context)}"
-    if kind == "string_too_short":
-        return "expected text that is not empty"
-    if kind in ("too_short", "too_long"):
-        bound = "at least {min_length}" if kind == "too_short" else "at most {max_length}"
-        return f"expected {bound.format(**context)} elements"
-    word = kind.split("_", 1)[0]
-    if word in _EXPECTED and kind not in ("string_too_long", "string_pattern_mismatch"):
-        return f"expected {_EXPECTED[word]}"
-    text = finding["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
-    return text[:1].lower() + text[1:] if text[1:2].islower() else text
-
-
-def _possible(finding: ErrorDetails) -> list[str]:
-    """Return the values that a choice offers, which pydantic gives as one quoted text."""
-    if finding["type"] not in ("literal_error", "enum"):
-        return []
-    return [
-        part.strip().strip("'")
-        for part in str(finding.get("ctx", {}).get("expected", "")).replace(" or ", ", ").split(", ")
-    ]
 
 
 def _quoting_hint(finding: ErrorDetails, value: object) -> str:

@@ -173,7 +173,7 @@ def test_settings(refuse: Refuse, config: str, line: str) -> None:
 @pytest.mark.parametrize(
     ("sources", "lines"),
     [
-        ("[]", ["5: memory[0].config.file_sources: expected at least 1 elements, found a list"]),
+        ("[]", ["5: memory[0].config.file_sources: expected at least 1 element, found a list"]),
         ("[{}]", ["5: memory[0].config.file_sources[0].path: this key is required"]),
         ("[a]", ["5: memory[0].config.file_sources[0]: expected a mapping, found the text 'a'"]),
         ("{path: a}", ["5: memory[0].config.file_sources: expected a list, found a mapping"]),
@@ -265,7 +265,7 @@ def test_attachments(refuse: Refuse, attachment: str, line: str) -> None:
         ("nodes: []\nvars: {1: 2}", "2: vars[1]: the name of a variable must be text, found the number 1"),
         (
             "nodes: []\nmemory_options: {token_budget: true}",
-            "2: memory_options.token_budget: expected a number, found a f",
+            "2: memory_options.token_budget: expected a number, found true",
         ),
         (
             "nodes: []\nmemory_options: {dedup: true}",

@@ -225,7 +225,7 @@ def test_no_password_of_a_shard_is_shown(tmp_path: Path) -> None:
     ("url", "words"),
     [
         ("shards://user", "shards are named as in"),
-        ("shards://team?a=a.db", "by: Input should be 'user', 'agent' or 'conversation'"),
+        ("shards://team?a=a.db", "`by`: expected one of user, agent, conversation, found the text 'team'"),
         ("shards://user?a=a.json", "a JSON file cannot be one"),
         ("shards://user?a=a.db&b=a.db", "two shards are the same database"),
         ("shards://user?a=a.db&a=b.db", "shards are named as in"),
@@ -251,7 +251,7 @@ def test_the_block_of_a_workflow(tmp_path: Path) -> None:
     (tmp_path / "wrong.yaml").write_text(
         "memory:\n  - {name: notes, type: simple, config: {memory_path: {shards: [], by: team}}}\n"
     )
-    with pytest.raises(ConfigError, match="by: Input should be"):
+    with pytest.raises(ConfigError, match="`by`: expected one of user, agent, conversation, found the text"):
         devmem.open(f"{tmp_path}/wrong.yaml#notes")
 
 
