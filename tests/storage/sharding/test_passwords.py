@@ -147,3 +147,53 @@ def test_no_refused_declaration_prints_it(tmp_path: Path, wrong: str, places: li
         assert result.output
         assert _SECRET not in result.output
     assert result.exit_code == 2
+
+
+_WRITING_COMMANDS = (
+    "import {place} data.jsonl",
+    "export {place} --output notes.json",
+    "export {team}#docs --output docs.json",
+    "copy {team}#docs {place}",
+    "copy {place} {team}#docs",
+    "consolidate {place}",
+    "consolidate {team}#docs --archive-before 2099-01-01 --max-trust 1",
+    "archive {team}#docs",
+    "forget {team}#docs --matching quokka --user ann --yes --json",
+    "forget {team} --user ann --tombstone --yes",
+    "forget {place} --user cy --yes --json",
+    "tombstones {place} --json",
+    "runs {place} --json",
+    "run {team} --input hello",
+    "check {team}",
+    "drop {team}#docs --yes",
+)
+
+
+def test_no_file_holds_it(tmp_path: Path, places: list[str], said: Callable[..., str]) -> None:
+    """Receipts, exports, journals, decisions, logs of what agents were shown, and the other shards."""
+    team, shards = tmp_path / "team.yaml", {"one": places[0], "two": "two.db"}
+    team.write_text(
+        yaml.safe_dump(
+            {
+                "memory": [
+                    {"name": "notes", "type": "simple", "config": {"memory_path": {"shards": shards}}},
+                    {"name": "docs", "type": "simple", "config": {"memory_path": places[1]}},
+                ],
+                "record_recalls": True,
+                "nodes": [{"id": "a", "type": "literal", "config": {"content": "tea"}}],
+            }
+        )
+    )
+    (tmp_path / "data.jsonl").write_text('{"id": "q", "text": "a quokka", "user": "bob"}')
+    with devmem.open(f"{team}#notes") as memory, devmem.open(f"{team}#docs") as docs:
+        for user in ("ann", "bob", "cy"):
+            memory.add(f"{user} takes the train", user=user)
+        docs.add("a quokka takes the train", user="ann")
+        shown = [repr(memory.erase(user="bob", tombstone=True)), repr(docs.erase(matching="nothing"))]
+    text = "\n".join([*shown, said(team, _WRITING_COMMANDS)])
+    assert "Usage:" not in text
+    assert "not reached: postgresql:///postgres?store=" in text
+    _check(text)
+    files = [path for path in tmp_path.rglob("*") if path.is_file() and path != team]
+    assert {"two.db", "notes.json", "docs.json"} <= {path.name for path in files}
+    assert [path for path in files if _SECRET.encode() in path.read_bytes()] == []

@@ -86,12 +86,16 @@ def test_write_whose_answer_was_lost_is_not_sent_twice(
 def test_write_whose_answer_was_late_is_not_sent_twice(
     make_store: MakeStore, fake: FakeMem0, clock: ManualClock
 ) -> None:
-    store = make_store(timeout=0.2, retries=0)
     fake.faults.append(Fault("hang", path="/v3/memories/add/", after_work=True))
-    assert say(store, "One.").status is WriteStatus.QUEUED
+    arrived = fake.notify_at("/v3/memories/add/")
+    with closing(make_store(timeout=1, retries=0)) as impatient:
+        assert say(impatient, "One.").status is WriteStatus.QUEUED
+    # The write must not come after the question whether it is there, and the answer to that in time.
+    assert arrived.wait(60)
     clock.advance(60)
-    say(store, "Two.")
+    say(make_store(), "Two.")
     assert fake.texts() == ["One.", "Two."]
+    assert len(fake.called("/v3/memories/add/")) == 2
 
 
 def test_write_that_did_not_arrive_is_sent_again(store: Mem0Memory, fake: FakeMem0) -> None:
