@@ -33,6 +33,8 @@
     ├── NotStoredError
     ├── RunFailedError               a run that is a transaction could not write to a store
     ├── NoVersionsError              a store that keeps no versions was asked for one
+    │   ├── NoArchiveError           a store that has no archive was asked for archived items
+    │   └── ConsolidationError       a store cannot be consolidated, as that could not be reverted
     ├── NoTombstonesError            a store that keeps no tombstones was asked for them
     ├── EmbeddingError
     │   ├── ModelNotFoundError
@@ -59,7 +61,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from devmem.lazy_names import current_name
 from devmem.redaction import location_without_credentials, without_credentials
@@ -373,11 +375,26 @@ class RunFailedError(DevmemError):
 class NoVersionsError(DevmemError):
     """A store was asked for earlier versions, or for a run, and keeps none."""
 
+    _lack: ClassVar[str] = "keeps no versions of its items"
+    _advice: ClassVar[str] = ". Stores in SQLite files and in PostgreSQL keep them."
+
     def __init__(self, store: str, reason: str) -> None:
         self.store, self.reason = store, reason
-        super().__init__(
-            f"memory store {store!r} keeps no versions of its items: {reason}. Stores in a SQLite file keep them."
-        )
+        super().__init__(f"memory store {store!r} {self._lack}: {reason}{self._advice}")
+
+
+class NoArchiveError(NoVersionsError):
+    """A store was asked for archived items, or to archive some, and has no archive."""
+
+    _lack = "has no archive"
+    _advice = ". Stores in SQLite files and in PostgreSQL have one."
+
+
+class ConsolidationError(NoVersionsError):
+    """A store cannot be consolidated, as its items could not be put back."""
+
+    _lack = "cannot be consolidated"
+    _advice = "."
 
 
 class NoTombstonesError(DevmemError):

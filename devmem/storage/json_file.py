@@ -233,7 +233,7 @@ class JsonCollection:
                 return self._apply(operation)
         except Timeout as error:
             raise CollectionBusyError(
-                self.location, "another process held the lock file for too long; nothing was written."
+                self.location, "another process held the lock file for too long; this write failed as a whole."
             ) from error
         except OSError as error:
             raise CollectionUnwritableError(self.location, f"cannot be written: {error}") from error

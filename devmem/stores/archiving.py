@@ -10,13 +10,13 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from devmem.errors import NoVersionsError
+from devmem.errors import NoArchiveError
 from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem, merged_ids
 from devmem.model.results import WriteOutcome
 from devmem.storage.protocol import ArchivingCollection, SupportsArchiving
 from devmem.storage.recall_log import shown_items
-from devmem.stores.abilities import versions_of, viewed
+from devmem.stores.abilities import viewed
 from devmem.stores.collection_memory import CollectionMemory
 
 if TYPE_CHECKING:
@@ -46,12 +46,13 @@ def archive_of(store: MemoryBase) -> ArchivingCollection:
     """Return the collection that keeps the archived items of a store.
 
     Raises:
-        NoVersionsError: there is none.
+        NoArchiveError: there is none.
     """
-    collection = versions_of(store)
-    if not isinstance(collection, ArchivingCollection):
-        raise NoVersionsError(store.name, f"they are in {collection.info().location}, which has no archive")
-    return collection
+    if not isinstance(store, CollectionMemory):
+        raise NoArchiveError(store.name, f"stores of the type {store.setup.store_type!r} have none")
+    if not isinstance(store.collection, ArchivingCollection):
+        raise NoArchiveError(store.name, f"its items are in {store.collection.info().location}, which has none")
+    return store.collection
 
 
 def archived(store: MemoryBase) -> MemoryBase:
@@ -60,7 +61,7 @@ def archived(store: MemoryBase) -> MemoryBase:
     Its first search makes a temporary index of all of them.
 
     Raises:
-        NoVersionsError: the store has no archive.
+        NoArchiveError: the store has no archive.
     """
     return viewed(store, archive_of(store).archived())
 
@@ -69,7 +70,7 @@ def restore(store: MemoryBase, ids: Sequence[str]) -> list[WriteOutcome]:
     """Make archived items current ones again, and return an outcome for each; an id may be named twice.
 
     Raises:
-        NoVersionsError: the store has no archive.
+        NoArchiveError: the store has no archive.
         CollectionError: nothing was restored.
     """
     wanted = list(dict.fromkeys(ids))
@@ -139,6 +140,6 @@ def write_archive(view: CollectionMemory, ids: Sequence[str]) -> None:
     """Archive items in a run's view."""
     collection = view.collection
     if not isinstance(collection, SupportsArchiving):
-        raise NoVersionsError(view.name, "they are in a place that has no archive")
+        raise NoArchiveError(view.name, f"its items are in {collection.info().location}, which has none")
     for start in range(0, len(ids), _BATCH_SIZE):
         collection.archive(ids[start : start + _BATCH_SIZE])

@@ -22,7 +22,7 @@ from uuid import uuid4
 
 from pydantic import JsonValue
 
-from devmem.errors import NoVersionsError, RunConflictError, RunStateError, VersionConflictError
+from devmem.errors import ConsolidationError, RunConflictError, RunStateError, VersionConflictError
 from devmem.model.caller import current_actor
 from devmem.model.filters import Filter
 from devmem.model.items import (
@@ -261,9 +261,9 @@ def _check(store: MemoryBase) -> None:
     """
     versions_of(store)
     if getattr(store.setup.config, "history_days", None) == 0:
-        raise NoVersionsError(store.name, "its `history` is `none`, so that a consolidation could not be reverted")
+        raise ConsolidationError(store.name, "its `history` is `none`, so that it could not be reverted")
     if isinstance(store, Indexing):
-        raise NoVersionsError(store.name, "they are made of files, which would bring back what is merged")
+        raise ConsolidationError(store.name, "its items are made of files, which would bring back what is merged")
 
 
 def _run_id(store: MemoryBase, wanted: _Wanted) -> str:

@@ -13,6 +13,7 @@ from devmem.model.filters import SCOPE_PARTS, Filter
 from devmem.model.items import MemoryItem, Scope
 from devmem.model.results import MemoryWritePayload, WriteOutcome, WriteStatus
 from devmem.storage.protocol import SupportsFieldIndex
+from devmem.stores.archiving import archived_items
 from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.config import CollectionConfig
 from devmem.stores.items import recorded_fields
@@ -49,6 +50,10 @@ _DIGEST: Final = re.compile(r"[0-9a-f]{32}")
 _REASONS_SHOWN: Final = 3
 EXPIRED: Final = "expired"
 """Key in `Filler.counts` for records that were past their time already."""
+ARCHIVED: Final = "still archived"
+"""Key in `Filler.counts` for records that are archived unchanged, and stay so."""
+UNARCHIVED: Final = "taken out of the archive"
+"""Key in `Filler.counts` for records, counted as stored too, that were archived with another content."""
 _MARK: Final = "payload_id"
 """Metadata key that identifies a rescued write when it is imported again."""
 
@@ -97,9 +102,10 @@ class Filler:
         self._store, self._fields, self._scope = store, fields, scope or Scope()
         self._items: dict[str, MemoryItem] = {}
         self.counts: Counter[str] = Counter()
-        """Number of records by the status of their write, `expired` for those that were not written because of it."""
+        """Number of records by the status of their write, `expired` and `still archived` for those that were not
+        written because of it."""
         self.replaced: list[str] = []
-        """Ids of items whose earlier content was replaced."""
+        """Ids of items whose earlier content was replaced, or archived."""
         self._kept: Counter[str] = Counter()
         """Number of duplicates by the part that is stored with another value than the record's, which stays."""
         self._reasons: Counter[tuple[str, str]] = Counter()
@@ -147,17 +153,26 @@ class Filler:
         self.counts[EXPIRED] += len(items) - len(current)
         # Asked first, because a store would make the embedding of an item that it then does not need.
         there = {item.id: item for item in self._store.get([item.id for item in current])}
-        fresh: list[MemoryItem] = []
-        like: list[MemoryItem] = []
-        for item in current:
-            (like if self._is_like(item, there.get(item.id)) else fresh).append(item)
+        like = [item for item in current if self._is_like(item, there.get(item.id))]
+        known = {item.id for item in like}
+        others = [item for item in current if item.id not in known]
+        old = self._archived([item.id for item in others if item.id not in there])
+        fresh = [item for item in others if not self._is_like(item, old.get(item.id))]
         outcomes = self._store.add(fresh) if fresh else []
         self.counts[WriteStatus.DUPLICATE.value] += len(like)
+        self.counts[ARCHIVED] += len(others) - len(fresh)
         self._note_kept(like, there)
         for item, outcome in zip(fresh, outcomes, strict=True):
             self._count(outcome)
-            if outcome.status is WriteStatus.SUPERSEDED and there[item.id].content_hash != item.content_hash:
+            was_archived = old.get(item.id) if outcome else None
+            self.counts[UNARCHIVED] += was_archived is not None
+            before = there[item.id] if outcome.status is WriteStatus.SUPERSEDED else was_archived
+            if before is not None and before.content_hash != item.content_hash:
                 self.replaced.append(item.id)
+
+    def _archived(self, ids: Sequence[str]) -> dict[str, MemoryItem]:
+        """Return the archived items of some ids: a record that is one of them unchanged leaves it in the archive."""
+        return {item.id: item for item in archived_items(self._store, ids)} if ids else {}
 
     def notes(self) -> list[str]:
         """Return what a person should know: replaced and kept contents, and the reasons why nothing was stored."""
@@ -189,6 +204,9 @@ class Filler:
             named = ", ".join(self.replaced[:_REASONS_SHOWN]) + (", ..." if len(self.replaced) > _REASONS_SHOWN else "")
             what = "item has" if len(self.replaced) == 1 else "items have"
             yield f"{len(self.replaced):,} {what} other content now than before under the same id: {named}"
+        if left := self.counts[ARCHIVED]:
+            what = "item is archived and stays" if left == 1 else "items are archived and stay"
+            yield f"{left:,} {what} so: `devmem archive --restore` brings them back"
 
     def _update(self, payload: MemoryWritePayload) -> WriteOutcome:
         mark = hashlib.sha256(dump_payload(payload).encode()).hexdigest()[:32]

@@ -156,7 +156,7 @@ class Transfers:
                         filler.put(record)
         except ValueError as error:
             filler.flush()
-            done = ", ".join(f"{count:,} {name}" for name, count in filler.counts.items()) or "nothing"
+            done = ", ".join(f"{count:,} {name}" for name, count in filler.counts.items() if count) or "nothing"
             raise ValueError(f"{error} (before it: {done}; what is stored is not stored twice)") from error
         filler.flush()
         target.save()

@@ -77,6 +77,15 @@ def _not_a_number(path: Path) -> None:
     change(path, ("UPDATE vectors SET vector = ? WHERE passage = 3", (vector,)))
 
 
+def test_nothing_waits_where_no_model_is_configured(devmem: Devmem, tmp_path: Path) -> None:
+    path = tmp_path / "words.db"
+    team = tmp_path / "team.yaml"
+    team.write_text("memory: [{name: notes, type: simple, config: {memory_path: words.db, embedding: null}}]")
+    devmem("add", team, "tea at three")
+    assert examined(devmem, path)["waiting"] == 0
+    assert "0 waiting" in devmem("doctor", path).stdout
+
+
 def _cut_off(path: Path) -> None:
     change(path, ("UPDATE vectors SET vector = substr(vector, 1, 100) WHERE passage = 3", ()))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sqlite3
 import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,8 +13,8 @@ from typing import Any
 import pytest
 
 from devmem import MemoryContentSnapshot, MemoryItem, MemoryWritePayload, WriteOutcome
-from devmem.errors import CollectionUnwritableError
 from devmem.storage import SqliteCollection
+from devmem.storage.sqlite.writes import SqliteItemChanges
 from devmem.stores import Progress, StoreSetup, WriteStatus
 from devmem.transfer.filling import Filler
 from devmem.workflow import dump_payload
@@ -35,6 +36,21 @@ def test_importing_twice_stores_nothing_twice(filled: Path, devmem: Devmem, tmp_
         "notes: 3 duplicate; the store has 3 items now",
     ]
     assert shown(devmem, filled) == before
+
+
+def test_a_nightly_import_takes_nothing_out_of_the_archive(devmem: Devmem, tmp_path: Path) -> None:
+    notes, data = tmp_path / "notes.db", tmp_path / "data.jsonl"
+    rows = [{"id": "a", "text": "Whales sing."}, {"id": "b", "text": "Whales sleep."}]
+    data.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    devmem("import", notes, data)
+    devmem("consolidate", notes, "--archive-before", "in 1 day", "--max-trust", "1")
+    result = devmem("import", notes, data)
+    assert result.stdout.splitlines()[-1].endswith("2 still archived; the store has 0 items now")
+    assert "`devmem archive --restore` brings them back" in result.stderr
+    data.write_text(json.dumps({**rows[0], "text": "Whales hum."}), encoding="utf-8")
+    counts = json.loads(devmem("import", notes, data, "--json").stdout)["files"][0]["counts"]
+    assert counts == {"stored": 1, "taken out of the archive": 1}
+    assert [item["id"] for item in json.loads(devmem("archive", notes, "--json").stdout)] == ["b"]
 
 
 def test_a_changed_record_takes_the_place_of_the_older(filled: Path, devmem: Devmem, tmp_path: Path) -> None:
@@ -95,17 +111,17 @@ def test_a_write_that_fails_says_what_was_stored_before_it(
 ) -> None:
     data = tmp_path / "data.jsonl"
     data.write_text("\n".join(json.dumps({"text": f"Turn {n}."}) for n in range(300)), encoding="utf-8")
-    add, calls = SqliteCollection.add, iter(range(9))
+    add, calls = SqliteItemChanges.add, iter(range(9))
 
-    def fail_later(self: SqliteCollection, *arguments: Any, **options: Any) -> list[WriteOutcome]:
+    def fail_later(self: SqliteItemChanges, *arguments: Any, **options: Any) -> list[WriteOutcome]:
         if next(calls) == 2:
-            raise CollectionUnwritableError(self.location, "the disk is full; nothing was written.")
+            raise sqlite3.OperationalError("database or disk is full")
         return add(self, *arguments, **options)
 
-    monkeypatch.setattr(SqliteCollection, "add", fail_later)
+    monkeypatch.setattr(SqliteItemChanges, "add", fail_later)
     said = one_paragraph(devmem("import", workflow, "notes", data, code=2))
-    assert f"{data}: the import stopped after 256 stored" in said
-    assert "the disk is full" in said
+    assert f"{data}: the import stopped after 256 stored; the records after them are not stored: " in said
+    assert "the disk is full; this write failed as a whole. Make room and try again. Run the same command" in said
     monkeypatch.undo()
     assert len(shown(devmem, workflow)) == 256
     assert "256 duplicate, 44 stored" in devmem("import", workflow, "notes", data).stdout

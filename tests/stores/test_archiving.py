@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import devmem
-from devmem.errors import NoVersionsError
+from devmem.errors import NoArchiveError
 from devmem.memory.memory import Memory
 from devmem.model.caller import Caller, Stage
 from devmem.model.items import PINNED, MemoryItem, Scope, dump_item
@@ -18,6 +18,7 @@ from devmem.storage.recall_log import FILE_NAME, Recall, RecallLog
 from devmem.stores.archiving import ArchiveRule
 from devmem.stores.consolidation import consolidate, consolidate_when_due
 from devmem.transfer.copy import copy_items
+from devmem.transfer.filling import ARCHIVED, UNARCHIVED, Filler
 from devmem.workflow.stores import load_workflow, make_store
 
 NOW = 1_800_000_000.0
@@ -105,6 +106,26 @@ def test_a_handle_of_a_user_reaches_what_is_archived_of_this_user(memory: Memory
     assert archived_ids(memory) == {"old"}
 
 
+def test_an_import_leaves_what_is_archived_there(memory: Memory) -> None:
+    """Each night again; a record with other content is stored, and out of the archive."""
+    memory.consolidate(archive_before=NOW - 180 * DAY)
+    for _ in range(2):
+        filler = Filler(memory.store)
+        for each in ITEMS:
+            filler.put(each)
+        filler.flush()
+        assert {name: count for name, count in filler.counts.items() if count} == {"duplicate": 6, ARCHIVED: 1}
+        assert "1 item is archived and stays so" in filler.notes()[0]
+        assert archived_ids(memory) == {"old"}
+    filler = Filler(memory.store)
+    filler.put(item("old", "The page says that whales sing at noon."))
+    filler.flush()
+    assert {name: count for name, count in filler.counts.items() if count} == {"stored": 1, UNARCHIVED: 1}
+    assert "1 item has other content now than before under the same id: old" in filler.notes()[0]
+    assert (archived_ids(memory), "old" in memory) == (set(), True)
+    assert [change.operation for change in memory.history("old")][-1:] == ["add"]
+
+
 def test_a_copy_archives_what_was_archived(memory: Memory, tmp_path: Path) -> None:
     memory.consolidate(archive_before=NOW - 180 * DAY)
     for _ in range(2):
@@ -155,6 +176,10 @@ def test_what_an_agent_was_shown_stays(tmp_path: Path) -> None:
         assert [each.id for each in done.archived] == ["unseen"]
 
 
-def test_a_place_without_versions_refuses(tmp_path: Path) -> None:
-    with devmem.open(tmp_path / "notes.json", embedding=None) as memory, pytest.raises(NoVersionsError):
-        memory.archived()
+def test_a_place_without_an_archive_refuses(tmp_path: Path) -> None:
+    with devmem.open(tmp_path / "notes.json", embedding=None) as memory:
+        for refused in (memory.archived, lambda: memory.restore("old")):
+            with pytest.raises(
+                NoArchiveError, match=r"has no archive: its items are in .*notes\.json, which has none\. S"
+            ):
+                refused()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import devmem
 from devmem import Filter
-from devmem.errors import NoVersionsError, RunConflictError
+from devmem.errors import ConsolidationError, NoVersionsError, RunConflictError
 from devmem.memory.memory import Memory
 from devmem.messages import UserMessage
 from devmem.model.items import MERGED, MemoryItem, dump_item
@@ -191,7 +191,8 @@ def test_a_store_that_could_not_put_anything_back_is_refused(tmp_path: Path) -> 
     with devmem.open(tmp_path / "notes.json", embedding=None) as memory, pytest.raises(NoVersionsError):
         memory.consolidate()
     (tmp_path / "team.yaml").write_text("memory: [{name: n, type: simple, config: {memory_path: n.db, history: none}}]")
-    with devmem.open(f"{tmp_path / 'team.yaml'}#n") as memory, pytest.raises(NoVersionsError, match="history"):
+    refused = pytest.raises(ConsolidationError, match="store 'n' cannot be consolidated: its `history` is `none`")
+    with devmem.open(f"{tmp_path / 'team.yaml'}#n") as memory, refused:
         memory.consolidate()
 
 

@@ -112,7 +112,7 @@ def import_data(
     DATA is a file, a folder, a pattern or a zip file: JSON lines with `text` and optionally `id`, `speaker`, `time`,
     `metadata`, `user` and so on; an export of devmem, ChatGPT, Claude, Slack, WhatsApp or Telegram, a session of Claude
     Code or Codex, chat messages, mails, a calendar, a phone's messages or calls, a page, a table, text, or one of the
-    formats below. Nothing is stored twice.
+    formats below. Nothing is stored twice; a record that is archived unchanged stays archived.
 
     Examples:
         devmem import notes.db notes.json --user ann
@@ -249,8 +249,8 @@ def _fill(
         if not done:
             raise
         raise CommandError(
-            f"{name}: the import stopped after {_counted(done)}: {str(error).rstrip('.')}. Run the same command again "
-            f"when that is corrected: {_ONCE}"
+            f"{name}: the import stopped after {_counted(done)}; the records after them are not stored: "
+            f"{str(error).rstrip('.')}. Run the same command again when that is corrected: {_ONCE}"
         ) from error
     done = filler.counts - before
     if shown:
@@ -311,7 +311,7 @@ def export(
     are not: the store that imports the items makes its own. The store records the export, so that `devmem forget` can
     name it if it may contain forgotten items.
 
-    Archived items are left out, and counted; `--archived` exports them instead. Imported, they are no longer archived.
+    Archived items are left out, and counted; `--archived` exports them instead, for another store.
 
     Examples:
         devmem export configs/demo/team.yaml notes --session demo --output notes.json

@@ -85,9 +85,13 @@ def translated(location: str, error: psycopg.Error) -> CollectionError:
     if isinstance(error, NotConnectedError):
         return _not_connected(location, error, text)
     if isinstance(error, CONFLICTS):
-        return CollectionBusyError(location, f"others changed the same items too often ({text}); nothing was written.")
+        return CollectionBusyError(
+            location, f"others changed the same items too often ({text}); this write failed as a whole."
+        )
     if isinstance(error, errors.LockNotAvailable):
-        return CollectionBusyError(location, "another transaction held its locks for too long; nothing was written.")
+        return CollectionBusyError(
+            location, "another transaction held its locks for too long; this write failed as a whole."
+        )
     if isinstance(error, errors.QueryCanceled):
         return CollectionBusyError(
             location, "a statement took longer than `statement_timeout`, seconds in the URL; nothing was written."
@@ -95,7 +99,9 @@ def translated(location: str, error: psycopg.Error) -> CollectionError:
     if isinstance(error, errors.ReadOnlySqlTransaction):
         return CollectionUnwritableError(location, f"the server accepts no writes ({text}); is it a standby?")
     if state.startswith("53"):
-        return CollectionUnwritableError(location, f"the server lacks resources ({text}); nothing was written.")
+        return CollectionUnwritableError(
+            location, f"the server lacks resources ({text}); this write failed as a whole."
+        )
     if state.startswith("XX"):
         return CollectionDamagedError(location, f"the database is damaged ({text}): restore a backup.")
     if state.startswith(_REFUSED):

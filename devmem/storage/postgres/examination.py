@@ -55,7 +55,8 @@ _ORPHANS: Final = {
 """Rows that belong to nothing, by what they are."""
 _COUNTS: Final = {
     **{name: f"FROM {name} WHERE store = %(store)s" for name in ("items", "passages", "vectors", "tokens", "versions")},
-    "waiting": "FROM items WHERE store = %(store)s AND waiting",
+    # Without a model items are marked too, in case one is added; nothing waits.
+    "waiting": "FROM items WHERE store = %(store)s AND waiting AND %(model)s::text IS NOT NULL",
 }
 _DAMAGED_VECTORS: Final = (
     "FROM {vectors} WHERE store = %(store)s AND "
@@ -134,7 +135,7 @@ def _report(connection: Connection, place: Location) -> FileReport:
     if record is None:
         return FileReport(path=path, kind="store", findings=[damage(f"there is no store {place.store!r}")])
     store, store_type, analysis, model, dimension = record
-    values = {"store": store, "dimension": dimension}
+    values = {"store": store, "dimension": dimension, "model": model}
     counts = {name: _count(connection, rows, values) for name, rows in _COUNTS.items()}
     findings = [
         *_of_rows(connection, store, with_terms=analysis == ANALYSIS_VERSION),

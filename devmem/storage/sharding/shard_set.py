@@ -423,7 +423,9 @@ class ShardSet:
                     self.reload()
             except FrozenError:
                 if time.monotonic() > deadline:
-                    raise CollectionBusyError("the shards", "a tenant is being moved; nothing was written.") from None
+                    raise CollectionBusyError(
+                        "the shards", "a tenant is being moved; this write failed as a whole."
+                    ) from None
                 time.sleep(_LOOK_AGAIN)
                 known = self.reload()
                 if known.version != seen:

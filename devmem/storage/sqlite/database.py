@@ -469,10 +469,12 @@ def translate_errors(location: str) -> Iterator[None]:
 def _translated(location: str, error: sqlite3.Error) -> CollectionError:
     text, code = str(error), getattr(error, "sqlite_errorname", "")
     if code.startswith("SQLITE_FULL") or "disk is full" in text:
-        return CollectionUnwritableError(location, "the disk is full; nothing was written. Make room and try again.")
+        return CollectionUnwritableError(
+            location, "the disk is full; this write failed as a whole. Make room and try again."
+        )
     if code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
         return CollectionBusyError(
-            location, "another process held the write lock for too long; nothing was written. Try again."
+            location, "another process held the write lock for too long; this write failed as a whole. Try again."
         )
     if code.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")):
         folder = Path(location).parent
@@ -486,7 +488,7 @@ def _translated(location: str, error: sqlite3.Error) -> CollectionError:
             location, f"cannot be opened for writing ({text}); check {folder} and its rights."
         )
     if code.startswith("SQLITE_IOERR"):
-        return CollectionUnwritableError(location, f"the disk failed ({text}); nothing was written.")
+        return CollectionUnwritableError(location, f"the disk failed ({text}); this write failed as a whole.")
     if code.startswith("SQLITE_NOTADB") and (refused := diagnose(location)) is not None:
         return refused
     if code.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):

@@ -179,7 +179,8 @@ def examine(path: Path) -> Examination:
             _count(found, connection, table, table)
         passage = _passage_of_codes(connection)
         _count(found, connection, "tokens", "tokens", f"DISTINCT {passage}")
-        _count(found, connection, "waiting", "items WHERE waiting")
+        # Without a model items are marked too, in case one is added; nothing waits.
+        _count(found, connection, "waiting", f"items WHERE waiting AND {bool(found.facts.get('model'))}")
         for name, rows in _ORPHANS.items():
             counted = f"DISTINCT {passage}" if rows.startswith("tokens") else "*"
             named = rows.format(rows=rows_of_versions(connection), passage=passage)

@@ -9,6 +9,7 @@ import pytest
 import devmem
 from devmem.model.items import MemoryItem, Scope, dump_item
 from devmem.storage.postgres.collection import PostgresCollection
+from devmem.transfer.filling import ARCHIVED, Filler
 from tools.older_formats import postgres_to_9
 
 pytestmark = pytest.mark.postgres
@@ -34,6 +35,10 @@ def test_archived_items_of_one_user_are_out_of_reach_for_another(store_url: str)
         memory.store.add(old)
         done = memory.consolidate(user=devmem.ANY, archive_before=1000.0)
         assert {item.id for item in done.archived} == {"ann", "bob"}
+        filler = Filler(memory.store)
+        filler.put(old[0])
+        filler.flush()
+        assert filler.counts[ARCHIVED] == 1
         assert (len(memory), memory.store.info().archived) == (0, 2)
         ann = memory.scoped(user="ann")
         with ann.archived() as found:

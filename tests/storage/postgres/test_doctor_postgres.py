@@ -63,6 +63,13 @@ def url(store_url: str) -> str:
     return store_url
 
 
+def test_nothing_waits_where_no_model_is_configured(store_url: str) -> None:
+    with closing(PostgresCollection(store_url)) as store:
+        store.add(items()[1:2])
+    report = doctor(store_url)
+    assert (report["waiting"], report["findings"]) == (0, [])
+
+
 def doctor(url: str, *options: str, code: int = 0) -> dict[str, Any]:
     result = CliRunner().invoke(app, ["doctor", url, "--json", *options])
     assert result.exit_code == code, result.output

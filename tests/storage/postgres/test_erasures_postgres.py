@@ -64,7 +64,7 @@ def test_an_erasure_of_a_session_that_ended_is_finished(store_url: str) -> None:
 
 
 def _full(*_: object, **__: object) -> int:
-    raise CollectionUnwritableError("store", "the server lacks resources; nothing was written.")
+    raise CollectionUnwritableError("store", "the server lacks resources; this write failed as a whole.")
 
 
 def test_an_erasure_that_failed_is_withdrawn(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
