@@ -135,14 +135,17 @@ class RunChange:
     left: int | None
     """Row of the current item, which the run wrote; None where it deleted the item."""
     replaced: int | None
-    """Row of the version that was the current one before; None where there was none."""
+    """Row of the version that was the current one before; None where there was none, or where it is back already."""
 
 
-_FIRST: Final = (
-    "SELECT operation, at FROM ("
-    "SELECT operation, {began} AS at FROM items WHERE {of}{key} = :key AND change_run = :run UNION ALL "
-    "SELECT operation, recorded_from FROM versions WHERE {of}{key} = :key AND change_run = :run "
-    "AND recorded_until IS NOT NULL) AS changes ORDER BY at LIMIT 1"
+_BEGUN: Final = (
+    "(SELECT operation, change_run, {began} AS at FROM items WHERE {of}{key} = :key UNION ALL SELECT operation, "
+    "change_run, recorded_from FROM versions WHERE {of}{key} = :key AND recorded_until IS NOT NULL) AS changes"
+)
+_FIRST: Final = f"SELECT operation, at FROM {_BEGUN} WHERE change_run = :run ORDER BY at LIMIT 1"
+_AFTER_ARCHIVE: Final = (
+    f"SELECT operation, change_run FROM {_BEGUN} WHERE at >= (SELECT max(recorded_until) FROM versions WHERE "
+    f"{{of}}{{key}} = :key AND end_run = :run AND end_operation = '{Operation.ARCHIVE.value}') ORDER BY at LIMIT 1"
 )
 _LAST_ENDED: Final = (
     "SELECT end_operation, end_run FROM versions WHERE {of}{key} = :key AND recorded_until <= :before "
@@ -226,7 +229,9 @@ class RunChanges:
         current = self._current(key)
         newest = current or self._last_ended(key, _FOREVER)
         if newest is None or newest[1] != run:
-            return None
+            # The change of an item that was taken out of the archive next is undone already.
+            is_restored = self._of(_AFTER_ARCHIVE, key, run) == [(Operation.RESTORE, None)]
+            return RunChange(left=None, replaced=None) if is_restored else None
         # A second one shows that others wrote in between.
         replaced = [row for (row,) in self._of(_REPLACED, key, run)]
         if len(replaced) > 1 or self._of(_WAS_REPLACED, key, run):

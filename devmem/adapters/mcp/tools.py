@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, Final, Generic, TypeAlias, TypeVar
@@ -71,16 +72,15 @@ class RecallArguments(Arguments):
 class ForgetArguments(Arguments):
     """Arguments of `forget`."""
 
-    ids: list[_Id] = Field(
-        min_length=1, max_length=100, description="Ids of the memories, as recall and list show them."
-    )
+    ids: list[_Id] = Field(min_length=1, max_length=100, description="Ids, as recall and list show them.")
 
 
 class ListArguments(Arguments):
     """Arguments of `list`."""
 
     limit: int = Field(default=20, ge=1, le=100, description="Maximum number of memories.")
-    offset: int = Field(default=0, ge=0, description="Number of the newest memories to leave out.")
+    offset: int = Field(default=0, ge=0, description="Newest memories to leave out.")
+    archived: bool = Field(default=False, description="Only archived ones.")
     metadata: Labels = Field(default_factory=dict, description="Labels they must have; of a list one of the values.")
     where: FilterForm = Field(default_factory=Filter, description=_WHERE)
 
@@ -88,13 +88,13 @@ class ListArguments(Arguments):
 class IdArguments(Arguments):
     """Arguments of tools for one memory."""
 
-    id: _Id = Field(description="Id of the memory, as recall and list show it.")
+    id: _Id = Field(description="Id, as recall and list show it.")
 
 
 class UpdateArguments(Arguments):
     """Arguments of `update`."""
 
-    id: _Id = Field(description="Id of the memory, as recall and list show it.")
+    id: _Id = Field(description="Id, as recall and list show it.")
     text: str | None = Field(default=None, min_length=1, max_length=100_000, description="Replaces the old text.")
     time: _Time | None = Field(default=None, description="When it happened, as an ISO date or time.")
     expires_at: _Time | None = Field(default=None, description="ISO date or time from which on it is forgotten.")
@@ -442,10 +442,13 @@ def _filter_of(asked: RecallArguments | ListArguments) -> Filter:
 
 def _list(call: Call, asked: ListArguments) -> Answer:
     where = _filter_of(asked) & Filter(min_trust=LEAST_TRUST)
-    total = call.memory.count(where=where)
-    # No database takes a number of any size.
-    records = call.memory.recent(asked.limit, where=where, offset=asked.offset) if asked.offset < total else []
+    with call.memory.archived() if asked.archived else nullcontext(call.memory) as memory:
+        total = memory.count(where=where)
+        # No database takes a number of any size.
+        records = memory.recent(asked.limit, where=where, offset=asked.offset) if asked.offset < total else []
     none = f"There are {total} memories; none is left after {asked.offset}." if total else "Nothing is remembered yet."
+    if asked.archived and not total:
+        none = "Nothing is archived."
     return passages_answer([passage_of(record) for record in records], budget=call.budget, none=none, total=total)
 
 

@@ -9,7 +9,7 @@ from typing import cast
 
 import pytest
 
-from devmem.errors import CollectionReadOnlyError
+from devmem.errors import CollectionReadOnlyError, RunConflictError
 from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem, Scope
 from devmem.model.results import WriteStatus
@@ -143,6 +143,34 @@ class ArchiveSuite(Opening):
         assert (ids(list(archiving.scan())), ids(archived(archiving))) == (["1", "2"], ["0", "3"])
         assert archiving.revert("kept").state is RunState.COMMITTED
         assert (archived(archiving), archiving.get(["0", "1", "2", "3"])) == ([], before)
+
+    def test_a_revert_leaves_what_was_restored_meanwhile(self, archiving: ArchivingCollection) -> None:
+        """Also where it was changed or deleted after that; what was stored again in its place builds on the run."""
+        with closing(archiving.run("kept")) as view:
+            assert isinstance(view, SupportsArchiving)
+            view.archive(["0", "1", "2", "3"])
+        archiving.commit("kept")
+        archiving.restore(["1", "2", "3"])
+        archiving.add([item("rain in July", id="2")])
+        archiving.delete(ids=["3"])
+        assert archiving.revert("kept").state is RunState.COMMITTED
+        assert {one.id: one.content_summary for one in archiving.scan()} == {
+            "0": _TEXTS[0], "1": _TEXTS[1], "2": "rain in July"
+        }  # fmt: skip
+        assert archived(archiving) == []
+
+    def test_a_revert_refuses_what_was_stored_in_the_place_of_an_archived_item(
+        self, archiving: ArchivingCollection
+    ) -> None:
+        """Others built on what the run did; nothing is changed."""
+        with closing(archiving.run("kept")) as view:
+            assert isinstance(view, SupportsArchiving)
+            view.archive(["0", "1"])
+        archiving.commit("kept")
+        archiving.add([item("rain in July", id="1")])
+        with pytest.raises(RunConflictError):
+            archiving.revert("kept")
+        assert ids(archived(archiving)) == ["0"]
 
     def test_an_earlier_state_shows_it(self, archiving: ArchivingCollection, archive_clock: ManualClock) -> None:
         """It was a current item until it was archived."""

@@ -153,6 +153,18 @@ def test_list_is_newest_first_and_counts_all(tools: Tools) -> None:
     assert "none is left after 5" in tools.text("list", offset=5)
 
 
+def test_archived_memories_are_listed_and_forgotten(tools: Tools, memory: devmem.Memory) -> None:
+    """A client can see whatever it can forget; recall finds none of it."""
+    old = tools("remember", text="The launch was in May.")["id"]
+    assert "Nothing is archived" in tools.text("list", archived=True)
+    memory.consolidate(user=devmem.ANY, archive_before="in 1 day", max_trust=1)
+    assert tools("list")["memories"] == tools("recall", query="launch")["memories"] == []
+    page = tools("list", archived=True)
+    assert ([each["id"] for each in page["memories"]], page["total"]) == ([old], 1)
+    assert tools("forget", ids=[old])["forgotten"] == 1
+    assert tools("list", archived=True)["total"] == 0
+
+
 def test_update_changes_only_what_is_given(tools: Tools, memory: devmem.Memory) -> None:
     new = tools("remember", text="The launch is on May 5th.", time="2026-05-01", metadata={"topic": "x", "draft": True})
     tools("update", id=new["id"], text="The launch is on June 2nd.", metadata={"draft": None})
