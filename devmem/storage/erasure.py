@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Protocol, runtime_checkable
+from typing import IO, Final, Protocol, runtime_checkable
 from unicodedata import normalize
 from uuid import uuid4
 
@@ -239,13 +241,56 @@ def words_in(file: Path, words: Iterable[str]) -> set[str]:
     if not file.is_file():
         return found
     # Not mapped into memory: another process may cut the file off meanwhile, as SQLite does with its log.
-    with suppress(FileNotFoundError), file.open("rb") as opened:
+    with suppress(FileNotFoundError), _opened(file) as opened:
         end = b""
         while part := opened.read(_PART):
             content = end + part
             found |= {word for word, each in forms.items() if any(form in content for form in each)}
             end = content[-overlap:]
     return found
+
+
+_WITHOUT_LOCKS: Final = ("-wal", ".faiss", ".jsonl")
+"""Endings of files on which SQLite holds no lock."""
+_READER: Final = """
+import sys
+try:
+    with open(sys.argv[1], "rb", buffering=0) as file:
+        while part := file.read(1 << 20):
+            sys.stdout.buffer.write(part)
+except OSError as error:
+    sys.exit(error.errno)
+"""
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[IO[bytes]]:
+    """Open a file for reading; one that may be a database is read by another process.
+
+    Under POSIX, closing a file releases every lock that the process has on it, also those of SQLite's connections
+    (https://www.sqlite.org/howtocorrupt.html, 2.2): another process would then remove the log, and with it what this
+    one writes later.
+    """
+    if os.name != "posix" or file.name.endswith(_WITHOUT_LOCKS):
+        with file.open("rb") as opened:
+            yield opened
+        return
+    # Imported here: most processes erase nothing.
+    import subprocess
+
+    command = [sys.executable, "-I", "-S", "-c", _READER, os.fspath(file)]
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as process:  # noqa: S603 - this interpreter with the code above
+        if process.stdout is None:
+            raise OSError("the process that reads files has no output")
+        try:
+            yield process.stdout
+        except BaseException:
+            process.kill()
+            raise
+    if process.returncode > 0:
+        raise OSError(process.returncode, os.strerror(process.returncode), str(file))
+    if process.returncode < 0:
+        raise OSError(f"the process that reads it ended with the signal {-process.returncode}")
 
 
 def _spelled(word: str) -> set[bytes]:

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+import devmem
 from devmem.model.items import MemoryItem
 from devmem.storage import SearchQuery, SqliteCollection
+from devmem.storage.sqlite.backup import back_up
 from devmem.testing import HashEmbedder
 from tests.conftest import StartScript
 from tests.processes import Script
@@ -116,3 +118,32 @@ def test_a_file_that_is_opened_twice_in_one_process(
     other = operator(path)
     assert sorted(other("search", text="tea")) == ["1", "2", "3"]
     assert other.finish() == 0
+
+
+_VISITOR = """
+import sys, devmem
+with devmem.open(sys.argv[1], embedding=None) as memory:
+    memory.add(sys.argv[2])
+    print(len(memory))
+"""
+READS: dict[str, Callable[[devmem.Memory, Path], object]] = {
+    "examine": lambda memory, _: list(memory.store.examine()),
+    "erase": lambda memory, _: memory.erase(memory.add("Quillfeather is erased."), tombstone=True),
+    "backup": lambda _, file: back_up(file, file.with_name("copy.db")),
+}
+
+
+@pytest.mark.parametrize("read", READS)
+def test_reading_the_bytes_of_an_open_file_releases_none_of_its_locks(
+    read: str, tmp_path: Path, start_script: StartScript
+) -> None:
+    """Without its locks, a process that closes the file would remove the log into which this one goes on writing."""
+    file = tmp_path / "notes.db"
+    with devmem.open(file, embedding=None) as memory:
+        memory.add("The first item.")
+        READS[read](memory, file)
+        finish(start_script(_VISITOR, file, "Another process was here."))
+        memory.add("An item after it.")
+        finish(start_script(_VISITOR, file, "A third one too."))
+    with devmem.open(file, embedding=None) as memory:
+        assert len(memory) == 4

@@ -32,6 +32,14 @@ STORAGE: Final[tuple[Change, ...]] = (
         tests=("tests/storage/sharding/test_shards_postgres.py",),
     ),
     Change(
+        name="locks-released-by-a-search-of-bytes",
+        breaks="the search of a file for erased words releases no lock that this process has on it",
+        file="devmem/storage/erasure.py",
+        old='if os.name != "posix" or file.name.endswith(_WITHOUT_LOCKS):',
+        new="if True:",
+        tests=("tests/storage/test_processes.py::test_reading_the_bytes_of_an_open_file_releases_none_of_its_locks",),
+    ),
+    Change(
         name="shard-half-copied",
         breaks="no search finds what a move has copied before it is decided",
         file="devmem/storage/sharding/reading.py",

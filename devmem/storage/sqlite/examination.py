@@ -245,10 +245,14 @@ def read_items(connection: sqlite3.Connection, unreadable: dict[int, str]) -> It
 
 def _refuse_lost_log(path: Path) -> None:
     """Refuse a file without tables that has been used with a log, before a log is made by reading it."""
+    # A file that this process has open has a log: closing it here would release SQLite's locks on it, and another
+    # process would remove that log (https://www.sqlite.org/howtocorrupt.html, 2.2).
+    if has_log(str(path)):
+        return
     with path.open("rb") as file:
         # SQLite's header has there by which version of its formats the file is written and read: 2 is with a log.
         is_used_with_log = file.read(20)[18:] == b"\x02\x02"
-    if has_log(str(path)) or not is_used_with_log:
+    if not is_used_with_log:
         return
     with translate_errors(str(path)), closing(connect(path, uri=read_only_uri(str(path)))) as connection:
         if not read_header(connection).tables:
