@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from devmem.encryption.keys import StoreKey as StoreKey
     from devmem.encryption.keys import default_key as default_key
     from devmem.encryption.keys import is_database as is_database
+    from devmem.encryption.keys import is_encrypted as is_encrypted
     from devmem.encryption.keys import is_sealed as is_sealed
     from devmem.encryption.keys import key_of as key_of
     from devmem.encryption.keys import protect as protect

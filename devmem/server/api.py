@@ -248,7 +248,7 @@ def _get(access: Access, item_id: str, _asked: None) -> StoredMemory:
 
 def _change(access: Access, item_id: str, asked: MemoryChange) -> StoredMemory:
     given = {name: getattr(asked, name) for name in ("time", "expires_at") if name in asked.model_fields_set}
-    if_version = asked.if_version or asked.expected
+    if_version = asked.expected if asked.if_version is None else asked.if_version
     return _stored(access.memory.update(item_id, asked.text, metadata=asked.metadata, if_version=if_version, **given))
 
 

@@ -9,11 +9,13 @@ import sys
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 import devmem
+from devmem import ANY
 from devmem.cli.app import app
 from devmem.encryption import StoreKey, protect, rekeying, set_default_key
 from devmem.encryption.rekeying import rekey
@@ -172,6 +174,55 @@ def test_a_workflow_is_encrypted_with_its_sessions(tmp_path: Path, monkeypatch: 
         assert len(memory) > 30
     assert plain_places(tmp_path) == []
     assert RARE in devmem_command("shown", file)
+
+
+def test_a_workflow_with_shards_is_encrypted_and_decrypted_in_every_shard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shards = {"shards": {"one": "shards/one.db", "two": "shards/two.db"}, "by": "user"}
+    store: dict[str, Any] = {"name": "notes", "type": "simple", "config": {"memory_path": shards}}
+    file = write_workflow(tmp_path, store)
+    users = [f"user {number}" for number in range(24)]
+    with devmem.open(f"{file}#notes") as memory:
+        for user in users:
+            memory.add(f"The {RARE} of {user}.", user=user)
+    kept = {"shards/one.db", "shards/two.db"}
+    assert {place.removesuffix("-wal") for place in plain_places(tmp_path)} == kept
+    key = secrets.token_hex(32)
+    answer = devmem_command("rekey", file, "--json", env={"DEVMEM_NEW_KEY": key})
+    assert {Path(each).relative_to(tmp_path).as_posix() for each in json.loads(answer)["files"]} == kept
+    assert plain_places(tmp_path) == []
+    assert "no file was changed" in devmem_command("rekey", file, env={"DEVMEM_NEW_KEY": key})
+    store["config"]["encryption"] = {"key": {"env": "TEST_STORE_KEY"}}
+    write_workflow(tmp_path, store)
+    monkeypatch.setenv("TEST_STORE_KEY", key)
+    with devmem.open(f"{file}#notes") as memory:
+        assert {hit.user for hit in memory.search(RARE, user=ANY, limit=24)} == set(users)
+    assert "2 files are plain" in devmem_command("rekey", file, "--plain")
+    assert {place.removesuffix("-wal") for place in plain_places(tmp_path)} == kept
+
+
+def test_a_json_file_is_not_encrypted_as_nothing_could_open_it_again(tmp_path: Path) -> None:
+    new = {"DEVMEM_NEW_KEY": NEW.hex()}
+    make(tmp_path / "notes.db", None)
+    devmem_command("add", tmp_path / "notes.json", f"The {RARE} moved.", "--embedding", "none")
+    assert "devmem copy" in devmem_command("rekey", tmp_path / "notes.json", env=new, code=2)
+    stores: list[dict[str, object]] = [
+        {"name": name, "type": "simple", "config": {"memory_path": f"{name}.{form}"}}
+        for name, form in (("notes", "db"), ("other", "json"))
+    ]
+    file = write_workflow(tmp_path, *stores)
+    devmem_command("add", f"{file}#other", f"The {RARE} moved.")
+    assert "'other'" in devmem_command("rekey", file, env=new, code=2)
+    assert RARE in devmem_command("show", tmp_path / "notes.json")
+    assert count(tmp_path / "notes.db", None) == 20
+
+
+def test_a_file_that_is_not_a_store_is_refused_and_stays_unchanged(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("A text.")
+    answer = devmem_command("rekey", tmp_path / "notes.txt", env={"DEVMEM_NEW_KEY": NEW.hex()}, code=2)
+    assert "not a SQLite file of a store" in answer
+    assert (tmp_path / "notes.txt").read_text() == "A text."
 
 
 def test_commands_read_and_write_with_the_key_of_the_environment_or_of_a_file(tmp_path: Path) -> None:

@@ -89,6 +89,15 @@ def test_a_key_is_replaced_only_where_the_version_is_the_one_that_was_read(team:
     assert (answer.status_code, answer.headers.get("warning")) == (200, None)
 
 
+@pytest.mark.parametrize("name", ["if_version", "expected"])
+def test_an_empty_version_is_refused_instead_of_overwriting_any(name: str, team: Team) -> None:
+    (mine,) = add(team, "ann", "Ann eats fish.")
+    one = f"/v1/memories/{mine}"
+    refused = team.request("PATCH", one, json={"text": "Ann eats eggs.", name: ""}, user="ann")
+    assert (refused.status_code, "`if_version` is empty" in refused.text) == (422, True)
+    assert team.request("GET", one, user="ann").json()["text"] == "Ann eats fish."
+
+
 def test_no_request_reaches_what_is_anothers(team: Team) -> None:
     (bobs,) = add(team, "bob", "Bob's secret is cinnamon.")
     one = f"/v1/memories/{bobs}"

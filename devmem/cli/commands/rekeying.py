@@ -10,7 +10,15 @@ import typer
 
 from devmem.cli.failures import CommandError
 from devmem.cli.targets import AsJson, load, require_path
-from devmem.encryption import StoreKey, default_key, read_key_file, read_key_variable
+from devmem.encryption import (
+    HEADER_BYTES,
+    StoreKey,
+    default_key,
+    is_database,
+    is_encrypted,
+    read_key_file,
+    read_key_variable,
+)
 from devmem.encryption.rekeying import rekey as rekey_files
 
 if TYPE_CHECKING:
@@ -49,12 +57,32 @@ def rekey(
     old, places = default_key(), [place]
     if place.suffix in _WORKFLOWS:
         workflow = load(terminal, place)
-        old, places = _key_of(workflow) or old, _places(workflow)
+        old, places = _key_of(workflow) or old, _places(workflow, encrypts=new is not None)
+    else:
+        _check_file(place, encrypts=new is not None)
     changed = rekey_files(places, old, new)
-    state = "plain" if new is None else "encrypted with the new key"
     answer = {"files": [str(file) for file in changed], "encrypted": new is not None}
-    files = "1 file is" if len(changed) == 1 else f"{len(changed):,} files are"
-    terminal.answer(answer, f"{place}: {files} {state}", as_json=as_json)
+    terminal.answer(answer, f"{place}: {_told(len(changed), plain=new is None)}", as_json=as_json)
+
+
+def _told(changed: int, *, plain: bool) -> str:
+    if not changed:
+        return f"no file was changed: none exists that {'is encrypted' if plain else 'does not have the new key'}"
+    files = "1 file is" if changed == 1 else f"{changed:,} files are"
+    return f"{files} {'plain' if plain else 'encrypted with the new key'}"
+
+
+def _check_file(file: Path, *, encrypts: bool) -> None:
+    """Raise `CommandError` for a file that is not a store's, or could not be opened once it is encrypted."""
+    if encrypts and file.suffix == ".json":
+        raise CommandError(
+            f"{file}: a JSON file cannot be encrypted: copy its items into a SQLite file "
+            f"(`devmem copy {file} {file.with_suffix('.db')}`), encrypt that, and delete this one."
+        )
+    with file.open("rb") as opened:
+        header = opened.read(HEADER_BYTES)
+    if not (is_database(header) or is_encrypted(header)):
+        raise CommandError(f"{file} is not a SQLite file of a store; nothing was changed.")
 
 
 def _new_key(file: Path | None, *, plain: bool) -> StoreKey | None:
@@ -75,16 +103,25 @@ def _key_of(workflow: Workflow) -> StoreKey | None:
     return None if block is None else block.read_key(workflow.base_dir)
 
 
-def _places(workflow: Workflow) -> list[Path]:
-    """Return the files of a workflow's stores, and the folder of its sessions."""
+def _places(workflow: Workflow, *, encrypts: bool) -> list[Path]:
+    """Return the files of a workflow's stores, those of all shards too, and the folder of its sessions.
+
+    Raises:
+        CommandError: a store would stay plain where its workflow is to be encrypted.
+    """
     from devmem.config.workflow import base_dir_of
-    from devmem.storage.opening import file_of
+    from devmem.storage.opening import files_of
 
     places = [workflow.base_dir / ".devmem"]
     for store in workflow.memory:
         for key in ("memory_path", "outbox"):
             path = getattr(store.config, key, None)
-            file = None if path in (None, "auto") else file_of(str(path))
-            if file is not None and not file.endswith(".json"):
-                places.append(base_dir_of(store, workflow.base_dir) / Path(file).expanduser())
+            for file in files_of(None if path in (None, "auto") else str(path)):
+                if file.endswith(".json") and encrypts:
+                    raise CommandError(
+                        f"the store {store.name!r} is a JSON file ({file}), which cannot be encrypted: give it a "
+                        "SQLite file (`devmem copy` copies its items); nothing was changed."
+                    )
+                if not file.endswith(".json"):
+                    places.append(base_dir_of(store, workflow.base_dir) / Path(file).expanduser())
     return places
