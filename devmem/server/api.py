@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, Generic, TypeAlias, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationError
 from pydantic.json_schema import models_json_schema
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -359,6 +360,14 @@ async def _asked(request: Request, endpoint: Endpoint[Any]) -> BaseModel | None:
 def _problem(status: HTTPStatus, message: str) -> Response:
     document = ProblemDocument(error=Problem(status=int(status), message=message))
     return JSONResponse(document.model_dump(), status_code=int(status))
+
+
+async def answer_unrouted(_request: Request, error: Exception) -> Response:
+    """Answer a request that no route takes, in the form of every failure."""
+    refusal = error if isinstance(error, HTTPException) else HTTPException(HTTPStatus.INTERNAL_SERVER_ERROR)
+    answer = _problem(HTTPStatus(refusal.status_code), refusal.detail)
+    answer.headers.update(refusal.headers or {})
+    return answer
 
 
 def openapi() -> dict[str, Any]:

@@ -98,6 +98,15 @@ def test_an_empty_version_is_refused_instead_of_overwriting_any(name: str, team:
     assert team.request("GET", one, user="ann").json()["text"] == "Ann eats fish."
 
 
+@pytest.mark.parametrize(("method", "path", "status"), [("GET", "/v1/memory", 404), ("PUT", "/v1/memories", 405)])
+def test_a_request_that_no_route_takes_is_answered_in_the_form_of_every_failure(
+    method: str, path: str, status: int, team: Team
+) -> None:
+    answer = team.request(method, path, user="ann")
+    assert (answer.status_code, answer.json()["error"]["status"]) == (status, status)
+    assert answer.headers.get("allow", "").replace(" ", "").count("POST") == (status == 405)
+
+
 def test_no_request_reaches_what_is_anothers(team: Team) -> None:
     (bobs,) = add(team, "bob", "Bob's secret is cinnamon.")
     one = f"/v1/memories/{bobs}"

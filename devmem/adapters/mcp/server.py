@@ -17,6 +17,7 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Send
@@ -49,7 +50,7 @@ from devmem.adapters.mcp.tools import (
 from devmem.errors import DevmemError
 from devmem.memory import Memory
 from devmem.server import LOOPBACK, Access, Door, Guard, Limits, TokenFile, checked_address, token_of
-from devmem.server.api import OPENAPI_PATH, api_routes
+from devmem.server.api import OPENAPI_PATH, answer_unrouted, api_routes
 from devmem.stores import LEAST_TRUST
 from devmem.text import one_line, shorten
 
@@ -178,7 +179,8 @@ def read_resource(memory: Memory, uri: str) -> types.ReadResourceResult:
 def complete(memory: Memory, argument: types.CompletionArgument) -> types.CompleteResult:
     """Return what an argument may become: ids of the newest memories, or for a topic their labels and values."""
     begun = argument.value.casefold()
-    records = memory.recent(_LOOKED_THROUGH)
+    # As in the list of resources, nothing is offered of what a guard caught.
+    records = memory.recent(_LOOKED_THROUGH, where=Filter(min_trust=LEAST_TRUST))
     if argument.name == "id":
         every = [record.id for record in records]
     else:
@@ -486,6 +488,7 @@ def http_app(
         transport_security=_UNCHECKED,
         custom_starlette_routes=api_routes(server.door),
     )
+    app.add_exception_handler(HTTPException, answer_unrouted)
     app.add_middleware(_NamePrincipal)
     app.add_middleware(Guard, hosts=reached, tokens=server.door.tokens, limits=limits, public=[OPENAPI_PATH])
     app.add_middleware(_EndQuietly)

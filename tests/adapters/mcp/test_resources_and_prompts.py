@@ -78,6 +78,7 @@ def test_a_memory_that_fails_is_an_error_with_its_reason(memory: devmem.Memory) 
 def test_ids_and_labels_are_completed_within_the_scope(memory: devmem.Memory) -> None:
     memory.add("Bob's.", id="a-bobs", user="bob", metadata={"topic": "bobs"})
     memory.add("Ann's.", id="a-anns", user="ann", metadata={"topic": "tea", "Tag": 4})
+    memory.add("In quarantine.", id="a-caught", user="ann", metadata={"topic": "trap"}, trust=0.0)
     handle = memory.scoped(user="ann")
 
     def completed(reference: object, name: str, value: str) -> list[str]:
