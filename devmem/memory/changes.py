@@ -18,7 +18,7 @@ from devmem.errors import ItemNotFoundError, NotStoredError, VersionConflictErro
 from devmem.memory.contents import ConsolidateOptions, check_trust, field_paths, with_metadata, with_text, with_vector
 from devmem.memory.records import When, expiry_of, seconds_of
 from devmem.memory.repeats import ATTEMPTS, check_vectors, let_others_go_first
-from devmem.memory.scope import ScopeGuard, split_scope
+from devmem.memory.scope import ScopeGuard, checked_name, split_scope
 from devmem.model.caller import acting_as
 from devmem.model.filters import Filter, same_owner
 from devmem.model.items import QUARANTINE, TRUST, MemoryItem, is_quarantined, version_hash
@@ -122,11 +122,14 @@ def update_item(
         if_version: `version_hash` of the only version that may be changed; None for any.
 
     Raises:
+        ValueError: `if_version` is blank.
         ItemNotFoundError: there is no such item.
         VersionConflictError: another version than `if_version` is stored.
         NotStoredError: the store keeps the item as it was.
         CollectionError: it cannot be written.
     """
+    if if_version is not None:
+        checked_name("if_version", if_version)
     left = ATTEMPTS
     while True:
         if (item := read()) is None:

@@ -215,8 +215,6 @@ class Memory(MemoryReader):
         if expected is not None:
             warnings.warn(_FORMER_NAME, DeprecationWarning, stacklevel=2)
             if_version = expected if if_version is None else if_version
-        if if_version is not None:
-            checked_name("if_version", if_version)
         changes = Changes(
             text=text, metadata=metadata, time=time, expires_at=expires_at, fields=fields, embedding=embedding,
             trust=trust,

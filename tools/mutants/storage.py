@@ -245,7 +245,7 @@ STORAGE: Final[tuple[Change, ...]] = (
         name="kept-ignores-versions",
         breaks="the search for erased words counts other versions that hold them",
         file="devmem/storage/sqlite/erasing.py",
-        old="if connection.execute(_KEPT_IN_VERSIONS, (word, json.dumps(plan.ids), json.dumps(plan.rows))).fetchone():",
+        old="if connection.execute(_KEPT_IN_VERSIONS, (word, json_list(plan.ids), json_list(plan.rows))).fetchone():",
         new="if False:",
         tests=("tests/storage/test_erasures.py::test_a_word_is_kept_by_other_versions_only",),
     ),
