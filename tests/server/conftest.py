@@ -18,7 +18,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 import devmem
 from devmem.adapters.mcp import ServerOptions, make_server
-from devmem.adapters.mcp.server import http_app
+from devmem.adapters.mcp.server import KEEP_ALIVE, http_app
 from devmem.server import Limits, TokenFile, checked_address
 
 
@@ -66,7 +66,8 @@ class Team:
 @contextmanager
 def serving(app: Any, port_holder: Any) -> Iterator[None]:
     """Serve an application in a thread."""
-    server = uvicorn.Server(uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=1))
+    config = uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=1, timeout_keep_alive=KEEP_ALIVE)
+    server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [port_holder]})
     thread.start()
     try:

@@ -390,6 +390,9 @@ def _instructions(*, read_only: bool) -> str:
 
 _LAST_SECONDS: Final = 3
 """Seconds that requests have to end when the server is stopped."""
+KEEP_ALIVE: Final = 75
+"""Seconds that a connection stays open without a request. After uvicorn's 5, clients of a busy server often sent their
+next request while it closed the connection, and could not know whether it had been read."""
 _SESSIONS: Final = 200
 """Maximum number of sessions at one time; idle ones end after half an hour."""
 _UNCHECKED: Final = TransportSecuritySettings(enable_dns_rebinding_protection=False)
@@ -439,7 +442,9 @@ def serve_http(
         if ready is not None:
             ready()
         app = http_app(server, host, hosts=hosts, limits=limits)
-        config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=_LAST_SECONDS)
+        config = uvicorn.Config(
+            app, log_level="warning", timeout_graceful_shutdown=_LAST_SECONDS, timeout_keep_alive=KEEP_ALIVE
+        )
         uvicorn.Server(config).run(sockets=[bound])
 
 
