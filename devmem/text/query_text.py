@@ -35,6 +35,7 @@ _IS_READ: Final = lazy_pattern(
     re.IGNORECASE,
 )
 """English or Chinese: of these two the words are known that refer to what was said before."""
+_IS_JAPANESE: Final = lazy_pattern(r"[\u3040-\u30ff]")
 _ASIDE: Final = lazy_pattern(
     r"(?:^|[,，;；:：—\s])\s*(?:by\s+the\s+way|btw|speaking\s+of\s+which"
     r"|[对對]了|[话話]说回来|[话話]說回來|[顺順]便[问問]一下|[顺順]便[问問]|[话話][说說]|[说說]起[来來])\s*[,，:：。.!！…]*\s*",
@@ -131,7 +132,8 @@ def _is_told(text: str) -> bool:
 
 def _stands_alone(asked: str, rest: str) -> bool:
     """Whether a question neither refers to the rest of its message nor shares words with it."""
-    if not _IS_READ.search(asked + rest) or _THING_BEFORE.search(asked) or _DEPENDS.search(asked):
+    needs_more = (_IS_JAPANESE, _THING_BEFORE, _DEPENDS)
+    if not _IS_READ.search(asked + rest) or any(pattern.search(asked) for pattern in needs_more):
         return False
     person = _PERSON_BEFORE.search(asked)
     if person is not None and not _PERSON_NAMED.search(asked, 0, person.start()):

@@ -57,6 +57,7 @@ def test_small_talk_is_told_from_the_question(message: str, asked: str) -> None:
         "The plan has three steps: a schema, an API, tests. Would you like me to write the code?",
         "Ich war am See. Was hat er gesagt?",
         "Estuve en el lago. ¿Quién ha llamado?",
+        "昨日は湖に行った。それは誰の船でしたか？",
         "我姐姐住在北京。她的生日是哪天？",
         "黄文慧遇到了麻烦。请问黄文慧遇到了什么事情？",
         "",
