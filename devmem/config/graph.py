@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
-from devmem.config.agent import AgentConfig, ConditionConfig, EdgeCondition, LiteralConfig, PassthroughConfig
+from devmem.config.agent import AgentConfig, LiteralConfig, PassthroughConfig
 from devmem.config.base import ConfigModel, all_keys, mentions, models_in
 from devmem.config.compose import compose
 from devmem.config.document import DocumentPath, Report, path_text, read_text
@@ -24,8 +24,6 @@ from devmem.config.rules import (
     Written,
     inspect,
     inspect_graph,
-    misspelt,
-    not_read,
 )
 from devmem.config.store import EmbeddingConfig, GuardConfig, RetrievalConfig, StoreDeclaration, StoreTypes
 from devmem.config.validate import Validator
@@ -369,23 +367,19 @@ class _GraphReader:
         if not isinstance(value, dict):
             return self._validator.validate(Edge, value, path)
         inspect(Written(path, self._inspection, "edge", value))
-        self._check_condition(value.get("condition"), (*path, "condition"))
+        self._inspect_condition(value.get("condition"), (*path, "condition"))
         data = {key: self._placeholders.expand(value[key], (*path, key)) for key in EDGE_KEYS if key in value}
         for key in ("from", "to"):
             if isinstance(data.get(key), str):
                 self._check_id(data[key], (*path, key))
         return self._validator.validate(Edge, data, path)
 
-    def _check_condition(self, condition: object, path: DocumentPath) -> None:
-        """Warn of misspelt keys, without which an edge would be followed unasked; DevAll has others."""
-        settings = condition.get("config") if isinstance(condition, Mapping) else None
-        for value, model, where in (
-            (condition, EdgeCondition, path),
-            (settings, ConditionConfig, (*path, "config")),
-        ):
-            if isinstance(value, Mapping):
-                for key, meant in misspelt(value, all_keys([model]), ()).items():
-                    self._report.warn((*where, key), not_read(meant), Rule.UNKNOWN_KEY)
+    def _inspect_condition(self, condition: object, path: DocumentPath) -> None:
+        """Check the keys of a condition: without one that is misspelt, its edge would be followed unasked."""
+        if isinstance(condition, Mapping):
+            inspect(Written(path, self._inspection, "condition", condition))
+            if isinstance(settings := condition.get("config"), Mapping):
+                inspect(Written((*path, "config"), self._inspection, "condition_config", settings))
 
     def _check_id(self, id_: str, path: DocumentPath) -> None:
         if id_ not in self._ids and not self._report.is_full:

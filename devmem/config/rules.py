@@ -17,7 +17,7 @@ from itertools import pairwise
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from devmem.config.agent import CARRIED_OUT, NODE_TYPES, ONLY_IN_CONFIG, AgentConfig, Attachment, ChatConfig
-from devmem.config.base import all_keys
+from devmem.config.base import all_keys, field_at
 from devmem.config.document import DocumentPath, Report
 from devmem.config.findings import Rule, choices, closest, did_you_mean, quoted
 from devmem.config.placeholders import has_placeholder
@@ -67,8 +67,8 @@ class Subject:
 class Written(Subject):
     """A mapping as it was written, before a model is made of it."""
 
-    what: Literal["graph", "node", "agent", "edge"]
-    """An agent is the `config` of its node."""
+    what: Literal["graph", "node", "agent", "edge", "condition", "condition_config"]
+    """An agent is the `config` of its node, and a condition that of an edge."""
     value: Mapping[Any, Any]
     kind: object = None
     """Type of a node, placeholders put in."""
@@ -215,11 +215,13 @@ _READ: Final[Mapping[str, tuple[Sequence[str], Sequence[str]]]] = {
     "node": (("config", *NODE_KEYS), ("config", "context_window", "log_output", "dynamic", "position")),
     "agent": (AGENT_KEYS, ("tooling", "retry", "input_mode", "skills", "memory")),
     "edge": (EDGE_KEYS, ()),
+    "condition": (all_keys(field_at(Edge, ("condition",))[0]), ()),
+    "condition_config": (all_keys(field_at(Edge, ("condition", "config"))[0]), ()),
 }
 """Keys that devmem reads, and keys that only DevAll reads; those of a graph are looked at as parts of the document."""
 
 
-def misspelt(value: Mapping[Any, Any], keys: Sequence[str], others: Sequence[str]) -> dict[str, str]:
+def _misspelt(value: Mapping[Any, Any], keys: Sequence[str], others: Sequence[str]) -> dict[str, str]:
     """Return the keys that nothing reads and that are nearly one of `keys`, each with that one.
 
     Keys that another system reads, `others` among them, may stand anywhere.
@@ -229,15 +231,10 @@ def misspelt(value: Mapping[Any, Any], keys: Sequence[str], others: Sequence[str
     return {key: meant for key, meant in found.items() if meant is not None and meant not in value}
 
 
-def not_read(meant: str) -> str:
-    """Return the message about a misspelt key."""
-    return f"this key is not read; did you mean {meant!r}?"
-
-
 @check(Rule.UNKNOWN_KEY, Written)
 def _misspelt_keys(written: Written) -> Found:
-    for key, meant in misspelt(written.value, *_READ[written.what]).items():
-        yield (key,), not_read(meant)
+    for key, meant in _misspelt(written.value, *_READ[written.what]).items():
+        yield (key,), f"this key is not read; did you mean {meant!r}?"
 
 
 def _misplaced(node: Written) -> Iterator[str]:
@@ -259,7 +256,7 @@ def _keys_of_an_agent_beside_its_config(node: Written) -> Found:
 def _keys_of_an_agent_in_the_node(node: Written) -> Found:
     read, others = _READ["node"]
     for key in _misplaced(node):
-        if key not in (*ONLY_IN_CONFIG, *read, *others, *misspelt(node.value, read, others)):
+        if key not in (*ONLY_IN_CONFIG, *read, *others, *_misspelt(node.value, read, others)):
             yield (key,), f"this key is not read here; `{key}` belongs inside `config`"
 
 
@@ -309,7 +306,7 @@ _NOT_CARRIED_OUT: Final[Mapping[str, Mapping[str, str]]] = {
 
 @check(Rule.NOT_SUPPORTED, Written)
 def _settings_of_devall(written: Written) -> Found:
-    for key, message in _NOT_CARRIED_OUT[written.what].items():
+    for key, message in _NOT_CARRIED_OUT.get(written.what, {}).items():
         if written.value.get(key):
             yield (key,), message
 
