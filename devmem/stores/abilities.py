@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import Final, Protocol, runtime_checkable
 
-from devmem.errors import CollectionError, NoTombstonesError, NoVersionsError
+from devmem.errors import CollectionError, DevmemError, NoTombstonesError, NoVersionsError
 from devmem.model.conditions import Order
 from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem
@@ -16,17 +16,23 @@ from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.memory import MemoryBase
 
 
+def collection_of(store: MemoryBase, lacking: Callable[[str, str], DevmemError]) -> Collection:
+    """Return the collection of a store, or raise `lacking` (made of the store's name and a reason): it has none."""
+    if not isinstance(store, CollectionMemory):
+        raise lacking(store.name, f"stores of the type {store.setup.store_type!r} have none")
+    return store.collection
+
+
 def versions_of(store: MemoryBase) -> VersionedCollection:
     """Return the collection that keeps the versions of a store's items.
 
     Raises:
         NoVersionsError: there is none.
     """
-    if not isinstance(store, CollectionMemory):
-        raise NoVersionsError(store.name, f"stores of the type {store.setup.store_type!r} have none")
-    if not isinstance(store.collection, VersionedCollection):
-        raise NoVersionsError(store.name, f"they are in {store.collection.info().location}, which keeps none")
-    return store.collection
+    collection = collection_of(store, NoVersionsError)
+    if not isinstance(collection, VersionedCollection):
+        raise NoVersionsError(store.name, f"they are in {collection.info().location}, which keeps none")
+    return collection
 
 
 def keeps_versions(store: MemoryBase) -> bool:
@@ -40,11 +46,10 @@ def tombstones_of(store: MemoryBase) -> TombstoneCollection:
     Raises:
         NoTombstonesError: there is none.
     """
-    if not isinstance(store, CollectionMemory):
-        raise NoTombstonesError(store.name, f"stores of the type {store.setup.store_type!r} have none")
-    if not isinstance(store.collection, TombstoneCollection):
-        raise NoTombstonesError(store.name, f"they would be in {store.collection.info().location}, which has none")
-    return store.collection
+    collection = collection_of(store, NoTombstonesError)
+    if not isinstance(collection, TombstoneCollection):
+        raise NoTombstonesError(store.name, f"they would be in {collection.info().location}, which has none")
+    return collection
 
 
 def viewed(store: MemoryBase, view: Collection) -> MemoryBase:

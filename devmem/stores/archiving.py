@@ -16,7 +16,7 @@ from devmem.model.items import MemoryItem, merged_ids
 from devmem.model.results import WriteOutcome
 from devmem.storage.protocol import ArchivingCollection, SupportsArchiving
 from devmem.storage.recall_log import shown_items
-from devmem.stores.abilities import viewed
+from devmem.stores.abilities import collection_of, viewed
 from devmem.stores.collection_memory import CollectionMemory
 
 if TYPE_CHECKING:
@@ -48,11 +48,10 @@ def archive_of(store: MemoryBase) -> ArchivingCollection:
     Raises:
         NoArchiveError: there is none.
     """
-    if not isinstance(store, CollectionMemory):
-        raise NoArchiveError(store.name, f"stores of the type {store.setup.store_type!r} have none")
-    if not isinstance(store.collection, ArchivingCollection):
-        raise NoArchiveError(store.name, f"its items are in {store.collection.info().location}, which has none")
-    return store.collection
+    collection = collection_of(store, NoArchiveError)
+    if not isinstance(collection, ArchivingCollection):
+        raise NoArchiveError(store.name, f"its items are in {collection.info().location}, which has none")
+    return collection
 
 
 def archived(store: MemoryBase) -> MemoryBase:

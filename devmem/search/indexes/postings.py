@@ -288,7 +288,7 @@ class Segment:
         return Segment(terms, _starts(counts[counts > 0]), docs, self._codes[kept], mean_length)
 
     def parts(self) -> dict[str, NDArray[Any]]:
-        """Return arrays by name, which `restore` takes: packed ones, unless there are so many that files share them."""
+        """Return arrays by name, which `restore` takes; many postings are left as they are, for processes to share."""
         if len(self.docs) > _MOST_PACKED:
             return {
                 "terms": self._terms.astype("<u8"),
