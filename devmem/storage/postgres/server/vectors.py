@@ -9,6 +9,7 @@ World graphs" (2018), as pgvector has it, over vectors of 16 bits a component.
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 from typing import Any, Final
 
@@ -30,8 +31,11 @@ from devmem.storage.postgres.server.vector_codes import CodedPassages
 
 _LEAST: Final = 400
 """Minimum number of vectors that are compared exactly."""
-_COMPARED_EACH: Final = 2
-"""Number of vectors that are compared exactly, for each that is wanted."""
+_LEAST_EACH, _MOST_EACH = 2, 5
+"""Bounds of the number of vectors that are compared exactly, for each that is wanted."""
+_CODES_EACH: Final = 5_000
+"""One vector is compared for each that is wanted per square root of this many codes: among more vectors, more of those
+that are no nearer have a nearer code. Measured with 100,000 and 300,000 generated vectors (docs/benchmarks.md)."""
 
 
 class NearestCodes:
@@ -55,22 +59,24 @@ class NearestCodes:
     def takes_all(self, limit: int) -> bool:
         """Whether all passages that may be found are compared in order to find the `limit` nearest."""
         parts = zip((self._blocks, self._rest), self._places, strict=True)
-        most = max(len(part.passages) if places is None else len(places) for part, places in parts)
-        return most <= _compared(limit)
+        counts = [len(part.passages) if places is None else len(places) for part, places in parts]
+        return all(count <= _compared(limit, count) for count in counts)
 
     def nearest(self, limit: int) -> Rows:
         """Return the passages to compare in order to find the `limit` nearest."""
         if limit not in self._found:
-            compared = _compared(limit)
-            parts = zip((self._blocks, self._rest), self._places, strict=True)
-            found = [part.nearest(self._query, compared, places) for part, places in parts]
+            found = []
+            for part, places in zip((self._blocks, self._rest), self._places, strict=True):
+                count = len(part.passages) if places is None else len(places)
+                found.append(part.nearest(self._query, _compared(limit, count), places))
             self._found[limit] = distinct(np.concatenate(found))
         return self._found[limit]
 
 
-def _compared(limit: int) -> int:
-    """Return the number of passages of each part that are compared in order to find the `limit` nearest."""
-    return max(_LEAST, _COMPARED_EACH * limit)
+def _compared(limit: int, codes: int) -> int:
+    """Return the number of passages that are compared in order to find the `limit` nearest of those with some codes."""
+    each = min(max(math.sqrt(codes / _CODES_EACH), _LEAST_EACH), _MOST_EACH)
+    return max(_LEAST, math.ceil(each * limit))
 
 
 MOST_BY_HNSW: Final = 1_000
