@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from devmem.stores.memory import MemoryBase
 
 
-def index_with_progress(terminal: Terminal, name: str, store: Indexing, *, rebuild: bool = False) -> IndexReport:
+def index_with_progress(
+    terminal: Terminal, name: str, store: Indexing, *, rebuild: bool = False, drop_missing: bool = False
+) -> IndexReport:
     """Index a store of files while a bar shows the progress, where a person watches."""
     with terminal.progress(f"indexing {name}", None) as bar:
 
@@ -33,7 +35,7 @@ def index_with_progress(terminal: Terminal, name: str, store: Indexing, *, rebui
             what = f"indexing {name}: {step.chunks:,} chunks, files"
             bar.update(bar.task_ids[0], completed=step.files, total=step.total, description=what)
 
-        return store.index(show, rebuild=rebuild)
+        return store.index(show, rebuild=rebuild, drop_missing=drop_missing)
 
 
 def load_with_progress(terminal: Terminal, store: MemoryBase) -> None:

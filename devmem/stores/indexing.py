@@ -38,7 +38,7 @@ class IndexPlan:
     reasons: tuple[str, ...] = ()
     """Why unchanged files are indexed again: other chunks, another model."""
     problems: Mapping[str, str] = field(default_factory=dict)
-    """Files that cannot be indexed, by name, and why."""
+    """Files and sources that cannot be indexed, by name, and why."""
 
     def is_empty(self) -> bool:
         """Whether there is nothing to do."""
@@ -71,12 +71,21 @@ class IndexReport(IndexPlan):
 class Indexing(Protocol):
     """A store that is made from something else, and can be brought up to date."""
 
-    def plan(self, *, rebuild: bool = False) -> IndexPlan:
+    def plan(self, *, rebuild: bool = False, drop_missing: bool = False) -> IndexPlan:
         """Report what `index` would do; nothing is written."""
         ...
 
-    def index(self, progress: IndexProgress | None = None, *, rebuild: bool = False) -> IndexReport:
-        """Bring the index up to date; `rebuild` reads every file again. Interrupted, it continues the next time."""
+    def index(
+        self, progress: IndexProgress | None = None, *, rebuild: bool = False, drop_missing: bool = False
+    ) -> IndexReport:
+        """Bring the index up to date. Interrupted, it continues the next time.
+
+        Args:
+            progress: called now and then.
+            rebuild: read every file again.
+            drop_missing: also drop what is indexed of a source that is missing or has no file any more, as a disk that
+                is not mounted has none; without it, that stays and the source is one of the `problems`.
+        """
         ...
 
     def watch(self, changed: Callable[[IndexReport], None] | None = None) -> None:

@@ -169,6 +169,9 @@ def index(
     ] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Follow changes until interrupted.")] = False,
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Read every file again.")] = False,
+    drop_missing: Annotated[
+        bool, typer.Option("--drop-missing", help="Drop the files of a source that is missing or empty, too.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the changes and write nothing.")] = False,
     session: Session = DEFAULT_SESSION,
     as_json: AsJson = False,
@@ -176,7 +179,8 @@ def index(
     """Bring a store of files up to date.
 
     Only new, changed and deleted files are processed. An interrupted run continues when it is run again. A file that
-    cannot be indexed is reported, and the exit code is 1.
+    cannot be indexed is reported, and the exit code is 1. So is a source that is missing or has no file any more, such
+    as a disk that is not mounted: its files stay in the index unless --drop-missing is given.
 
     Examples:
         devmem index configs/documents.yaml docs
@@ -187,7 +191,10 @@ def index(
     if watch and as_json:
         raise CommandError("--watch runs until it is interrupted and cannot be combined with --json.")
     try:
-        done = [(_plan if dry_run else _index)(terminal, memory, rebuild, shown=not as_json) for memory in stores]
+        bring = _plan if dry_run else _index
+        done = [
+            bring(terminal, memory, rebuild=rebuild, drop_missing=drop_missing, shown=not as_json) for memory in stores
+        ]
         if as_json:
             terminal.json(done)
         if watch and not dry_run:
@@ -222,9 +229,9 @@ def _make(workflow: Workflow, name: str, session: str) -> MemoryBase:
     return memory
 
 
-def _plan(terminal: Terminal, memory: MemoryBase, rebuild: bool, *, shown: bool) -> dict[str, Any]:
+def _plan(terminal: Terminal, memory: MemoryBase, *, rebuild: bool, drop_missing: bool, shown: bool) -> dict[str, Any]:
     assert isinstance(memory, Indexing)  # noqa: S101 - `_make` has seen to it
-    plan = memory.plan(rebuild=rebuild)
+    plan = memory.plan(rebuild=rebuild, drop_missing=drop_missing)
     if shown:
         _list(terminal, plan)
         terminal.print(f"{memory.name}: {plan_text(plan)}; nothing was written")
@@ -232,9 +239,9 @@ def _plan(terminal: Terminal, memory: MemoryBase, rebuild: bool, *, shown: bool)
     return _json_of(memory, plan)
 
 
-def _index(terminal: Terminal, memory: MemoryBase, rebuild: bool, *, shown: bool) -> dict[str, Any]:
+def _index(terminal: Terminal, memory: MemoryBase, *, rebuild: bool, drop_missing: bool, shown: bool) -> dict[str, Any]:
     assert isinstance(memory, Indexing)  # noqa: S101 - `_make` has seen to it
-    report = index_with_progress(terminal, memory.name, memory, rebuild=rebuild)
+    report = index_with_progress(terminal, memory.name, memory, rebuild=rebuild, drop_missing=drop_missing)
     if shown:
         terminal.print(f"{memory.name}: {report_text(report)}")
     if location_of(memory) is None:

@@ -13,6 +13,7 @@ import math
 import os
 import stat
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -83,6 +84,9 @@ class Read:
     checked_ns: int
 
 
+_WAY_OUT: Final = "mount or restore it, or drop them with `devmem index --drop-missing`"
+
+
 @dataclass(slots=True, kw_only=True)
 class Comparison:
     """Difference between the index and the files, before any file is read."""
@@ -94,11 +98,19 @@ class Comparison:
     unchanged: int = 0
     reasons: list[str] = field(default_factory=list)
     """Why unchanged files are indexed again."""
+    problems: dict[str, str] = field(default_factory=dict)
+    """Files, folders and sources that could not be examined, and why."""
 
 
-def compare(scan: Scan, known: Mapping[str, Entry], recipe: Recipe, *, rebuild: bool) -> Comparison:
+def compare(scan: Scan, known: Mapping[str, Entry], recipe: Recipe, *, rebuild: bool, drop_missing: bool) -> Comparison:
     """Compare by name, size and time."""
-    made = Comparison(gone=[name for name in known if name not in scan.files and not scan.hides(name)])
+    made = Comparison(problems=dict(scan.problems))
+    missing = [name for name in known if name not in scan.files and not scan.hides(name)]
+    kept = {} if drop_missing else {name: source for name in missing if (source := scan.empty_source(name)) is not None}
+    made.gone = [name for name in missing if name not in kept]
+    for source, count in Counter(kept.values()).items():
+        problem = scan.problems.get(source, "no file is left in this folder")
+        made.problems[source] = f"{problem}; its {count:,} indexed file(s) are kept: {_WAY_OUT}"
     other = 0
     for name, found in scan.files.items():
         entry = known.get(name)
@@ -168,10 +180,12 @@ def _check_place(descriptor: int, path: str) -> None:
         raise UnreadableError(_REPLACED)
 
 
-def plan_index(scan: Scan, known: Mapping[str, Entry], recipe: Recipe, *, rebuild: bool = False) -> IndexPlan:
+def plan_index(
+    scan: Scan, known: Mapping[str, Entry], recipe: Recipe, *, rebuild: bool = False, drop_missing: bool = False
+) -> IndexPlan:
     """Report what an indexing would do: files that may differ are read, nothing is written."""
-    made = compare(scan, known, recipe, rebuild=rebuild)
-    problems = dict(scan.problems)
+    made = compare(scan, known, recipe, rebuild=rebuild, drop_missing=drop_missing)
+    problems = made.problems
     gone = {known[name].sha256: name for name in made.gone}
     new, changed, renamed, unchanged = [], [], [], made.unchanged
     for found in made.doubtful:
@@ -272,8 +286,16 @@ class Indexer:
         self._progress: IndexProgress | None = None
         self._total = 0
 
-    def run(self, scan: Scan, progress: IndexProgress | None = None, *, rebuild: bool = False) -> IndexReport:
+    def run(
+        self, scan: Scan, progress: IndexProgress | None = None, *, rebuild: bool = False, drop_missing: bool = False
+    ) -> IndexReport:
         """Do one pass.
+
+        Args:
+            scan: the files of the sources.
+            progress: called after each file.
+            rebuild: read every file again.
+            drop_missing: also drop the files of a source of which no file is left.
 
         Raises:
             CollectionError: the index cannot be written; files indexed before it are kept.
@@ -283,8 +305,8 @@ class Indexer:
         self._lower_trust()
         self._known = self._manifest.entries()
         self._by_content = {entry.sha256: name for name, entry in self._known.items() if entry.chunks}
-        self._problems = dict(scan.problems)
-        found = compare(scan, self._known, self._recipe, rebuild=rebuild)
+        found = compare(scan, self._known, self._recipe, rebuild=rebuild, drop_missing=drop_missing)
+        self._problems = found.problems
         self._gone = set(found.gone)
         self._counts.unchanged = found.unchanged
         self._progress, self._total = progress, len(found.doubtful)

@@ -113,10 +113,16 @@ class Scan:
     """Files and folders that could not be examined, by name, and why."""
     unseen: list[str] = field(default_factory=list)
     """Names of folders that could not be listed: their files stay in the index."""
+    empty: dict[str, str] = field(default_factory=dict)
+    """Sources without any file, such as a disk that is not mounted, each with the name that its files begin with."""
 
     def hides(self, name: str) -> bool:
         """Whether a file of this name may exist, though it was not seen."""
-        return any(name.startswith(f"{folder}/") for folder in self.unseen)
+        return any(is_below(name, folder) for folder in self.unseen)
+
+    def empty_source(self, name: str) -> str | None:
+        """Return the source without any file that a file of this name belongs to."""
+        return next((source for source, top in self.empty.items() if name == top or is_below(name, top)), None)
 
 
 class Sources:
@@ -137,12 +143,16 @@ class Sources:
         """List all sources; no file is read."""
         scan, seen = Scan(), set[str]()
         for source in self._sources:
+            is_empty = True
             for found in self._files(source, scan):
+                is_empty = False
                 if found.real in seen or self._is_own(found.real):
                     continue
                 seen.add(found.real)
                 if scan.files.setdefault(found.name, found) is not found:
                     scan.problems[found.name] = "another file has the same name in the index; rename one of them"
+            if is_empty:
+                scan.empty[source.path] = _readable(Path(os.path.normpath(_fixed_part(source.path))).as_posix())
         return scan
 
     def roots(self) -> list[tuple[Path, bool]]:
@@ -257,6 +267,13 @@ class Sources:
                 mtime_ns=status.st_mtime_ns,
                 encoding=source.encoding,
             )
+
+
+def is_below(name: str, folder: str) -> bool:
+    """Whether a file's name in the index is below a folder's; `.` is the workflow's folder."""
+    if folder == ".":
+        return not (name.startswith("../") or Path(name).is_absolute())
+    return name.startswith(folder if folder.endswith("/") else f"{folder}/")
 
 
 def _is_folder(entry: os.DirEntry[str], name: str, scan: Scan) -> bool | None:

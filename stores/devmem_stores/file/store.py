@@ -314,8 +314,10 @@ class FileMemory(CollectionMemory):
         """Open the items as they are; nothing is indexed."""
         self.open_as_it_is()
 
-    def index(self, progress: IndexProgress | None = None, *, rebuild: bool = False) -> IndexReport:
-        """Bring the index up to date."""
+    def index(
+        self, progress: IndexProgress | None = None, *, rebuild: bool = False, drop_missing: bool = False
+    ) -> IndexReport:
+        """Bring the index up to date; the files of a source without any file stay unless `drop_missing`."""
         with self._alone():
             self._open_index()
             self.finish_erasure()
@@ -328,16 +330,16 @@ class FileMemory(CollectionMemory):
                 clock=self.setup.clock,
                 known_embeddings={text: PassageEmbeddings.of(vector) for text, vector in self._old_vectors().items()},
             )
-            self.report = indexer.run(self._sources.scan(), progress, rebuild=rebuild)
+            self.report = indexer.run(self._sources.scan(), progress, rebuild=rebuild, drop_missing=drop_missing)
             self.save()
         self._log_problems(self.report)
         return self.report
 
-    def plan(self, *, rebuild: bool = False) -> IndexPlan:
+    def plan(self, *, rebuild: bool = False, drop_missing: bool = False) -> IndexPlan:
         """Report what `index` would do; no file is written."""
         with self._indexing:
             known = self._manifest.entries() if self._has_manifest() else {}
-            return plan_index(self._sources.scan(), known, self._recipe, rebuild=rebuild)
+            return plan_index(self._sources.scan(), known, self._recipe, rebuild=rebuild, drop_missing=drop_missing)
 
     def _has_manifest(self) -> bool:
         """Whether there is a manifest, so that reading it makes no file."""
