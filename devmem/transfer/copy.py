@@ -14,7 +14,7 @@ from devmem.model.items import MemoryItem, Scope, version_hash
 from devmem.model.results import WriteOutcome, WriteStatus
 from devmem.models.embedder import TokenEmbedder
 from devmem.stores.abilities import TakesStates, every_item
-from devmem.stores.archiving import archive_of, archived, every_archived, has_archive
+from devmem.stores.archiving import archive_of, archived, archived_items, every_archived, has_archive
 from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.memory import MemoryBase
 from devmem.transfer.filling import fields_of, take_fields
@@ -48,6 +48,10 @@ class CopyReport:
     """Number of archived items that are archived in the target now."""
     archived_left: int = 0
     """Number of archived items that the target does not have: it has no archive, or has other items of their ids."""
+    still_archived: int = 0
+    """Number of current items that are archived in the target with the same content, and stay so."""
+    unarchived: int = 0
+    """Number of items that were archived in the target with another content, and are current there now."""
     source_hash: int = 0
     """Hash of the source's items without those, ids and contents, in any order; see `_hash_of`."""
     target_hash: int = 0
@@ -61,13 +65,14 @@ class CopyReport:
     @property
     def identical(self) -> bool:
         """Whether the copies are what the source has, by number and by hash."""
-        return self.complete and self.source_hash == self.target_hash
+        return self.complete and not self.still_archived and self.source_hash == self.target_hash
 
 
 def copy_items(source: MemoryBase, target: MemoryBase, advance: Callable[[int], None]) -> CopyReport:
     """Copy every item, oldest first, but those that the target already has, so that a copy can be continued.
 
-    Archived items are archived in the target, too, where they are current items until then.
+    Archived items are archived in the target, too, where they are current items until then. Items that are archived in
+    the target stay so, unless the source has another content of them.
 
     Vectors are taken over where the target's model made them; everything else the target embeds. What the stores keep
     beside their items follows these.
@@ -159,17 +164,21 @@ def _copy(
 ) -> None:
     ids = [item.id for item in batch]
     there = {item.id: item for item in target.get(ids)}
-    fresh = [item for item in batch if item.id not in there or not _is_same(item, there[item.id], target)]
-    report.counts[WriteStatus.DUPLICATE.value] += len(batch) - len(fresh)
+    old = {item.id: item for item in archived_items(target, [each for each in ids if each not in there])}
+    like = {item.id for item in batch if _is_copy(item, there.get(item.id) or old.get(item.id), target)}
+    fresh = [item for item in batch if item.id not in like]
+    report.counts[WriteStatus.DUPLICATE.value] += len(like - old.keys())
+    report.still_archived += len(like & old.keys())
     for item, outcome in zip(fresh, _add(fresh, target, embedded) if fresh else [], strict=True):
         report.counts[outcome.status.value] += 1
+        report.unarchived += bool(outcome) and item.id in old
         if outcome.erased_before:
             report.kept_out.add(item.id)
         elif outcome.status in (WriteStatus.SKIPPED, WriteStatus.QUEUED):
             report.skipped[item.id] = outcome.reason
     copies = {copy.id: copy for copy in target.get(ids)}
     for item in batch:
-        if item.id in report.kept_out:
+        if item.id in report.kept_out or item.id in like & old.keys():
             continue
         report.source_hash ^= _hash_of(_with_fields_of(copies.get(item.id), item))
         if item.id in copies:

@@ -126,6 +126,24 @@ def test_an_import_leaves_what_is_archived_there(memory: Memory) -> None:
     assert [change.operation for change in memory.history("old")][-1:] == ["add"]
 
 
+def test_a_copy_leaves_archived_items_of_its_target_in_the_archive(memory: Memory, tmp_path: Path) -> None:
+    with devmem.open(tmp_path / "copy.db", embedding=None) as target:
+        copy_items(memory.store, target.store, lambda _: None)
+        consolidate(target.store, archive=ArchiveRule(before=NOW - DAY * 30))
+        kept, current = archived_ids(target), {record.id for record in target.scan(user=devmem.ANY)}
+        assert "old" in kept
+        report = copy_items(memory.store, target.store, lambda _: None)
+        assert (report.still_archived, report.unarchived) == (len(kept), 0)
+        assert report.complete
+        assert not report.identical
+        assert (archived_ids(target), {record.id for record in target.scan(user=devmem.ANY)}) == (kept, current)
+        memory.store.add([item("old", "The page says that whales sing all day.")])
+        report = copy_items(memory.store, target.store, lambda _: None)
+        assert (report.still_archived, report.unarchived) == (len(kept) - 1, 1)
+        assert target.store.get(["old"])[0].content_summary == "The page says that whales sing all day."
+        assert archived_ids(target) == kept - {"old"}
+
+
 def test_a_copy_archives_what_was_archived(memory: Memory, tmp_path: Path) -> None:
     memory.consolidate(archive_before=NOW - 180 * DAY)
     for _ in range(2):

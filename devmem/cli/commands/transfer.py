@@ -456,6 +456,11 @@ def _show(terminal: Terminal, report: CopyReport, direction: str, now: str) -> N
         terminal.print(f"{report.states:,} states beside the items were taken over")
     if report.archived:
         terminal.print(f"{number_of(report.archived, 'item')} archived there, too")
+    if report.still_archived:
+        left = number_of(report.still_archived, "item")
+        terminal.report("note", f"left in the archive there: {left}; `devmem archive --restore` brings them back")
+    if report.unarchived:
+        terminal.report("note", f"taken out of the archive there: {number_of(report.unarchived, 'item')}")
     if report.kept_out:
         terminal.report("note", f"{len(report.kept_out):,} item(s) were not copied, as tombstones keep them out")
     if report.vectors_left:
@@ -487,6 +492,8 @@ def _as_json(report: CopyReport, total: int) -> dict[str, Any]:
         "states": report.states,
         "archived": report.archived,
         "archived_not_taken": report.archived_left,
+        "still_archived": report.still_archived,
+        "taken_out_of_the_archive": report.unarchived,
         "identical": report.identical,
         "items": total,
     }
