@@ -454,6 +454,17 @@ def _show(terminal: Terminal, report: CopyReport, direction: str, now: str) -> N
     terminal.print(f"{direction}: {counted}; {now}{checked}")
     if report.states:
         terminal.print(f"{report.states:,} states beside the items were taken over")
+    _show_archive(terminal, report)
+    if report.kept_out:
+        terminal.report("note", f"{len(report.kept_out):,} item(s) were not copied, as tombstones keep them out")
+    if report.vectors_left:
+        terminal.report("warning", report.vectors_left)
+    for part, count in sorted(report.lost.items()):
+        terminal.report("warning", f"{part} of {count:,} item(s) could not be carried over")
+    _show_missing(terminal, report)
+
+
+def _show_archive(terminal: Terminal, report: CopyReport) -> None:
     if report.archived:
         terminal.print(f"{number_of(report.archived, 'item')} archived there, too")
     if report.still_archived:
@@ -461,12 +472,9 @@ def _show(terminal: Terminal, report: CopyReport, direction: str, now: str) -> N
         terminal.report("note", f"left in the archive there: {left}; `devmem archive --restore` brings them back")
     if report.unarchived:
         terminal.report("note", f"taken out of the archive there: {number_of(report.unarchived, 'item')}")
-    if report.kept_out:
-        terminal.report("note", f"{len(report.kept_out):,} item(s) were not copied, as tombstones keep them out")
-    if report.vectors_left:
-        terminal.report("warning", report.vectors_left)
-    for part, count in sorted(report.lost.items()):
-        terminal.report("warning", f"{part} of {count:,} item(s) could not be carried over")
+
+
+def _show_missing(terminal: Terminal, report: CopyReport) -> None:
     if report.archived_left:
         left = f"{number_of(report.archived_left, 'item')} in the archive not copied"
         terminal.report("error", f"{left}: the target has no archive, or other items of their ids")

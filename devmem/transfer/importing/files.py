@@ -31,7 +31,7 @@ _LONGEST_LINE: Final = 16_000_000
 """Bytes of a line: of a JSON object with a whole conversation, or of a paragraph."""
 _LARGEST_RATIO: Final = 200
 """How many times its packed size a large text may have; those of people and programs have 5 to 50 times."""
-_SLOW: Final = frozenset({"punycode", "idna"})
+SLOW_CODECS: Final = frozenset({"punycode", "idna"})
 """Encodings of names of hosts, which take time quadratic in the length of a text."""
 
 
@@ -133,7 +133,7 @@ def read_text_lines(
     Raises:
         DataFileError: the file cannot be read, is not a text, or not of this encoding.
     """
-    if encoding is None and _is_utf8(path):
+    if encoding is None and is_utf8(path):
         with _opened(path) as file:
             for number, raw in _bounded_lines(path, file):
                 yield (raw.removeprefix(_MARK) if number == 1 else raw).decode("utf-8")
@@ -211,7 +211,7 @@ def decode_as_declared(data: bytes, declared: str) -> str | None:
         if name in ("iso8859-1", "ascii"):
             # As browsers do: texts that are labelled so are mostly Windows-1252 or UTF-8.
             name = "utf-8" if _is_valid_utf8(data) else "cp1252"
-        return None if name in _SLOW else decode_text(data, name)
+        return None if name in SLOW_CODECS else decode_text(data, name)
     except (LookupError, UnreadableError, ValueError):
         return None
 
@@ -224,7 +224,8 @@ def _is_valid_utf8(data: bytes) -> bool:
     return True
 
 
-def _is_utf8(path: Path) -> bool:
+def is_utf8(path: Path) -> bool:
+    """Whether all bytes of a file are UTF-8; raises `DataFileError` when it cannot be read."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     with _opened(path) as file:
         part = file.read(_PART)

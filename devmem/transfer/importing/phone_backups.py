@@ -19,11 +19,13 @@ from xml.parsers import expat
 from devmem.errors import DataFileError
 from devmem.model.items import MemoryItem, Scope
 from devmem.model.record_fields import FROM, KIND, TO, WITH
-from devmem.transfer.importing.files import LARGEST_WHOLE, read_byte_lines
+from devmem.transfer.importing.files import LARGEST_WHOLE, SLOW_CODECS, is_utf8, read_byte_lines, read_head
 from devmem.transfer.importing.records import Origin, digest, text_item
 
 _LOG: Final = logging.getLogger(__name__)
 _BEGINNING: Final = re.compile(rb"(?:\s|<\?[^>]{0,500}\?>|<!--[^>]{0,500}-->)*+<(?:smses|calls)[\s>/]")
+_DECLARED: Final = re.compile(rb"""<\?xml\s[^>]{0,500}?encoding\s*=\s*["']([^"'>]{1,60})["']""")
+_WIDE_MARKS: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _ROOTS: Final = ("smses", "calls")
 _RECORDS: Final = ("sms", "mms", "call")
 _TAGS: Final = re.compile(rb"<(?:sms|mms|call)[\s>/]")
@@ -48,6 +50,9 @@ _PART: Final = 1 << 18
 _ILLEGAL: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 """Characters that XML does not allow; the app writes control characters nevertheless."""
 _UNDECODED: Final = re.compile("[\ud800-\udfff]")
+_REPLACED: Final = re.compile("\ufffd")
+_WIDE: Final = ("utf-16", "utf-32")
+"""Encodings whose damaged bytes a decoder cannot keep as surrogates."""
 _NOTHING: Final = frozenset({"", "null", "(Unknown)"})
 """Values of attributes that stand for none."""
 _OWNER: Final = "user"
@@ -90,7 +95,42 @@ class _Element:
 
 def is_phone_backup(head: bytes) -> bool:
     """Whether a file begins as a backup of messages or calls does."""
-    return _BEGINNING.match(head) is not None
+    return _BEGINNING.match(_narrow(head)) is not None
+
+
+def _narrow(head: bytes) -> bytes:
+    """Return the first bytes of a file as those of an encoding with a byte a character where they are UTF-16."""
+    if not head.startswith(_WIDE_MARKS) and b"\0" not in head[:2]:
+        return head
+    return head.removeprefix(_WIDE_MARKS[0]).removeprefix(_WIDE_MARKS[1]).replace(b"\0", b"").lstrip()
+
+
+def _encoding_of(path: Path, origin: Origin) -> str:
+    """Return the encoding that a file declares or shows by its first bytes; UTF-8, in which the app writes, if none.
+
+    Raises:
+        DataFileError: the file cannot be read, or there is no encoding of the declared name.
+    """
+    head = read_head(path)
+    if head.startswith(_WIDE_MARKS):
+        return "utf-16"
+    if b"\0" in head[:2]:
+        return "utf-16-be" if head.startswith(b"\0") else "utf-16-le"
+    declared = _DECLARED.match(head)
+    if declared is None:
+        return "utf-8"
+    named = declared[1].decode("ascii", "replace")
+    try:
+        name = codecs.lookup(named).name
+        "".encode(name)
+    except (LookupError, UnicodeError, ValueError) as error:
+        raise replace(origin, line=1).error(f"there is no encoding {named!r}; --encoding names another") from error
+    if name.startswith(_WIDE) or name in SLOW_CODECS:
+        return "utf-8"  # the bytes show that the declaration is wrong
+    if name in ("iso8859-1", "ascii"):
+        # As of web pages: texts that are labelled so are mostly Windows-1252 or UTF-8.
+        return "utf-8" if is_utf8(path) else "cp1252"
+    return name
 
 
 def read_phone_backup(path: Path, origin: Origin, encoding: str | None) -> tuple[int, Iterator[MemoryItem]]:
@@ -99,19 +139,20 @@ def read_phone_backup(path: Path, origin: Origin, encoding: str | None) -> tuple
     Args:
         path: the file.
         origin: name of the file in messages.
-        encoding: None is UTF-8, in which the app writes.
+        encoding: None takes the one that the file declares; UTF-8, in which the app writes, if it declares none.
 
     Raises:
         DataFileError: the file cannot be read or is no such backup, is damaged or was cut off, now or while the items
             are consumed.
     """
-    return _count(path), _items(_elements(path, origin, encoding or "utf-8"), origin)
+    total = _count(path)
+    return total, _items(_elements(path, origin, encoding or _encoding_of(path, origin)), origin)
 
 
 def _count(path: Path) -> int:
     found, rest = 0, b""
     for _, line in read_byte_lines(path):
-        data = rest + line
+        data = rest + line.replace(b"\0", b"")
         found += sum(1 for _ in _TAGS.finditer(data))
         # A tag may stand across two parts of a long line.
         at = data.rfind(b"<", max(len(data) - _LONGEST_TAG + 1, 0))
@@ -135,6 +176,7 @@ def _elements(path: Path, origin: Origin, encoding: str) -> Iterator[_Element]:
             raise replace(origin, line=collector.line).error(f"a tag has more than {LARGEST_WHOLE:,} bytes")
     collector.feed(bytes(waiting), is_final=True)
     yield from collector.take()
+    collector.check_count()
 
 
 def _texts(path: Path, origin: Origin, encoding: str) -> Iterator[str]:
@@ -143,18 +185,22 @@ def _texts(path: Path, origin: Origin, encoding: str) -> Iterator[str]:
     The app writes an emoji, as each character beyond the first 65,536, as references to its two surrogates. Bytes that
     are not of the encoding become U+FFFD, and are named in the log.
     """
-    decoder = codecs.getincrementaldecoder(encoding)("surrogateescape")
+    is_wide = codecs.lookup(encoding).name.startswith(_WIDE)
+    decoder = codecs.getincrementaldecoder(encoding)("replace" if is_wide else "surrogateescape")
+    undecoded = _REPLACED if is_wide else _UNDECODED
     lines: list[str] = []
-    size, rest, is_damaged = 0, "", False
-    for number, line in read_byte_lines(path):
+    size, rest, number, is_damaged = 0, "", 1, False
+    for _, line in read_byte_lines(path):
         decoded = decoder.decode(line)
-        if not decoded.isascii() and _UNDECODED.search(decoded) is not None:
+        if not decoded.isascii() and (found := undecoded.search(decoded)) is not None:
             if not is_damaged:
-                damage = replace(origin, line=number).error(
+                # A line of bytes is none of the text in UTF-16, which has the byte of a line feed in other characters.
+                damage = replace(origin, line=number + decoded.count("\n", 0, found.start())).error(
                     f"characters that are not {encoding} are replaced; --encoding names another"
                 )
                 _LOG.warning("%s", damage)
-            is_damaged, decoded = True, _UNDECODED.sub("\ufffd", decoded)
+            is_damaged, decoded = True, undecoded.sub("\ufffd", decoded)
+        number += decoded.count("\n")
         lines.append(decoded)
         size += len(line)
         if size < _PART:
@@ -193,6 +239,8 @@ class _Collector:
     def __init__(self, origin: Origin) -> None:
         self._origin = origin
         self._done: list[_Element] = []
+        self._declared = ""
+        self._found = 0
         self._error: DataFileError | None = None
         self._open: _Element | None = None
         self._has_root = self._has_tags = False
@@ -227,6 +275,16 @@ class _Collector:
         if self._error is not None:
             raise self._error
 
+    def check_count(self) -> None:
+        """Log that the document has another number of messages and calls than it declares."""
+        declared = int(self._declared) if re.fullmatch("[0-9]{1,12}", self._declared) else self._found
+        if declared != self._found:
+            lacks = "; the backup may be incomplete" if declared > self._found else ""
+            _LOG.warning(
+                "%s: the file declares %s messages or calls (`count`) and has %s%s",
+                self._origin.path, f"{declared:,}", f"{self._found:,}", lacks,
+            )  # fmt: skip
+
     def _refuse(self, *_: object) -> None:
         raise replace(self._origin, line=self.line).error(
             "it declares a document type, which no backup of a phone does; remove the line"
@@ -237,8 +295,11 @@ class _Collector:
             raise replace(self._origin, line=self.line).error(
                 f"expected <smses> or <calls>, found <{name[:40]}>, so it is no backup of a phone"
             )
+        if not self._has_root:
+            self._declared = attributes.get("count", "").strip()
         self._has_root = self._has_tags = True
         if name in _RECORDS:
+            self._found += 1
             self._open = _Element(name, self.line, attributes)
         elif self._open is not None and name == "part":
             # The picture itself, in base64, is not kept.

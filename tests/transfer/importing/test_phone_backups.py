@@ -165,6 +165,77 @@ def test_damaged_characters_are_replaced_and_named(tmp_path: Path, caplog: pytes
     assert item.content_summary == "+491701234567: Mühle"
 
 
+def declared(body: str, encoding: str) -> str:
+    return (
+        f"<?xml version='1.0' encoding='{encoding}' standalone='yes' ?>\n<smses count=\"1\">\n{sms(body)}\n</smses>\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("encoding", "codec"),
+    [
+        ("ISO-8859-1", "latin-1"),
+        ("ISO-8859-1", "utf-8"),
+        ("windows-1252", "cp1252"),
+        ("UTF-16", "utf-16"),
+        ("UTF-16", "utf-16-le"),
+        ("UTF-16BE", "utf-16-be"),
+        ("UTF-16", "utf-8"),
+        ("UTF-8", "utf-8-sig"),
+        ("UTF-8", "utf-16"),
+    ],
+)
+@pytest.mark.parametrize("packed", [False, True])
+def test_the_declared_encoding_is_read(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, encoding: str, codec: str, packed: bool
+) -> None:
+    data = declared("Gr\u00fc\u00dfe, M\u00fchle", encoding).encode(codec)
+    path = tmp_path / "messages.xml"
+    path.write_bytes(gzip.compress(data) if packed else data)
+    opened = open_data(path)
+    assert (opened.format, opened.total) == (FileFormat.SMS_BACKUP, 1)
+    assert [item.content_summary for item in items(path)] == ["+491701234567: Gr\u00fc\u00dfe, M\u00fchle"]
+    assert caplog.text == ""
+
+
+def test_chinese_in_utf_16_is_read_and_damage_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    data = declared("\u660e\u5929\u0a0a@ \U0001f600", "UTF-16").encode("utf-16-le").replace(b"@\0", b"\x00\xdc")
+    path = tmp_path / "messages.xml"
+    path.write_bytes(b"\xff\xfe" + data)
+    (item,) = items(path)
+    assert item.content_summary == "+491701234567: \u660e\u5929\u0a0a\ufffd \U0001f600"
+    assert "messages.xml:3: characters that are not utf-16 are replaced" in caplog.text
+    assert [one.content_summary for one in items(path, encoding="utf-16")] == [item.content_summary]
+
+
+def test_an_encoding_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "messages.xml"
+    for name in ("klingon", "base64"):
+        path.write_text(declared("x", name))
+        with pytest.raises(DataFileError, match=f"xml:1: there is no encoding '{name}'; --encoding names another"):
+            items(path)
+        assert len(items(path, encoding="utf-8")) == 1
+
+
+@pytest.mark.parametrize(
+    ("count", "told"),
+    [
+        ("7", "declares 7 messages or calls (`count`) and has 2; the backup may be incomplete"),
+        ("1", "declares 1 messages or calls (`count`) and has 2\n"),
+        ("2", ""),
+        ("many", ""),
+    ],
+)
+def test_another_number_than_the_declared_one_is_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, count: str, told: str
+) -> None:
+    path = tmp_path / "messages.xml"
+    path.write_text(f'<smses count="{count}">{sms("a")}{sms("b", type="3")}</smses>')
+    assert len(items(path)) == 1
+    assert told in caplog.text
+    assert ("`count`" in caplog.text) is bool(told)
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
