@@ -81,7 +81,7 @@ def read_calendar(path: Path, origin: Origin, encoding: str | None) -> list[Memo
         encoding: None detects it; calendars are mostly UTF-8.
 
     Raises:
-        DataFileError: the file cannot be read, is not a calendar or was cut off, or an event has no time.
+        DataFileError: the file cannot be read, is not a calendar or was cut off.
     """
     items: list[MemoryItem] = []
     others = 0
@@ -179,9 +179,10 @@ class _Events:
         self._unknown: set[str] = set()
 
     def item(self, event: _Component) -> MemoryItem:
-        """Return the item of an event; raises `DataFileError` where one of its times is invalid."""
+        """Return the item of an event; each invalid time is left out and named in the log."""
         origin = replace(self._origin, line=event.line, entry="event")
-        start, end = self._time(event, "DTSTART"), self._end(event)
+        start = self._time(event, "DTSTART")
+        end = self._end(event, start)
         recurrence = event.text("RRULE")
         about: dict[str, Any] = {
             "start": start.isoformat() if start else "",
@@ -215,20 +216,25 @@ class _Events:
             time = self._moment(found)
             _seconds(time)
         except (ValueError, OverflowError) as error:
-            here = replace(self._origin, line=found.line)
-            raise here.error(f"{name!r}: not a time: {found.value[:60]!r} ({error})") from error
+            self._leave_out(event, found, f"not a time: {found.value[:60]!r} ({error})")
+            return None
         return time
 
-    def _end(self, event: _Component) -> datetime | date | None:
+    def _leave_out(self, event: _Component, found: _Property, reason: str) -> None:
+        """Name an invalid time of an event, which is read without it, in the log."""
+        uid = event.text("UID")[:80]
+        here = replace(self._origin, line=found.line, entry=f"event {uid!r}" if uid else "event")
+        _LOG.warning("%s", here.error(f"{found.name!r}: {reason}; the event is read without it"))
+
+    def _end(self, event: _Component, start: datetime | date | None) -> datetime | date | None:
         """Return the end of an event; of whole days the last one, where the file has the day after."""
-        start, duration = self._time(event, "DTSTART"), event.first("DURATION")
+        duration = event.first("DURATION")
         end = self._time(event, "DTEND")
         if end is None and start is not None and duration is not None:
             try:
                 end = start + _span(duration.value)
-            except (ValueError, OverflowError) as error:
-                here = replace(self._origin, line=duration.line)
-                raise here.error(f"'DURATION': not a duration: {duration.value[:60]!r}") from error
+            except (ValueError, OverflowError):
+                self._leave_out(event, duration, f"not a duration: {duration.value[:60]!r}")
         if end is not None and not isinstance(end, datetime) and start is not None and end > _day(start):
             end -= timedelta(days=1)
         return None if end == start else end

@@ -137,20 +137,36 @@ def test_changed_occurrences_are_items_of_their_own(tmp_path: Path) -> None:
         ("BEGIN:VCALENDAR\nBEGIN:VEVENT\nSUMMARY:x", "a.ics:2: the file is cut off: `BEGIN:VEVENT` has no end"),
         ("BEGIN:VCALENDAR\nBEGIN:VEVENT\nEND:VCALENDAR", "a.ics:3: `END:VCALENDAR` ends `BEGIN:VEVENT` of line 2"),
         ("BEGIN:VCALENDAR\n" + "BEGIN:X\n" * 50, "a.ics:21: the parts of the calendar nest too deeply"),
-        ("BEGIN:VCALENDAR\nBEGIN:VEVENT\nX:a\n b\nDTSTART:soon\nEND:VEVENT\nEND:VCALENDAR",
-         "a.ics:5: 'DTSTART': not a time: 'soon'"),
-        ("BEGIN:VCALENDAR\nBEGIN:VEVENT\nDTSTART:20251345\nEND:VEVENT\nEND:VCALENDAR",
-         "a.ics:3: 'DTSTART': not a time"),
-        ("BEGIN:VCALENDAR\nBEGIN:VEVENT\nDTSTART:20250703\nDURATION:long\nEND:VEVENT\nEND:VCALENDAR",
-         "a.ics:4: 'DURATION': not a duration: 'long'"),
     ],
-)  # fmt: skip
+)
 def test_what_is_no_calendar_is_refused_with_its_line(tmp_path: Path, text: str, told: str) -> None:
     path = tmp_path / "a.ics"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(DataFileError) as caught:
         items(path)
     assert told in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("lines", "told", "start"),
+    [
+        (("X:a", " b", "DTSTART:soon"), "a.ics:6: event '1': 'DTSTART': not a time: 'soon'", None),
+        (("DTSTART:20251345", "DTEND:20250704"), "a.ics:4: event '1': 'DTSTART': not a time: '20251345'", None),
+        (("DTSTART:20250703", "DTEND:later"), "a.ics:5: event '1': 'DTEND': not a time: 'later'", "2025-07-03"),
+        (("DTSTART:20250703", "DURATION:long"), "a.ics:5: event '1': 'DURATION': not a duration: 'long'", "2025-07-03"),
+        (("DTSTART:99991231T235959", "DURATION:P9W"), "'DURATION': not a duration: 'P9W'", "9999-12-31T23:59:59"),
+    ],
+)
+def test_an_invalid_time_is_left_out_and_named_with_its_event(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, lines: tuple[str, ...], told: str, start: str | None
+) -> None:
+    next_one = ("END:VEVENT", "BEGIN:VEVENT", "UID:2", "DTSTART:20250704", "SUMMARY:Next")
+    path = event(tmp_path, *lines, "SUMMARY:Call", *next_one)
+    call, following = items(path)
+    assert (call.content_summary.split("\n")[0], call.metadata.get("start")) == ("Call", start)
+    assert (following.content_summary.split("\n")[0], following.metadata["start"]) == ("Next", "2025-07-04")
+    assert caplog.text.count("the event is read without it") == 1
+    assert told in caplog.text
 
 
 def test_malformed_lines_and_tasks_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
