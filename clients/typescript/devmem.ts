@@ -23,6 +23,8 @@ export interface ListRequest {
   where?: Record<string, string | number | boolean | null | JsonValue[] | Record<string, JsonValue>>;
   /** Archived memories instead, which nothing else returns. */
   archived?: boolean;
+  /** Only memories in quarantine, or only others; by default both, marked. */
+  quarantined?: boolean | null;
 }
 
 /** Changes of a memory; what is left out stays as it was. */
@@ -108,6 +110,10 @@ export interface StoredMemory {
   metadata: Record<string, JsonValue>;
   /** Changes with everything that a change can set. */
   version: string;
+  /** Whether it is in quarantine, where no search finds it. */
+  quarantined?: boolean;
+  /** Why the store's guard put it there. */
+  quarantine_reason?: string | null;
   /** Of a search; larger is better. */
   score?: number | null;
 }

@@ -73,7 +73,7 @@ class SearchOptions(ScopeParts, total=False):
     """Time from which "last week" in the query counts; None is now."""
 
 
-_QUARANTINED: Final = Filter(none_of=(Filter(min_trust=LEAST_TRUST),))
+QUARANTINED: Final = Filter(none_of=(Filter(min_trust=LEAST_TRUST),))
 
 
 class MemoryReader:
@@ -341,7 +341,7 @@ class MemoryReader:
         """
         if not self._guard.is_bound and not any(scope.values()):
             scope = {"user": ANY}
-        return self.recent(limit, where=_QUARANTINED, **scope)
+        return self.recent(limit, where=QUARANTINED, **scope)
 
     def matching(self, where: Where | None = None, **scope: Unpack[ScopeParts]) -> Filter:
         """Return the filter of a call with these arguments, for code that reads `store` itself.

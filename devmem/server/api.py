@@ -27,10 +27,10 @@ from devmem.errors import (
     VersionConflictError,
 )
 from devmem.memory import Memory, MemoryRecord, SearchHit
-from devmem.memory.reading import MemoryReader
+from devmem.memory.reading import QUARANTINED, MemoryReader
 from devmem.model.caller import acting_as
 from devmem.model.filters import Filter
-from devmem.model.items import Provenance, SourceKind
+from devmem.model.items import LEAST_TRUST, Provenance, SourceKind, is_quarantined
 from devmem.server.guard import Access, Door
 
 OPENAPI_PATH: Final = "/v1/openapi.json"
@@ -120,6 +120,15 @@ class ListRequest(_Body):
         default_factory=Filter, description=f"{_WHERE} In a query string it is JSON."
     )
     archived: bool = Field(default=False, description=_ARCHIVED)
+    quarantined: bool | None = Field(
+        default=None, description="Only memories in quarantine, or only others; by default both, marked."
+    )
+
+    def matching(self) -> Filter:
+        """Return the filter of the list."""
+        if self.quarantined is None:
+            return self.where
+        return self.where & (QUARANTINED if self.quarantined else Filter(min_trust=LEAST_TRUST))
 
 
 class StoredMemory(BaseModel):
@@ -132,6 +141,8 @@ class StoredMemory(BaseModel):
     user: str | None = None
     metadata: dict[str, JsonValue]
     version: str = Field(description="Changes with everything that a change can set.")
+    quarantined: bool = Field(default=False, description="Whether it is in quarantine, where no search finds it.")
+    quarantine_reason: str | None = Field(default=None, description="Why the store's guard put it there.")
     score: float | None = Field(default=None, description="Of a search; larger is better.")
 
 
@@ -207,6 +218,8 @@ def _stored(record: MemoryRecord) -> StoredMemory:
         user=record.user,
         metadata=dict(record.metadata),
         version=record.version,
+        quarantined=is_quarantined(record.item),
+        quarantine_reason=record.quarantine_reason,
         score=record.score if isinstance(record, SearchHit) else None,
     )
 
@@ -224,8 +237,8 @@ def _add(access: Access, _id: str, asked: NewMemories) -> Ids:
 
 def _list(access: Access, _id: str, asked: ListRequest) -> MemoryPage:
     with _reader(access.memory, archived=asked.archived) as memory:
-        records = memory.recent(asked.limit, where=asked.where, offset=asked.offset)
-        return MemoryPage(memories=[_stored(record) for record in records], total=memory.count(where=asked.where))
+        records = memory.recent(asked.limit, where=asked.matching(), offset=asked.offset)
+        return MemoryPage(memories=[_stored(record) for record in records], total=memory.count(where=asked.matching()))
 
 
 def _reader(memory: Memory, *, archived: bool) -> AbstractContextManager[MemoryReader]:
