@@ -8,10 +8,11 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from devmem import Filter, Memory, MemoryItem, Scope
-from devmem.adapters.hosts import collection_of, kept_message, recalled, remember, role_of, writing
+from devmem.adapters.hosts import collection_of, kept_message, recalled, remember, role_of, scoped_id, writing
 from devmem.adapters.hosts import require as _require
 from devmem.messages import Message as Remembered
 from devmem.storage import Condition, Unique, one_of, starts_with
@@ -150,8 +151,10 @@ class DevmemHistoryProvider(HistoryProvider):  # type: ignore[misc] # not in the
         ids = [message.message_id for message in messages if message.message_id]
         known = {item.metadata[_ID] for item in self._kept(session_id, {_ID: one_of(*ids)})} if ids else set()
         scope, now = self._memory.scoped(session=session_id).new_scope(), self._store.setup.clock()
-        new = [message for message in messages if message.message_id not in known]
-        self._store.store_items([_item_of(message, scope, now) for message in new], unique=Unique.ID)
+        new = [_item_of(message, scope, now) for message in messages if message.message_id not in known]
+        # The first of each id, as if they had come one after another.
+        first = {item.id: item for item in reversed(new)}
+        self._store.store_items([item for item in new if first[item.id] is item], unique=Unique.ID)
 
 
 def _remembered(message: Message) -> Remembered:
@@ -179,6 +182,8 @@ def _plain(value: object) -> str:
 
 def _item_of(message: Message, scope: Scope, now: float) -> MemoryItem:
     own: dict[str, Any] = {_FORM: json.dumps(message.to_dict(), ensure_ascii=False)}
-    if message.message_id:
-        own[_ID] = message.message_id
-    return kept_message(_remembered(message), scope, now, own)
+    if not message.message_id:
+        return kept_message(_remembered(message), scope, now, own)
+    item = kept_message(_remembered(message), scope, now, {**own, _ID: message.message_id})
+    # Named by it, the message is stored once even where two runs save it at the same time.
+    return replace(item, id=scoped_id([_HOST, message.message_id], scope))

@@ -98,6 +98,19 @@ def test_a_message_with_an_id_is_kept_once(memory: devmem.Memory) -> None:
     assert [message.text for message in run(history.get_messages("1"))] == ["Tea.", "ok", "ok"]
 
 
+def test_a_message_with_an_id_is_kept_once_of_one_call_and_of_calls_at_the_same_time(memory: devmem.Memory) -> None:
+    history = DevmemHistoryProvider(memory)
+    first, other = Message("user", ["Tea."], message_id="a"), Message("user", ["Coffee."], message_id="b")
+
+    async def save() -> None:
+        await history.save_messages("1", [first, other, first])
+        await asyncio.gather(*(history.save_messages("2", [first]) for _ in range(8)))
+
+    run(save())
+    assert [message.text for message in run(history.get_messages("1"))] == ["Tea.", "Coffee."]
+    assert [message.text for message in run(history.get_messages("2"))] == ["Tea."]
+
+
 def test_a_message_without_a_session_is_refused(memory: devmem.Memory) -> None:
     history = DevmemHistoryProvider(memory)
     assert run(history.get_messages(None)) == []
