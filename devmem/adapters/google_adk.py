@@ -6,6 +6,7 @@ runner = Runner(agent=agent, app_name="shop", session_service=..., memory_servic
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -289,7 +290,9 @@ def _json_of(metadata: Mapping[str, object] | None) -> dict[str, Any]:
 
 def _is_json(value: object) -> bool:
     match value:
-        case None | bool() | int() | float() | str():
+        case float():
+            return math.isfinite(value)
+        case None | bool() | int() | str():
             return True
         case list() | tuple():
             return all(_is_json(each) for each in value)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from devmem.lazy_names import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
+    from devmem.memory.contents import checked_metadata as checked_metadata
     from devmem.memory.forgetting import forget as forget
     from devmem.memory.memory import Memory as Memory
     from devmem.memory.opening import open as open  # noqa: A004 - `devmem.open` is its name

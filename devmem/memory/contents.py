@@ -346,7 +346,7 @@ def _item_of_message(message: Message, envelope: Envelope, summary: str, name: s
     )
     return replace(
         item,
-        metadata={**message.metadata, **envelope.metadata, **item.metadata},
+        metadata={**checked_metadata(message.metadata), **envelope.metadata, **item.metadata},
         event_time=item.event_time if envelope.event_time is None else envelope.event_time,
         expires_at=envelope.expires_at,
         trust=item.trust if envelope.trust is None else envelope.trust,

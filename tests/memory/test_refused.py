@@ -9,6 +9,7 @@ import pytest
 
 import devmem
 from devmem.errors import FilterError
+from devmem.messages import Message
 
 
 def test_a_dict_with_a_text_is_a_text(memory: devmem.Memory) -> None:
@@ -60,6 +61,7 @@ WRONG: list[tuple[Callable[[Any], object], type[Exception], str]] = [
     (lambda memory: memory.add("x", metadata={"a": float("nan")}), ValueError, "'a' holds nan"),
     (lambda memory: memory.add("x", metadata={"a": [{"b": float("inf")}]}), ValueError, "'a' holds inf"),
     (lambda memory: memory.update("one", metadata={"a": float("nan")}), ValueError, "'a' holds nan"),
+    (lambda memory: memory.add(Message("x", metadata={"a": float("nan")})), ValueError, "'a' holds nan"),
     (lambda memory: memory.add("x", metadata={"a": deep(3_000)}), ValueError, "cannot be stored"),
     (lambda memory: memory.update("one", metadata={"a": deep(3_000)}), ValueError, "nested too deeply"),
     (lambda memory: memory.add("one thing", metadata={"a": deep(3_000)}), ValueError, "cannot be stored"),

@@ -12,7 +12,7 @@ from langgraph.store.base import InvalidNamespaceError, PutOp
 
 from devmem import MemoryItem, Scope
 from devmem.adapters.hosts import AGENT_TRUST, scoped_id, snapshot_of
-from devmem.memory import record_of
+from devmem.memory import checked_metadata, record_of
 from devmem.stores import Provenance, SourceKind, texts_at
 
 _CHOICE: Final = re.compile(r"\{([^{}]*)\}")
@@ -117,11 +117,12 @@ def item_of(op: PutOp, name: str, fields: Sequence[str] | None, times: Times, sc
         scope: whom it belongs to.
 
     Raises:
-        ValueError: a key of the value is one of the adapter's own, or the namespace is that of others.
+        ValueError: a key of the value is one of the adapter's own, a number is not finite, or the namespace is that of
+            others.
     """
     if op.namespace == OTHERS:
         raise ValueError(f"the namespace {OTHERS!r} is for what others wrote into the memory; choose another one")
-    value = dict(op.value or {})
+    value = dict(checked_metadata(op.value))
     if taken := sorted(RESERVED & value.keys()):
         raise ValueError(f"the key {taken[0]!r} of a value is taken by the store itself; rename it")
     own = {NAMESPACE: namespace_text(op.namespace), KEY: op.key, UPDATED: times.now}

@@ -365,3 +365,9 @@ class TestContract(Notes, Searches):
 
     def note(self, memory: devmem.Memory, text: str) -> None:
         DevmemStore(memory).put(NOTES, "hall", {"text": text})
+
+
+def test_a_number_that_json_has_not_is_refused_and_not_stored_as_none(store: DevmemStore) -> None:
+    with pytest.raises(ValueError, match="'score' holds nan"):
+        store.put(NOTES, "tea", {"score": float("nan")})
+    assert store.get(NOTES, "tea") is None
