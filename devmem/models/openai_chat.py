@@ -26,6 +26,7 @@ from devmem.model.message import AttachmentRef, Message, MessageBlock, Role
 from devmem.models.chat import MAX_RETRIES, TIMEOUT, ChatReply, ChatRequest, ToolCall, Usage
 from devmem.models.http_client import AnswerRefusedError, answers_within, guarded_client, library_errors
 from devmem.redaction import without_credentials, without_repeated
+from devmem.text.display import well_formed
 from devmem.text.retry import RETRIES_SHARE, DeadlineExceededError, within
 
 _LOG: Final = logging.getLogger(__name__)
@@ -51,7 +52,8 @@ def chat_message(message: Message, *, attachments: bool = True) -> dict[str, Any
     Every block is named in the text. Of what a user sent, images, sound and PDFs follow as parts, unless `attachments`
     is False; the roles of models and tools take text alone.
     """
-    plain = message.for_chat()
+    # A lone surrogate, with which a text that was cut off may end, cannot be sent as UTF-8.
+    plain = {**message.for_chat(), "content": well_formed(message.text())}
     if not attachments or message.role is not Role.USER:
         return plain
     parts = [part for block in message.blocks if (part := content_part(block)) is not None]
@@ -349,7 +351,7 @@ class OpenAIChat:
             said = without_repeated(str(error), [message.content for message in request.messages])
             raise ChatModelError(self._worded(f"gave no answer: {said}")) from None
         except (TypeError, ValueError) as error:
-            # A key of `params` that is no argument, or a text that cannot be sent.
+            # A key of `params` that is no argument, or a key that no header can hold.
             raise ChatModelError(self._worded(f"cannot be asked this: {error}")) from None
 
     def _checked_params(self, request: ChatRequest) -> Params:

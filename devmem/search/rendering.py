@@ -13,6 +13,7 @@ from devmem.model.interactions import NAMES, Language
 from devmem.model.items import MemoryItem, SourceKind, day_of
 from devmem.model.record_fields import is_record, people_of, place_of, span_of
 from devmem.model.results import Hit
+from devmem.text.display import well_formed
 from devmem.text.patterns import lazy_pattern
 
 
@@ -137,8 +138,12 @@ def _bracketed(line: str) -> str | None:
 
 
 def _quoted(text: str) -> list[str]:
-    """Split a stored text into lines, each changed where it could be mistaken for one of the block."""
-    return [_defused(line) for line in text.splitlines()] or [""]
+    """Split a stored text into lines, each changed where it could be mistaken for one of the block.
+
+    Half a surrogate pair, with which a text that was cut off may end, is replaced: no request to a model could hold it.
+    """
+    sendable = text if text.isprintable() else well_formed(text)
+    return [_defused(line) for line in sendable.splitlines()] or [""]
 
 
 def _defused(line: str) -> str:

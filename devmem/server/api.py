@@ -331,6 +331,14 @@ def api_routes(door: Door) -> list[Route]:
     return routes
 
 
+class _Json(JSONResponse):
+    """An answer of any text: a lone surrogate, which has no UTF-8 form, is a backslash escape, which is JSON."""
+
+    def render(self, content: object) -> bytes:
+        text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        return text.encode("utf-8", "backslashreplace")
+
+
 def _handler(door: Door, endpoints: Mapping[str, Endpoint[Any]]) -> Callable[[Request], Any]:
     async def handle(request: Request) -> Response:
         # Starlette answers HEAD where GET is.
@@ -341,12 +349,15 @@ def _handler(door: Door, endpoints: Mapping[str, Endpoint[Any]]) -> Callable[[Re
             return _problem(HTTPStatus.UNAUTHORIZED, str(error))
         if endpoint.writes and access.read_only:
             return _problem(HTTPStatus.FORBIDDEN, "this memory is served read-only")
+        if endpoint.writes and request.headers.get("if-match", "*") != "*":
+            # Carried out without it, the change would overwrite what the header was to protect.
+            return _problem(HTTPStatus.BAD_REQUEST, "If-Match is not supported; send `if_version` in the body")
         asked: BaseModel | None = None
         try:
             asked = await _asked(request, endpoint)
             with acting_as(access.actor or _HTTP_CLIENT, by_default=access.actor is None):
                 done = await asyncio.to_thread(endpoint.run, access, request.path_params.get("id", ""), asked)
-            answer: Response = JSONResponse(done.model_dump(mode="json", exclude_none=True), endpoint.status)
+            answer: Response = _Json(done.model_dump(exclude_none=True), endpoint.status)
         except ValidationError as error:
             found = ((".".join(map(str, each["loc"])), each["msg"]) for each in error.errors())
             answer = _problem(
@@ -372,7 +383,7 @@ async def _asked(request: Request, endpoint: Endpoint[Any]) -> BaseModel | None:
 
 def _problem(status: HTTPStatus, message: str) -> Response:
     document = ProblemDocument(error=Problem(status=int(status), message=message))
-    return JSONResponse(document.model_dump(), status_code=int(status))
+    return _Json(document.model_dump(), status_code=int(status))
 
 
 async def answer_unrouted(_request: Request, error: Exception) -> Response:

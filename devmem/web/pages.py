@@ -22,7 +22,7 @@ from devmem.model.caller import Stage
 from devmem.model.items import is_pinned, is_quarantined
 from devmem.model.results import SearchReport
 from devmem.storage.recall_log import Recall, RecallEntry, RecallRun
-from devmem.text.display import visible
+from devmem.text.display import visible, well_formed
 from devmem.text.moments import local
 from devmem.views.documents import receipt_lines, workflow_receipt_lines
 from devmem.web import charts
@@ -98,7 +98,8 @@ class Pages:
             "lang": language,
             "_": lambda text: translated(text, language),
         }
-        return HTMLResponse(self._templates.get_template(template).render({**own, **context}), status)
+        # Stored texts may have lone surrogates, which UTF-8 cannot hold.
+        return HTMLResponse(well_formed(self._templates.get_template(template).render({**own, **context})), status)
 
     def search(self, request: Request) -> Response:
         """Show the form, and the answers of the stores, or what an agent would be shown."""

@@ -157,9 +157,7 @@ def test_wrong_params_are_an_error(service: ChatService, open_chat: Open, wrong:
         open_chat().complete(request(**wrong))
 
 
-def test_a_text_or_key_that_cannot_be_sent_is_an_error(service: ChatService, open_chat: Open) -> None:
-    with pytest.raises(ChatModelError, match="'m-1'"):
-        open_chat().complete(request("half of an emoji: \ud83c"))
+def test_a_key_that_cannot_be_sent_is_an_error(service: ChatService, open_chat: Open) -> None:
     for key in ("sk-ключ", "sk-1\nx"):
         with pytest.raises(ChatModelError, match="'m-1'") as caught:
             open_chat(key, max_retries=0).complete(request())
@@ -240,6 +238,12 @@ def test_images_are_sent_and_a_service_that_refuses_them_gets_their_names(
     assert whole[1] == {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
     assert named == again == "What is it?\n[image attachment: x]"
     assert "does not take images" in caplog.text
+
+
+def test_half_a_surrogate_pair_does_not_stop_the_request(service: ChatService, open_chat: Open) -> None:
+    service.script = [answering("Yes.")]
+    assert open_chat().complete(request("An emoji cut in two \ud83d")).text == "Yes."
+    assert service.requests[0]["messages"][0]["content"] == "An emoji cut in two \ufffd"
 
 
 def test_a_refusal_that_is_not_about_attachments_stays_one(service: ChatService, open_chat: Open) -> None:

@@ -254,3 +254,10 @@ def test_a_text_without_an_exchange_shows_no_sides_of_one(text: str) -> None:
     assert f'   "{text}"' in block([("notes", f"Hm.\n{text}")]).splitlines()
     said = MemoryContentSnapshot(text="yes")
     assert "1. Output: yes" in block([("notes", "Output: yes")], output_snapshot=said).splitlines()
+
+
+def test_a_block_can_be_sent_whatever_was_stored() -> None:
+    found = block([("notes", "An emoji cut in two \ud83d"), ("notes", "a whole one \ud83d\ude00"), ("s\udc00", "tea")])
+    assert "two \ufffd" in found
+    assert "whole one 😀" in found
+    found.encode("utf-8")

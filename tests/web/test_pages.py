@@ -423,3 +423,11 @@ def _version(page: str) -> str:
     found = re.search(r'name="version" value="(\w+)"', page)
     assert found is not None
     return html.unescape(found[1])
+
+
+def test_half_a_surrogate_pair_in_an_item_fails_no_page(team: Path, serve: Serve) -> None:
+    item = remember(team, "An emoji cut in two \ud83d")
+    with serve().browser() as browser:
+        pages = [browser.get("/", params={"q": "emoji"}), browser.get(f"/item/notes/{item}")]
+    assert [page.status_code for page in pages] == [200, 200]
+    assert all("\ufffd" in page.text for page in pages)

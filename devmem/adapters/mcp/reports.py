@@ -20,13 +20,17 @@ from mcp.server.subscriptions import (
     ServerEvent,
 )
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import BaseModel
+from pydantic_core import PydanticSerializationError
 
 from devmem.errors import DevmemError
 from devmem.memory import Memory
+from devmem.text import well_formed
 
 _LOG: Final = logging.getLogger(__name__)
 _Context: TypeAlias = ServerRequestContext[Any]
 T = TypeVar("T")
+R = TypeVar("R", bound=BaseModel)
 
 _PROGRESS_EVERY: Final = 1.0
 """Seconds between two reports of the progress of a call."""
@@ -107,6 +111,26 @@ def levels_of(ctx: _Context) -> frozenset[types.LoggingLevel]:
     return frozenset(_ORDER[_ORDER.index(least) :])
 
 
+def sendable(result: R) -> R:
+    """Return a result as JSON can be sent: half a surrogate pair in a text, as of an emoji cut in two, is replaced.
+
+    The library cannot write it, and would end the connection, over standard output the whole server.
+    """
+    try:
+        result.model_dump_json()
+    except PydanticSerializationError:
+        return type(result).model_validate(_well_formed(result.model_dump(by_alias=True)))
+    return result
+
+
+def _well_formed(value: object) -> object:
+    if isinstance(value, str):
+        return well_formed(value)
+    if isinstance(value, Mapping):
+        return {_well_formed(key): _well_formed(each) for key, each in value.items()}
+    return [_well_formed(each) for each in value] if isinstance(value, list) else value
+
+
 async def run_reported(
     ctx: _Context, levels: frozenset[types.LoggingLevel], title: str, work: Callable[..., T], *arguments: object
 ) -> T:
@@ -138,7 +162,7 @@ async def run_reported(
 
 async def _send_message(ctx: _Context, record: logging.LogRecord) -> None:
     params = types.LoggingMessageNotificationParams(
-        level=_LEVELS[record.levelno], logger=record.name, data=record.getMessage()
+        level=_LEVELS[record.levelno], logger=record.name, data=well_formed(record.getMessage())
     )
     # Any id sends it with the answer of the request; the library does not pass it on.
     await ctx.session.send_notification(types.LoggingMessageNotification(params=params), related_request_id="")

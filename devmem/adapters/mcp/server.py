@@ -16,6 +16,7 @@ from mcp.server.auth.provider import AccessToken
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
+from pydantic import BaseModel
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
@@ -33,6 +34,7 @@ from devmem.adapters.mcp.reports import (
     levels_of,
     relay_log_messages,
     run_reported,
+    sendable,
     set_level,
     subscribe,
     unsubscribe,
@@ -206,7 +208,7 @@ _NAME: Final = 100
 """Maximum number of characters of a client's name."""
 
 _Context: TypeAlias = ServerRequestContext[Any]
-T = TypeVar("T")
+R = TypeVar("R", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -309,7 +311,8 @@ class _Handlers:
         actor = access.actor or access.memory.new_scope().agent or client
         call = Call(memory=access.memory, client=client, actor=actor, budget=self._options.budget)
         with acting_as(actor):
-            return await run_reported(ctx, self._log_levels(ctx), tool.title, tool.call, call, params.arguments or {})
+            arguments = params.arguments or {}
+            return sendable(await run_reported(ctx, self._log_levels(ctx), tool.title, tool.call, call, arguments))
 
     def _log_levels(self, ctx: _Context) -> frozenset[types.LoggingLevel]:
         """Return the levels that are sent; with tokens none, as a message may be about what others stored."""
@@ -358,14 +361,14 @@ class _Handlers:
         return await _answer(complete, self._access(ctx).memory, params.argument)
 
 
-async def _answer(work: Callable[..., T], *arguments: object) -> T:
+async def _answer(work: Callable[..., R], *arguments: object) -> R:
     """Do the work in a thread; an error of devmem keeps its text on the way to the client.
 
     Raises:
         MCPError: it did not work.
     """
     try:
-        return await asyncio.to_thread(work, *arguments)
+        return sendable(await asyncio.to_thread(work, *arguments))
     except DevmemError as error:
         raise MCPError(types.INTERNAL_ERROR, str(error)) from error
 
