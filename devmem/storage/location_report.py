@@ -30,6 +30,7 @@ def examine_location(location: str | None, name: str | None = None) -> Iterator[
     if is_sharded(location):
         for place in ShardsConfig.parse(location).shards.values():
             yield from examine_location(place, name)
+        yield _examine_database(location, name)
         return
     file = file_of(location)
     if file is None:

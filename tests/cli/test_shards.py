@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,40 @@ def test_what_is_wrong_is_said(team: Path, tmp_path: Path, devmem: Devmem) -> No
     with library.open(tmp_path / "plain.db", embedding=None) as memory:
         memory.add("alone")
     assert "keeps its items in one place" in devmem("shards", tmp_path / "plain.db", code=2).stderr
+
+
+def test_doctor_names_items_in_the_wrong_shard_and_its_way_out_works(
+    team: Path, tmp_path: Path, devmem: Devmem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    reports = json.loads(devmem("doctor", team, "--json").stdout)
+    assert [(one["kind"], one["sound"], one.get("misplaced")) for one in reports if one["kind"] == "shards"] == [
+        ("shards", True, 0)
+    ]
+    found = json.loads(devmem("shards", f"{team}#notes", "--tenants", "--json").stdout)
+    home = {one["tenant"]: one["shard"] for one in found["tenants"]}
+    wrong = "two" if home["王芳"] == "one" else "one"
+    for number in range(7):
+        devmem("add", f"{wrong}.db", f"王芳 takes bus {number}", "--id", f"w-{number}", "--user", "王芳")
+    devmem(
+        "add", f"{wrong}.db", "somebody waits", "--id", "w-8", "--user", next(u for u in home if u and home[u] == wrong)
+    )
+    bus = ("search", f"{team}#notes", "bus", "--user", "王芳")
+    assert "takes bus" not in devmem(*bus).stdout
+    told = " ".join(devmem("doctor", team, code=1).stderr.split())
+    assert (
+        f"7 items of user '王芳' in the shard '{wrong}' instead of '{home['王芳']}', where searches look: w-6, " in told
+    )
+    assert "w-8" not in told
+    report = next(one for one in json.loads(devmem("doctor", team, "--json", code=1).stdout) if one["kind"] == "shards")
+    assert (report["sound"], report["misplaced"]) == (False, 7)
+    commands = [shlex.split(one)[1:] for one in told.split("`")[1::2] if one.startswith("devmem ")]
+    for command in commands[:2]:
+        devmem(*command, *(["--yes"] if command[0] == "forget" else []))
+    devmem("import", f"{team}#notes", "out.json")
+    devmem("doctor", team)
+    assert "takes bus" in devmem(*bus).stdout
+    assert json.loads(devmem("count", f"{team}#notes", "--all-users", "--json").stdout)["count"] == 15
 
 
 def test_a_shard_that_is_opened_on_its_own_says_so(team: Path, devmem: Devmem) -> None:
@@ -155,3 +190,21 @@ def test_a_store_may_fail_instead(team: Path, down: tuple[str, str], devmem: Dev
     url = f"shards://user?one={team.parent}/one.db&two={team.parent}/two.db&on_down=fail"
     place = url if as_url else f"{team}#notes"
     assert f"shard {down[0]!r}" in devmem("search", place, "train", "--all-users", code=2).stderr
+
+
+def test_doctor_names_unscoped_items_in_the_wrong_shard(
+    team: Path, tmp_path: Path, devmem: Devmem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = json.loads(devmem("shards", f"{team}#notes", "--tenants", "--json").stdout)
+    home = next(one["shard"] for one in found["tenants"] if one["tenant"] is None)
+    wrong = "two" if home == "one" else "one"
+    devmem("add", f"{wrong}.db", "The lift is broken.", "--id", "lift")
+    told = " ".join(devmem("doctor", team, code=1).stderr.split())
+    assert f"1 item without a user in the shard '{wrong}' instead of '{home}', where searches look: lift; " in told
+    for command in [shlex.split(one)[1:] for one in told.split("`")[1:5:2]]:
+        devmem(*command, *(["--yes"] if command[0] == "forget" else []))
+    devmem("import", f"{team}#notes", "out.json")
+    devmem("doctor", team)
+    assert "lift" in devmem("search", f"{team}#notes", "lift").stdout
+    assert json.loads(devmem("count", f"{team}#notes", "--all-users", "--json").stdout)["count"] == 8

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing
 from functools import partial
 from os.path import realpath
-from typing import Final
+from typing import Final, cast
 
 from devmem.config.shards import ShardsConfig
-from devmem.errors import CollectionError
+from devmem.errors import CollectionError, Finding
+from devmem.model.results import FileReport, damage, unfinished
+from devmem.redaction import location_without_credentials
 from devmem.storage.opening import (
     CollectionOptions,
     DatabaseOpener,
@@ -18,9 +23,17 @@ from devmem.storage.opening import (
     inspect_location,
 )
 from devmem.storage.protocol import Collection
+from devmem.storage.shard import Tenant
 from devmem.storage.sharding.collection import ShardedCollection
 from devmem.storage.sharding.moving import recover
-from devmem.storage.sharding.shard_set import ShardSet
+from devmem.storage.sharding.reading import filter_of
+from devmem.storage.sharding.shard_map import ShardMap
+from devmem.storage.sharding.shard_set import Shard, ShardSet
+from devmem.text.display import number_of
+
+_TRIES: Final = 3
+_NAMED: Final = 5
+"""Number of ids of misplaced items that are named for each tenant."""
 
 
 class ShardsOpener:
@@ -68,6 +81,22 @@ class ShardsOpener:
             raise failed
         return None
 
+    def examine(self, location: str, name: str | None, /) -> FileReport:
+        """Report the items that are in another shard than their tenant's, where no search within the tenant looks."""
+        shown = location_without_credentials(location)
+        with ExitStack() as stack:
+            opened: dict[str, Shard] = {}
+            findings: list[Finding] = []
+            for shard, place in _config(location).shards.items():
+                try:
+                    if inspect_location(place, name) is not None:
+                        found = stack.enter_context(closing(_open_shard(place, CollectionOptions(name=name))))
+                        opened[shard] = cast("Shard", found)
+                except CollectionError as error:
+                    findings.append(unfinished(f"the tenants of the shard {shard!r} are not compared: {error}"))
+            facts, misplaced = _compared(opened)
+        return FileReport(path=shown, kind="shards", facts=facts, findings=[*findings, *misplaced])
+
     def drop(self, location: str, name: str | None, /) -> bool:
         """Drop the store in every database; a shard that is a file is left to whoever removes files."""
         places = list(_config(location).shards.values())
@@ -82,6 +111,48 @@ def _config(location: str) -> ShardsConfig:
         return ShardsConfig.parse(location)
     except ValueError as error:
         raise CollectionError("the shards", str(error)) from error
+
+
+def _compared(opened: Mapping[str, Shard]) -> tuple[dict[str, int], list[Finding]]:
+    """Return the numbers of shards and of items in the wrong one, and a finding for each tenant of such items."""
+    known = _newest_map(opened)
+    for _ in range(_TRIES):
+        found = [] if known is None else list(_misplaced(known, opened))
+        # A tenant that moved meanwhile was read where it no longer lives.
+        if (latest := _newest_map(opened)) is None or known is None or latest.version == known.version:
+            break
+        known = latest
+    counted = sum(items for items, _ in found)
+    return {"shards": len(opened), "misplaced": counted}, [damage(told) for _, told in found]
+
+
+def _newest_map(opened: Mapping[str, Shard]) -> ShardMap | None:
+    raws = [(raw, shard.info().location) for shard in opened.values() if (raw := shard.shard_map()) is not None]
+    return max((ShardMap.from_bytes(*raw) for raw in raws), key=lambda one: one.version, default=None)
+
+
+def _misplaced(known: ShardMap, opened: Mapping[str, Shard]) -> Iterator[tuple[int, str]]:
+    """Yield the number of items of each tenant that are in another shard than its own, and what to do about them."""
+    for name, shard in opened.items():
+        hidden = known.hidden(name)
+        for tenant, items in shard.tenants(known.by).items():
+            own = known.shard_of(tenant)
+            if not items or own == name or (hidden is not None and hidden.value == tenant):
+                continue
+            first = shard.recent(_NAMED, filter_of(Tenant(known.by, tenant)))
+            ids = ", ".join(item.id for item in first) + (", ..." if items > len(first) else "")
+            whose = f"of {known.by} {tenant!r}" if tenant is not None else f"without a {known.by}"
+            told = f"{number_of(items, 'item')} {whose} in the shard {name!r} instead of {own!r}, where searches look"
+            yield items, f"{told}: {ids}; {_way_out(shard.info().location, known.by, tenant)}"
+
+
+def _way_out(place: str, by: str, tenant: str | None) -> str:
+    which = f"--where '!{by}'" if tenant is None else f"--{by} {shlex.quote(tenant)}"
+    database = shlex.quote(place)
+    return (
+        f"`devmem export {database} {which} -o out.json`, `devmem forget {database} {which}` and then `devmem import` "
+        "of out.json into the whole store move them"
+    )
 
 
 def _open_shard(place: str, options: CollectionOptions) -> Collection:
