@@ -186,7 +186,7 @@ class StoreReader:
             return None
 
     def _check_empty(self, config: ConfigModel, path: DocumentPath) -> None:
-        """Report keys after which nothing stands: what they were to turn on is off, or kept for one process only."""
+        """Report keys without a value: what they were to turn on is off, or kept for one process only."""
         document = self._report.document
         written = document.nearest(path)
         texts = {key for key, value in written.items() if isinstance(value, str)} if isinstance(written, dict) else ()
@@ -197,7 +197,7 @@ class StoreReader:
                     message = "this is empty, so the items are kept for this process only; name a file, or write null"
                     self._report.warn(where, message, Rule.NO_EFFECT)
             elif document.is_blank(where) and mentions(info.annotation, type(None)) and any(models_in(info.annotation)):
-                message = f"nothing stands after `{key}:`, so it is left out"
+                message = f"`{key}:` has no value, so it is left out"
                 if key == _MUST_NOT_BE_BLANK:
                     self._report.error(where, f"{message}; write its `key`, or null for plain files")
                 else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
 from typing import Any, Final, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, SecretStr, ValidationError
@@ -16,13 +17,21 @@ from devmem.config.placeholders import Placeholders, has_placeholder
 from devmem.config.workflow import unset_message
 
 _WORDS: Final = {"key", "apikey", "token", "password", "passwd", "passphrase", "secret", "credential", "credentials"}
+_ABOUT_A_KEY: Final = {"column", "columns", "field", "file", "id", "llm", "name", "names", "path", "prefix"}
+"""Words after which a name such as `key_names` promises something about a key, and not the key."""
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _SHORTEST_MASKED: Final = 3
 
 
 def is_secret_name(name: object) -> bool:
-    """Whether a key's name promises a secret: `api_key`, `accessToken`, `password`."""
-    return isinstance(name, str) and any(word.lower() in _WORDS for word in _WORD.findall(name[:200]))
+    """Whether a key's name promises a secret: `api_key`, `accessToken`, `password`; `key_file` does not."""
+    if not isinstance(name, str):
+        return False
+    words = [word.lower() for word in _WORD.findall(name[:200])]
+    return any(
+        word in _WORDS and not (word == "key" and following in _ABOUT_A_KEY)
+        for word, following in pairwise([*words, ""])
+    )
 
 
 def is_secret(path: DocumentPath, annotation: Annotation = None) -> bool:

@@ -42,6 +42,22 @@ def test_a_budget_of_tokens_is_no_secret() -> None:
         parse_workflow("memory: []\nmemory_options: {token_budget: many}\n", registry)
 
 
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("key_names: Topic", "config.key_names: expected a list, found the text 'Topic'"),
+        ("key_llm: Topic", "config.key_llm: expected a mapping, found the text 'Topic'"),
+        ("key_llm: {api_key: [Topic]}", "config.key_llm.api_key: expected text, found a list"),
+        ("embedding: {params: {key: Topic, key_file: 1}, provider: 1}", "config.embedding.provider: "),
+    ],
+)
+def test_what_is_about_a_key_is_no_secret(written: str, said: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        parse_workflow(f"memory: [{{name: team, type: simple, config: {{{written}}}}}]", registry)
+    assert said in str(refused.value)
+    assert ("Topic" in str(refused.value)) == ("Topic" in said)
+
+
 def test_a_block_where_a_duration_belongs() -> None:
     text = "memory: [{name: team, type: simple, config: {ttl: {days: 3}}}]"
     with pytest.raises(ConfigError, match=r"config\.ttl: expected a duration such as .*, found a mapping$"):

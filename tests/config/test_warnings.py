@@ -136,7 +136,7 @@ def test_blocks_that_are_left_blank(own_types: StoreTypes) -> None:
     text += "    embedding: null\n    ttl:\n"
     found = [(each.path, each.line) for each in parse_workflow(text, own_types, origin="w.yaml").warnings]
     assert found == [("memory[0].config.guard", 6)]
-    with pytest.raises(ConfigError, match=r"w.yaml:10: memory\[0\].config.encryption: nothing stands after"):
+    with pytest.raises(ConfigError, match=r"w.yaml:10: memory\[0\].config.encryption: `encryption:` has no value"):
         parse_workflow(f"{text}    encryption:\n", own_types, origin="w.yaml")
 
 
