@@ -143,6 +143,8 @@ class StoreAddress:
     """Session whose `auto` files are meant."""
     words: tuple[str, ...] = ()
     """The arguments after the store."""
+    words_only: bool = False
+    """Whether `--embedding none` says that it has no model, which a command that writes records in the file."""
 
 
 def make(address: StoreAddress) -> MemoryBase:
@@ -210,12 +212,16 @@ def opened(
     Raises:
         DevmemError: the store cannot be used.
     """
+    from devmem.memory.opening import record_words_only
+
     store = make(address)
     try:
         if looking:
             look(store)
         else:
             open_files(terminal, store)
+        if save and address.words_only:
+            record_words_only(store)
         with _state_of(store, as_of, archived=archived) as shown:
             yield shown
         if save:
@@ -478,7 +484,7 @@ def split_words(
     if not least <= len(rest) <= most:
         problem = "missing" if len(rest) < least else "too many"
         raise CommandError(f"{problem} arguments: expected {usage}, and {memory} is the MEMORY.")
-    return StoreAddress(workflow=workflow, store=store, session=session, words=rest)
+    return StoreAddress(workflow=workflow, store=store, session=session, words=rest, words_only=embedding == "none")
 
 
 def _declared(terminal: Terminal, place: str, embedding: str | None, *, reading: bool) -> tuple[Workflow, str]:

@@ -18,6 +18,7 @@ from devmem.config.rules import Chat, Embedding, Found, Graph, Store, check, sou
 from devmem.config.store import EmbeddingConfig, IndexConfig, StoreDeclaration, names_only_model, only_model
 from devmem.config.workflow import NodeConfig, Subgraph
 from devmem.errors import Level, install_command
+from devmem.text.files import expanded
 
 _FILE_URL: Final = re.compile(r"\A(?:sqlite|json)://", re.IGNORECASE)
 _NAMES_STORE: Final = re.compile(r"[?&]store=[^&]")
@@ -29,7 +30,7 @@ def _place_of(store: StoreDeclaration, base_dir: pathlib.Path) -> str | pathlib.
     if not isinstance(path, str) or path == "auto" or has_placeholder(path):
         return None
     path = _FILE_URL.sub("", path)
-    return path if "://" in path else (base_dir / pathlib.Path(path).expanduser()).resolve()
+    return path if "://" in path else (base_dir / expanded(path)).resolve()
 
 
 @check(Rule.SHARED_FILE, Graph, close=True)

@@ -34,6 +34,7 @@ from devmem.config.workflow import (
 )
 from devmem.errors import Level
 from devmem.model.caller import RETRIEVING, Stage
+from devmem.text.files import expanded
 
 NODE_KEYS: Final = ("id", "type", "description")
 AGENT_KEYS: Final = (*all_keys([AgentConfig]), "thinking")
@@ -580,7 +581,7 @@ def unwritable_file(store: Store) -> Found:
         written = getattr(store.declaration.config, key, None)
         if not isinstance(written, str) or written == "auto" or "://" in written or has_placeholder(written):
             continue
-        file = base_dir_of(store.declaration, store.inspection.base_dir) / pathlib.Path(written).expanduser()
+        file = base_dir_of(store.declaration, store.inspection.base_dir) / expanded(written)
         there = next((one for one in (file, *file.parents) if one.exists()), file)
         if file.is_dir():
             yield (key,), f"{str(file)!r} is a folder; name a file in it"

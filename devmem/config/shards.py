@@ -15,6 +15,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from devmem.config.base import ConfigModel
 from devmem.config.findings import choices, closest, did_you_mean, expectation, found, possible_values
 from devmem.redaction import without_credentials
+from devmem.text.files import expanded
 
 SCHEME: Final = "shards://"
 ShardBy: TypeAlias = Literal["user", "agent", "conversation"]
@@ -99,7 +100,7 @@ def below(base: Path, url: str) -> str:
     """Return a URL of shards whose relative paths start at a folder."""
 
     def locate(place: str) -> str:
-        return place if "://" in place else str(base / Path(place).expanduser())
+        return place if "://" in place else str(base / expanded(place))
 
     return ShardsConfig.parse(url).relocated(locate).url()
 

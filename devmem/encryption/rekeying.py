@@ -16,7 +16,7 @@ from uuid import uuid4
 
 from devmem.encryption.files import read_with, seal
 from devmem.encryption.keys import HEADER_BYTES, PLAIN_DATABASE, StoreKey, is_database, is_encrypted
-from devmem.errors import CollectionBusyError, CollectionDamagedError, EncryptionError
+from devmem.errors import CollectionBusyError, CollectionDamagedError, CollectionUnwritableError, EncryptionError
 
 _CACHE: Final = ".faiss"
 """Ending of index snapshots, which are rebuilt."""
@@ -123,6 +123,12 @@ def _replace_database(file: Path, old: StoreKey | None, new: StoreKey | None) ->
                 with suppress(sqlite3.Error):
                     source.execute(f"PRAGMA journal_mode = {mode}")
                 raise
+    except sqlite3.OperationalError as error:
+        raise CollectionUnwritableError(
+            file, f"could not be copied ({error}); its key was not changed. Make room, and run the command again."
+        ) from error
+    except sqlite3.DatabaseError as error:
+        raise CollectionDamagedError(file, f"could not be copied whole ({error}); it was left unchanged.") from error
     finally:
         for suffix in ("", "-wal", "-shm", "-journal"):
             Path(f"{copy}{suffix}").unlink(missing_ok=True)
@@ -139,6 +145,8 @@ def _alone(source: sqlite3.Connection, file: Path) -> str:
         source.execute("BEGIN EXCLUSIVE")
         source.execute("COMMIT")
     except sqlite3.OperationalError as error:
+        if "full" in str(error):
+            raise
         raise CollectionBusyError(file, "another process uses it; its key was not changed.") from error
     except sqlite3.DatabaseError as error:
         raise CollectionDamagedError(file, f"cannot be read ({error}); its key was not changed.") from error

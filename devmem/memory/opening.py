@@ -29,6 +29,7 @@ from devmem.storage.opening import StoreMetadata, file_of, inspect_location
 from devmem.storage.protocol import SupportsWordsOnly
 from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.memory import MemoryBase
+from devmem.text.files import expanded
 from devmem.workflow.stores import load_workflow, make_store
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def _unlock(place: str | os.PathLike[str] | Mapping[str, Any], key: KeySource | 
     file = None if path == _MEMORY else file_of(path)
     if key is not None:
         _unlock_file(path, StoreKey(key))
-    elif default_key() is None and file is not None and key_of(Path(file).expanduser()) is not None:
+    elif default_key() is None and file is not None and key_of(expanded(file)) is not None:
         raise EncryptionError(path, "is encrypted: open it with its key (`key=`).")
 
 
@@ -126,20 +127,20 @@ def _unlock_file(path: str, key: StoreKey) -> None:
     file = None if path == _MEMORY else file_of(path)
     if file is None or path.endswith(".json"):
         raise EncryptionError(path, "cannot be encrypted: a key is for a SQLite file (a database has its server's).")
-    unlock(Path(file).expanduser(), key)
+    unlock(expanded(file), key)
 
 
 def _load(store: MemoryBase, *, words_only: bool) -> None:
     try:
         store.load()
         if words_only:
-            _record_words_only(store)
+            record_words_only(store)
     except BaseException:
         store.close()
         raise
 
 
-def _record_words_only(store: MemoryBase) -> None:
+def record_words_only(store: MemoryBase) -> None:
     """Record that a memory has no model on purpose."""
     if isinstance(store, CollectionMemory) and isinstance(store.collection, SupportsWordsOnly):
         try:
@@ -276,7 +277,7 @@ def _declaration_of(path: str, embedding: Embedding) -> dict[str, Any]:
 
 def _facts_of(path: str) -> StoreMetadata | None:
     """Return what a path or a URL says about the store in it; None before the store exists."""
-    return None if path == _MEMORY else inspect_location(path if "://" in path else str(Path(path).expanduser()))
+    return None if path == _MEMORY else inspect_location(path if "://" in path else str(expanded(path)))
 
 
 def _literal(path: str) -> str:

@@ -49,6 +49,7 @@ from devmem.storage.writing import check_deletion
 from devmem.stores.query_embedding import QueryEmbedding
 from devmem.stores.recalls import RecallRecorder
 from devmem.stores.staleness import judged, judged_groups
+from devmem.text.files import expanded
 
 if TYPE_CHECKING:
     from devmem.models.summarizer import Summarizer
@@ -164,7 +165,7 @@ class StoreSetup:
             return str(self.session_dir / f"memory_{_file_name(self.name)}.db") if self.session_dir else None
         if is_sharded(path):
             return below(self.base_dir, path)
-        return path if "://" in path else str(self.base_dir / Path(path).expanduser())
+        return path if "://" in path else str(self.base_dir / expanded(path))
 
 
 def _file_name(name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import errno
 import os
 import re
 import stat
@@ -22,6 +23,7 @@ else:
 OWNER_ONLY: Final = 0o600
 """Mode of new files: a memory holds what people said."""
 _CREATING: Final = threading.Lock()
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _UNFINISHED: Final = re.compile(r"\.[0-9a-f]{32}\.part$")
 
 
@@ -39,7 +41,7 @@ def replace_file(path: Path, parts: Iterable[bytes | memoryview]) -> None:
             stream.writelines(parts)
         return
     path = Path(os.path.realpath(path))
-    unfinished, file = _create_beside(path)
+    unfinished, file = create_beside(path)
     try:
         with file:
             _copy_mode(path, file)
@@ -49,11 +51,18 @@ def replace_file(path: Path, parts: Iterable[bytes | memoryview]) -> None:
             if sys.platform == "win32":
                 file.close()  # An open file cannot be renamed there; elsewhere the lock holds until it has its name.
             unfinished.replace(path)
-    except BaseException:
+    except BaseException as error:
         # BaseException: also an interrupt leaves no partial file behind.
         unfinished.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno in _FULL and error.filename is None:
+            error.filename = str(path)  # The system does not name the file of a write.
         raise
     sync_folder(path.parent)
+
+
+def expanded(path: str | os.PathLike[str]) -> Path:
+    """Return a path with the home folder for a leading `~`; a `~name` without such a user is the name of a file."""
+    return Path(os.path.expanduser(path))  # noqa: PTH111 - `Path.expanduser` raises where there is no such user
 
 
 def finished_name(name: str) -> str:
@@ -89,7 +98,7 @@ class WorkMarker:
         Raises:
             OSError: it cannot be created.
         """
-        self._path, self._file = _create_beside(Path(os.path.realpath(path)))
+        self._path, self._file = create_beside(Path(os.path.realpath(path)))
         self.name: Final = self._path.suffixes[-2].removeprefix(".")
         """32 hexadecimal digits by which `is_at_work` finds it."""
 
@@ -142,7 +151,7 @@ def lock_file(file: BinaryIO | FileIO) -> bool:
     return True
 
 
-def _create_beside(path: Path) -> tuple[Path, BinaryIO]:
+def create_beside(path: Path) -> tuple[Path, BinaryIO]:
     """Create a new file with a unique name, locked so that `remove_leftovers` knows that it is in use."""
     while True:
         unfinished = path.with_name(f"{path.name}.{uuid4().hex}.part")

@@ -31,6 +31,7 @@ from devmem.storage.recall_log import RecallLog
 from devmem.stores.commit_log import ERASURES, erase_records, erasures_folder
 from devmem.stores.memory import MemoryBase, StoreSetup
 from devmem.stores.recalls import RecallRecorder
+from devmem.text.files import expanded
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -124,7 +125,7 @@ def _folder_beside(workflow: Workflow, declaration: StoreDeclaration, base_dir: 
     file = None if workflow.file is not None or path in (None, "auto") else file_of(str(path))
     if file is None:
         return None
-    place = base_dir / Path(file).expanduser()
+    place = base_dir / expanded(file)
     is_encrypted = getattr(declaration.config, "encryption", None) is not None or key_of(place) is not None
     return place.with_name(f"{place.name}.session") if is_encrypted else None
 

@@ -104,3 +104,21 @@ def test_attachments_in_files_are_part_of_a_backup(notes: Path, devmem: Devmem, 
     notes.unlink()
     devmem("restore", tmp_path / "copy.db", notes)
     assert (folder / ("a" * 64)).read_bytes() == b"a large image"
+
+
+def test_what_a_killed_backup_left_is_removed_by_the_next_one(notes: Path, devmem: Devmem, tmp_path: Path) -> None:
+    left = tmp_path / f"copy.db.{'a' * 32}.part"
+    shutil.copy(notes, left)
+    other = tmp_path / f"other.db.{'b' * 32}.part"
+    shutil.copy(notes, other)
+    devmem("backup", notes, tmp_path / "copy.db")
+    assert not left.exists()
+    assert other.exists()
+    assert texts(devmem, tmp_path / "copy.db") == {"The first note."}
+
+
+def test_a_file_named_like_the_home_of_no_user(devmem: Devmem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    devmem("add", "~no-such-user.db", "The first note.")
+    assert texts(devmem, Path("~no-such-user.db")) == {"The first note."}
+    assert (tmp_path / "~no-such-user.db").exists()

@@ -125,3 +125,12 @@ def test_a_file_without_vectors_is_not_given_some_by_a_search(devmem: Devmem, tm
     devmem("add", file, "The car is in the garage.", "--embedding", "none")
     found = devmem("search", file, "garage", "--embedding", "minilm")
     assert "no item has an embedding yet: `devmem reindex" in found.stderr
+
+
+def test_a_file_that_was_made_without_a_model_stays_without_one(devmem: Devmem, tmp_path: Path) -> None:
+    file = tmp_path / "notes.db"
+    devmem("add", file, "Das Auto steht in der Garage.", "--embedding", "none")
+    devmem("add", file, "Das Fahrrad steht im Hof.")
+    assert "0 vectors" in devmem("doctor", file).stdout
+    devmem("add", file, "Der Roller steht im Keller.", "--embedding", "minilm")
+    assert "minilm" in devmem("doctor", file).stdout

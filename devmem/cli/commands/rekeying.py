@@ -20,6 +20,7 @@ from devmem.encryption import (
     read_key_variable,
 )
 from devmem.encryption.rekeying import rekey as rekey_files
+from devmem.text.files import expanded
 
 if TYPE_CHECKING:
     from devmem.cli.terminal import Terminal
@@ -123,5 +124,5 @@ def _places(workflow: Workflow, *, encrypts: bool) -> list[Path]:
                         "SQLite file (`devmem copy` copies its items); nothing was changed."
                     )
                 if not file.endswith(".json"):
-                    places.append(base_dir_of(store, workflow.base_dir) / Path(file).expanduser())
+                    places.append(base_dir_of(store, workflow.base_dir) / expanded(file))
     return places

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
+import sys
 from contextlib import closing
 from pathlib import Path
-from uuid import uuid4
 
 from devmem.encryption import connect, key_of, protect
 from devmem.errors import CollectionDamagedError, CollectionUnwritableError, EncryptionError
@@ -15,7 +15,7 @@ from devmem.storage.sqlite.collection import SqliteCollection
 from devmem.storage.sqlite.database import seal, translate_errors
 from devmem.storage.sqlite.examination import connect_read_only
 from devmem.storage.tombstones import SUFFIX
-from devmem.text.files import create_empty
+from devmem.text.files import create_beside, remove_leftovers
 
 _BESIDE = ("-wal", "-shm", ".faiss")
 """Files that belong to a database's old content: with another one they would damage it, or be taken for its own."""
@@ -36,16 +36,19 @@ def back_up(path: Path, out: Path) -> int:
     if out.exists():
         raise FileExistsError(17, "already exists and was not changed", str(out))
     protect(out, key_of(path))
-    partial = out.with_name(f"{out.name}.{uuid4().hex}.part")
+    remove_leftovers(out)
+    partial, lock = create_beside(out)
     try:
-        create_empty(partial)
-        with closing(connect_read_only(path)) as source, translate_errors(str(path)):
-            items = _copy(source, partial)
-        with partial.open("rb") as file:
-            os.fsync(file.fileno())
-        partial.replace(out)
+        with lock:  # As long as it is open, no other backup takes the partial file for a leftover.
+            with closing(connect_read_only(path)) as source, translate_errors(str(path)):
+                items = _copy(source, partial, out)
+            os.fsync(lock.fileno())
+            if sys.platform == "win32":
+                lock.close()  # An open file cannot be renamed there.
+            partial.replace(out)
     finally:
-        partial.unlink(missing_ok=True)
+        for suffix in ("", "-journal", "-wal", "-shm"):
+            Path(f"{partial}{suffix}").unlink(missing_ok=True)
     _copy_attachments(path, out)
     return items
 
@@ -97,11 +100,20 @@ def erase_again(path: Path) -> int:
         return collection.apply_tombstones().items
 
 
-def _copy(source: sqlite3.Connection, out: Path) -> int:
-    with closing(connect(out)) as target:
-        source.backup(target)
-        # One file, without a log beside it; opening it as a store turns the log on again.
-        target.execute("PRAGMA journal_mode = DELETE")
+def _copy(source: sqlite3.Connection, partial: Path, out: Path) -> int:
+    """Copy a database into an empty file, which is to be named `out`, and check it; return its number of items."""
+    with closing(connect(partial)) as target:
+        # What is not finished needs no journal, which a killed process would leave behind.
+        target.execute("PRAGMA journal_mode = MEMORY")
+        try:
+            source.backup(target)
+            # One file, without a log beside it; opening it as a store turns the log on again.
+            target.execute("PRAGMA journal_mode = DELETE")
+        except sqlite3.OperationalError as error:
+            if "full" not in str(error):
+                raise
+            with translate_errors(str(out)):  # The source is only read.
+                raise
         return _checked(target, out)
 
 
