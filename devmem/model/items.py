@@ -317,6 +317,15 @@ def load_item_json(raw: str | bytes) -> MemoryItem:
         return _load_foreign_json(raw)
 
 
+def why_unreadable(error: Exception) -> str:
+    """Return in one line why `load_item_json` could not read an item, with the key that is wrong."""
+    if not isinstance(error, ValidationError):
+        return (str(error) or type(error).__name__).splitlines()[0]
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    place = ".".join(str(part) for part in first["loc"])
+    return f"{place}: {first['msg']}" if place else first["msg"]
+
+
 def _load_foreign_json(raw: str | bytes) -> MemoryItem:
     try:
         return _adapter().validate_json(raw)

@@ -57,7 +57,7 @@ def test_an_item_that_cannot_be_read_is_reported_and_the_others_are_saved(
     change(notes, ("UPDATE items SET body = ? WHERE row = 2", ("{not JSON",)))
     before = notes.read_bytes()
     result = devmem("doctor", notes, "--salvage", tmp_path / "saved.json", code=1)
-    assert "error: row 2 cannot be read: " in result.stderr
+    assert "error: row 2 cannot be read: Invalid JSON: " in result.stderr
     assert "4 items written to" in result.stderr
     assert notes.read_bytes() == before
     devmem("import", tmp_path / "new.db", tmp_path / "saved.json")

@@ -15,7 +15,7 @@ from psycopg import sql
 from pydantic import ValidationError
 
 from devmem.errors import CollectionError, Finding
-from devmem.model.items import MemoryItem, load_item_json
+from devmem.model.items import MemoryItem, load_item_json, why_unreadable
 from devmem.model.results import FileReport, damage, unfinished
 from devmem.search.indexes.passages import has_text
 from devmem.storage.postgres.database import Access, Connection, composed, run_alone, stored_text
@@ -197,7 +197,7 @@ def _readable(rows: Sequence[tuple[Any, ...]], found: _Rows) -> Iterator[tuple[i
         try:
             yield row, load_item_json(body)
         except (ValidationError, ValueError, RecursionError) as error:
-            found.unreadable.append(f"row {row}, item {name!r}, cannot be read: {str(error).splitlines()[0]}")
+            found.unreadable.append(f"row {row}, item {name!r}, cannot be read: {why_unreadable(error)}")
 
 
 def _others(

@@ -21,7 +21,7 @@ from pydantic import ValidationError
 
 from devmem.encryption import connect, diagnose
 from devmem.errors import CollectionDamagedError, CollectionError, Finding
-from devmem.model.items import MemoryItem, load_item_json
+from devmem.model.items import MemoryItem, load_item_json, why_unreadable
 from devmem.model.results import Fact, FileReport, damage, unfinished
 from devmem.storage.attachments import stored_names
 from devmem.storage.opening import StoreMetadata
@@ -233,7 +233,7 @@ def read_items(connection: sqlite3.Connection, unreadable: dict[int, str]) -> It
                 continue
             item = load_item_json(body)
         except (sqlite3.DatabaseError, ValidationError, ValueError) as error:
-            unreadable[row] = str(error).splitlines()[0]
+            unreadable[row] = why_unreadable(error)
             continue
         if checksum is not None and zlib.crc32(body) != checksum:
             unreadable[row] = f"the checksum of item {name!r} differs"
