@@ -61,8 +61,16 @@ def replace_file(path: Path, parts: Iterable[bytes | memoryview]) -> None:
 
 
 def expanded(path: str | os.PathLike[str]) -> Path:
-    """Return a path with the home folder for a leading `~`; a `~name` without such a user is the name of a file."""
-    return Path(os.path.expanduser(path))  # noqa: PTH111 - `Path.expanduser` raises where there is no such user
+    """Return a path with the home folder for a leading `~`; a single `~name` without such a user is the name of a file.
+
+    Raises:
+        FileNotFoundError: the home folder is unknown, so that the path would be one in the current folder.
+    """
+    found = Path(os.path.expanduser(path))  # noqa: PTH111 - `Path.expanduser` raises for the name of a file, too
+    first = found.parts[0] if found.parts else ""
+    if first == "~" or (first.startswith("~") and len(found.parts) > 1):
+        raise FileNotFoundError(errno.ENOENT, f"the home folder {first} is unknown", str(path))
+    return found
 
 
 def finished_name(name: str) -> str:

@@ -122,3 +122,6 @@ def test_a_file_named_like_the_home_of_no_user(devmem: Devmem, tmp_path: Path, m
     devmem("add", "~no-such-user.db", "The first note.")
     assert texts(devmem, Path("~no-such-user.db")) == {"The first note."}
     assert (tmp_path / "~no-such-user.db").exists()
+    error = one_paragraph(devmem("add", "~no-such-user/notes.db", "The first note.", code=2))
+    assert "~no-such-user/notes.db: the home folder ~no-such-user is unknown" in error
+    assert not (tmp_path / "~no-such-user").exists()
