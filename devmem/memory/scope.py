@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, TypeAlias, TypedDict, cast
 
 from devmem.config.filter_forms import load_filter
-from devmem.errors import ItemNotFoundError, ScopeError
+from devmem.errors import FilterError, ItemNotFoundError, ScopeError
 from devmem.memory.records import When, seconds_of
 from devmem.model.conditions import Condition
 from devmem.model.filters import Filter
@@ -213,19 +213,25 @@ def make_filter(
 
     Raises:
         TypeError: an argument is of another type.
-        ValueError: `after` or `before` is not a time, or a mapping is no filter.
+        ValueError: `after` or `before` is not a time, `after` is later than `before`, or a mapping is no filter.
     """
+    written = isinstance(where, Mapping) or after is not None or before is not None
     if isinstance(where, Mapping):
         where = load_filter(where)
     elif where is not None and not isinstance(where, Filter):
         raise TypeError(f"`where` is a devmem.Filter or a mapping, not {type(where).__name__}")
     where = where or Filter()
-    return replace(
+    restricted = replace(
         where,
         metadata={**where.metadata, **checked_mapping("metadata", metadata)},
         after=where.after if after is None else seconds_of(after),
         before=where.before if before is None else seconds_of(before),
     )
+    # Filters that were combined may well admit nothing; a period that somebody wrote down is a mistake then.
+    start, end = restricted.after, restricted.before
+    if written and start is not None and end is not None and start > end:
+        raise FilterError("after", "it is later than `before`, so that nothing can match")
+    return restricted
 
 
 def checked_mapping(name: str, value: object) -> Mapping[str, Any]:

@@ -52,6 +52,16 @@ def test_an_expiry_is_counted_from_now(devmem: Devmem, tmp_path: Path, expiry: s
     assert before <= item["expires_at"] - 30 * 86_400 <= time.time()
 
 
+@pytest.mark.parametrize("command", [("show",), ("search", "venue"), ("forget", "--yes")])
+def test_a_period_that_ends_before_it_starts(devmem: Devmem, tmp_path: Path, command: tuple[str, ...]) -> None:
+    """Nothing can be in it: silence would be taken for an answer."""
+    file = tmp_path / "notes.db"
+    devmem("add", file, "The venue is booked.", "--time", "2026-05-01")
+    refused = devmem(command[0], file, *command[1:], "--after", "2026-05-02", "--before", "2026-05-01", code=2)
+    assert "--after '2026-05-02' is later than --before '2026-05-01'" in " ".join(refused.stderr.split())
+    devmem("show", file, "--after", "2026-05-01", "--before", "2026-05-01")
+
+
 def test_other_texts_are_refused_with_the_forms(devmem: Devmem, tmp_path: Path) -> None:
     refused = devmem("add", tmp_path / "notes.db", "x", "--time", "soonish", code=2)
     assert "not a time: 'soonish'; write it as one of 2026-06-02, " in " ".join(refused.stderr.split())

@@ -69,6 +69,8 @@ WRONG: list[tuple[Callable[[Any], object], type[Exception], str]] = [
     (lambda memory: memory.add("x", trust="high"), ValueError, "`trust` is from 0 to 1"),
     (lambda memory: memory.add("x", time=10**4299), ValueError, "not a time"),
     (lambda memory: memory.search("x", after=10**4299), ValueError, "not a time"),
+    (lambda memory: memory.search("x", after=2, before=1), FilterError, "after: it is later than `before`"),
+    (lambda memory: memory.count(where={"after": 2, "before": 1}), FilterError, "after: it is later than `before`"),
     (lambda memory: memory.as_of(10**400), ValueError, "not a time"),
     (lambda memory: memory.get(["x"]), TypeError, "an id is text"),
     (lambda memory: memory.history(5), TypeError, "`id` is text"),
