@@ -225,7 +225,7 @@ def _start(
     from devmem.cli.terminal import Terminal
     from devmem.model.caller import acting_as
 
-    terminal = Terminal(debug=debug)
+    terminal = Terminal(debug=debug, has_key=key_file is not None)
     ctx.obj = terminal
     ctx.call_on_close(show_logs(terminal, verbose=verbose))
     if key_file is not None or os.environ.get(KEY_VARIABLE):

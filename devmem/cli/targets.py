@@ -108,6 +108,13 @@ def announce(terminal: Terminal, workflow: Workflow) -> None:
         terminal.hide(secret)
     for warning in workflow.warnings:
         terminal.report("warning", str(warning))
+    declared = (getattr(store.config, "encryption", None) for store in workflow.memory)
+    if terminal.has_key and workflow.file is not None and not any(declared):
+        terminal.report(
+            "warning",
+            f"{workflow.file}: no store declares `encryption`, so what they write is plain; --key-file is for memories "
+            "that are named by their files",
+        )
 
 
 def _secrets(part: object) -> Iterator[str]:
@@ -376,6 +383,7 @@ OptionalStore: TypeAlias = Annotated[
 ANY_NUMBER: Final = 1_000_000
 _DATABASE_URL: Final = re.compile(r"postgres(ql)?:/", re.IGNORECASE)
 """How the URL of a database begins as a path, which has no double slashes."""
+_SHARDS_URL: Final = re.compile(r"shards:/")
 
 
 def find_store(
@@ -403,6 +411,8 @@ def require_file(path: Path, advice: str) -> None:
 
 def require_path(path: Path, advice: str) -> None:
     """Raise `CommandError`, with the advice, where the argument FILE of a command is the URL of a database."""
+    if _SHARDS_URL.match(str(path)):
+        raise CommandError(f"{path} is the URL of shards, not a file: name the file of each of them.")
     if _DATABASE_URL.match(str(path)):
         raise CommandError(f"{path} is the URL of a database, not a file: {advice}.")
 

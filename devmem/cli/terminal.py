@@ -59,6 +59,8 @@ class Terminal:
 
     debug: bool = False
     """Show tracebacks."""
+    has_key: bool = False
+    """Whether --key-file was given."""
     out: Console = field(default_factory=lambda: Console(file=_writable(sys.stdout), highlight=False))
     err: Console = field(default_factory=lambda: Console(file=_writable(sys.stderr), highlight=False))
     _secrets: set[str] = field(default_factory=set, repr=False)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from pydantic import BaseModel, SecretStr
 
 from devmem.config.reading import parse_workflow
+from devmem.config.shards import ShardsConfig, is_sharded
 from devmem.config.store import EmbeddingConfig, GuardConfig
 from devmem.config.workflow import Workflow
 from devmem.encryption import KeySource, StoreKey, default_key, key_of, unlock
@@ -25,7 +26,8 @@ from devmem.models.given_vectors import PREFIX
 from devmem.models.minilm import find_model
 from devmem.models.model_files import package_folder
 from devmem.plugins import registry
-from devmem.storage.opening import StoreMetadata, file_of, inspect_location
+from devmem.redaction import location_without_credentials
+from devmem.storage.opening import StoreMetadata, file_of, files_of, inspect_location
 from devmem.storage.protocol import SupportsWordsOnly
 from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.memory import MemoryBase
@@ -109,10 +111,9 @@ def _unlock(place: str | os.PathLike[str] | Mapping[str, Any], key: KeySource | 
         if key is not None:
             raise ValueError("`key` is for a memory that is opened by its path; declare `encryption` for others")
         return
-    file = None if path == _MEMORY else file_of(path)
     if key is not None:
-        _unlock_file(path, StoreKey(key))
-    elif default_key() is None and file is not None and key_of(expanded(file)) is not None:
+        _unlock_files(path, StoreKey(key))
+    elif default_key() is None and path != _MEMORY and any(key_of(expanded(file)) for file in files_of(path)):
         raise EncryptionError(path, "is encrypted: open it with its key (`key=`).")
 
 
@@ -120,14 +121,17 @@ def _use_default_key(path: str) -> None:
     """Use the key of the command for the file of a path; a workflow has its own."""
     key = default_key()
     if key is not None and path != _MEMORY and not is_in_workflow(path):
-        _unlock_file(path, key)
+        _unlock_files(path, key)
 
 
-def _unlock_file(path: str, key: StoreKey) -> None:
-    file = None if path == _MEMORY else file_of(path)
-    if file is None or path.endswith(".json"):
-        raise EncryptionError(path, "cannot be encrypted: a key is for a SQLite file (a database has its server's).")
-    unlock(expanded(file), key)
+def _unlock_files(path: str, key: StoreKey) -> None:
+    """Use a key for the file of a path, or for that of every shard."""
+    places = list(ShardsConfig.parse(path).shards.values()) if is_sharded(path) else [path]
+    if path == _MEMORY or any(file_of(place) is None or place.endswith(".json") for place in places):
+        shown = location_without_credentials(path)
+        raise EncryptionError(shown, "cannot be encrypted: a key is for SQLite files (a database has its server's).")
+    for file in files_of(path):
+        unlock(expanded(file), key)
 
 
 def _load(store: MemoryBase, *, words_only: bool) -> None:

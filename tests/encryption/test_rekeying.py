@@ -250,6 +250,33 @@ def test_commands_read_and_write_with_the_key_of_the_environment_or_of_a_file(tm
     assert OLD.hex() not in devmem_command("--debug", "show", file, env={"DEVMEM_KEY": NEW.hex()}, code=2)
 
 
+def test_the_key_of_a_command_is_for_every_shard_of_a_url(tmp_path: Path) -> None:
+    key, team = {"DEVMEM_KEY": OLD.hex()}, f"shards://user?one={tmp_path}/one.db&two={tmp_path}/two.db"
+    for user in ("ann", "bob", "王芳"):
+        devmem_command("add", team, f"The {RARE} moved.", "--user", user, "--embedding", "none", env=key)
+    assert plain_places(tmp_path) == []
+    assert devmem_command("search", team, RARE, "--all-users", env=key).count(RARE) == 3
+    assert "nothing is wrong" in devmem_command("doctor", team, env=key)
+    assert "2 shards, 0 misplaced" in devmem_command("doctor", team, env=key)
+    for each in ("one.db", "two.db"):
+        protect(tmp_path / each, None)
+    assert "is encrypted" in devmem_command("count", team, "--all-users", code=2)
+    mixed = f"{team}&three=postgresql://me:hunter2@localhost/notes"
+    answer = devmem_command("count", mixed, "--all-users", env=key, code=2)
+    assert "a key is for SQLite files" in answer
+    assert "hunter2" not in answer
+    assert "name the file of each of them" in devmem_command("rekey", team, "--plain", env=key, code=2)
+
+
+def test_a_workflow_without_encryption_says_that_it_has_no_use_for_the_key(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text(OLD.hex())
+    (tmp_path / "w.yaml").write_text(
+        "memory: [{name: notes, type: simple, config: {memory_path: n.db, embedding: null}}]"
+    )
+    answer = devmem_command("--key-file", tmp_path / "key", "add", tmp_path / "w.yaml", "The tide turned.")
+    assert "no store declares `encryption`, so what they write is plain" in " ".join(answer.split())
+
+
 def test_rekey_needs_to_know_what_is_wanted(tmp_path: Path) -> None:
     make(tmp_path / "notes.db", None)
     assert "no new key" in devmem_command("rekey", tmp_path / "notes.db", code=2)

@@ -164,7 +164,7 @@ def test_a_plain_memory_is_not_opened_with_a_key(tmp_path: Path) -> None:
 @pytest.mark.parametrize("place", [":memory:", "notes.json", "postgresql://host/db"])
 def test_a_place_that_cannot_be_encrypted_refuses_a_key(place: str, tmp_path: Path) -> None:
     place = place if ":" in place else str(tmp_path / place)
-    with pytest.raises(EncryptionError, match="a key is for a SQLite file"):
+    with pytest.raises(EncryptionError, match="a key is for SQLite files"):
         devmem.open(place, key=bytes(32))
 
 

@@ -44,7 +44,7 @@ from devmem.recording.log import CopySource
 from devmem.redaction import location_without_credentials
 from devmem.storage.attachments import AttachmentFiles, with_inline_attachments
 from devmem.storage.location_report import examine_location, repair_database
-from devmem.storage.opening import file_of
+from devmem.storage.opening import file_of, files_of
 from devmem.storage.protocol import CollectionInfo
 from devmem.storage.sqlite import backup as backups
 from devmem.storage.sqlite.backup import back_up
@@ -145,6 +145,8 @@ def _examine_collection(terminal: Terminal, file: Path, salvage: Path | None, *,
 
 
 def _examine_database(terminal: Terminal, url: str, salvage: Path | None, *, fix: bool, as_json: bool) -> None:
+    for file in files_of(url):
+        unlock_file(Path(file))
     reports = list(examine_location(url))
     repaired = repair_database(url) if fix and salvage is None else None
     if (fix and repaired is None) or salvage is not None:
