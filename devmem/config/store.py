@@ -204,6 +204,9 @@ class RetrievalConfig(ConfigModel):
     focus: bool = True
     """Of a message that asks something, let the other sentences, such as small talk, count a tenth of their words; a
     question that refers to the rest of its message counts with all of it."""
+    spelling: bool = True
+    """Search for the word that is meant by a misspelled one: that neither the store nor the embedding model knows, one
+    letter away from a word that both know."""
     min_relevance: float | None = None
     """Least score of a hit before it is reranked, for questions that nothing answers; 0.5 leaves out most of what is
     unrelated, absent leaves out nothing."""

@@ -200,6 +200,8 @@ class SearchReport:
     """Number of characters at the end of the query that were not searched for, because it is too long."""
     asked: str | None = None
     """The sentences of the query that ask something, where its others count little; None where all count alike."""
+    corrected: Mapping[str, str] = field(default_factory=dict)
+    """Misspelled words of the query, each with the word that was searched for in its place."""
     period: tuple[float, float] | None = None
     """Period that the query names, start and end in seconds since the epoch."""
     stage_ms: Mapping[str, float] = field(default_factory=dict)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
@@ -75,6 +75,11 @@ class Tokenizer(Protocol):
 
     def is_known(self, word: str) -> bool:
         """Whether the vocabulary has pieces for a word."""
+        ...
+
+    @property
+    def vocabulary(self) -> Container[str]:
+        """The words in small letters that have one token."""
         ...
 
 
@@ -197,6 +202,7 @@ def _with_tokens(vector: Vector, tokens: Vector, words: Sequence[str], model: Be
         words=tuple(words),
         vector_share=model.vector_share,
         known=known,
+        vocabulary=model.tokenizer.vocabulary,
     )
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.resources import as_file, files
 from itertools import pairwise
 from pathlib import Path
@@ -183,6 +184,10 @@ Piece = tuple[int, str]
 """Id of a piece, and the word that it is of."""
 
 
+def _is_word(piece: str) -> bool:
+    return piece.isascii() and piece.isalpha() and piece.islower()
+
+
 class Unigram:
     """Splits texts into the pieces of a vocabulary; safe to use from several threads."""
 
@@ -211,6 +216,11 @@ class Unigram:
     def is_known(self, word: str) -> bool:
         """Whether the vocabulary has pieces for a word."""
         return any(number != self._unknown for number, _ in self._split(word.translate(self._replaced)))
+
+    @cached_property
+    def vocabulary(self) -> Container[str]:
+        """The words in small letters that have one token, in the Latin alphabet without accents."""
+        return frozenset(word for piece in self._ids if _is_word(word := piece.removeprefix(_SPACE)) and piece != word)
 
     def _pieces(self, text: str) -> list[Piece]:
         found: list[Piece] = []

@@ -6,7 +6,7 @@ import os
 import re
 from bisect import bisect_right
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from threading import Lock
@@ -152,6 +152,8 @@ class TokenEmbedding:
     """Share of the text's words that the model knows; a model of one language knows little of another."""
     vector_share: float = 0.0
     """Share that the cosine of the vectors has in a match beside late interaction, fitted for the model, 0 to 1."""
+    vocabulary: Container[str] | None = None
+    """Words in small letters for which the model has one token; None where they are not known."""
 
 
 @runtime_checkable

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from pathlib import Path
 
 from devmem.config.store import EmbeddingConfig, EmbeddingParams, names_only_model
@@ -179,6 +179,11 @@ class WordPiece:
         """Whether the vocabulary has pieces for a word, and not only its letters, as for most alphabets."""
         pieces = self._known(word)
         return pieces != [self._unknown] and not is_spelled_out(len(pieces), len(word))
+
+    @property
+    def vocabulary(self) -> Container[str]:
+        """The words in small letters that have one token."""
+        return self._ids.keys()
 
     def _words(self, text: str) -> Iterator[str]:
         for part in _SPECIAL.split(text):

@@ -239,6 +239,10 @@ class _Postings:
     ) -> WordQueryReader:
         return _WordQuery(self._parts, text)
 
+    def frequencies(self, terms: Sequence[str], allowed: Rows | None = None) -> dict[str, int]:  # noqa: ARG002
+        each = self._parts.each(lambda _, part: part.indexes.postings.frequencies(terms, part.matches.passages))
+        return {term: sum(one[term] for one in each) for term in terms}
+
 
 class _Vectors:
     """The vectors; see `VectorsReader`."""

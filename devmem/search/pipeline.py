@@ -25,6 +25,7 @@ from devmem.search.query import MAX_QUERY_CHARACTERS, SearchQuery, Weights
 from devmem.search.score import ScoreBreakdown, score_candidates, within
 from devmem.search.selection import HitSelector
 from devmem.search.source import Column, QueryContext, SearchSource
+from devmem.search.spelling import SpellingCheck
 from devmem.search.token_matching import MaxSimScorer, query_tokens
 
 _THRESHOLD_CUTS: Final = 10
@@ -52,6 +53,13 @@ class SearchPipeline:
         self._stage_ms: dict[str, float] = {}
         self._cut: list[RejectedCandidate] = []
 
+    def corrections(self, check: SpellingCheck) -> dict[str, str]:
+        """Return the misspelled words of the query, each with the word that is meant."""
+        with self._stage("filter"):
+            _ = self._context.matches
+        with self._stage("spelling"):
+            return check.corrections(self._context)
+
     def run(self) -> SearchReport:
         """Return the best hits, and what was cut where the query asks for it."""
         scored, explain = self._score(), self._context.query.explain
@@ -69,6 +77,7 @@ class SearchPipeline:
             filtered=self._context.matches.filtered,
             query_cut=max(len(self._context.query.text) - MAX_QUERY_CHARACTERS, 0),
             asked=self._context.text if self._context.query_text.rest else None,
+            corrected=self._context.query.corrected,
             period=(period.start, period.end) if period else None,
             stage_ms=self._stage_ms,
         )
@@ -163,4 +172,4 @@ class SearchPipeline:
     def _stage(self, name: str) -> Iterator[None]:
         started = time.perf_counter()
         yield
-        self._stage_ms[name] = 1000 * (time.perf_counter() - started)
+        self._stage_ms[name] = self._stage_ms.get(name, 0.0) + 1000 * (time.perf_counter() - started)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from devmem.model.filters import Filter
 from devmem.model.items import Vector
 from devmem.models.embedder import TokenEmbedding
+from devmem.search.spelling import SpellingCheck
 
 DAY: Final = 86_400.0
 """Seconds."""
@@ -39,6 +41,8 @@ class Ranking:
     focus: bool = False
     """Whether of a message that asks something the other sentences, such as small talk, count little; see
     `QueryText`. What asks for more of a text, or for its contradictions, needs all of it."""
+    spelling: bool = False
+    """Whether a store looks for misspelled words in the query; see `SearchQuery.spelling`."""
     depth: int = 200
     """Maximum number of candidates that are compared token by token."""
 
@@ -121,5 +125,9 @@ class SearchQuery:
     now: float | None = None
     """Time of the question, from which "last week" and recency count, in seconds since the epoch; None takes the
     clock's."""
+    spelling: SpellingCheck | None = None
+    """How misspelled words of `text` are found and replaced; None searches for them unchanged."""
+    corrected: Mapping[str, str] = field(default_factory=dict)
+    """Misspelled words that were replaced already, each with the word in its place; reported."""
     explain: bool = False
     """Whether to report what was cut and why; this takes longer."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -125,6 +125,13 @@ class PostingsReader(Protocol):
         """Look up the terms of a text among the allowed passages; None allows all.
 
         `shared` are the statistics to score with, of several databases together; None takes those of the passages.
+        """
+        ...
+
+    def frequencies(self, terms: Sequence[str], allowed: Rows | None = None, /) -> Mapping[str, int]:
+        """Return the number of allowed passages that each of some terms occurs in; None allows all.
+
+        Deleted ones may count.
         """
         ...
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar, cast
 
 from devmem.config.store import IndexConfig
 from devmem.errors import CollectionInUseError, EmbeddingMismatchError
@@ -42,8 +42,19 @@ class SearchingCollection(ABC):
         """
 
     def _search(self, query: SearchQuery, run: Callable[[SearchPipeline], T]) -> T:
-        """Run a search."""
-        return self.with_source(query, lambda source, now: run(SearchPipeline(source, query, now)))
+        """Run a search, for what is meant by the misspelled words of the query."""
+        check = query.spelling
+        if check is None:
+            return self.with_source(query, lambda source, now: run(SearchPipeline(source, query, now)))
+
+        def found(source: SearchSource, now: float) -> tuple[Mapping[str, str], T | None]:
+            pipeline = SearchPipeline(source, query, now)
+            by_word = pipeline.corrections(check)
+            return by_word, None if by_word else run(pipeline)
+
+        # Words are replaced after the transaction, as the query is embedded again.
+        by_word, result = self.with_source(query, found)
+        return self._search(check.applied(query, by_word), run) if by_word else cast("T", result)
 
     @abstractmethod
     def _with_attachments(self, items: Sequence[MemoryItem]) -> list[MemoryItem]:

@@ -24,7 +24,7 @@ from devmem.model.fields import embedded_hash
 from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem
 from devmem.model.results import ERASED_BEFORE, FileReport, HitGroup, MemoryWritePayload, SearchReport, WriteOutcome
-from devmem.models.embedder import READABLE, CombinedEmbedder, Embedder, PassageEmbeddings, TokenEmbedder
+from devmem.models.embedder import CombinedEmbedder, Embedder, PassageEmbeddings, TokenEmbedder
 from devmem.models.given_vectors import Provider as GivenVectors
 from devmem.search.query import Ranking, SearchQuery, Weights
 from devmem.storage.erasure import (
@@ -328,12 +328,11 @@ class CollectionMemory(MemoryBase):
         collapse = ranking.collapse if query.collapse is None else query.collapse
         ranking = replace(ranking, collapse=collapse, focus=ranking.focus and query.embedding.focus)
         embedding = query.embedding.focused() if ranking.focus and weights is None else query.embedding
-        tokens = embedding.tokens_by(model) if model else None
-        unreadable = tokens is not None and tokens.known < READABLE
+        vector, tokens = embedding.signals(model)
         return SearchQuery(
             text=query.text,
-            vector=embedding.by(model) if model and not unreadable else None,
-            tokens=None if unreadable else tokens,
+            vector=vector,
+            tokens=tokens,
             limit=limit,
             min_similarity=query.similarity_threshold,
             min_relevance=options.min_relevance if query.min_relevance is None else query.min_relevance,
@@ -342,6 +341,7 @@ class CollectionMemory(MemoryBase):
             ranking=ranking,
             candidates=options.candidates,
             now=query.asked_at,
+            spelling=embedding.spelling(model) if ranking.spelling and weights is None else None,
             explain=query.explain,
         )
 

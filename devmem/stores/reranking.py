@@ -32,6 +32,7 @@ def ranking_of(config: RetrievalConfig) -> Ranking:
         diversity=config.diversity,
         collapse=config.collapse,
         focus=config.focus,
+        spelling=config.spelling,
     )
 
 

@@ -126,9 +126,9 @@ def report_json(report: SearchReport) -> JsonObject:
 
     `hits` (with `waiting` and `parts`), `cut` (candidates that were left out and why), `candidates`, `reranked`,
     `filtered` (numbers of items), `query_cut` (characters of a query that is too long), `asked` (the sentences of
-    the query that ask something, where its others count little, or null), `period` (the time that the
-    query names: two times in seconds, or null), `stage_ms` (milliseconds of each stage) and `failure` (what a
-    reranker could not do, or null).
+    the query that ask something, where its others count little, or null), `corrected` (misspelled words of the query,
+    each with the one that was searched for), `period` (the time that the query names: two times in seconds, or null),
+    `stage_ms` (milliseconds of each stage) and `failure` (what a reranker could not do, or null).
     """
     return {
         "hits": hits_json(report.hits, parts=True),
@@ -138,6 +138,7 @@ def report_json(report: SearchReport) -> JsonObject:
         "filtered": report.filtered,
         "query_cut": report.query_cut,
         "asked": report.asked,
+        "corrected": dict(report.corrected),
         "period": list(report.period) if report.period else None,
         "stage_ms": dict(report.stage_ms),
         "failure": report.failure or None,

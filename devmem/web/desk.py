@@ -204,7 +204,7 @@ class Desk:
                 report = shown.store.explain(query)
                 report = replace(report, hits=with_related(report.hits))
                 milliseconds = (time.perf_counter() - began) * 1000
-                near = near_words(shown.store, query.embedding, [hit.text() for hit in report.hits], share=share)
+                near = near_words(shown.store, query.embedding, report, share=share)
         except DevmemError as error:
             return Answer(store=name, error=str(error))
         return Answer(store=name, report=report, milliseconds=milliseconds, near=near)

@@ -31,6 +31,7 @@ _ZH: Final = {
     "Ask something to see what is found, and why.": "输入问题,查看找到了什么以及原因。",
     "Left out": "未展示",
     "Marked": "标记",
+    "Corrected": "已更正",
     "same word": "词语相同",
     "close in meaning": "含义相近",
     "reason": "原因",

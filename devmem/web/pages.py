@@ -24,6 +24,7 @@ from devmem.model.results import SearchReport
 from devmem.storage.recall_log import Recall, RecallEntry, RecallRun
 from devmem.text.display import visible, well_formed
 from devmem.text.moments import local
+from devmem.text.spelling import corrected
 from devmem.views.documents import receipt_lines, workflow_receipt_lines
 from devmem.web import charts
 from devmem.web.desk import MOST_HITS, Answer, Desk, Question, ReadOnlyPageError
@@ -369,6 +370,7 @@ def card_of(answer: Answer, asked: Question) -> dict[str, Any]:
     return {
         "answer": answer,
         "asked": asked,
+        "question": corrected(asked.text, report.corrected),
         "hits": [
             (hit, charts.score_bar(hit.parts, most), near) for hit, near in zip(report.hits, answer.near, strict=True)
         ],

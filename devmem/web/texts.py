@@ -13,6 +13,7 @@ from typing import Final, Literal
 import numpy as np
 
 from devmem.errors import EmbeddingError
+from devmem.model.results import SearchReport
 from devmem.models.embedder import READABLE, TokenEmbedding
 from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.memory import MemoryBase
@@ -33,9 +34,9 @@ _MOST_CHARACTERS: Final = 800
 
 
 def near_words(
-    store: MemoryBase, question: QueryEmbedding, texts: Sequence[str], *, share: float = 1.0
+    store: MemoryBase, question: QueryEmbedding, report: SearchReport, *, share: float = 1.0
 ) -> list[frozenset[str]]:
-    """Return the folded words of each text that are the nearest ones of a telling word of the question, and close.
+    """Return the folded words of each hit that are the nearest ones of a telling word of the question, and close.
 
     Only the starts of the first texts are compared, so the page stays quick; the rest has none, nor have the texts of
     a store that compares no tokens, and a question that its model cannot read.
@@ -43,13 +44,15 @@ def near_words(
     Args:
         store: searched for the question.
         question: as the search embedded it.
-        texts: the hits' texts, the best first.
+        report: of the search.
         share: part of the page's time that this store may take, up to 1.
     """
+    texts = [hit.text() for hit in report.hits]
     found = [frozenset[str]()] * len(texts)
     if not (texts and isinstance(store, CollectionMemory) and store.embedder and (model := store.token_embedder)):
         return found
-    asked = (question.focused() if store.ranking.focus else question).tokens_by(store.embedder)
+    focused = question.focused() if store.ranking.focus else question
+    asked = focused.corrected(report.corrected).tokens_by(store.embedder)
     if asked is None or not len(asked.tokens) or asked.known < READABLE:
         return found
     heads = texts[:_MOST_TEXTS]

@@ -63,6 +63,21 @@ def test_small_talk_is_named_and_can_be_searched_for(filled: Path, devmem: Devme
     assert "what asks" not in search_all(devmem, filled, message, "--explain").stdout
 
 
+def test_a_misspelled_word_is_named_and_can_be_searched_for(filled: Path, devmem: Devmem) -> None:
+    """The explanation says which word was searched for; `spelling: false` searches for what was typed."""
+    asked = "Who moved the daedline?"
+    told = "'daedline' was taken for 'deadline'"
+    assert told in " ".join(search_all(devmem, filled, asked, "--explain").stdout.split())
+    report = json.loads(search_all(devmem, filled, asked, "--explain", "--json").stdout)
+    assert report["corrected"] == {"daedline": "deadline"}
+    plain = filled.read_text(encoding="utf-8")
+    changed = plain.replace("{memory_path: notes.db}", "{memory_path: notes.db, retrieval: {spelling: false}}")
+    assert changed != plain
+    filled.write_text(changed, encoding="utf-8")
+    assert "daedline" not in search_all(devmem, filled, asked, "--explain").stdout
+    assert json.loads(search_all(devmem, filled, asked, "--explain", "--json").stdout)["corrected"] == {}
+
+
 def test_chinese_text_stays_in_its_column(filled: Path, devmem: Devmem) -> None:
     shown = search_all(devmem, filled, "发布会是什么时候", "--explain").stdout
     assert "李雷: 发布会改到五月三日下午两点。" in shown

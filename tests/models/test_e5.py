@@ -90,6 +90,13 @@ def test_every_language_is_known() -> None:
     assert all(tokens_of(opened(), text).known > 0.9 for text in TEXTS)
 
 
+def test_the_vocabulary_has_whole_words_alone() -> None:
+    known = tokens_of(opened(), "memory").vocabulary
+    assert known is not None
+    assert all(word in known for word in ("memory", "received", "weather"))
+    assert not any(word in known for word in ("recieved", "Memory", "发布会", "\u2581memory"))
+
+
 def test_the_same_word_has_similar_tokens_in_two_texts() -> None:
     """The common part of all tokens is taken off: without that, the cosine of any two is about 0.9."""
     asked = tokens_of(query_embedder(opened()), "什么时候 发布会?")

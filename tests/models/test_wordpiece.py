@@ -93,6 +93,11 @@ def test_only_rare_newer_characters_differ_from_the_reference() -> None:
     assert all(ord(char) > 0x500 for char in changed)
 
 
+def test_the_vocabulary_has_whole_words_alone() -> None:
+    assert all(word in OURS.vocabulary for word in ("memory", "received"))
+    assert not any(word in OURS.vocabulary for word in ("recieved", "unaffably", "Memory"))
+
+
 def test_the_memo_of_words_changes_no_result() -> None:
     text = "memory remembers memories, unaffably"
     assert OURS.encode(text) == OURS.encode(text) == REFERENCE.encode(text).ids

@@ -247,3 +247,20 @@ def test_an_empty_index() -> None:
     index.add([1], [encode_terms("")])
     assert not len(index.query(QueryText("anything")).top(5))
     assert len(index) == 1
+
+
+@given(DOCUMENTS, st.data())
+@settings(max_examples=60)
+def test_terms_are_counted_among_what_is_allowed(documents: list[str], data: st.DataObject) -> None:
+    """In segments and in the tail, of many terms at once."""
+    index = indexed(documents)
+    rows = [10 * (at + 1) for at in range(len(documents))]
+    asked = [*dict.fromkeys(terms(" ".join(VOCABULARY))), "nowhere"]
+    allowed = data.draw(
+        st.one_of(st.none(), st.sets(st.sampled_from(rows)).map(lambda some: np.array(sorted(some), np.int64)))
+    )
+    counted = [
+        terms(document) for row, document in zip(rows, documents, strict=True) if allowed is None or row in allowed
+    ]
+    assert index.frequencies(asked, allowed) == {term: sum(term in one for one in counted) for term in asked}
+    assert PostingsIndex().frequencies(asked) == dict.fromkeys(asked, 0)

@@ -67,6 +67,17 @@ def test_a_search_marks_words_that_are_close_in_meaning(team: Path, serve: Serve
     assert alone.count(">puppy</mark>") == 1
 
 
+def test_a_search_shows_which_word_was_corrected_and_marks_it(team: Path, serve: Serve) -> None:
+    for day in ("2nd", "3rd"):
+        remember(team, f"The launch is on June {day}.")
+    with serve().browser() as browser:
+        page = browser.get("/", params={"q": "When is the luanch?"}).text
+        right = browser.get("/", params={"q": "When is the launch?"}).text
+    assert "<span>luanch → launch</span>" in page
+    assert "The <mark>launch</mark> is on June 2nd." in page
+    assert "Corrected" not in right
+
+
 def test_a_search_can_stand_beside_another_one(team: Path, serve: Serve) -> None:
     remember(team, "The launch is on June 2nd.")
     with serve().browser() as browser:

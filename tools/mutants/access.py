@@ -40,6 +40,22 @@ ACCESS: Final[tuple[Change, ...]] = (
         tests=("tests/storage/test_filter_edges.py",),
     ),
     Change(
+        name="corrected-by-hidden-items",
+        breaks="a misspelled word is corrected by items that the filter admits",
+        file="devmem/search/indexes/postings.py",
+        old="len(each) if mask is None else int(np.count_nonzero(mask[each]))",
+        new="len(each)",
+        tests=("tests/search/test_postings.py",),
+    ),
+    Change(
+        name="corrected-by-deleted-items",
+        breaks="no misspelled word is corrected by deleted items",
+        file="devmem/search/spelling.py",
+        old="and _is_found(one.word, context) and",
+        new="and",
+        tests=("tests/storage/test_suite_sqlite_memory.py",),
+    ),
+    Change(
         name="handle-of-another-user",
         breaks="a scoped handle refuses another user",
         file="devmem/memory/scope.py",

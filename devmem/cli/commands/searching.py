@@ -109,6 +109,8 @@ def _summary(report: SearchReport) -> Iterator[str]:
         yield f"{report.query_cut:,} characters at the end of the query were not searched for"
     if report.asked is not None:
         yield f"what asks is {shorten(report.asked, 80)!r}, and the rest of the query counts little"
+    for word, meant in report.corrected.items():
+        yield f"{word!r} was taken for {meant!r}"
     if report.period is not None:
         yield f"the query names {period_text(*report.period)}"
     for name, ms in report.stage_ms.items():

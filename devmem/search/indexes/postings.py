@@ -12,6 +12,7 @@ import zlib
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any, Final, Self
 
 import numpy as np
@@ -172,7 +173,9 @@ class WordQuery:
 
     def frequency(self, term: str) -> int:
         """Return the number of texts that a term occurs in; removed ones may count."""
-        return self._lookup(term_hash(term), 1.0).frequency
+        hashed = term_hash(term)
+        known = self._found.get(hashed)
+        return (self._lookup(hashed, 1.0) if known is None else known).frequency
 
     def top(self, limit: int) -> Rows:
         """Return the rows with the highest scores above 0, best first, the one added later first among equals."""
@@ -262,6 +265,13 @@ class Segment:
         # An impact grows at most as much as the mean length.
         growth = max(1.0, mean_length / max(self._mean_length, 1e-9))
         return Postings(docs=self.docs[part], codes=self._codes[part], peak=float(self._peaks[at]) * growth)
+
+    def has(self, terms: Hashes) -> Mask:
+        """Return whether each of some terms occurs."""
+        if not len(self._terms):
+            return np.zeros(len(terms), dtype=np.bool_)
+        found: Mask = self._terms.take(np.searchsorted(self._terms, terms), mode="clip") == terms
+        return found
 
     def followed_by(self, later: Segment, mean_length: float) -> Segment:
         """Return this segment joined with one of later positions."""
@@ -444,6 +454,25 @@ class PostingsIndex:
             return TermList(parts=parts, table=table, texts=count, frequency=frequency, weight=weight)
 
         return WordQuery(text, lookup, self._texts, mask)
+
+    def frequencies(self, terms: Sequence[str], allowed: Rows | None = None) -> dict[str, int]:
+        """Return the number of rows that each of some terms occurs in, most of which are nowhere.
+
+        Args:
+            terms: the terms.
+            allowed: the rows that count, in any order; None counts all, and removed ones may count.
+        """
+        hashes = np.array([term_hash(term) & _COMPARED for term in terms], dtype=np.uint64)
+        there = np.array([hashed in self._tail for hashed in hashes.tolist()], dtype=np.bool_)
+        for segment in self._segments:
+            there |= segment.has(hashes)
+        found = dict.fromkeys(terms, 0)
+        if there.any():
+            mask, impacts = None if allowed is None else self._texts.mask(allowed), self._impacts()
+            for term in compress(terms, there):
+                texts = (one.docs for one in self._parts(term_hash(term), *impacts))
+                found[term] = sum(len(each) if mask is None else int(np.count_nonzero(mask[each])) for each in texts)
+        return found
 
     def _sharing(self, shared: WordStatistics) -> TermLookup:
         mean, texts = shared.mean_length, shared.texts

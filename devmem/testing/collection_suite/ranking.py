@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from devmem.model.filters import Filter
-from devmem.model.items import MemoryContentSnapshot, MemoryItem
+from devmem.model.items import MemoryContentSnapshot, MemoryItem, Scope
 from devmem.search.indexes.passages import passages_of
 from devmem.search.query import Ranking, SearchQuery
+from devmem.search.spelling import SpellingCheck
 from devmem.storage.protocol import Collection
 from devmem.testing.abilities import needs
 from devmem.testing.collection_suite.fixtures import EMBEDDER, MODEL, OpenCollection, Opening, item, waiting_item
@@ -352,6 +353,47 @@ class RankingEvidence(Opening):
         assert whole.period is not None
         assert asked_alone.period is None
         assert (whole.asked, asked_alone.asked) == (None, "when does my sister arrive?")
+
+    def test_a_misspelled_word_is_searched_for_as_what_is_meant(self, collection: Collection) -> None:
+        """Any word of several items, or one of a vocabulary; deleted items count for nothing."""
+        texts = {"a": "we receive parcels", "b": "they receive letters", "c": "a window, the parcels"}
+        add_encoded(collection, [item(text, id=name) for name, text in texts.items()])
+
+        def corrected(text: str, vocabulary: frozenset[str] | None = None) -> dict[str, str]:
+            check = SpellingCheck(vocabulary=vocabulary)
+            return dict(collection.find(SearchQuery(text=text, ranking=PLAIN, spelling=check)).corrected)
+
+        mistyped = SearchQuery(text="recieve", ranking=PLAIN, spelling=SpellingCheck())
+        assert set(found(collection, mistyped)) == {"a", "b"}
+        assert found(collection, replace(mistyped, spelling=None)) == []
+        assert corrected("who will recieve it?") == {"recieve": "receive"}
+        assert corrected("who will receive it?") == {}
+        assert corrected("which wiindow?") == {}, "a single item may have a typo itself"
+        known = frozenset({"window", "receive", "widow", "letter", "relieve"})
+        assert corrected("which wondow will recieve it?", known) == {"wondow": "window", "recieve": "receive"}
+        assert collection.delete(ids=["a", "b"]) == 2
+        assert corrected("who will recieve it?") == corrected("who will recieve it?", known) == {}
+
+    def test_no_correction_tells_of_items_that_a_filter_hides(self, collection: Collection) -> None:
+        """Only words that the search may find are meant, and only what it may find shows that a word is right."""
+        own = [turn(f"a{n}", f"we receive parcels, {n}", user="ann") for n in range(2)]
+        others = [turn(f"b{n}", f"they recieve lettuce, {n}", user="bob") for n in range(30)]
+        add_encoded(collection, [*own, *others])
+
+        def corrected(text: str, user: str | None) -> dict[str, str]:
+            where = Filter(scope=Scope(user=user))
+            for vocabulary in (frozenset({"receive", "lettuce"}), None):
+                check = SpellingCheck(vocabulary=vocabulary)
+                report = collection.find(SearchQuery(text=text, ranking=PLAIN, where=where, spelling=check))
+                told.append(dict(report.corrected))
+            assert told[-1] == told[-2]
+            return told[-1]
+
+        told: list[dict[str, str]] = []
+        assert corrected("the letttuce that we recieve", "ann") == {"recieve": "receive"}
+        assert corrected("the letttuce that we recieve", "bob") == {"letttuce": "lettuce"}
+        assert corrected("the letttuce that we recieve", "cay") == {}
+        assert corrected("the letttuce that we recieve", None) == {"letttuce": "lettuce"}
 
     def test_the_clock_is_asked_when_the_query_does_not_say_when(self, opened: OpenCollection) -> None:
         """Relative times in a query start from the collection's clock."""

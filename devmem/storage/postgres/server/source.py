@@ -14,8 +14,8 @@ from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem
 from devmem.models.embedder import TokenCodes
 from devmem.search.indexes.codes import TokenCache
-from devmem.search.indexes.columns import GenerationCache, Rows
-from devmem.search.indexes.scoring import WordStatistics
+from devmem.search.indexes.columns import GenerationCache, Rows, computed_once
+from devmem.search.indexes.scoring import WordStatistics, term_hash
 from devmem.search.query import SearchQuery
 from devmem.search.source import FilterMatches
 from devmem.storage.postgres.database import Connection, Snapshot
@@ -129,7 +129,12 @@ class _Postings:
     """The full-text index; see `PostingsReader`."""
 
     def __init__(self, texts: Callable[[], SearchedTexts], loaded: LoadedItems) -> None:
-        self._texts, self._loaded = texts, loaded
+        self._open_texts, self._loaded = texts, loaded
+
+    @computed_once
+    def _texts(self) -> SearchedTexts:
+        """The admitted passages."""
+        return self._open_texts()
 
     def query(
         self,
@@ -138,8 +143,14 @@ class _Postings:
         shared: WordStatistics | None = None,
     ) -> ServerWordQuery:
         """Look up the terms of a text among the admitted passages."""
-        texts = self._texts()
-        return ServerWordQuery(text, texts if shared is None else texts.sharing(shared), self._loaded)
+        texts = self._texts if shared is None else self._texts.sharing(shared)
+        return ServerWordQuery(text, texts, self._loaded)
+
+    def frequencies(self, terms: Sequence[str], allowed: Rows | None = None) -> dict[str, int]:  # noqa: ARG002
+        """Return the number of admitted passages that each of some terms occurs in; deleted ones may count."""
+        hashes = {term: term_hash(term) for term in terms}
+        found = self._texts.frequencies(list(dict.fromkeys(hashes.values())))
+        return {term: found[hashed] for term, hashed in hashes.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -1,0 +1,42 @@
+"""Questions with a typo: one word each, the same in every run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rapidfuzz.distance import OSA
+from typer.testing import CliRunner
+
+from tests.tools.retrieval_data import LOCOMO, write
+from tools.bench.__main__ import app
+from tools.bench.retrieval.command import read_datasets
+from tools.bench.retrieval.typos import with_typos
+
+
+def test_one_word_of_a_question_is_misspelled(tmp_path: Path) -> None:
+    (plain,) = read_datasets([write(tmp_path / "locomo.json", LOCOMO)])
+    mistyped = with_typos(plain)
+    assert mistyped == with_typos(plain)
+    changed = 0
+    for before, after in zip(plain.haystacks, mistyped.haystacks, strict=True):
+        assert before.items == after.items
+        for asked, typed in zip(before.questions, after.questions, strict=True):
+            pairs = zip(asked.text.split(" "), typed.text.split(" "), strict=True)
+            words = [(right, wrong) for right, wrong in pairs if right != wrong]
+            changed += len(words)
+            assert len(words) <= 1
+            assert all(OSA.distance(right, wrong) == 1 and right[0] == wrong[0] for right, wrong in words)
+    assert changed
+
+
+def test_the_command_asks_misspelled_questions(tmp_path: Path) -> None:
+    locomo, questions = write(tmp_path / "locomo.json", LOCOMO), tmp_path / "questions.json"
+    done = CliRunner().invoke(
+        app,
+        ["retrieval", str(locomo), "--typos", "--questions", str(questions)],
+        env={"COLUMNS": "200", "TERM": "dumb"},
+    )
+    assert done.exit_code == 0, done.output
+    (plain,) = read_datasets([locomo])
+    (haystack,) = with_typos(plain).haystacks
+    assert haystack.questions[0].text in questions.read_text(encoding="utf-8")
