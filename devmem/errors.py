@@ -427,6 +427,11 @@ class EmbeddingUnavailableError(EmbeddingError):
 class ChatModelError(DevmemError):
     """A chat model gave no usable answer."""
 
+    def __init__(self, *args: object, input_tokens: int = 0, output_tokens: int = 0) -> None:
+        self.input_tokens, self.output_tokens = input_tokens, output_tokens
+        """Tokens of an answer that cannot be used, as the service counted them."""
+        super().__init__(*args)
+
 
 class NodeFailedError(ChatModelError):
     """The chat model of a workflow's node gave no usable answer."""

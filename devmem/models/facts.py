@@ -133,7 +133,7 @@ class FactModel:
     def __init__(
         self, config: ChatConfig, open_chat: Callable[[ChatConfig], ChatModel], *, limit: int, length: int
     ) -> None:
-        """Take the model; it is opened when it is first asked.
+        """Take the model; it is opened before it is first asked.
 
         Args:
             config: the model.
@@ -145,6 +145,17 @@ class FactModel:
         self._limit, self._length = limit, length
         self._opened: ChatModel | None = None
 
+    def open(self) -> ChatModel:
+        """Return the model, opened once.
+
+        Raises:
+            ChatModelError: it cannot be opened.
+            MissingExtraError: the model's package is not installed.
+        """
+        if self._opened is None:
+            self._opened = self._open(self._config)
+        return self._opened
+
     def facts_of(self, said: Sequence[Said], *, said_at: float, known: Sequence[str] = ()) -> Extraction:
         """Return the facts of a turn's texts.
 
@@ -154,11 +165,9 @@ class FactModel:
             known: subjects and attributes in use, which the model is shown.
 
         Raises:
-            ChatModelError: there is no answer.
+            ChatModelError: the model cannot be opened, or there is no answer.
             MissingExtraError: the model's package is not installed.
         """
-        if self._opened is None:
-            self._opened = self._open(self._config)
         shown = list(self._shown(said))
         text = json.dumps([{"speaker": one.speaker, "text": one.text} for one in shown], ensure_ascii=False)
         language = prompt_language("\n".join(one.text for one in shown), "auto")
@@ -170,11 +179,16 @@ class FactModel:
             *(Message(role=Role.SYSTEM, content=instruction) for instruction in asked),
             Message(role=Role.USER, content=text),
         )
-        reply = self._opened.complete(ChatRequest(messages=messages, params=self._config.params))
+        reply = self.open().complete(ChatRequest(messages=messages, params=self._config.params))
+        usage = reply.usage or Usage()
         if not reply.text.strip():
-            raise ChatModelError("the language model of facts answered without a text")
+            raise ChatModelError(
+                "the language model of facts answered without a text",
+                input_tokens=usage.input_tokens,
+                output_tokens=usage.output_tokens,
+            )
         statements, dropped = read_facts(reply.text, shown, said_at=said_at, limit=self._limit)
-        return Extraction(statements=tuple(statements), dropped=dropped, usage=reply.usage or Usage())
+        return Extraction(statements=tuple(statements), dropped=dropped, usage=usage)
 
     def _shown(self, said: Sequence[Said]) -> Iterator[Said]:
         left = self._length

@@ -432,7 +432,12 @@ class OpenAIChat:
 
     def _usable(self, reply: ChatReply) -> ChatReply:
         if not reply.text and not reply.tool_calls:
-            raise ChatModelError(f"chat model {self._model!r} answered without a text")
+            usage = reply.usage or Usage()
+            raise ChatModelError(
+                f"chat model {self._model!r} answered without a text",
+                input_tokens=usage.input_tokens,
+                output_tokens=usage.output_tokens,
+            )
         return reply
 
     def _worded(self, what: str) -> str:

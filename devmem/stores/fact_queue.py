@@ -26,8 +26,9 @@ WAITING: Final = "facts.waiting"
 _COUNTS: Final = "facts.counts"
 _TRIES: Final = 20
 """Attempts at a compare-and-set that others keep winning."""
-EXTRACTED, CALLS, TOKENS_IN, TOKENS_OUT = "extracted", "calls", "input tokens", "output tokens"
-_OWN_COUNTS: Final = frozenset({EXTRACTED, CALLS, TOKENS_IN, TOKENS_OUT})
+EXTRACTED, CALLS, FAILURES = "extracted", "calls", "failed calls"
+TOKENS_IN, TOKENS_OUT = "input tokens", "output tokens"
+_OWN_COUNTS: Final = frozenset({EXTRACTED, CALLS, FAILURES, TOKENS_IN, TOKENS_OUT})
 _LEASE: Final = 300.0
 """Seconds for which a turn is left to the process that asks about it: longer than a chat model may take."""
 _EXPECTED_FOR: Final = 3_600.0
@@ -61,7 +62,9 @@ class FactStatus:
     extracted: int = 0
     """Number of facts that were stored, new values of known ones included."""
     calls: int = 0
-    """Number of answers of the model."""
+    """Number of calls of the model, including failed ones and those that closing the store interrupted."""
+    failures: int = 0
+    """Number of calls that failed, or were answered without a text."""
     input_tokens: int = 0
     output_tokens: int = 0
     dropped: Mapping[str, int] = field(default_factory=dict)
@@ -100,22 +103,21 @@ class FactQueue:
         """Take a turn for this process alone; None where another one has it, or it has changed."""
         if turn.taken_until > now:
             return None
-        body = _entry(turn.since, turn.tries, now + _LEASE)
-        return _turn(turn.id, body) if self._replace(turn, body) else None
+        key, body = (WAITING, turn.id), _entry(turn.since, turn.tries, now + _LEASE)
+        return _turn(turn.id, body) if self._values().write({key: body}, expected={key: turn.value}) else None
 
-    def give_back(self, turn: WaitingTurn, *, failed: bool) -> None:
-        """Leave a turn that was taken to others, or to a later attempt."""
-        self._replace(turn, _entry(turn.since, turn.tries + failed, 0.0))
-
-    def _replace(self, turn: WaitingTurn, body: bytes) -> bool:
-        key = (WAITING, turn.id)
-        return self._values().write({key: body}, expected={key: turn.value})
+    def give_back(self, turn: WaitingTurn, counts: Mapping[str, int], *, failed: bool) -> None:
+        """Leave a turn that was taken to others, or to a later attempt, and add to the counts, in one transaction."""
+        self._settle(turn, _entry(turn.since, turn.tries + failed, 0.0), counts)
 
     def finish(self, turn: WaitingTurn, counts: Mapping[str, int]) -> None:
         """Take a turn out of the queue and add to the counts, in one transaction.
 
         One that was announced again meanwhile stays.
         """
+        self._settle(turn, None, counts)
+
+    def _settle(self, turn: WaitingTurn, body: bytes | None, counts: Mapping[str, int]) -> None:
         values, key = self._values(), (WAITING, turn.id)
         added = Counter({name: number for name, number in counts.items() if number})
         for _ in range(_TRIES):
@@ -127,7 +129,7 @@ class FactQueue:
             }
             own = there.get(key)
             if own == turn.value:
-                new[key], old[key] = None, own
+                new[key], old[key] = body, own
             if values.write(new, expected=old):
                 return
         raise CollectionError(WAITING, f"the counts of facts were changed by others {_TRIES} times in a row")
@@ -143,6 +145,7 @@ class FactQueue:
             waiting=len(self.turns()),
             extracted=counts[EXTRACTED],
             calls=counts[CALLS],
+            failures=counts[FAILURES],
             input_tokens=counts[TOKENS_IN],
             output_tokens=counts[TOKENS_OUT],
             dropped={name: count for name, count in sorted(counts.items()) if name not in _OWN_COUNTS and count},

@@ -51,6 +51,7 @@ from devmem.stores.config import FactKeepingConfig, FactsConfig
 from devmem.stores.fact_queue import (
     CALLS,
     EXTRACTED,
+    FAILURES,
     STATE_TABLE,
     SUFFIX,
     TOKENS_IN,
@@ -252,7 +253,8 @@ class FactExtractor:
         self._state = threading.Condition()
         self._thread: threading.Thread | None = None
         self._has_work = self._closing = False
-        self._taken: WaitingTurn | None = None
+        self._taken: tuple[WaitingTurn, Counter[str]] | None = None
+        """The turn that the model is asked about, and the calls and tokens that were spent on it."""
 
     def _opened(self) -> StateValues:
         with self._state:
@@ -392,21 +394,25 @@ class FactExtractor:
 
     def _extracted(self, taken: WaitingTurn, *, was_taken: bool) -> bool:
         """Extract the facts of a turn that was taken; return whether it is out of the queue."""
-        self._taken, counts, failed = taken, None, True
+        spent = Counter[str]()
+        self._taken, counts, failed = (taken, spent), None, True
         try:
-            counts = self._counts_of(taken, was_taken=was_taken)
+            counts = self._counts_of(taken, spent, was_taken=was_taken)
             failed = False
         finally:
             self._taken = None
             if not self._closing:
                 if counts is None:
-                    self.queue.give_back(taken, failed=failed)
+                    self.queue.give_back(taken, spent, failed=failed)
                 else:
-                    self.queue.finish(taken, counts)
+                    self.queue.finish(taken, spent + Counter(counts))
         return counts is not None
 
-    def _counts_of(self, taken: WaitingTurn, *, was_taken: bool) -> Mapping[str, int] | None:
-        """Extract and store the facts of a turn; return what to count, None where the turn has to wait."""
+    def _counts_of(self, taken: WaitingTurn, spent: Counter[str], *, was_taken: bool) -> Mapping[str, int] | None:
+        """Extract and store the facts of a turn; return what to count, None where the turn has to wait.
+
+        The call of the model is added to `spent`, whether or not it is answered.
+        """
         item = next(iter(self._store.get([taken.id])), None)
         if item is None or not self._is_turn(item):
             # It was deleted, or never stored.
@@ -415,16 +421,25 @@ class FactExtractor:
         if current := [fact for fact in older if _is_current(fact, item)]:
             # A process died after it had stored them.
             return {EXTRACTED: len(current)} if was_taken else {}
-        found = self._model.facts_of(
-            self._store.texts_of(item), said_at=event_key(item)[0], known=self._known_keys(item.scope)
-        )
+        found = self._asked(item, spent)
         self._backoff.worked()
         self.failure = ""
         return None if self._closing else self._stored(item, found, older)
 
+    def _asked(self, item: MemoryItem, spent: Counter[str]) -> Extraction:
+        texts, known = self._store.texts_of(item), self._known_keys(item.scope)
+        self._model.open()
+        spent[CALLS] += 1
+        try:
+            found = self._model.facts_of(texts, said_at=event_key(item)[0], known=known)
+        except ChatModelError as error:
+            spent.update({FAILURES: 1, TOKENS_IN: error.input_tokens, TOKENS_OUT: error.output_tokens})
+            raise
+        spent.update({TOKENS_IN: found.usage.input_tokens, TOKENS_OUT: found.usage.output_tokens})
+        return found
+
     def _stored(self, item: MemoryItem, found: Extraction, older: Sequence[MemoryItem]) -> Mapping[str, int] | None:
         counts: Counter[str] = Counter({reason.value: number for reason, number in found.dropped.items()})
-        counts += Counter({CALLS: 1, TOKENS_IN: found.usage.input_tokens, TOKENS_OUT: found.usage.output_tokens})
         made = [self._composed(item, statement) for statement in found.statements]
         for _ in range(_CONFLICTS):
             there = {each.id: each for each in self._store.get([fact.id for fact in made])}
@@ -525,10 +540,11 @@ class FactExtractor:
         if _QUEUES.get(id(self._store.setup)) is self.queue and not self.is_view:
             del _QUEUES[id(self._store.setup)]
         if taken is not None:
+            turn, spent = taken
             try:
-                self.queue.give_back(taken, failed=False)
+                self.queue.give_back(turn, spent, failed=False)
             except DevmemError as error:
-                self._warn("the turn %s waits for some minutes: %s", taken.id, error)
+                self._warn("the turn %s waits for some minutes: %s", turn.id, error)
         if isinstance(values, StateFile):
             values.close()
 

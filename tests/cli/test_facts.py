@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -43,17 +44,20 @@ def test_what_waits_is_shown_and_extracted(devmem: Devmem, team: Path, service: 
     devmem("add", f"{team}#notes", "My diet is vegan.", "--user", "ann")
     assert "0 facts extracted, 1 turn waiting" in devmem("facts", team, "notes").stdout
     told = devmem("facts", team, "notes", "--catch-up", code=1)
+    (failed,) = re.findall(r"1 turn waiting \((\d) calls?, (\d) of them failed", told.stdout)
+    assert failed == (str(len(service.requests)),) * 2
     assert "1 turn still waiting: ChatModelError: chat model 'm' gave no answer" in told.stderr
     assert "facts of 1 turn(s) are still to be extracted" in devmem("doctor", team).stderr
     service.script[:] = [good]
     told = devmem("facts", team, "notes", "--catch-up")
-    assert "1 fact extracted, 0 turns waiting (1 call" in told.stdout
+    asked = len(service.requests)
+    calls = f"({asked} calls, {asked - 1} of them failed, 0 tokens in, 0 out)"
+    assert f"1 fact extracted, 0 turns waiting {calls}" in told.stdout
     assert "1 dropped: the value is not in the quote" in told.stdout
     found = json.loads(devmem("facts", team, "notes", "--json").stdout)
+    assert (found["calls"], found["failures"]) == (asked, asked - 1)
     assert found["dropped"] == {"the value is not in the quote": 1}
-    assert (
-        "1 fact extracted, 0 turns waiting (1 call, 0 tokens in, 0 out), 1 statements" in devmem("stats", team).stdout
-    )
+    assert f"1 fact extracted, 0 turns waiting {calls}, 1 statements" in devmem("stats", team).stdout
     (notes,) = json.loads(devmem("stats", team, "--json").stdout)["stores"]
     assert (notes["facts"]["extracted"], notes["facts"]["waiting"]) == (1, 0)
     assert 'Fact: ann, diet: vegan (ann said: "My diet is vegan")' in devmem("show", f"{team}#notes").stdout

@@ -164,6 +164,7 @@ class FactCases:
         status = caught_up(memory)
         assert (status.waiting, status.extracted) == (2, 0)
         assert status.failure.startswith("ChatModelError: chat model 'm' gave no answer")
+        assert status.calls == status.failures == len(service.requests) > 0
         memory.close()
         service.choose = diet_of
         again = open_memory()
@@ -172,8 +173,28 @@ class FactCases:
         assert (status.waiting, status.extracted, status.failure) == (0, 2, "")
         assert values_in(again) == [("ann", "vegan"), ("bob", "keto")]
         asked = len(service.requests)
+        assert (status.calls, status.calls - status.failures) == (asked, 2)
         assert caught_up(again).extracted == 2
         assert len(service.requests) == asked
+
+    def test_a_call_that_closing_interrupts_is_counted(self, open_memory: Open, service: ChatService) -> None:
+        """The turn waits, and the next process asks again."""
+        asked, answers = threading.Event(), threading.Event()
+
+        def slow(request: dict[str, Any]) -> Reply:
+            asked.set()
+            assert answers.wait(60)
+            return diet_of(request)
+
+        service.choose = slow
+        memory = open_memory()
+        memory.add("My diet is vegan.", user="ann")
+        assert asked.wait(60)
+        memory.close()
+        answers.set()
+        service.choose = diet_of
+        status = caught_up(open_memory())
+        assert (status.waiting, status.extracted, status.calls, status.failures) == (0, 1, 2, 0)
 
     def test_a_write_does_not_wait_for_a_slow_model(self, open_memory: Open, service: ChatService) -> None:
         """The answer comes when the write has returned long ago."""
@@ -198,11 +219,15 @@ class FactCases:
     )
     def test_an_unreadable_answer_is_counted(self, text: str, open_memory: Open, service: ChatService) -> None:
         """Empty ones are failures of the model, which is asked again."""
-        service.choose = lambda _: answering(text)
+        usage = {"prompt_tokens": 40, "completion_tokens": 5}
+        service.choose = lambda _: Reply(body={**cast("Any", answering(text).body), "usage": usage})
         memory = open_memory()
         memory.add("My diet is vegan.", user="ann")
         status = caught_up(memory)
         assert facts_in(memory) == []
+        asked = len(service.requests)
+        assert (status.calls, status.input_tokens, status.output_tokens) == (asked, asked * 40, asked * 5)
+        assert status.failures == (0 if text else asked)
         if text:
             assert (status.waiting, status.dropped) == (0, {"the answer is not JSON": 1})
         else:
@@ -442,6 +467,7 @@ class TestInMemory(FactCases):
 
     # Closing forgets them, and two stores have nothing in common.
     test_a_model_that_is_down_costs_no_write = None  # type: ignore[assignment]
+    test_a_call_that_closing_interrupts_is_counted = None  # type: ignore[assignment]
     test_stored_turns_are_read_on_request_alone = None  # type: ignore[assignment]
     test_two_processes_extract_each_turn_once = None  # type: ignore[assignment]
     test_a_conversation_keeps_facts_of_what_people_say = None  # type: ignore[assignment]

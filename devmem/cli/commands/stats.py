@@ -224,7 +224,8 @@ def facts(
 
 def status_text(status: FactStatus) -> str:
     """Return the counts in words, for people."""
-    tokens = f"{number_of(status.calls, 'call')}, {status.input_tokens:,} tokens in, {status.output_tokens:,} out"
+    calls = number_of(status.calls, "call") + (f", {status.failures:,} of them failed" if status.failures else "")
+    tokens = f"{calls}, {status.input_tokens:,} tokens in, {status.output_tokens:,} out"
     return f"{number_of(status.extracted, 'fact')} extracted, {number_of(status.waiting, 'turn')} waiting ({tokens})"
 
 
