@@ -22,6 +22,7 @@ from devmem.search.indexes.doc_values import STRING_COLUMNS, DocEntry
 from devmem.search.indexes.index_set import IndexSet
 from devmem.search.indexes.scoring import EncodedTerms
 from devmem.storage.postgres.database import NOTHING_SHOWN, Connection, Snapshot, composed, read_text
+from devmem.storage.postgres.rows import of_item
 from devmem.storage.postgres.schema import PASSAGE_BITS, check_tables, dropped
 from devmem.storage.searching import Follower
 from devmem.storage.sql import DOC_COLUMNS
@@ -47,10 +48,7 @@ SELECT {DOC_COLUMNS} FROM items WHERE store = %(store)s AND row > %(last)s AND {
 _CHANGES: Final = f"SELECT row, kind FROM changes WHERE store = %(store)s AND {_NEW}"
 # Where everything is new, the passages of a batch of items are one range of the index.
 _IN_RANGE: Final = "FROM {table} WHERE store = %(store)s AND passage >= %(first)s AND passage < %(end)s"
-_OF_ROWS: Final = (
-    f"FROM unnest(%(rows)s::bigint[]) AS new(row) JOIN {{table}} ON store = %(store)s "
-    f"AND passage >= new.row << {PASSAGE_BITS} AND passage < (new.row + 1) << {PASSAGE_BITS}"
-)
+_OF_ROWS: Final = f"FROM unnest(%(rows)s::bigint[]) AS new(row) CROSS JOIN {of_item('{table}', '*', 'new.row')}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,18 +137,55 @@ def vectors_from(raw: bytes | None, count: int, dimension: int) -> Vector:
     return np.frombuffer(raw or b"", dtype=">f4").reshape(count, dimension + 1)[:, 1:].astype(np.float32)
 
 
+def of_item(table: str, columns: str, row: str, *, name: str | None = None) -> str:
+    """Return the FROM item with the rows of a table that belong to one item, which are looked up by the primary key.
+
+    Args:
+        table: a table by passage.
+        columns: columns of it.
+        row: the item's row, an expression over FROM items before this one.
+        name: its name in the statement; None takes that of the table.
+    """
+    # OFFSET keeps the planner from turning it into a join. It does not know how narrow the range is, and may take one
+    # that compares all passages of the store with all items, as in a plan that it makes for any number of items.
+    named = name or table
+    return (
+        f"LATERAL (SELECT {columns} FROM {table} AS one WHERE one.store = %(store)s AND one.passage >= {row} << "
+        f"{PASSAGE_BITS} AND one.passage < ({row} + 1) << {PASSAGE_BITS} OFFSET 0) AS {named}"
+    )
+
+
+def passages_among(table: str, items: str) -> str:
+    """Return the condition that a row of a table by passage belongs to one of the items of a FROM item."""
+    found = of_item(table, "passage", f"{items}.row", name="found")
+    return (
+        f"{table}.store = %(store)s AND {table}.passage = ANY(ARRAY("
+        f"SELECT found.passage FROM {items} CROSS JOIN {found}))"
+    )
+
+
+_EMBEDDED_PASSAGES: Final = (
+    "{vectors} LEFT JOIN LATERAL (SELECT codes FROM {tokens} AS tokens WHERE tokens.store = %(store)s "
+    "AND tokens.passage = vectors.passage OFFSET 0) AS tokens ON true"
+)
+
+
+def _embedded_passages(tables: Tables, row: str) -> str:
+    """Return the FROM items with `vectors` and `tokens` of the passages of an item; `row` is as in `of_item`."""
+    vectors = of_item(tables.vectors, "passage, vector", row, name="vectors")
+    return _EMBEDDED_PASSAGES.format(vectors=vectors, tokens=tables.tokens)
+
+
 def read_embeddings(connection: Connection, store: int, ids: Sequence[str]) -> dict[str, PassageEmbeddings]:
     """Return the embeddings of those of the items that have them, by id."""
     keys = {key_of(wanted): wanted for wanted in ids}
     found = connection.execute(
         composed(
             f"SELECT id_key, {HASHED}, vector_send(vector), codes FROM items "
-            f"JOIN vectors ON vectors.store = items.store AND vectors.passage >= items.row << {PASSAGE_BITS} "
-            f"AND vectors.passage < (items.row + 1) << {PASSAGE_BITS} "
-            "LEFT JOIN tokens ON tokens.store = vectors.store AND tokens.passage = vectors.passage "
-            "WHERE items.store = %s AND id_key = ANY(%s) ORDER BY vectors.passage"
+            f"CROSS JOIN {_embedded_passages(ITEM_TABLES, 'items.row')} "
+            "WHERE items.store = %(store)s AND id_key = ANY(%(keys)s) ORDER BY vectors.passage"
         ),
-        (store, list(keys)),
+        {"store": store, "keys": list(keys)},
     ).fetchall()
     rows: dict[UUID, list[tuple[Any, ...]]] = {}
     for key, *rest in found:
@@ -162,14 +199,10 @@ def embeddings_of_rows(
     """Return the embeddings of those of some rows that have them, given the `embedded_hash` of each item."""
     found = connection.execute(
         composed(
-            "SELECT wanted.row, vector_send(vector), codes FROM unnest(%s::bigint[]) AS wanted(row) "
-            f"JOIN {tables.vectors} AS vectors ON vectors.store = %s "
-            f"AND vectors.passage >= wanted.row << {PASSAGE_BITS} "
-            f"AND vectors.passage < (wanted.row + 1) << {PASSAGE_BITS} "
-            f"LEFT JOIN {tables.tokens} AS tokens ON tokens.store = vectors.store AND tokens.passage = vectors.passage "
-            "ORDER BY vectors.passage"
+            "SELECT wanted.row, vector_send(vector), codes FROM unnest(%(rows)s::bigint[]) AS wanted(row) "
+            f"CROSS JOIN {_embedded_passages(tables, 'wanted.row')} ORDER BY vectors.passage"
         ),
-        (list(hashes), store),
+        {"rows": list(hashes), "store": store},
     ).fetchall()
     of_row: dict[int, list[tuple[Vector, bytes | None]]] = {}
     for row, vector, codes in found:

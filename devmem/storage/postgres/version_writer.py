@@ -15,7 +15,6 @@ from devmem.storage.postgres.attachments import delete_unused
 from devmem.storage.postgres.database import Connection, composed, pipelined, stored_text
 from devmem.storage.postgres.inserting import NewItem, Origin, insert_items
 from devmem.storage.postgres.rows import ITEM_TABLES, RECORDED_FROM, VERSION_TABLES
-from devmem.storage.postgres.schema import PASSAGE_BITS
 from devmem.storage.writing import HistoryLimit, VersionEnd, recorded
 
 _CHANGES_KEPT: Final = "1 hour"
@@ -93,10 +92,8 @@ class VersionWriter(Protocol):
 
 def _of_gone(table: str) -> str:
     """Return the CTE that deletes the passages of deleted rows from a table."""
-    return (
-        f"{table}_gone AS (DELETE FROM {table} USING gone WHERE {table}.store = %(store)s "
-        f"AND passage >= gone.row << {PASSAGE_BITS} AND passage < (gone.row + 1) << {PASSAGE_BITS} RETURNING {table}.*)"
-    )
+    condition = rows.passages_among(table, "gone")
+    return f"{table}_gone AS (DELETE FROM {table} WHERE {condition} RETURNING {table}.*)"
 
 
 def _delete(tables: rows.Tables, kind: str, *, keep: bool) -> str:

@@ -14,9 +14,10 @@ from devmem.search.indexes.columns import Mask, Positions, Rows, distinct, place
 from devmem.search.indexes.doc_values import thread_of
 from devmem.storage.postgres.database import Cursor, RowNumbers
 from devmem.storage.postgres.follower import indexed_form
+from devmem.storage.postgres.rows import of_item
 from devmem.storage.postgres.schema import PASSAGE_BITS
 from devmem.storage.postgres.server.admitted import Admitted
-from devmem.storage.postgres.server.term_texts import of_item, of_store
+from devmem.storage.postgres.server.term_texts import of_store
 from devmem.storage.postgres.server.vector_cache import AskedSimilarities, KnownVectors, Similarities
 
 FIELD_COLUMNS: Final = (

@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 
 from devmem.search.indexes.columns import Positions, Rows, locked, places_in, ranges
 from devmem.storage.postgres.database import Connection, RowNumbers
+from devmem.storage.postgres.rows import of_item
 from devmem.storage.postgres.schema import PASSAGE_BITS
 from devmem.storage.postgres.server.posting_cache import Layout, signed_hash
-from devmem.storage.postgres.server.term_texts import NO_TEXTS, TermRow, TermTexts, numbers_from, of_item, of_store
+from devmem.storage.postgres.server.term_texts import NO_TEXTS, TermRow, TermTexts, numbers_from, of_store
 
 UNMERGED: Final = (
     "FROM {tables} WHERE items.store = %(store)s AND items.xact >= pg_snapshot_xmin(merged) "

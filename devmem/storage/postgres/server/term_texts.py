@@ -15,7 +15,7 @@ from devmem.search.indexes.columns import Rows
 from devmem.search.indexes.postings import Postings
 from devmem.search.indexes.scoring import Codes, Docs, Hashes, Impacts, decode_terms
 from devmem.storage.postgres.database import Connection, composed
-from devmem.storage.postgres.schema import PASSAGE_BITS, lock
+from devmem.storage.postgres.schema import lock
 
 TermRow: TypeAlias = tuple[int, bytes, bytes, int]
 """Passage, hashes, counts and length; see `EncodedTerms`."""
@@ -115,21 +115,6 @@ SEARCH_SETTINGS: Final = "SELECT " + ", ".join(
 def of_store(query: str, store: int) -> LiteralString:
     """Return a statement with the number of the store in it: a plan for any store would be one for all partitions."""
     return composed(query.replace("%(store)s", f"{store:d}"))
-
-
-def of_item(table: str, columns: str, row: str) -> str:
-    """Return the FROM item with the rows of a table that belong to one item, named as the table.
-
-    Args:
-        table: a table by passage.
-        columns: columns of it.
-        row: the item's row, an expression over FROM items before this one.
-    """
-    # OFFSET keeps the planner from turning it into a join, whose order it would choose.
-    return (
-        f"LATERAL (SELECT {columns} FROM {table} WHERE {table}.store = %(store)s AND {table}.passage >= {row} << "
-        f"{PASSAGE_BITS} AND {table}.passage < ({row} + 1) << {PASSAGE_BITS} OFFSET 0) AS {table}"
-    )
 
 
 def begin_step(connection: Connection, store: int) -> None:

@@ -16,9 +16,9 @@ import numpy as np
 from devmem.search.indexes.codes import CodeQuery, SignCodes, code_length, sign_codes
 from devmem.search.indexes.columns import Positions, Rows, locked
 from devmem.storage.postgres.database import Connection, RowNumbers
-from devmem.storage.postgres.rows import vectors_from
+from devmem.storage.postgres.rows import of_item, vectors_from
 from devmem.storage.postgres.schema import PASSAGE_BITS
-from devmem.storage.postgres.server.term_texts import numbers_from, of_item, of_store
+from devmem.storage.postgres.server.term_texts import numbers_from, of_store
 
 _BLOCKS: Final = "SELECT passages, codes FROM vector_codes WHERE store = %s AND block = ANY(%s)"
 _VECTORS: Final = (

@@ -21,12 +21,11 @@ from devmem.model.items import Vector
 from devmem.search.indexes.codes import CodeQuery
 from devmem.search.indexes.columns import Positions, Rows, distinct, places_in
 from devmem.storage.postgres.database import Connection, composed
-from devmem.storage.postgres.rows import vector_from
+from devmem.storage.postgres.rows import of_item, vector_from
 from devmem.storage.postgres.schema import PASSAGE_BITS, table_of
 from devmem.storage.postgres.server.admitted import Admitted
 from devmem.storage.postgres.server.loaded import LoadedItems
 from devmem.storage.postgres.server.segments import places_of_rows
-from devmem.storage.postgres.server.term_texts import of_item
 from devmem.storage.postgres.server.vector_codes import CodedPassages
 
 _LEAST: Final = 400

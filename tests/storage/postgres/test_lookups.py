@@ -1,0 +1,112 @@
+"""What belongs to a few items is looked up by the primary key, whatever plan the server makes for a statement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+
+import numpy as np
+import pytest
+
+from devmem.model.items import MemoryItem, Scope
+from devmem.storage.postgres.collection import PostgresCollection
+from devmem.storage.postgres.database import Connection
+from devmem.storage.postgres.rows import ITEM_TABLES, embeddings_of_rows, key_of, read_embeddings
+from devmem.storage.postgres.version_writer import FORGOTTEN, CurrentVersionWriter
+from devmem.storage.shard import Tenant
+from devmem.storage.writing import HistoryLimit
+from devmem.testing import HashEmbedder
+
+pytestmark = pytest.mark.postgres
+
+_EMBEDDER = HashEmbedder(dimension=256)
+_ITEMS = 8_000
+_FEW = [f"item {number}" for number in range(0, _ITEMS, 100)]
+# What a server does with a statement that it has run ten times: it does not look at the values any more.
+_SETTINGS = "SET LOCAL plan_cache_mode = force_generic_plan; SET LOCAL max_parallel_workers_per_gather = 0"
+_READ = (
+    "SELECT COALESCE(sum(seq_tup_read), 0) FROM pg_stat_xact_user_tables "
+    "WHERE relname ~ '^(passages|vectors|tokens)'"
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def store(postgres_server: object) -> Iterator[PostgresCollection]:
+    url = postgres_server.url(store="lookups")  # type: ignore[attr-defined]
+    with closing(PostgresCollection(url, model=_EMBEDDER.identity, durability="normal")) as opened:
+        texts = [f"train {number} leaves late" for number in range(_ITEMS)]
+        opened.add(
+            [
+                MemoryItem(id=f"item {at}", content_summary=text, scope=Scope(user="ann"), embedding=vector)
+                for at, (text, vector) in enumerate(zip(texts, _EMBEDDER.embed(texts), strict=True))
+            ]
+        )
+        opened._database.write(lambda connection: connection.execute("ANALYZE vectors, passages, tokens, items"))
+        yield opened
+
+
+def _rows(connection: Connection, store: PostgresCollection) -> list[int]:
+    query = "SELECT row FROM items WHERE store = %s AND id_key = ANY(%s)"
+    return [row for (row,) in connection.execute(query, (store._store, [key_of(each) for each in _FEW])).fetchall()]
+
+
+def _embeddings(store: PostgresCollection, connection: Connection) -> int:
+    return len(read_embeddings(connection, store._store, _FEW))
+
+
+def _embeddings_of_rows(store: PostgresCollection, connection: Connection) -> int:
+    wanted = dict.fromkeys(_rows(connection, store), "")
+    return len(embeddings_of_rows(connection, store._store, ITEM_TABLES, wanted))
+
+
+def _versions(store: PostgresCollection, connection: Connection) -> int:
+    return len(store._stored_versions(connection, Tenant("user", "ann"), _FEW))
+
+
+def _ended(store: PostgresCollection, connection: Connection) -> int:
+    writer = CurrentVersionWriter(connection, store._store, limit=HistoryLimit(days=None), now=1e9)
+    return writer.end("row = ANY(%s)", [_rows(connection, store)], FORGOTTEN)
+
+
+def _removed(store: PostgresCollection, connection: Connection) -> int:
+    writer = CurrentVersionWriter(connection, store._store, limit=HistoryLimit(days=None), now=1e9)
+    return writer.remove("id_key = ANY(%s)", [[key_of(each) for each in _FEW]])
+
+
+class _UndoneError(Exception):
+    """Rolls a transaction back."""
+
+
+@pytest.mark.parametrize("operation", [_embeddings, _embeddings_of_rows, _versions, _ended, _removed])
+def test_no_table_is_read_from_end_to_end(
+    store: PostgresCollection, operation: Callable[[PostgresCollection, Connection], int]
+) -> None:
+    """A plan for any number of items compared all vectors of the store with all of them."""
+    found: list[int] = []
+
+    def run(connection: Connection) -> None:
+        for setting in _SETTINGS.split("; "):
+            connection.execute(setting)  # type: ignore[arg-type]
+        ((before,),) = connection.execute(_READ).fetchall()
+        found.append(operation(store, connection))
+        ((after,),) = connection.execute(_READ).fetchall()
+        found.append(int(after - before))
+        raise _UndoneError
+
+    with pytest.raises(_UndoneError):
+        store._database.write(run)
+    assert found == [len(_FEW), 0]
+
+
+def test_what_is_removed_takes_its_passages_along(store: PostgresCollection) -> None:
+    texts = [f"bus {number}" for number in range(3)]
+    items = [
+        MemoryItem(id=f"bus {at}", content_summary=text, embedding=vector)
+        for at, (text, vector) in enumerate(zip(texts, _EMBEDDER.embed(texts), strict=True))
+    ]
+    store.add(items)
+    counts = [store._fetch(f"SELECT count(*) FROM {table}", [])[0][0] for table in ("passages", "vectors")]
+    assert store.delete(ids=["bus 0", "bus 2"]) == 2
+    left = [store._fetch(f"SELECT count(*) FROM {table}", [])[0][0] for table in ("passages", "vectors")]
+    assert [before - after for before, after in zip(counts, left, strict=True)] == [2, 2]
+    assert np.allclose(store.embeddings(["bus 1"])["bus 1"].vectors, items[1].embedding, atol=1e-6)
