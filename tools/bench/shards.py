@@ -32,6 +32,8 @@ _MODEL: Final = ModelIdentity(name="synthetic", dimension=384)
 _TENANTS: Final = 30
 _BATCH: Final = 1_000
 _TOP: Final = 10
+_WRITES_BEFORE: Final = 300
+"""Number of writes that the latency during a move is compared with."""
 
 
 def command(
@@ -128,39 +130,54 @@ def _ask(case: str, blocks: Blocks, stores: Mapping[str, Collection], questions:
 
 
 def _move(case: str, blocks: Blocks, several: ShardedCollection, moved: int) -> Iterator[Row]:
+    """Move a tenant while a thread writes to it without a pause, which it does for a while before as well."""
     owner = Scope(user="mover")
     for batch in _batches(blocks, moved):
         several.add([replace(item, id=f"m{item.id}", scope=owner) for item in batch])
-    corpus, stop, written = blocks.block(9_998), threading.Event(), list[float]()
+    corpus, stop = blocks.block(9_998), threading.Event()
+    before, meanwhile = list[float](), list[float]()
 
-    def write() -> None:
+    def write(spent: list[float], prefix: str) -> None:
+        at = len(spent) % BLOCK
+        item = MemoryItem(
+            id=f"{prefix}{len(spent)}",
+            content_summary=corpus.texts[at],
+            embedding=corpus.vectors[at],
+            scope=owner,
+        )
+        started = time.perf_counter()
+        several.add([item])
+        spent.append(time.perf_counter() - started)
+
+    def write_on() -> None:
         while not stop.is_set():
-            at = len(written)
-            item = MemoryItem(
-                id=f"w{at}", content_summary=corpus.texts[at % BLOCK], embedding=corpus.vectors[at % BLOCK], scope=owner
-            )
-            started = time.perf_counter()
-            several.add([item])
-            written.append(time.perf_counter() - started)
+            write(meanwhile, "w")
 
+    for _ in range(_WRITES_BEFORE):
+        write(before, "b")
     source = several.shards.map.shard_of("mover")
     target = next(name for name in several.shards.map.ring if name != source)
-    writer = threading.Thread(target=write)
+    writer = threading.Thread(target=write_on)
     writer.start()
     started = time.perf_counter()
     try:
-        move_tenant(several.shards, "mover", target)
+        done = move_tenant(several.shards, "mover", target)
         seconds = time.perf_counter() - started
     finally:
         stop.set()
         writer.join()
     yield _row(case, "move", seconds, "s")
-    yield _row(case, "move_rate", moved / seconds, "1/s")
-    yield _row(case, "writes_meanwhile", len(written), "count")
-    yield _row(case, "write_p50", 1000 * statistics.median(written), "ms")
-    yield _row(case, "longest_write", 1000 * max(written), "ms")
-    left = several.count(Filter(scope=owner))
-    yield _row(case, "lost", moved + len(written) - left, "count")
+    yield _row(case, "move_rate", done.copied / seconds, "1/s")
+    yield _row(case, "writes_meanwhile", len(meanwhile), "count")
+    for kind, spent in (("before", before), ("meanwhile", meanwhile)):
+        percentiles = statistics.quantiles(spent, n=100)
+        yield _row(case, f"write_p50:{kind}", 1000 * percentiles[49], "ms")
+        yield _row(case, f"write_p99:{kind}", 1000 * percentiles[98], "ms")
+    yield _row(case, "longest_write", 1000 * max(meanwhile), "ms")
+    yield _row(case, "longest_wait", 1000 * done.longest_wait, "ms")
+    ids = [item.id for item in several.scan(Filter(scope=owner))]
+    yield _row(case, "lost", moved + len(before) + len(meanwhile) - len(set(ids)), "count")
+    yield _row(case, "doubled", len(ids) - len(set(ids)), "count")
 
 
 def _row(case: str, metric: str, value: float, unit: str) -> Row:

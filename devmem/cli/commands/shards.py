@@ -250,7 +250,10 @@ def _told(done: MoveResult) -> str:
     name = "the items without a tenant" if done.tenant is None else repr(done.tenant)
     if done.source == done.target:
         return f"{name}: already in {done.target}"
-    copied = f"{done.copied:,} items copied" if done.copied else "nothing to copy: is the name right?"
+    if not done.copied:
+        copied = "nothing to copy: is the name right?"
+    else:
+        copied = f"{done.copied:,} items copied; writers waited {done.longest_wait:.1f} s at most"
     return f"{name}: moved from {done.source} to {done.target} ({copied})"
 
 

@@ -172,11 +172,18 @@ def rebalance(shards: ShardSet, progress: Progress = lambda _done, _all: None) -
 def _move_each(
     shards: ShardSet, moves: Sequence[tuple[str | None, str, str, int]], progress: Progress
 ) -> list[MoveResult]:
+    """Move tenants one after the other; `progress` is told the items of all of them."""
     done: list[MoveResult] = []
-    for number, (tenant, _, target, _) in enumerate(moves):
-        progress(number, len(moves))
-        done.append(move_tenant(shards, tenant, target))
-    progress(len(moves), len(moves))
+    before, every = 0, sum(max(items, 0) for *_, items in moves)
+
+    def show(copied: int, _of_tenant: int) -> None:
+        progress(before + copied, max(every, before + copied))
+
+    for tenant, _, target, items in moves:
+        show(0, items)
+        done.append(move_tenant(shards, tenant, target, show))
+        before += max(items, done[-1].copied)
+    show(0, 0)
     return done
 
 

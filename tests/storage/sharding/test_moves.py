@@ -166,7 +166,6 @@ def test_a_move_is_cancelled(opened: Open, monkeypatch: pytest.MonkeyPatch) -> N
     store = opened()
     store.add(_items("ann", 10))
     source, target = store.shards.map.shard_of("ann"), _other(store, "ann")
-    monkeypatch.setattr("devmem.storage.sharding.moving._MOST_ROUNDS", 0)
     monkeypatch.setattr("devmem.storage.sharding.moving._Copy._decided", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         move_tenant(store.shards, "ann", target)
@@ -266,14 +265,15 @@ def test_what_is_forgotten_while_it_moves_stays_out(opened: Open, monkeypatch: p
     store = opened()
     items = _items("ann", 3)
     store.add(items)
-    target, copy = _other(store, "ann"), _Copy._decided
+    target, hold = _other(store, "ann"), _Copy._hold_if_due
 
-    def decided(*args: Any) -> bool:
-        store.keep_tombstones(items[:1])
-        store.erase(ids=[items[0].id])
-        return copy(*args)
+    def holding(copy: _Copy, left: int) -> None:
+        if not left and items[0].id in _ids(store, "ann"):
+            store.keep_tombstones(items[:1])
+            store.erase(ids=[items[0].id])
+        hold(copy, left)
 
-    monkeypatch.setattr(_Copy, "_decided", decided)
+    monkeypatch.setattr(_Copy, "_hold_if_due", holding)
     move_tenant(store.shards, "ann", target)
     assert store.shards.map.shard_of("ann") == target
     assert not store.add([items[0]])[0]
