@@ -200,8 +200,8 @@ def rebalance(
 def _moved(
     terminal: Terminal, move_tenants: Callable[[Callable[[int, int], None]], list[MoveResult]], *, as_json: bool
 ) -> list[MoveResult]:
-    """Move tenants with a progress bar."""
-    with terminal.progress("moving tenants", None, shown=not as_json) as bar:
+    """Move tenants with a progress bar of the items that are copied."""
+    with terminal.progress("copying", None, shown=not as_json) as bar:
         return move_tenants(lambda moved, every: bar.update(bar.task_ids[0], completed=moved, total=every))
 
 
