@@ -10,9 +10,10 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from textwrap import dedent
-from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin
+from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar, get_args, get_origin
 
 from pydantic import (
+    AfterValidator,
     AliasChoices,
     BaseModel,
     BeforeValidator,
@@ -30,6 +31,7 @@ from pydantic_core.core_schema import ValidationInfo
 from devmem.config.document import DocumentPath, SourcePosition
 from devmem.redaction import without_credentials
 from devmem.text.durations import parse_duration
+from devmem.text.files import expanded
 
 Annotation: TypeAlias = Any
 """A field's annotation as it is at run time: a class, a union, a generic alias."""
@@ -134,6 +136,19 @@ Duration: TypeAlias = Annotated[
     WithJsonSchema({"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "string"}]}, mode="validation"),
 ]
 """Seconds, written as a number or as text such as `30d`, `12h`, `1h 30m`."""
+_Path = TypeVar("_Path", str, Path)
+
+
+def _in_known_home(path: _Path) -> _Path:
+    try:
+        expanded(path)
+    except FileNotFoundError as error:
+        raise ValueError(error.strerror) from error
+    return path
+
+
+KNOWN_HOME: Final = AfterValidator(_in_known_home)
+"""Refuses a path below the home folder of a user who does not exist, such as `~no-such-user/notes.db`."""
 
 
 def field_description(model: type[BaseModel], name: str) -> str | None:

@@ -284,7 +284,7 @@ def _embedding_folder(model: Embedding) -> Found:
     folder = config.params.model_path
     if folder is None or has_placeholder(str(folder)):
         return
-    where = model.inspection.base_dir / folder.expanduser()
+    where = model.inspection.base_dir / expanded(folder)
     if not where.exists():
         yield ("params", "model_path"), f"there is no folder {str(where)!r}"
     elif not where.is_dir():

@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, quote, urlsplit
 from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from devmem.config.base import ConfigModel
+from devmem.config.base import KNOWN_HOME, ConfigModel
 from devmem.config.findings import choices, closest, did_you_mean, expectation, found, possible_values
 from devmem.redaction import without_credentials
 from devmem.text.files import expanded
@@ -28,7 +28,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][\w.-]{0,62}", re.ASCII)
 class ShardsConfig(ConfigModel):
     """Databases that share one store's items: each tenant lives in one of them."""
 
-    shards: dict[str, str] = Field(min_length=1, max_length=MOST_SHARDS)
+    shards: dict[str, Annotated[str, KNOWN_HOME]] = Field(min_length=1, max_length=MOST_SHARDS)
     """The databases by name: paths of SQLite files and URLs of PostgreSQL stores. A list names each after its file, or
     its host and database. A shard keeps its name when its database moves."""
     by: ShardBy = "user"
@@ -178,7 +178,7 @@ def _one_database(value: object) -> object:
     return value
 
 
-OneDatabase: TypeAlias = Annotated[str, BeforeValidator(_one_database, json_schema_input_type=str)]
+OneDatabase: TypeAlias = Annotated[str, BeforeValidator(_one_database, json_schema_input_type=str), KNOWN_HOME]
 """A path or a URL of a store that cannot be spread over shards."""
-MemoryPath: TypeAlias = Annotated[str, BeforeValidator(_as_url), _Schema()]
+MemoryPath: TypeAlias = Annotated[str, BeforeValidator(_as_url), KNOWN_HOME, _Schema()]
 """A path, a URL, or a block of shards, which becomes a URL."""

@@ -18,10 +18,11 @@ from pydantic import (
 )
 from pydantic_core.core_schema import ValidationInfo
 
-from devmem.config.base import ConfigModel, Duration, Placed
+from devmem.config.base import KNOWN_HOME, ConfigModel, Duration, Placed
 from devmem.encryption import StoreKey, read_key_file, read_key_variable
 from devmem.model.fields import is_path
 from devmem.model.items import SourceKind
+from devmem.text.files import expanded
 
 
 def _one_line(value: str) -> str:
@@ -55,7 +56,7 @@ class EmbeddingParams(ConfigModel):
     or the first piece alone."""
     max_length: int = Field(default=8191, ge=16)
     """Characters of a text that reach the model at once."""
-    model_path: Path | None = None
+    model_path: Annotated[Path, KNOWN_HOME] | None = None
     """Folder with the model's files (`local`, `onnx`: required; `minilm`, `e5`: instead of the installed package)."""
     device: str = "cpu"
     """Device that `local` runs on, as torch names it."""
@@ -130,7 +131,7 @@ class RerankerConfig(ConfigModel):
     name has the plugin read them."""
     depth: int = Field(default=20, ge=1)
     """Maximum number of hits that a `cross_encoder`, an `llm` or a plugin reads."""
-    model_path: Path | None = None
+    model_path: Annotated[Path, KNOWN_HOME] | None = None
     """Folder with the files of a sentence-transformers cross encoder, for `cross_encoder`."""
     provider: str = "openai"
     """Chat provider, for `llm`."""
@@ -282,7 +283,7 @@ class KeyConfig(ConfigModel):
 
     env: str | None = Field(default=None, min_length=1)
     """Variable of the environment that holds the key."""
-    file: Path | None = None
+    file: Annotated[Path, KNOWN_HOME] | None = None
     """File that holds the key, such as a mounted secret."""
 
     @model_validator(mode="after")
@@ -305,7 +306,7 @@ class EncryptionConfig(ConfigModel):
             EncryptionError: it is not there, or is not a key.
         """
         if self.key.file is not None:
-            return read_key_file(base_dir / self.key.file.expanduser())
+            return read_key_file(base_dir / expanded(self.key.file))
         return read_key_variable(str(self.key.env))
 
 

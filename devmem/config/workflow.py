@@ -18,6 +18,7 @@ from devmem.config.placeholders import Unresolved, has_placeholder
 from devmem.config.store import StoreDeclaration, StoreTypes
 from devmem.errors import ConfigError, Finding, PluginError
 from devmem.model.interactions import Interaction, InteractionKind, Participant, ParticipantType
+from devmem.text.files import expanded
 
 
 class CopyRule(ConfigModel):
@@ -256,7 +257,7 @@ def source_paths(store: StoreDeclaration) -> list[str]:
     sources = getattr(store.config, "file_sources", None) or ()
     found = [getattr(source, "path", None) for source in sources]
     named = [path for path in found if isinstance(path, str) and not has_placeholder(path)]
-    return [str(pathlib.Path(path).expanduser()) for path in named]
+    return [str(expanded(path)) for path in named]
 
 
 def unresolved_finding(unresolved: Unresolved, file: str) -> Finding:

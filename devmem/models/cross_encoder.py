@@ -10,6 +10,7 @@ from typing import Any
 
 from devmem.config.store import RerankerConfig
 from devmem.errors import MissingExtraError, RerankerError
+from devmem.text.files import expanded
 
 
 class CrossEncoderReranker:
@@ -60,4 +61,4 @@ def make(config: RerankerConfig, base_dir: Path) -> CrossEncoderReranker:
     """
     if config.model_path is None:
         raise RerankerError("the reranker 'cross_encoder' needs `model_path`, the folder of a model.")
-    return CrossEncoderReranker(base_dir / config.model_path.expanduser())
+    return CrossEncoderReranker(base_dir / expanded(config.model_path))

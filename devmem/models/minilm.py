@@ -13,6 +13,7 @@ from devmem.errors import EmbeddingError, ModelDamagedError, ModelNotFoundError
 from devmem.models.bert import WIDTH, BertEmbedder, BertModel, LazyModel, open_backend
 from devmem.models.embedder import ModelIdentity, is_spelled_out
 from devmem.models.model_files import check_digest, official_content, package_folder, read_tensors
+from devmem.text.files import expanded
 
 __all__ = ["Provider"]
 
@@ -40,7 +41,7 @@ def find_model(model_path: Path | None) -> Path:
     """
     if model_path is None:
         return _complete(_packaged())
-    return _complete(model_path.expanduser())
+    return _complete(expanded(model_path))
 
 
 def read_vocabulary(folder: Path) -> list[str]:

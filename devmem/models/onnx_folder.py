@@ -29,6 +29,7 @@ from devmem.models.embedder import (
     workers_of,
 )
 from devmem.models.model_files import Prompts, mapped, read_json, read_prompts, read_tensors, sampled
+from devmem.text.files import expanded
 
 __all__ = ["Provider"]
 
@@ -106,7 +107,7 @@ def read_layout(config: EmbeddingConfig) -> Layout:
             "the embedding provider 'onnx' needs a folder with model.onnx and tokenizer.json: "
             "`embedding: {provider: onnx, params: {model_path: FOLDER}}`. Nothing is downloaded."
         )
-    folder = folder.expanduser()
+    folder = expanded(folder)
     poolings, layers = _modules(folder)
     projection = _colbert_projection(folder)
     pooled = config.params.pooling

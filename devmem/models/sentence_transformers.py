@@ -28,6 +28,7 @@ from devmem.models.embedder import (
     unit_rows,
 )
 from devmem.models.model_files import Prompts, read_prompts, sampled
+from devmem.text.files import expanded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +184,7 @@ class Provider(LocalEmbedder):
                 "the embedding provider 'local' needs the folder of a sentence-transformers model: "
                 "`embedding: {provider: local, params: {model_path: FOLDER}}`. Nothing is downloaded."
             )
-        model = _Model(config, config.params.model_path.expanduser())
+        model = _Model(config, expanded(config.params.model_path))
         super().__init__(model, for_queries=False)
         self._queries = LocalEmbedder(model, for_queries=True)
 

@@ -150,7 +150,7 @@ class StoreSetup:
         """
         folder = config.params.model_path
         if folder is not None:
-            found = config.params.model_copy(update={"model_path": self.base_dir / folder.expanduser()})
+            found = config.params.model_copy(update={"model_path": self.base_dir / expanded(folder)})
             config = config.model_copy(update={"params": found})
         return self.open_embedder(config)
 

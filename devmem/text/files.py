@@ -66,11 +66,11 @@ def expanded(path: str | os.PathLike[str]) -> Path:
     Raises:
         FileNotFoundError: the home folder is unknown, so that the path would be one in the current folder.
     """
-    found = Path(os.path.expanduser(path))  # noqa: PTH111 - `Path.expanduser` raises for the name of a file, too
-    first = found.parts[0] if found.parts else ""
-    if first == "~" or (first.startswith("~") and len(found.parts) > 1):
-        raise FileNotFoundError(errno.ENOENT, f"the home folder {first} is unknown", str(path))
-    return found
+    found = os.path.expanduser(path)  # noqa: PTH111 - `Path.expanduser` raises for the name of a file, too
+    first, *others = Path(found).parts or ("",)
+    if found.startswith("~") and (others or first == "~"):
+        raise FileNotFoundError(errno.ENOENT, f"the home folder {first} is unknown", os.fspath(path))
+    return Path(found)
 
 
 def finished_name(name: str) -> str:

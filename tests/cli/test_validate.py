@@ -83,6 +83,33 @@ def test_a_place_that_cannot_be_used_is_found_without_opening_it(devmem: Devmem,
         assert "hunter2" not in result.output
 
 
+@pytest.mark.parametrize(
+    ("kind", "config", "key"),
+    [
+        ("simple", "memory_path: ~no-such-user/x", "memory_path"),
+        ("simple", "memory_path: {shards: {one: ~no-such-user/x}}", "memory_path: `shards.one`"),
+        ("simple", "encryption: {key: {file: ~no-such-user/x}}", "encryption.key.file"),
+        ("simple", "embedding: {provider: e5, params: {model_path: ~no-such-user/x}}", "embedding.params.model_path"),
+        (
+            "simple",
+            "retrieval: {reranker: {type: cross_encoder, model_path: ~no-such-user/x}}",
+            "retrieval.reranker.model_path",
+        ),
+        ("file", "file_sources: {path: ~no-such-user/x}", "file_sources.path"),
+        ("file", "{index_path: ~no-such-user/x, file_sources: .}", "index_path"),
+        ("role_zero", "outbox: ~no-such-user/x", "outbox"),
+        ("mem0", "outbox: ~no-such-user/x", "outbox"),
+    ],
+)
+def test_a_path_below_the_home_of_no_user(kind: str, config: str, key: str, devmem: Devmem, tmp_path: Path) -> None:
+    path = tmp_path / "team.yaml"
+    path.write_text(f"memory:\n  - name: notes\n    type: {kind}\n    config:\n      {config}\n", encoding="utf-8")
+    lines = devmem("validate", path, code=2).stdout.splitlines()
+    expected = f"{path}:5: memory[0].config.{key}: the home folder ~no-such-user is unknown"
+    assert any(line.startswith(expected) for line in lines)
+    assert expected in devmem("search", path, "notes", "x", code=2).stderr
+
+
 def test_a_package_that_a_place_needs_is_named_with_its_extra(
     devmem: Devmem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from devmem.config.base import KNOWN_HOME
 from devmem.config.shards import OneDatabase
 from devmem.stores import CollectionConfig, ConfigModel, History
 
@@ -39,7 +40,7 @@ _OneOrMany: Final = BeforeValidator(_as_list, json_schema_input_type=list[str] |
 class FileSource(ConfigModel):
     """Files that a `file` store indexes."""
 
-    path: str = Field(min_length=1)
+    path: Annotated[str, KNOWN_HOME] = Field(min_length=1)
     """A file, a folder, or a pattern with `*`, `?` or `**`; relative to the workflow's folder."""
     file_types: Annotated[list[Suffix] | None, _OneOrMany] = None
     """Endings such as `.md`, in any case; absent takes texts, documents and source code, and no binary file."""

@@ -13,6 +13,7 @@ from typing import Final
 
 from pathspec import GitIgnoreSpec
 
+from devmem.text.files import expanded
 from devmem_stores.file.config import FileSource
 
 
@@ -179,7 +180,7 @@ class Sources:
         return any(real == own or (real.startswith(own) and real[len(own)] in "-./") for own in self._own)
 
     def _absolute(self, path: str) -> Path:
-        return self._base / Path(path).expanduser()
+        return self._base / expanded(path)
 
     def _files(self, source: FileSource, scan: Scan) -> Iterator[Found]:
         if glob.has_magic(source.path) and not self._absolute(source.path).exists():

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, JsonValue, SecretStr, model_validator
 
+from devmem.config.base import KNOWN_HOME
 from devmem.stores import EmbeddingConfig, ExpiryConfig
 
 SERVICE: Final = "https://api.mem0.ai"
@@ -35,7 +36,7 @@ class Mem0Config(ExpiryConfig):
     """Address of a server that speaks the platform's API; absent means mem0's own service."""
     infer: bool = True
     """Have a language model extract what is worth keeping; false stores what the user said as it is."""
-    outbox: str | None = "auto"
+    outbox: Annotated[str, KNOWN_HOME] | None = "auto"
     """File that keeps writes until mem0 has taken them: a path, `auto` for a file of the session; null sends directly,
     and a write that fails is the caller's to repeat."""
     timeout: float = Field(default=30.0, gt=0, json_schema_extra={"advanced": True})

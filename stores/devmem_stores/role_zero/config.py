@@ -9,11 +9,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from threading import Lock
-from typing import Any, ClassVar, Final, Literal, Protocol, TypeAlias
+from typing import Annotated, Any, ClassVar, Final, Literal, Protocol, TypeAlias
 
 from pydantic import Field, JsonValue, SecretStr
 
 from devmem import Hit
+from devmem.config.base import KNOWN_HOME
 from devmem.config.shards import MemoryPath
 from devmem.errors import ChatModelError
 from devmem.messages import Message, Role, SystemMessage, UserMessage
@@ -72,7 +73,7 @@ class RoleZeroConfig(RetentionConfig, CollectionConfig):
     """Maximum number of characters of a message that a search shows; the whole text is kept and searched."""
     llm_ranker: RankerConfig | None = None
     """A chat model that picks the related messages among the candidates; absent leaves the search's own order."""
-    outbox: str | None = Field(default="auto", json_schema_extra={"advanced": True})
+    outbox: Annotated[str, KNOWN_HOME] | None = Field(default="auto", json_schema_extra={"advanced": True})
     """Where messages wait when the file of `memory_path` cannot be written: a path, `auto` for a file of the session;
     null has the write fail instead."""
 
