@@ -72,7 +72,8 @@ def guarded_client(base: type[Any], timeout: float) -> Any:  # noqa: ANN401 - of
 
     Args:
         base: `httpx.Client` or a subclass.
-        timeout: seconds for one request and its answer, or for the head of an answer that is streamed.
+        timeout: seconds for one request and its answer, or for the head of an answer that is streamed, where the
+            request sets none.
     """
     library = _library_of(base)
 
@@ -86,7 +87,8 @@ def guarded_client(base: type[Any], timeout: float) -> Any:  # noqa: ANN401 - of
             """
             request.headers["accept-encoding"] = "gzip"
             options["follow_redirects"] = False
-            ends = min(time.monotonic() + timeout, _deadline.get())
+            set_there = request.extensions.get("timeout", {}).get("read")
+            ends = min(time.monotonic() + (timeout if set_there is None else set_there), _deadline.get())
 
             def exchange() -> Any:  # noqa: ANN401
                 response = _followed(partial(super(GuardedClient, self).send, stream=True, **options), request)

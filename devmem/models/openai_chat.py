@@ -6,6 +6,7 @@ import base64
 import binascii
 import json
 import logging
+import math
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -41,6 +42,8 @@ _SIGNATURES: Final = (
     (b"ID3", "audio/mp3"),
     (b"\xff\xfb", "audio/mp3"),
 )
+_OPTIONS: Final = ("max_retries", "timeout")
+"""Keys of `params` that are the client's, not the service's."""
 _RIFF: Final = {b"WEBP": "image/webp", b"WAVE": "audio/wav"}
 
 Part = dict[str, Any]
@@ -365,24 +368,26 @@ class OpenAIChat:
             raise ChatModelError(f"chat model {self._model!r}: `params` sets `{given[0]}`, which the node sets already")
         return params
 
-    def _client_for(self, params: Params) -> tuple[Any, Params]:
-        """Return the client, with the number of retries that `params` may set, and the other parameters."""
-        if "max_retries" not in params:
-            return self._client, params
-        retries = params["max_retries"]
+    def _client_for(self, params: Params) -> tuple[Any, float, Params]:
+        """Return the client and its seconds for one request, as `params` may set them, and the other parameters."""
+        options = {key: params[key] for key in _OPTIONS if key in params}
+        if not options:
+            return self._client, self._timeout, params
+        retries, seconds = options.get("max_retries", 0), options.get("timeout", self._timeout)
         if not isinstance(retries, int) or isinstance(retries, bool) or retries < 0:
             raise ValueError(f"`max_retries` is a whole number from 0 on, unlike {retries!r}")
-        others = {key: value for key, value in params.items() if key != "max_retries"}
-        return self._client.with_options(max_retries=retries), others
+        if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not 0 < seconds < math.inf:
+            raise ValueError(f"`timeout` is a number of seconds above 0, unlike {seconds!r}")
+        others = {key: value for key, value in params.items() if key not in _OPTIONS}
+        return self._client.with_options(**options), seconds, others
 
     def _ask(self, messages: Messages, params: Params) -> ChatReply:
         """Parse the body of the answer: the package returns whatever JSON came as if it were right."""
-        client, params = self._client_for(params)
+        client, seconds, params = self._client_for(params)
         create = client.chat.completions.with_raw_response.create
         ask = partial(create, model=self._model, messages=cast("Any", messages), **params)
-        seconds = self._timeout + RETRIES_SHARE
-        with answers_within(seconds):
-            body = within(seconds, ask).http_response.content
+        with answers_within(seconds + RETRIES_SHARE):
+            body = within(seconds + RETRIES_SHARE, ask).http_response.content
         try:
             return parse_answer(body)
         except (ValidationError, RecursionError):
@@ -391,25 +396,25 @@ class OpenAIChat:
 
     def _ask_for_pieces(self, messages: Messages, params: Params, on_text: Callable[[str], None]) -> ChatReply:
         counted = {"stream_options": {"include_usage": True}} if self._counts_streams else {}
-        client, params = self._client_for(params)
+        client, seconds, params = self._client_for(params)
         create: Any = partial(client.chat.completions.create, model=self._model, messages=cast("Any", messages))
-        seconds = self._timeout + RETRIES_SHARE
+        in_all = seconds + RETRIES_SHARE
         try:
-            stream = within(seconds, partial(create, stream=True, **{**counted, **params}))
+            stream = within(in_all, partial(create, stream=True, **{**counted, **params}))
         except self._refusal as error:
             if not counted or error.status_code not in _REFUSES_PARTS:
                 raise
-            stream = within(seconds, partial(create, stream=True, **params))
+            stream = within(in_all, partial(create, stream=True, **params))
             self._counts_streams = False
         answer = StreamedAnswer()
         with stream:
-            for text in self._texts(stream, answer):
+            for text in self._texts(stream, answer, seconds):
                 on_text(text)
         if not answer.is_finished:
             raise ChatModelError(f"chat model {self._model!r} broke off in the middle of an answer")
         return answer.reply()
 
-    def _texts(self, stream: Iterable[Any], answer: StreamedAnswer) -> Iterator[str]:
+    def _texts(self, stream: Iterable[Any], answer: StreamedAnswer, seconds: float) -> Iterator[str]:
         """Add the pieces of a stream to an answer, and yield their texts.
 
         Each piece has a deadline, since a service may keep a stream alive with bytes that are none.
@@ -417,7 +422,7 @@ class OpenAIChat:
         pieces = iter(stream)
         while True:
             try:
-                piece = within(self._timeout, partial(next, pieces, None))
+                piece = within(seconds, partial(next, pieces, None))
                 if piece is None:
                     return
                 text = answer.add(piece.to_dict(warnings=False))

@@ -16,13 +16,13 @@ from devmem.errors import ChatModelError, MissingExtraError
 from devmem.messages import Message, MessageBlock, Role
 from devmem.model.message import AttachmentRef
 from devmem.models.openai_chat import OpenAIChat
-from devmem.stores import ChatConfig, ChatModel, ChatRequest, open_chat_model
+from devmem.stores import ChatConfig, ChatRequest, open_chat_model
 from devmem.stores import open_chat as open_store_chat
 
 from .service import ChatService, Reply, answering
 
 KEY = "sk-very-secret-0123"
-Open = Callable[..., ChatModel]
+Open = Callable[..., OpenAIChat]
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatService]:
 
 @pytest.fixture
 def open_chat(service: ChatService) -> Open:
-    def opened(key: str = KEY, **more: Any) -> ChatModel:
+    def opened(key: str = KEY, **more: Any) -> OpenAIChat:
         return OpenAIChat("m-1", api_key=SecretStr(key), base_url=service.address, **{"max_retries": 2, **more})
 
     return opened
@@ -253,6 +253,29 @@ def test_a_refusal_that_is_not_about_attachments_stays_one(service: ChatService,
     with pytest.raises(ChatModelError, match="too long"):
         open_chat().complete(request())
     assert len(service.requests) == 3
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_params_bound_the_time_of_an_answer_that_drips(service: ChatService, open_chat: Open, streamed: bool) -> None:
+    service.script = [Reply(body=b"", drips=b" ")]
+    chat, asked = open_chat(), request(timeout=0.2, max_retries=0)
+    with pytest.raises(ChatModelError, match=r"timed out|no piece, no end within 0\.2 s"):
+        chat.stream(asked, print) if streamed else chat.complete(asked)
+    assert len(service.requests) == 1
+
+
+def test_params_give_an_answer_more_time(service: ChatService, open_chat: Open) -> None:
+    service.script = [Reply(body={}, hangs=True), answering("yes")]
+    with pytest.raises(ChatModelError, match="timed out"):
+        open_chat(timeout=0.2, max_retries=0).complete(request())
+    assert open_chat(timeout=0.0001, max_retries=0).complete(request(timeout=30)).text == "yes"
+
+
+@pytest.mark.parametrize("seconds", [0, -1, True, "3", None, float("inf"), float("nan")])
+def test_a_timeout_that_is_not_a_time_is_an_error(service: ChatService, open_chat: Open, seconds: object) -> None:
+    with pytest.raises(ChatModelError, match="`timeout` is a number of seconds above 0"):
+        open_chat().complete(request(timeout=seconds))
+    assert not service.requests
 
 
 def test_an_answer_that_drips_ends_with_an_error(
