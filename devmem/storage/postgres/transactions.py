@@ -87,9 +87,13 @@ def _connect_for_items(access: Access) -> Connection:
         prepare_database(connection, access.location)
         register_vector(connection)
         register_parameters(connection)
-        ((connection.tables,),) = connection.execute("SELECT 'stores'::regclass::oid::bigint").fetchall()
+        ((connection.tables, is_standby),) = connection.execute(
+            "SELECT 'stores'::regclass::oid::bigint, pg_is_in_recovery()"
+        ).fetchall()
         if access.snapshot_view is not None:
-            connection.execute(composed(access.snapshot_view))
+            # Views of this session alone, which sessions that are read-only by default may have too.
+            begin = "BEGIN" if is_standby else "BEGIN READ WRITE"
+            connection.execute(composed(f"{begin}; {access.snapshot_view}; COMMIT"))
     except BaseException:
         connection.close()
         raise

@@ -117,3 +117,17 @@ def test_what_never_reached_the_server_was_not_written(postgres_server: Postgres
 def test_a_timeout_below_a_millisecond_is_not_unlimited(store_url: str) -> None:
     run("add", store_url, "hello")
     assert "longer than `statement_timeout`" in run("show", f"{store_url}&statement_timeout=0.0001", code=2).output
+
+
+def test_sessions_that_are_read_only_by_default_read_earlier_and_archived_items(
+    store_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """As those of a service that takes no writes while its disk is full: an export and a copy are the way out."""
+    folder = tmp_path_factory.mktemp("exports")
+    run("add", store_url, "hello")
+    read_only = f"{store_url}&options=-c%20default_transaction_read_only%3Don"
+    run("export", read_only, "--output", folder / "notes.json")
+    assert "hello" in (folder / "notes.json").read_text("utf-8")
+    assert "1 stored" in run("copy", read_only, folder / "notes.db").output
+    assert "hello" in run("show", read_only, "--as-of", "2999-01-01").output
+    assert "the server accepts no writes" in run("add", read_only, "more", code=2).output
