@@ -26,6 +26,8 @@ from devmem.errors import (
 from devmem.model.items import MemoryItem
 from devmem.models.embedder import ModelIdentity
 from devmem.storage import JsonCollection, SearchQuery, SqliteCollection, open_collection
+from devmem.storage.sqlite.backup import back_up, restore
+from devmem.storage.sqlite.examination import examine
 from devmem.testing import HashEmbedder
 
 Notes = Callable[..., list[MemoryItem]]
@@ -205,8 +207,26 @@ def test_a_log_that_cannot_be_read_without_writing_is_named(tmp_path: Path, seal
         shutil.copy(tmp_path / f"used.db{ending}", tmp_path / "sealed" / f"store.db{ending}")
     used.close()
     folder = sealed()
-    with pytest.raises(CollectionUnwritableError, match=r"store\.db-wal"):
-        SqliteCollection(folder / "store.db")
+    for read in (SqliteCollection, examine, lambda path: back_up(path, tmp_path / "copy.db")):
+        with pytest.raises(CollectionUnwritableError, match=r"store\.db-wal"):
+            read(folder / "store.db")
+    assert not (tmp_path / "copy.db").exists()
+
+
+def test_a_file_that_cannot_be_written_is_examined_and_copied(
+    tmp_path: Path, sealed: Callable[[], Path], notes: Notes
+) -> None:
+    path = tmp_path / "sealed" / "store.db"
+    with closing(SqliteCollection(path)) as collection:
+        collection.add(notes(0, 20))
+    sealed()
+    assert examine(path).is_sound
+    assert back_up(path, tmp_path / "copy.db") == 20
+    assert restore(path, tmp_path / "restored.db") == 20
+    assert restore(path, tmp_path / "restored.db", force=True) == 20
+    with pytest.raises(CollectionUnwritableError, match="store"):
+        restore(tmp_path / "copy.db", path, force=True)
+    assert [each.name for each in path.parent.iterdir()] == ["store.db"]
 
 
 def test_a_memory_that_cannot_be_written_answers(tmp_path: Path, sealed: Callable[[], Path]) -> None:

@@ -30,6 +30,7 @@ from devmem.storage.sqlite.compact_rows import PASSAGE_OF_PART, joined_codes
 from devmem.storage.sqlite.database import (
     APPLICATION_ID,
     has_log,
+    is_read_only,
     is_sealed,
     lost_log_error,
     read_header,
@@ -265,11 +266,15 @@ def connect_read_only(path: Path) -> sqlite3.Connection:
     Raises:
         FileNotFoundError: there is no such file.
         CollectionDamagedError: it is not a file of devmem, or not even its first page can be read.
+        CollectionUnwritableError: its log can only be read where it can be written.
     """
     if not path.is_file():
         raise FileNotFoundError(2, "No such file", str(path))
     _refuse_lost_log(path)
-    connection = connect(path, uri=f"{path.absolute().as_uri()}?mode=ro")
+    is_on_read_only = is_read_only(str(path))
+    # Elsewhere SQLite makes a log, by which other processes see that the file is read.
+    uri = read_only_uri(str(path)) if is_on_read_only else f"{path.absolute().as_uri()}?mode=ro"
+    connection = connect(path, uri=uri)
     try:
         application = connection.execute("PRAGMA application_id").fetchone()[0]
         connection.execute("SELECT name FROM sqlite_master LIMIT 1").fetchone()
@@ -277,6 +282,9 @@ def connect_read_only(path: Path) -> sqlite3.Connection:
         connection.close()
         if (refused := diagnose(path)) is not None:
             raise refused from error
+        if is_on_read_only:
+            with translate_errors(str(path)):  # The file may be sound, and its log not be readable there.
+                raise
         raise CollectionDamagedError(path, f"cannot be read at all ({error}); restore a backup.") from error
     if application != APPLICATION_ID:
         connection.close()
