@@ -60,8 +60,16 @@ def check_key(path: Path, key: StoreKey) -> None:
         EncryptionError: the key is wrong, or the file is plain; nothing was changed.
         MissingExtraError: the package of the encryption is not installed.
     """
-    if path.is_file() and path.stat().st_size:
-        _connect_with(key, path, f"{path.absolute().as_uri()}?mode=ro").close()
+    if not path.is_file() or not path.stat().st_size:
+        return
+    uri = f"{path.absolute().as_uri()}?mode=ro"
+    try:
+        _connect_with(key, path, uri).close()
+    except sqlite3.OperationalError as error:
+        if getattr(error, "sqlite_errorname", "") != "SQLITE_CANTOPEN":
+            raise
+        # A read-only file system has no room for the log that SQLite makes to read, and no process that writes.
+        _connect_with(key, path, f"{uri}&immutable=1").close()
 
 
 def unlock(path: Path, key: StoreKey) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import devmem
+from devmem.encryption import protect
 from devmem.errors import (
     CollectionBusyError,
     CollectionDamagedError,
@@ -22,6 +23,7 @@ from devmem.errors import (
     CollectionInUseError,
     CollectionUnwritableError,
     EmbeddingMismatchError,
+    EncryptionError,
 )
 from devmem.model.items import MemoryItem
 from devmem.models.embedder import ModelIdentity
@@ -312,3 +314,16 @@ def test_a_file_that_goes_away_while_it_is_open(store: Path, tmp_path: Path, rep
     with pytest.raises(CollectionUnwritableError, match="while it was open"):
         collection.add([MemoryItem(content_summary="lost?")])
     collection.close()
+
+
+def test_an_encrypted_memory_that_cannot_be_written_answers(tmp_path: Path, sealed: Callable[[], Path]) -> None:
+    path, key = tmp_path / "sealed" / "notes.db", bytes(range(7, 39))
+    with devmem.open(path, embedding=None, key=key) as memory:
+        memory.add("Ann likes tea.", user="ann")
+    protect(path, None)
+    sealed()
+    with pytest.raises(EncryptionError, match="another key"):
+        devmem.open(path, embedding=None, key=bytes(32))
+    with devmem.open(path, embedding=None, key=key) as memory:
+        assert [hit.text for hit in memory.search("tea", user="ann")] == ["Ann likes tea."]
+    protect(path, None)
