@@ -153,7 +153,7 @@ class VectorsReader(Protocol):
         ...
 
     def gather(self, passages: Rows, /) -> Vector:
-        """Return the vectors of some passages, shape (n, dimension); zeros for a passage that has none."""
+        """Return the rotated vectors of some passages, shape (n, dimension); zeros for a passage that has none."""
         ...
 
 

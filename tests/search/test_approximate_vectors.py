@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 from devmem.config import IndexConfig
 from devmem.model.items import Vector
 from devmem.search.indexes.columns import Rows
+from devmem.search.indexes.quantized import rounded
+from devmem.search.indexes.rotation import rotated, rotated_query
 from devmem.search.indexes.vectors import VectorIndex
 from tests.generated import examples
 
 DIMENSION = 50
-ROUNDING = 4e-3
+ROUNDING = 5e-3
 """Error of a similarity of vectors of a byte a component."""
 APPROXIMATE = IndexConfig(search="approximate")
 EXACT = IndexConfig(search="exact")
@@ -127,8 +129,52 @@ def test_a_component_that_is_larger_than_in_others() -> None:
         assert index.reader().similarities(axis, numbered(row, row + 1)).tolist() == pytest.approx([1.0], abs=8e-3)
 
 
+@settings(deadline=None, max_examples=examples(6))
+@given(
+    dimension=st.sampled_from([2, 7, 64, 384]),
+    others=st.tuples(st.integers(256, 1500), st.integers(256, 1500)),
+    axes=st.booleans(),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_a_similarity_is_the_same_in_every_index(
+    dimension: int, others: tuple[int, int], axes: bool, seed: int
+) -> None:
+    """Whatever lies beside the vector, when it was added, and whether the index is approximate."""
+    chance = np.random.default_rng(seed)
+
+    def drawn(count: int) -> Vector:
+        return unit(chance.standard_normal((count, dimension)).astype(np.float32))
+
+    shared, queries, found = drawn(300), drawn(5), list[NDArray[np.float64]]()
+    for count, first in ((others[0], True), (others[1], False)):
+        beside = np.concatenate([drawn(count), np.eye(dimension, dtype=np.float32)]) if axes == first else drawn(count)
+        index, rows = VectorIndex(dimension, APPROXIMATE), numbered(1000, 1000 + len(beside))
+        for added in ((numbered(0, 300), shared), (rows, beside))[:: 1 if first else -1]:
+            index.add(*added)
+        index.wait_for_build()
+        found.append(np.array([index.reader().similarities(query, numbered(0, 300)) for query in queries]))
+    np.testing.assert_allclose(found[0], found[1], atol=2e-6)
+    np.testing.assert_allclose(found[0], queries @ shared.T, atol=2e-2)
+
+
+def test_a_saved_index_is_searched_by_the_same_rotation() -> None:
+    """Its bytes are those of rotated vectors: another rotation in a later version would find anything."""
+    (found,) = rotated(unit(np.arange(1, 7, dtype=np.float32)[np.newaxis]))
+    assert found.tolist() == pytest.approx([0.3, -0.102, -0.194, -0.043, -0.491, 0.787], abs=1e-3)
+    (found,) = rounded(found[np.newaxis])
+    assert found.tolist() == pytest.approx([0.301407, -0.103324, -0.19822, -0.040101, -0.489797, 0.786433], abs=1e-6)
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 3, 8, 33, 384])
+def test_a_rotation_changes_no_product(dimension: int) -> None:
+    vectors = clustered(20, dimension=dimension)
+    np.testing.assert_allclose(rotated(vectors) @ rotated(vectors).T, vectors @ vectors.T, atol=1e-5)
+    for vector in vectors:
+        np.testing.assert_allclose(rotated_query(vector), rotated(vector), atol=1e-6)
+
+
 def test_vectors_are_rounded_once() -> None:
-    """An index that is built out of another one, or restored, keeps its ranges and so its vectors to the last bit."""
+    """An index that is built out of another one, or restored, keeps its vectors to the last bit."""
     index, vectors = filled(4000)
     index.wait_for_build()
     rows = numbered(0, 4000)
@@ -296,10 +342,10 @@ def test_a_failure_while_it_is_made(held: Held, caplog: pytest.LogCaptureFixture
 
 def test_vectors_that_codes_do_not_tell_apart(caplog: pytest.LogCaptureFixture) -> None:
     """An index that would find too little is not taken."""
-    same = unit(np.ones((1, 200), dtype=np.float32))
-    noise = np.random.default_rng(8).standard_normal((40_000, 200)).astype(np.float32)
-    vectors = unit(same + 1e-3 * noise)
-    index = VectorIndex(200, APPROXIMATE)
+    same = unit(np.ones((1, 520), dtype=np.float32))
+    noise = np.random.default_rng(8).standard_normal((30_000, 520)).astype(np.float32)
+    vectors = unit(same + 1e-2 * noise)
+    index = VectorIndex(520, APPROXIMATE)
     index.add(numbered(0, len(vectors)), vectors)
     index.wait_for_build()
     assert not index.approximate

@@ -29,11 +29,11 @@ def check_search(path: Path, embedder: HashEmbedder, text: str = "number 7 about
     hits = collection.search(SearchQuery(vector=query, limit=20))
     collection.close()
     by_id = {item.id: item for item in items}
-    assert [hit.similarity for hit in hits] == pytest.approx(wanted.tolist(), abs=5e-3)
+    assert [hit.similarity for hit in hits] == pytest.approx(wanted.tolist(), abs=8e-3)
     for hit in hits:
         vector = by_id[hit.item.id].embedding
         assert vector is not None
-        assert hit.similarity == pytest.approx(float(vector @ query), abs=5e-3)
+        assert hit.similarity == pytest.approx(float(vector @ query), abs=8e-3)
 
 
 @pytest.fixture

@@ -99,6 +99,27 @@ def is_approximate(path: Path) -> bool:
     return found[0].approximate
 
 
+def test_a_snapshot_whose_vectors_are_of_an_earlier_version(
+    store: Path, embedder: HashEmbedder, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its other parts are used, and its vectors are read from the database and indexed again."""
+    found = snapshot.load_snapshot(snapshot_of(store))
+    assert found is not None
+    parts = {name.replace("rotated_vectors/", "vectors/"): part for name, part in found[0].items()}
+    assert parts.keys() != found[0].keys()
+    assert snapshot.save_snapshot(snapshot_of(store), parts, found[1])
+    assert not is_approximate(store)
+    collection = opened(store, embedder)
+    assert search(collection, embedder)
+    settle(collection)
+    assert collection._follower.indexes.approximate
+    assert search(collection, embedder)
+    collection.close()
+    assert is_approximate(store), "it is written again"
+    assert not caplog.records
+    check(store, embedder)
+
+
 @pytest.mark.usefixtures("reading")
 def test_the_index_is_not_made_again(store: Path, embedder: HashEmbedder, caplog: pytest.LogCaptureFixture) -> None:
     before = snapshot_of(store).read_bytes()

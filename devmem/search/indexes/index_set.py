@@ -180,6 +180,9 @@ def _stored_bytes(array: Mapping[str, Any]) -> int:
 
 
 _UNIT_TOLERANCE: Final = 1e-2
+_VECTORS: Final = "rotated_vectors"
+"""Name of the vectors in a snapshot. Earlier versions saved unrotated ones as `vectors`, which this version reads from
+the database instead, as they do in place of these."""
 """Deviation from 1 of the squared length of a vector that was rounded to 16 bits somewhere."""
 
 
@@ -317,7 +320,7 @@ class IndexSet:
             "postings": self._postings,
         }
         if self._vectors is not None:
-            sets["vectors"] = self._vectors
+            sets[_VECTORS] = self._vectors
         return {f"{kind}/{name}": part for kind, index in sets.items() for name, part in index.parts().items()}
 
     @classmethod
@@ -337,7 +340,7 @@ class IndexSet:
         restored._doc_values = DocValues.restore(of("doc_values/"))
         restored._passage_map = PassageMap.restore(of("passage_map/"))
         restored._postings = PostingsIndex.restore(of("postings/"))
-        if vectors := of("vectors/"):
+        if vectors := of(f"{_VECTORS}/"):
             restored._vectors = VectorIndex.restore(vectors, config)
         return restored
 

@@ -2,7 +2,8 @@
 
 New rows are compared one and all, and once they are some hundreds with one byte a component. When there are many, an
 approximate index of them is built in the background and replaces them; until then, and when that fails, all are
-compared.
+compared. Vectors are rotated and, once there are some hundreds, rounded: the similarity of a row is the same whichever
+part of the index holds it, and in every index that rounds.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from numpy.typing import NDArray
 from devmem.config.store import IndexConfig
 from devmem.model.items import Vector
 from devmem.search.indexes.columns import Mask, Positions, RowColumn, Rows
-from devmem.search.indexes.quantized import ByteVectors, ExactVectors, Found, QuantizedVectors
+from devmem.search.indexes.quantized import ByteVectors, ExactVectors, Found, QuantizedVectors, rounded
+from devmem.search.indexes.rotation import rotated, rotated_query
 
 
 class Vectors(Protocol):
@@ -120,12 +122,11 @@ class BuildCancelledError(Exception):
 class Build:
     """One approximate segment being built out of others, which do not change meanwhile."""
 
-    def __init__(self, sources: Sequence[Segment], largest: Vector, executor: Executor) -> None:
+    def __init__(self, sources: Sequence[Segment], executor: Executor) -> None:
         """Start the work; later removals are reported to `remove`.
 
         Args:
             sources: segments that the built one replaces.
-            largest: absolute value of each component in their vectors, shape (dimension,).
             executor: runs the work, and is shut down afterwards.
         """
         self._removed: list[Rows] = []
@@ -134,7 +135,7 @@ class Build:
         self.sources: Final = len(sources)
         """Number of segments that the built one replaces: the first ones of the index."""
         merged = _Merged([(source, *source.living()) for source in sources])
-        self._future: Future[Segment] = executor.submit(_build, merged, largest, self._check)
+        self._future: Future[Segment] = executor.submit(_build, merged, self._check)
 
     def remove(self, rows: Rows) -> None:
         """Note rows that are removed while the work goes on."""
@@ -190,9 +191,9 @@ class _Merged:
         return found
 
 
-def _build(merged: _Merged, largest: Vector, check: Callable[[], None]) -> Segment:
+def _build(merged: _Merged, check: Callable[[], None]) -> Segment:
     rows = merged.ordered()
-    return Segment(QuantizedVectors.build(len(rows), merged.gather, largest, check), RowColumn(rows))
+    return Segment(QuantizedVectors.build(len(rows), merged.gather, check), RowColumn(rows))
 
 
 _LOG: Final = logging.getLogger(__name__)
@@ -244,6 +245,7 @@ class VectorReader:
             limit: maximum number of rows.
             allowed: restricts the rows; None does not.
         """
+        query = rotated_query(query)
         used = [segment for segment in self._segments if len(segment)] if limit > 0 else []
         if len(used) == 1:
             rows, near = used[0].search(query, limit, allowed)
@@ -257,7 +259,7 @@ class VectorReader:
         return rows[:limit], near[:limit]
 
     def gather(self, rows: Rows) -> Vector:
-        """Return the vectors of some rows, shape (n, dimension); zeros for a row that has none."""
+        """Return the rotated vectors of some rows, shape (n, dimension); zeros for a row that has none."""
         found = np.zeros((len(rows), self.dimension), dtype=np.float32)
         for segment in self._segments:
             positions = segment.rows.positions(rows)
@@ -268,7 +270,7 @@ class VectorReader:
 
     def similarities(self, query: Vector, rows: Rows) -> NDArray[np.float64]:
         """Return the cosine of the query and each row; NaN for a row that has no vector."""
-        found = np.full(len(rows), np.nan)
+        found, query = np.full(len(rows), np.nan), rotated_query(query)
         for segment in self._segments:
             if not len(segment):
                 continue
@@ -300,8 +302,8 @@ class VectorIndex:
         self._executor = executor
         self._finished: list[Segment] = []
         self._growing = GrowingSegment.empty(dimension)
-        self._largest = np.zeros(dimension, dtype=np.float32)
-        """Largest absolute value of each component so far: the ranges of bytes change only where this grows."""
+        self._rounds = False
+        """Whether vectors are rounded when they are added: from the first time that some are kept as bytes."""
         self._build: Build | None = None
         self._not_below = 0
 
@@ -331,7 +333,7 @@ class VectorIndex:
         if self._build is None and self._is_due():
             self._finished = [segment for segment in self._segments() if len(segment)]
             self._growing = GrowingSegment.empty(self.dimension)
-            self._build = Build([segment.view() for segment in self._finished], self._largest, self._executor())
+            self._build = Build([segment.view() for segment in self._finished], self._executor())
         return VectorReader(self.dimension, [segment.view() for segment in self._segments()])
 
     def has_news(self) -> bool:
@@ -340,9 +342,8 @@ class VectorIndex:
 
     def add(self, rows: Rows, vectors: Vector) -> None:
         """Append rows, shape (n,), none of which is in the index, with their vectors, shape (n, dimension)."""
-        self._growing.add(rows, vectors)
-        if len(rows) and self._threshold is not None:
-            self._largest = np.maximum(self._largest, np.abs(vectors).max(axis=0))
+        vectors = rotated(vectors)
+        self._growing.add(rows, rounded(vectors) if self._rounds else vectors)
         self._seal()
 
     def _seal(self) -> None:
@@ -355,9 +356,10 @@ class VectorIndex:
             return
         rows, positions = self._growing.living()
         if len(rows):
-            vectors = ByteVectors.of(self._growing.vectors.gather(positions), self._largest)
-            self._finished.append(Segment(vectors, RowColumn(rows)))
-        self._growing = GrowingSegment.empty(self.dimension)
+            vectors = self._growing.vectors.gather(positions)
+            segment = ByteVectors.of(vectors if self._rounds else rounded(vectors))
+            self._finished.append(Segment(segment, RowColumn(rows)))
+        self._growing, self._rounds = GrowingSegment.empty(self.dimension), True
 
     def remove(self, rows: Rows) -> None:
         """Drop the rows; those that are not in the index are passed over."""
@@ -442,5 +444,5 @@ class VectorIndex:
             raise ValueError("it is approximate, and an exact search is wanted")
         column = RowColumn(np.array(parts["rows"]), np.array(parts["dead"]))
         restored._finished.append(Segment(approximate, column))
-        restored._largest = approximate.largest
+        restored._rounds = True
         return restored

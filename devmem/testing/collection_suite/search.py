@@ -50,6 +50,17 @@ class Searching(Opening):
             assert hit.similarity == pytest.approx(float(EMBEDDER.vector(_NOTES[hit.item.id]) @ vector), abs=3e-3)
             assert hit.lexical == 0.0
 
+    def test_a_similarity_does_not_depend_on_other_items(self, collection: Collection) -> None:
+        """Not even on vectors of which one component is as large as it can be."""
+        vector = EMBEDDER.vector("a blue kettle in the kitchen")
+        collection.add([item(f"note number {at}", id=str(at)) for at in range(300)])
+        before = {hit.item.id: hit.similarity for hit in collection.search(SearchQuery(vector=vector, limit=300))}
+        axes = np.eye(len(vector), dtype=np.float32)
+        collection.add([item(f"axis {at}", id=f"axis {at}", embedding=axis) for at, axis in enumerate(axes)])
+        after = {hit.item.id: hit.similarity for hit in collection.search(SearchQuery(vector=vector, limit=400))}
+        assert len(before) == 300
+        assert {name: after[name] for name in before} == pytest.approx(before, abs=2e-6)
+
     def test_by_both(self, collection: Collection) -> None:
         """Every hit carries both signals, whichever of them found it."""
         text = "budget meeting on Friday"
