@@ -180,10 +180,10 @@ def _stored_bytes(array: Mapping[str, Any]) -> int:
 
 
 _UNIT_TOLERANCE: Final = 1e-2
+"""Deviation from 1 of the squared length of a vector that was rounded to 16 bits somewhere."""
 _VECTORS: Final = "rotated_vectors"
 """Name of the vectors in a snapshot. Earlier versions saved unrotated ones as `vectors`, which this version reads from
 the database instead, as they do in place of these."""
-"""Deviation from 1 of the squared length of a vector that was rounded to 16 bits somewhere."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -301,12 +301,17 @@ class ShardSet:
 
         return [answer for found in self.each(self.map.members, attempt) for answer in found]
 
-    def _of_shard(self, error: CollectionError) -> CollectionError:
+    def _of_shard(self, error: CollectionError, *, writing: bool = False) -> CollectionError:
         """Return an error as that of the shard at its location, if it means that the shard cannot be used now."""
         if isinstance(error, ShardDownError) or not is_outage(error):
             return error
         name = next((each for each in self.map.members if self.is_at(each, error.location)), None)
-        return error if name is None else self.note_outage(name, error)
+        if name is None:
+            return error
+        if writing and name in self._shards and isinstance(error, CollectionUnwritableError):
+            # What a full disk or a standby holds can be read, and the next write may be smaller.
+            return _down(name, error)
+        return self.note_outage(name, error)
 
     # The map.
 
@@ -412,7 +417,7 @@ class ShardSet:
                 with expecting_map(known.version):
                     return operation(known)
             except CollectionError as error:
-                if (down := self._of_shard(error)) is error:
+                if (down := self._of_shard(error, writing=True)) is error:
                     raise
                 raise down from error
             except StaleMapError as error:

@@ -226,3 +226,5 @@ def test_a_shard_that_fails_while_it_is_open_is_named(team: _Team, monkeypatch: 
         with pytest.raises(ShardDownError, match="the disk failed") as caught:
             collection.add([item])
         assert caught.value.shard == team.down
+        assert next(hit.text for hit in memory.scoped(user=user).search("tea")) == f"{user} likes green tea"
+        assert memory.search("tea", user=devmem.ANY).missing_shards == ()
