@@ -270,6 +270,14 @@ def seconds_of_option(option: str, time: str) -> float:
         raise CommandError(f"{option}: {error}") from error
 
 
+def period_of_options(since: str, until: str | None) -> tuple[float, float | None]:
+    """Return the times of `--from` and `--to`; raise `CommandError` where one is unreadable, or the second earlier."""
+    start, end = seconds_of_option("--from", since), None if until is None else seconds_of_option("--to", until)
+    if end is not None and end < start:
+        raise CommandError("--to: it is earlier than --from; exchange them.")
+    return start, end
+
+
 @contextmanager
 def opened_existing(
     terminal: Terminal, address: StoreAddress, *, save: bool = False, looking: bool = False

@@ -65,3 +65,10 @@ def test_a_period_that_ends_before_it_starts(devmem: Devmem, tmp_path: Path, com
 def test_other_texts_are_refused_with_the_forms(devmem: Devmem, tmp_path: Path) -> None:
     refused = devmem("add", tmp_path / "notes.db", "x", "--time", "soonish", code=2)
     assert "not a time: 'soonish'; write it as one of 2026-06-02, " in " ".join(refused.stderr.split())
+
+
+def test_a_difference_between_times_in_the_wrong_order_is_refused(devmem: Devmem, tmp_path: Path) -> None:
+    file = tmp_path / "notes.db"
+    devmem("add", file, "The venue is booked.")
+    assert "exchange them" in devmem("diff", file, "--from", "tomorrow", "--to", "yesterday", code=2).stderr
+    assert "add" in devmem("diff", file, "--from", "yesterday", "--to", "tomorrow").stdout

@@ -54,7 +54,7 @@ from devmem.cli.targets import (
     opened,
     opened_existing,
     opened_if_written,
-    seconds_of_option,
+    period_of_options,
     split_words,
 )
 from devmem.cli.terminal import Terminal, date_text, item_date, zoned
@@ -586,8 +586,7 @@ def diff(
         if run is not None:
             found = versions_of(source).diff(full_run([source], run))
         else:
-            after = None if until is None else seconds_of_option("--to", until)
-            found = versions_of(source).diff(seconds_of_option("--from", since or ""), after)
+            found = versions_of(source).diff(*period_of_options(since or "", until))
     if as_json:
         terminal.json([difference_json(each) for each in found])
     else:
