@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from devmem.cli.failures import EXIT_INTERRUPTED, guarded
+from devmem.cli.failures import EXIT_INTERRUPTED, EXIT_READER_LEFT, guarded
 from devmem.text.display import one_line
 
 if TYPE_CHECKING:
@@ -194,7 +194,8 @@ app = typer.Typer(
     help="Memory for multi-agent workflows: run them, look into what they remember, and change it.",
     epilog=(
         f"Exit codes: 0 done, 1 done but a store could not do its part, 2 nothing could be done, "
-        f"{EXIT_INTERRUPTED} interrupted. `devmem COMMAND --help` shows a command's options with an example."
+        f"{EXIT_INTERRUPTED} interrupted, {EXIT_READER_LEFT} the reader of the output left. "
+        "`devmem COMMAND --help` shows a command's options with an example."
     ),
 )
 

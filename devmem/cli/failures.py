@@ -24,6 +24,8 @@ EXIT_PARTLY: Final = 1
 EXIT_FAILED: Final = 2
 EXIT_BUG: Final = 70
 EXIT_INTERRUPTED: Final = 130
+EXIT_READER_LEFT: Final = 141
+"""The reader of the output, such as `head`, left early; shells give this code to a process that SIGPIPE ended."""
 
 
 class CommandError(DevmemError):
@@ -67,7 +69,7 @@ def guarded(terminal: Callable[[], Terminal]) -> Iterator[None]:
         raise typer.Exit(EXIT_INTERRUPTED) from None
     except BrokenPipeError:
         _forget_stdout()
-        raise typer.Exit(EXIT_PARTLY) from None
+        raise typer.Exit(EXIT_READER_LEFT) from None
     except DevmemError as error:
         raise _failed(terminal(), error, str(error), EXIT_FAILED) from None
     except OSError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -53,6 +54,12 @@ def _writable(stream: TextIO) -> TextIO:
     return stream
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Leave it to the command how it ends where the reader has left; rich would end it with 1."""
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+
+
 @dataclass(slots=True)
 class Terminal:
     """The standard streams of one command, and how to print on them."""
@@ -61,8 +68,8 @@ class Terminal:
     """Show tracebacks."""
     has_key: bool = False
     """Whether --key-file was given."""
-    out: Console = field(default_factory=lambda: Console(file=_writable(sys.stdout), highlight=False))
-    err: Console = field(default_factory=lambda: Console(file=_writable(sys.stderr), highlight=False))
+    out: Console = field(default_factory=lambda: _Console(file=_writable(sys.stdout), highlight=False))
+    err: Console = field(default_factory=lambda: _Console(file=_writable(sys.stderr), highlight=False))
     _secrets: set[str] = field(default_factory=set, repr=False)
     _said: set[str] = field(default_factory=set, repr=False)
     _reasons: set[str] = field(default_factory=set, repr=False)

@@ -61,7 +61,7 @@ def test_a_printed_export_that_is_cut_off_is_recorded(
     assert process.stdout is not None
     process.stdout.read(100)
     process.stdout.close()
-    assert process.wait(60) == 1
+    assert process.wait(60) == 141
     done = json.loads(devmem("forget", path, "--id", "tea", "--yes", "--json").stdout)
     assert [(made["place"], made["items"]) for made in done["exports"]] == [("", 2)]
 

@@ -181,7 +181,7 @@ def test_a_wrong_option_shows_how_it_is_meant(devmem: Devmem) -> None:
         (RuntimeError("the moon is full"), 70, "internal error (please report): RuntimeError: the moon is full"),
         (PermissionError(13, "Permission denied", "x.db"), 2, "error: x.db: Permission denied"),
         (KeyboardInterrupt(), 130, "interrupted"),
-        (BrokenPipeError(), 1, ""),
+        (BrokenPipeError(), 141, ""),
     ],
 )
 def test_no_error_is_a_traceback(
