@@ -209,8 +209,9 @@ class Guard:
             if (token := await self._token(scope, headers)) is not None:
                 scope[_OF_REQUEST] = token
                 allowance = self._counted(token)
-            receive = await self._received(scope["method"], headers, receive)
-            await self._app(scope, receive, send)
+            received = await self._received(scope["method"], headers, receive)
+            if received is not None:
+                await self._app(scope, received, send)
         except _RefusedError as refusal:
             await _answer(refusal, send)
         finally:
@@ -266,8 +267,8 @@ class Guard:
             kept.in_progress += 1
             return kept
 
-    async def _received(self, method: str, headers: _Headers, receive: Receive) -> Receive:
-        """Read a request as a whole, within the limits, and return what hands it on."""
+    async def _received(self, method: str, headers: _Headers, receive: Receive) -> Receive | None:
+        """Read a request as a whole, within the limits, and return what hands it on; None where the client has left."""
         if method in ("GET", "HEAD", "OPTIONS"):
             return receive
         too_large = _RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"more than {self._limits.body:,} bytes")
@@ -286,6 +287,8 @@ class Guard:
         except TimeoutError as error:
             message = f"the request took more than {self._limits.body_seconds:.0f} seconds to arrive"
             raise _RefusedError(HTTPStatus.REQUEST_TIMEOUT, message) from error
+        if parts[-1]["type"] == "http.disconnect":
+            return None
         waiting = iter(parts)
 
         async def replay() -> Message:

@@ -229,3 +229,21 @@ def test_an_address_of_others_is_bound_when_it_is_confirmed() -> None:
     names = ["memory.example.org"]
     with checked_address("0.0.0.0", 0, has_tokens=True, is_confirmed=True, allowed=names) as bound:
         assert isinstance(bound, socket.socket)
+
+
+def test_a_client_that_leaves_before_its_request_is_complete_calls_nothing() -> None:
+    """An application would report that it cannot read the rest, an error for each such client."""
+
+    async def app(*_: Any) -> None:
+        raise AssertionError
+
+    async def run() -> None:
+        parts = iter([{"type": "http.request", "body": b"{", "more_body": True}, {"type": "http.disconnect"}])
+
+        async def receive() -> Any:
+            return next(parts)
+
+        scope = {"type": "http", "method": "POST", "path": "/", "headers": [(b"host", b"localhost")]}
+        await Guard(app)(scope, receive, app)
+
+    asyncio.run(run())
