@@ -177,7 +177,7 @@ export class DevmemClient {
   private async request<T>(
     method: string, path: string, sent: { body?: unknown; query?: Record<string, unknown> } = {},
   ): Promise<T> {
-    const given = Object.entries(sent.query ?? {}).filter(([, value]) => value !== undefined);
+    const given = Object.entries(sent.query ?? {}).filter(([, value]) => value != null);
     const texts = given.map(([key, value]) => [key, typeof value === "object" ? JSON.stringify(value) : String(value)]);
     const query = texts.length ? `?${new URLSearchParams(texts)}` : "";
     const headers: Record<string, string> = { accept: "application/json" };

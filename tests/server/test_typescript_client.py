@@ -26,7 +26,7 @@ const { ids } = await memory.addMemories({ memories: [
   { text: "茶在四点。", metadata: { topic: "tea" } },
 ] });
 const found = await memory.searchMemories({ query: "launch", where: { "metadata.stars": { ">=": 3 } } });
-const listed = await memory.listMemories({ limit: 10, where: { "metadata.topic": "tea" } });
+const listed = await memory.listMemories({ limit: 10, quarantined: null, where: { "metadata.topic": "tea" } });
 const expected = found.memories[0]!.version;
 const changed = await memory.changeMemory(ids[0]!, { text: "The launch is on June 9th.", expected });
 const errors: unknown[] = [];
