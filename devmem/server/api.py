@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -374,11 +375,17 @@ def _handler(door: Door, endpoints: Mapping[str, Endpoint[Any]]) -> Callable[[Re
 
 
 async def _asked(request: Request, endpoint: Endpoint[Any]) -> BaseModel | None:
-    if endpoint.asked is None:
-        return None
-    given = dict(request.query_params) if endpoint.method == "GET" else None
-    model: type[BaseModel] = endpoint.asked
-    return model.model_validate_json(await request.body()) if given is None else model.model_validate(given)
+    """Return the request; what the endpoint would not read, such as a condition on a deletion, is refused."""
+    query, body = request.query_params, await request.body()
+    if repeated := sorted(key for key, times in Counter(key for key, _ in query.multi_items()).items() if times > 1):
+        raise ValueError(f"{repeated[0]}: is in the query string more than once")
+    of_query = endpoint.asked if endpoint.asked is not None and endpoint.method == "GET" else _Body
+    of_body = endpoint.asked if endpoint.asked is not None and endpoint.method != "GET" else _Body
+    asked: BaseModel = of_query.model_validate(dict(query))
+    if of_body is endpoint.asked or body.strip():
+        given = of_body.model_validate_json(body)
+        asked = asked if of_query is endpoint.asked else given
+    return None if endpoint.asked is None else asked
 
 
 def _problem(status: HTTPStatus, message: str) -> Response:

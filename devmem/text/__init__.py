@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from devmem.text.display import indented as indented
     from devmem.text.display import one_line as one_line
     from devmem.text.display import well_formed as well_formed
+    from devmem.text.display import well_formed_json as well_formed_json
     from devmem.text.files import UnreadableError as UnreadableError
     from devmem.text.files import decode_text as decode_text
     from devmem.text.files import describe_guess as describe_guess

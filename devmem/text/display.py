@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from typing import Final
 
@@ -40,3 +41,21 @@ def number_of(count: int, thing: str) -> str:
 def well_formed(text: str) -> str:
     """Return the text with a replacement character for every half of a surrogate pair, so that UTF-8 can hold it."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+_HALF: Final = re.compile(rb"\\u[dD][89a-fA-F]")
+_ESCAPE: Final = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
+    re.DOTALL,
+)
+"""An escape of JSON: a surrogate pair, half of one, or another."""
+
+
+def well_formed_json(raw: bytes) -> bytes:
+    """Return JSON, of the same length, with a replacement character for the escape of half a surrogate pair.
+
+    Programs that cut a text off in an emoji write one, and many parsers refuse it.
+    """
+    if _HALF.search(raw) is None:
+        return raw
+    return _ESCAPE.sub(lambda found: rb"\ufffd" if found["half"] else found[0], raw)

@@ -254,3 +254,45 @@ def test_a_condition_that_is_not_supported_changes_nothing(team: Team, method: s
     assert (refused.status_code, "if_version" in refused.json()["error"]["message"]) == (400, True)
     assert team.request("GET", path, user="ann").json()["text"] == "The launch is on June 2nd."
     assert team.request(method, path, json=body, user="ann", headers={"if-match": "*"}).status_code == 200
+
+
+def test_half_a_surrogate_pair_in_a_request_is_a_replacement_character(team: Team) -> None:
+    body = json.dumps(
+        {"memories": [{"text": "An emoji cut in two \ud83d", "metadata": {"mood": "\ud83d\ude00 \udc00"}}]}
+    )
+    answer = team.request("POST", "/v1/memories", content=body, user="ann")
+    assert answer.status_code == 201
+    stored = team.request("GET", f"/v1/memories/{answer.json()['ids'][0]}", user="ann").json()
+    assert (stored["text"], stored["metadata"]) == ("An emoji cut in two \ufffd", {"mood": "😀 \ufffd"})
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "half \ud83d", "version": "1"}}
+    message = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello})
+    headers = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
+    assert team.request("POST", "/mcp", content=message, user="ann", headers=headers).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "query", "body", "said"),
+    [
+        ("DELETE", "?dry_run=true", None, "dry_run"),
+        ("DELETE", "", {"if_version": "an older one"}, "if_version"),
+        ("PATCH", "?user=bob", {"text": "Changed."}, "user"),
+        ("GET", "?limit=1", None, "limit"),
+    ],
+)
+def test_what_a_request_says_beside_what_is_read_is_refused(
+    team: Team, method: str, query: str, body: object, said: str
+) -> None:
+    (one,) = add(team, "ann", "The launch is on June 2nd.")
+    path = f"/v1/memories/{one}"
+    refused = team.request(method, path + query, json=body, user="ann")
+    assert (refused.status_code, said in refused.json()["error"]["message"]) == (422, True)
+    assert team.request("GET", path, user="ann").json()["text"] == "The launch is on June 2nd."
+    assert team.request("DELETE", path, json={}, user="ann").status_code == 200
+
+
+def test_a_parameter_that_is_given_twice_is_refused(team: Team) -> None:
+    refused = team.request("GET", "/v1/memories?limit=1&limit=2", user="ann")
+    assert (refused.status_code, refused.json()["error"]["message"]) == (
+        422,
+        "limit: is in the query string more than once",
+    )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Final
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from devmem.model.items import encodable, original
+from devmem.text import well_formed, well_formed_json
 
 # What collides easily: surrogates, the escapes that stand for them, and the mark of an escaped string.
 PARTS: Final = st.sampled_from(["\ud83d", "\udcff", "\\ud83d", "\\", "\\escaped:", "a", "é"])
@@ -28,3 +30,16 @@ def test_what_utf8_holds_is_left_as_it_is(text: str) -> None:
 @given(text=STRINGS)
 def test_every_string_is_had_back_from_its_form(text: str) -> None:
     assert original(encodable(text)) == text
+
+
+@given(value=st.dictionaries(STRINGS, STRINGS | st.lists(STRINGS, max_size=3), max_size=3))
+def test_json_with_half_a_surrogate_pair_says_the_same_with_a_replacement_character(value: dict[str, object]) -> None:
+    raw = json.dumps(list(value.items())).encode()
+    mended = well_formed_json(raw)
+    assert len(mended) == len(raw)
+    assert mended.decode() == json.dumps(json.loads(mended)), "whole pairs and other escapes stay"
+
+    def expected(part: object) -> object:
+        return well_formed(part) if isinstance(part, str) else [expected(each) for each in part]  # type: ignore[attr-defined]
+
+    assert json.loads(mended) == expected([list(pair) for pair in value.items()])

@@ -19,13 +19,14 @@ from mcp.server.subscriptions import (
     ResourceUpdated,
     ServerEvent,
 )
+from mcp.shared.message import SessionMessage
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from pydantic_core import PydanticSerializationError
 
 from devmem.errors import DevmemError
 from devmem.memory import Memory
-from devmem.text import well_formed
+from devmem.text import well_formed, well_formed_json
 
 _LOG: Final = logging.getLogger(__name__)
 _Context: TypeAlias = ServerRequestContext[Any]
@@ -121,6 +122,22 @@ def sendable(result: R) -> R:
     except PydanticSerializationError:
         return type(result).model_validate(_well_formed(result.model_dump(by_alias=True)))
     return result
+
+
+def readable(received: SessionMessage | Exception) -> SessionMessage | Exception:
+    """Return a message that the library could not read for half a surrogate pair, with a replacement character.
+
+    Otherwise the request would never be answered.
+    """
+    if not isinstance(received, ValidationError):
+        return received
+    line = received.errors()[0]["input"]
+    if not isinstance(line, str) or (mended := well_formed_json(line.encode())) == line.encode():
+        return received
+    try:
+        return SessionMessage(types.jsonrpc_message_adapter.validate_json(mended, by_name=False))
+    except ValidationError as error:
+        return error
 
 
 def _well_formed(value: object) -> object:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, TypeVar
 
+import anyio
 import uvicorn
 from mcp import MCPError, types
 from mcp.server import ServerRequestContext
@@ -16,6 +17,7 @@ from mcp.server.auth.provider import AccessToken
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
+from mcp.shared.message import SessionMessage
 from pydantic import BaseModel
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -32,6 +34,7 @@ from devmem.adapters.mcp.reports import (
     ChangeWatch,
     item_id_of,
     levels_of,
+    readable,
     relay_log_messages,
     run_reported,
     sendable,
@@ -54,7 +57,7 @@ from devmem.memory import Memory
 from devmem.server import LOOPBACK, Access, Door, Guard, Limits, TokenFile, checked_address, token_of
 from devmem.server.api import OPENAPI_PATH, answer_unrouted, api_routes
 from devmem.stores import LEAST_TRUST
-from devmem.text import one_line, shorten
+from devmem.text import one_line, shorten, well_formed_json
 
 _RECALLED: Final = 10
 
@@ -406,8 +409,16 @@ def serve_stdio(server: MemoryServer) -> None:
     """Serve one client over standard input and output until it closes them."""
 
     async def run() -> None:
-        async with stdio_server() as (read, write):
-            await server.run(read, write, server.create_initialization_options())
+        sending, receiving = anyio.create_memory_object_stream[SessionMessage | Exception]()
+        async with stdio_server() as (read, write), anyio.create_task_group() as group:
+
+            async def hand_on() -> None:
+                async with sending:
+                    async for received in read:
+                        await sending.send(readable(received))
+
+            group.start_soon(hand_on)
+            await server.run(receiving, write, server.create_initialization_options())
 
     asyncio.run(run())
 
@@ -484,6 +495,31 @@ class _NamePrincipal:
         await self._app(scope, receive, send)
 
 
+class _MendJson:
+    """Middleware that replaces halves of surrogate pairs in JSON, which none of the parsers behind it reads."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: ASGIScope, receive: Receive, send: Send) -> None:
+        # The guard has read these as a whole; what else has a body is refused for its method.
+        if scope["type"] == "http" and scope["method"] in ("POST", "PATCH"):
+            receive = await self._mended(receive)
+        await self._app(scope, receive, send)
+
+    async def _mended(self, receive: Receive) -> Receive:
+        body, message = b"", await receive()
+        while message.get("more_body"):
+            body += message.get("body", b"")
+            message = await receive()
+        whole = [{**message, "body": well_formed_json(body + message.get("body", b""))}]
+
+        async def replay() -> ASGIMessage:
+            return whole.pop() if whole else await receive()
+
+        return replay
+
+
 def http_app(
     server: MemoryServer, host: str = "127.0.0.1", *, hosts: Sequence[str] = (), limits: Limits | None = None
 ) -> Starlette:
@@ -498,6 +534,7 @@ def http_app(
     )
     app.add_exception_handler(HTTPException, answer_unrouted)
     app.add_middleware(_NamePrincipal)
+    app.add_middleware(_MendJson)
     app.add_middleware(Guard, hosts=reached, tokens=server.door.tokens, limits=limits, public=[OPENAPI_PATH])
     app.add_middleware(_EndQuietly)
     names = "|".join(re.escape(f"[{name}]" if ":" in name else name) for name in reached)
