@@ -23,7 +23,8 @@ else:
 OWNER_ONLY: Final = 0o600
 """Mode of new files: a memory holds what people said."""
 _CREATING: Final = threading.Lock()
-_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+DISK_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""Numbers of the errors of a system that has no room for a file."""
 _UNFINISHED: Final = re.compile(r"\.[0-9a-f]{32}\.part$")
 
 
@@ -54,7 +55,7 @@ def replace_file(path: Path, parts: Iterable[bytes | memoryview]) -> None:
     except BaseException as error:
         # BaseException: also an interrupt leaves no partial file behind.
         unfinished.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.errno in _FULL and error.filename is None:
+        if isinstance(error, OSError) and error.errno in DISK_FULL and error.filename is None:
             error.filename = str(path)  # The system does not name the file of a write.
         raise
     sync_folder(path.parent)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -23,6 +24,7 @@ from devmem.model.items import is_pinned, is_quarantined
 from devmem.model.results import SearchReport
 from devmem.storage.recall_log import Recall, RecallEntry, RecallRun
 from devmem.text.display import visible, well_formed
+from devmem.text.files import DISK_FULL
 from devmem.text.moments import local
 from devmem.text.spelling import corrected
 from devmem.views.documents import receipt_lines, workflow_receipt_lines
@@ -193,6 +195,16 @@ class Pages:
 
     async def _change(self, request: Request, change: Callable[[Request, FormData], Response]) -> Response:
         """Make a change that a form of this page asks for, or say why not."""
+        try:
+            return await self._change_of_form(request, change)
+        except OSError as error:
+            # A file that is sent is kept in the folder for temporary files, which a failed write does not name.
+            place = error.filename or f"{tempfile.gettempdir()} (TMPDIR names another folder)"
+            return self._missing(
+                request, f"{place}: {error.strerror or error}", 507 if error.errno in DISK_FULL else 500
+            )
+
+    async def _change_of_form(self, request: Request, change: Callable[[Request, FormData], Response]) -> Response:
         async with request.form() as form:
             if not self._guard().is_csrf(form.get(CSRF_FIELD)):
                 return PlainTextResponse("This form is of another page; load it again.\n", 403)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 import devmem
-from devmem.errors import DataFileError
+from devmem.errors import DataFileError, DevmemError
 from devmem.model.items import ANY
 from devmem.stores.abilities import every_item, record_export
 from devmem.transfer.exporting import json_parts, markdown_parts, snapshot_of
@@ -89,13 +89,21 @@ class Transfers:
             raise ValueError("a page of one user imports nothing: a file may hold items of others")
 
     def keep(self, file: BinaryIO, name: str) -> Upload:
-        """Copy a file that was sent, in pieces, into a folder that only this user reads; the upload before it goes."""
+        """Copy a file that was sent, in pieces, into a folder that only this user reads; the upload before it goes.
+
+        Raises:
+            OSError: it cannot be written, as where the disk is full; nothing of it is left, and the one before stays.
+        """
         token = secrets.token_urlsafe(16)
         own = re.sub(r"[^\w.\- ]", "_", name.replace("\\", "/").rsplit("/", 1)[-1]).strip(". ")[-_LONGEST_NAME:]
         path = self._folder / token / (own or "upload")
         path.parent.mkdir()
-        with path.open("wb") as copy:
-            shutil.copyfileobj(file, copy)
+        try:
+            with path.open("wb") as copy:
+                shutil.copyfileobj(file, copy)
+        except OSError:
+            shutil.rmtree(path.parent)
+            raise
         upload = Upload(token=token, name=path.name, path=path)
         with self._lock:
             former, self._upload = self._upload, upload
@@ -142,8 +150,7 @@ class Transfers:
 
         Raises:
             ReadOnlyPageError: nothing may be changed.
-            DevmemError: a record cannot be stored.
-            ValueError: there is no such store, or a record cannot be used; the message says what is stored.
+            ValueError: there is no such store, or a record cannot be used or stored; the message says what is stored.
         """
         self.check_may_import()
         target = self._desk.memory(store).store
@@ -154,11 +161,12 @@ class Transfers:
                     filler.take_fields(found.fields)
                     for record in found.records:
                         filler.put(record)
-        except ValueError as error:
+                filler.flush()
+        except (ValueError, DevmemError, OSError) as error:
+            # What could not be stored is not tried again.
             filler.flush()
             done = ", ".join(f"{count:,} {name}" for name, count in filler.counts.items() if count) or "nothing"
             raise ValueError(f"{error} (before it: {done}; what is stored is not stored twice)") from error
-        filler.flush()
         target.save()
         self._drop(upload)
         return Imported(counts=filler.counts, notes=list(filler.notes()), items=target.count_memories())

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import errno
 import html
 import json
 import re
+import shutil
+import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
 import devmem
+from devmem.errors import CollectionError
 from devmem.model.caller import DEFAULT_SESSION
+from devmem.model.items import MemoryItem
 from devmem.models.embedder import TokenEmbedding
 from devmem.models.embedding_providers import register_embedding_provider
 from devmem.storage.outbox import Outbox
-from devmem.stores import FactKeepingMemory
+from devmem.stores import FactKeepingMemory, MemoryBase
 from devmem.testing import HashTokenEmbedder
 from devmem.web.languages import translated
 from devmem.web.pages import VIEWS
@@ -443,3 +449,55 @@ def test_half_a_surrogate_pair_in_an_item_fails_no_page(team: Path, serve: Serve
         pages = [browser.get("/", params={"q": "emoji"}), browser.get(f"/item/notes/{item}")]
     assert [page.status_code for page in pages] == [200, 200]
     assert all("\ufffd" in page.text for page in pages)
+
+
+def test_a_file_for_which_the_disk_has_no_room_is_named_and_leaves_nothing(
+    team: Path, serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    remember(team, "First.")
+    page = serve()
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with page.browser() as browser:
+        assert _send(page, browser, "first.jsonl", b'{"text": "It rains."}').status_code == 200
+        before = sorted(path.name for path in temporary.rglob("*"))
+        with monkeypatch.context() as patched:
+            patched.setattr(shutil, "copyfileobj", full)
+            refused = _send(page, browser, "second.jsonl", b'{"text": "It snows."}')
+        assert refused.status_code == 507
+        assert f"{temporary} (TMPDIR names another folder): No space left on device" in html.unescape(refused.text)
+        assert sorted(path.name for path in temporary.rglob("*")) == before
+
+
+def test_an_import_that_the_store_ends_says_what_is_stored(
+    team: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remember(team, "First.")
+    page = serve()
+    lines = b"".join(b'{"text": "Note %d."}\n' % number for number in range(300))
+    batches: list[int] = []
+    with devmem.open(f"{team}#notes") as memory:
+        kind = type(memory.store)
+    add = kind.add
+
+    def failing(self: MemoryBase, items: Sequence[MemoryItem], **options: Any) -> Any:
+        batches.append(len(items))
+        if len(batches) == 2:
+            raise CollectionError("notes.db", "the disk is full")
+        return add(self, items, **options)
+
+    with page.browser() as browser:
+        checked = _send(page, browser, "notes.jsonl", lines)
+        token = re.search(r'name="upload" value="([^"]+)"', checked.text)
+        assert token is not None
+        monkeypatch.setattr(kind, "add", failing)
+        refused = page.post(browser, "/transfer/import", store="notes", upload=token[1])
+        assert refused.status_code == 400
+        assert f"the disk is full (before it: {batches[0]:,} stored" in refused.text
+        done = page.post(browser, "/transfer/import", store="notes", upload=token[1])
+        assert f"{300 - batches[0]} stored" in done.text
