@@ -312,3 +312,10 @@ class PassthroughConfig(ConfigModel):
 
     only_last_message: bool = True
     """Pass on the last message alone, not all of them."""
+
+
+SETTINGS: Final[Mapping[str, type[LiteralConfig | PassthroughConfig]]] = {
+    "literal": LiteralConfig,
+    "passthrough": PassthroughConfig,
+}
+"""Settings by type of node."""

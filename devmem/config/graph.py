@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
-from devmem.config.agent import AgentConfig, LiteralConfig, PassthroughConfig
+from devmem.config.agent import SETTINGS, AgentConfig, Attachment, LiteralConfig, PassthroughConfig
 from devmem.config.base import ConfigModel, all_keys, mentions, models_in
 from devmem.config.compose import compose
 from devmem.config.document import DocumentPath, Report, path_text, read_text
@@ -31,6 +31,12 @@ from devmem.config.workflow import ROOT_ONLY, Edge, NodeConfig, Subgraph, Workfl
 from devmem.errors import CollectionError, ConfigError, MissingExtraError, PluginError
 
 _PARTS: Final = tuple(WorkflowDocument.model_fields)
+_BLOCKS: Final = {
+    name: frozenset(all_keys(list(models_in(WorkflowDocument.model_fields[name].annotation))))
+    for name in ("memory_options", "conversation", "record_recalls")
+}
+"""Parts that are one mapping, with its keys."""
+_ATTACHMENT_KEYS: Final = frozenset(all_keys([Attachment])).difference(AGENT_KEYS)
 _PLACES: Final = ("memory_path", "index_path")
 _MUST_NOT_BE_BLANK: Final = "encryption"
 """A block that is missed too late: once plain files are written, they are."""
@@ -94,6 +100,15 @@ def _warn_near_misses(report: Report, path: DocumentPath, mapping: Mapping[Any, 
         meant = _FOREIGN.get(key) or closest(key, _PARTS, cutoff=NEAR_MISS)
         if meant and meant not in mapping:
             report.warn((*path, key), f"this key is not read; did you mean {meant!r}?", Rule.UNKNOWN_KEY)
+        elif (block := _blank_block_of(key, report, path, mapping)) is not None:
+            message = f"this key is not read here; indent it, so that it belongs to `{block}:`, which has no value"
+            report.warn((*path, key), message, Rule.MISPLACED_KEY)
+
+
+def _blank_block_of(key: str, report: Report, path: DocumentPath, mapping: Mapping[Any, Any]) -> str | None:
+    """Return the part without a value that has such a key; None where there is none."""
+    meant = (name for name, keys in _BLOCKS.items() if key in keys and name in mapping)
+    return next((name for name in meant if report.document.is_blank((*path, name))), None)
 
 
 Elements: TypeAlias = Sequence[tuple[DocumentPath, Any]]
@@ -277,12 +292,6 @@ class StoreReader:
             self._report.error(where, f"{hint} {_OTHERS}", Rule.UNKNOWN_NAME)
 
 
-_SETTINGS: Final[Mapping[str, type[LiteralConfig | PassthroughConfig]]] = {
-    "literal": LiteralConfig,
-    "passthrough": PassthroughConfig,
-}
-
-
 class _GraphReader:
     """Reads the graph of one document."""
 
@@ -340,8 +349,11 @@ class _GraphReader:
             data["config"] = self._read_agent(value.get("config"), (*path, "config"))
         elif kind == "subgraph":
             settings = self._read_subgraph(value.get("config"), (*path, "config"))
-        elif isinstance(kind, str) and kind in _SETTINGS:
-            settings = self._read_settings(_SETTINGS[kind], value.get("config"), (*path, "config"))
+        elif isinstance(kind, str) and kind in SETTINGS:
+            written = value.get("config")
+            if isinstance(written, dict):
+                inspect(Written((*path, "config"), self._inspection, "settings", written, kind))
+            settings = self._read_settings(SETTINGS[kind], written, (*path, "config"))
         node = self._validator.validate(NodeConfig, data, path)
         if node is not None:
             node.set_settings(settings)
@@ -358,6 +370,9 @@ class _GraphReader:
         if not isinstance(value, dict):
             return self._validator.validate(AgentConfig, {} if value is None else value, path)
         inspect(Written(path, self._inspection, "agent", value))
+        for key in (key for key in value if key in _ATTACHMENT_KEYS):
+            message = f"this key is not read here; `{key}` belongs inside an entry of `memories`"
+            self._report.warn((*path, key), message, Rule.MISPLACED_KEY)
         data = {key: self._placeholders.expand(value[key], (*path, key)) for key in AGENT_KEYS if key in value}
         place, missing = (*path, "memories"), self._placeholders.missing
         inspect(Attachments(place, self._inspection, data.get("memories"), self._declared, missing))

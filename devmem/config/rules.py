@@ -16,7 +16,7 @@ from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
-from devmem.config.agent import CARRIED_OUT, NODE_TYPES, ONLY_IN_CONFIG, AgentConfig, Attachment, ChatConfig
+from devmem.config.agent import CARRIED_OUT, NODE_TYPES, ONLY_IN_CONFIG, SETTINGS, AgentConfig, Attachment, ChatConfig
 from devmem.config.base import all_keys, field_at
 from devmem.config.document import DocumentPath, Report
 from devmem.config.findings import Rule, choices, closest, did_you_mean, quoted
@@ -68,8 +68,8 @@ class Subject:
 class Written(Subject):
     """A mapping as it was written, before a model is made of it."""
 
-    what: Literal["graph", "node", "agent", "edge", "condition", "condition_config"]
-    """An agent is the `config` of its node, and a condition that of an edge."""
+    what: Literal["graph", "node", "agent", "settings", "edge", "condition", "condition_config"]
+    """An agent, or other settings, are the `config` of a node, and a condition that of an edge."""
     value: Mapping[Any, Any]
     kind: object = None
     """Type of a node, placeholders put in."""
@@ -215,6 +215,7 @@ _READ: Final[Mapping[str, tuple[Sequence[str], Sequence[str]]]] = {
     "graph": ((), ()),
     "node": (("config", *NODE_KEYS), ("config", "context_window", "log_output", "dynamic", "position")),
     "agent": (AGENT_KEYS, ("tooling", "retry", "input_mode", "skills", "memory")),
+    "settings": (all_keys([*SETTINGS.values()]), ()),
     "edge": (EDGE_KEYS, ()),
     "condition": (all_keys(field_at(Edge, ("condition",))[0]), ()),
     "condition_config": (all_keys(field_at(Edge, ("condition", "config"))[0]), ()),

@@ -117,6 +117,36 @@ def test_keys_that_nearly_are_ours(read: Read, text: str, path: str, meant: str)
     assert _warnings(read, text) == [(path, f"this key is not read; did you mean {meant!r}?")]
 
 
+@pytest.mark.parametrize("block", ["memory_options", "conversation", "record_recalls"])
+@pytest.mark.parametrize("around", ["nodes: []\n{}", "graph:\n  nodes: []\n{}"])
+def test_keys_that_are_not_indented_below_their_block(read: Read, block: str, around: str) -> None:
+    """YAML reads such a block as blank, and all that was configured would be off."""
+    key = {"memory_options": "token_budget", "conversation": "store", "record_recalls": "retention"}[block]
+    indent = "  " if "graph" in around else ""
+    text = around.format(f"{indent}{block}:\n{indent}{key}: x\n{indent}unknown: y\n")
+    found = f"this key is not read here; indent it, so that it belongs to `{block}:`, which has no value"
+    assert _warnings(read, text) == [(f"graph.{key}" if indent else key, found)]
+    assert _warnings(read, text.replace(f"{block}:", f"{block}: null")) == []
+
+
+def test_settings_of_an_attachment_beside_it(read: Read) -> None:
+    config = "{memories: [notes], top_k: 5, ttl: 3d, temperature: 1}"
+    text = f"memory: [{{name: notes, type: notes}}]\nnodes: [{{id: a, type: agent, config: {config}}}]"
+    assert _warnings(read, text) == [
+        (f"nodes[0].config.{key}", f"this key is not read here; `{key}` belongs inside an entry of `memories`")
+        for key in ("top_k", "ttl")
+    ]
+
+
+def test_misspelt_keys_of_a_literal_are_named_beside_what_they_lack(own_types: StoreTypes) -> None:
+    text = "nodes:\n- id: a\n  type: literal\n  config:\n    contnet: Hello\n"
+    with pytest.raises(ConfigError) as refused:
+        parse_workflow(text, own_types, origin="w.yaml")
+    assert "w.yaml:5: nodes[0].config.contnet: this key is not read; did you mean 'content'?" in [
+        str(each) for each in refused.value.findings
+    ]
+
+
 @pytest.mark.parametrize(
     ("condition", "path", "meant"),
     [
