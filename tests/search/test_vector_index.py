@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -132,3 +134,23 @@ def test_many_vectors_take_a_byte_a_component() -> None:
         assert rows[0] == row
         assert near == pytest.approx(vectors[rows] @ vectors[row], abs=3e-3)
     assert reader.gather(np.array([2950], dtype=np.int64))[0] == pytest.approx(rotated(vectors[2950]), abs=2e-3)
+
+
+def test_a_filtered_search_leaves_the_other_processors_alone() -> None:
+    """Threads of BLAS take as much time again, and wait actively for the next product."""
+    count, dimension = 1_900, 384
+    vectors = np.random.default_rng(7).standard_normal((count, dimension)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    index = VectorIndex(dimension, EXACT)
+    index.add(np.arange(count), vectors)
+    reader, allowed = index.reader(), np.arange(1, count)
+    found, near = reader.nearest(vectors[5], 3, allowed)
+    expected = np.sort(np.einsum("ij,j->i", vectors[1:], vectors[5]))[::-1][:3]
+    assert found[0] == 5
+    assert near == pytest.approx(expected, abs=1e-5)
+    assert reader.similarities(vectors[5], found) == pytest.approx(expected, abs=1e-5)
+    own, whole = time.thread_time(), time.process_time()
+    for _ in range(1_000):
+        reader.nearest(vectors[5], 3, allowed)
+    own, whole = time.thread_time() - own, time.process_time() - whole
+    assert whole < own * 1.4

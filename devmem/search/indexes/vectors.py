@@ -24,6 +24,17 @@ from devmem.search.indexes.columns import Mask, Positions, RowColumn, Rows
 from devmem.search.indexes.quantized import ByteVectors, ExactVectors, Found, QuantizedVectors, rounded
 from devmem.search.indexes.rotation import rotated, rotated_query
 
+_ON_ONE_THREAD: Final = 400_000
+"""Number of multiplications of a product for which OpenBLAS starts no threads: they would wait actively afterwards."""
+
+
+def products(vectors: Vector, query: Vector) -> Vector:
+    """Return the dot product of each vector, shape (n, dimension), with a query, on this thread alone."""
+    count = max(1, _ON_ONE_THREAD // max(1, len(query)))
+    if len(vectors) <= count:
+        return vectors @ query
+    return np.concatenate([vectors[start : start + count] @ query for start in range(0, len(vectors), count)])
+
 
 class Vectors(Protocol):
     """Vectors that are known by their position."""
@@ -80,7 +91,7 @@ class Segment:
         return self.rows.rows[found], near
 
     def _gathered(self, query: Vector, limit: int, positions: Positions) -> tuple[Rows, Vector]:
-        similarities = self.vectors.gather(positions) @ query
+        similarities = products(self.vectors.gather(positions), query)
         best = np.argsort(-similarities, kind="stable")[:limit]
         return self.rows.rows[positions[best]], similarities[best]
 
@@ -277,7 +288,7 @@ class VectorReader:
             positions = segment.rows.positions(rows)
             there = positions >= 0
             if there.any():
-                found[there] = segment.vectors.gather(positions[there]) @ query
+                found[there] = products(segment.vectors.gather(positions[there]), query)
         return found
 
 
