@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from devmem.config.base import MemoryOptions
 from devmem.config.compose import compose
 from devmem.config.document import Document, Report, read_text
-from devmem.config.findings import found
+from devmem.config.findings import Rule, found
 from devmem.config.graph import ReadingContext, elements_of, find_parts, read_graph, read_variables, unresolved_in
 from devmem.config.placeholders import Environment, Placeholders
 from devmem.config.rules import Graph, Inspection, Root, inspect, inspect_graph
@@ -27,6 +27,9 @@ class Reader:
         self._document, self._store_types, self._environment = document, store_types, environment
         self._report = Report(document)
         self._parts = find_parts(self._report)
+        for name in ("conversation", "record_recalls", "transaction"):
+            if (part := self._parts.get(name)) is not None and document.is_blank(part.path):
+                self._report.warn(part.path, f"`{name}:` has no value, so it is left out", Rule.NO_EFFECT)
         self._variables = read_variables(self._report, self._parts.get("vars"))
         self._placeholders = Placeholders(self._variables, environment, self._report.spoil)
         self._validator = Validator(self._report, self._placeholders)

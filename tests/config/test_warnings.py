@@ -125,8 +125,16 @@ def test_keys_that_are_not_indented_below_their_block(read: Read, block: str, ar
     indent = "  " if "graph" in around else ""
     text = around.format(f"{indent}{block}:\n{indent}{key}: x\n{indent}unknown: y\n")
     found = f"this key is not read here; indent it, so that it belongs to `{block}:`, which has no value"
-    assert _warnings(read, text) == [(f"graph.{key}" if indent else key, found)]
+    assert (f"graph.{key}" if indent else key, found) in _warnings(read, text)
     assert _warnings(read, text.replace(f"{block}:", f"{block}: null")) == []
+
+
+@pytest.mark.parametrize("block", ["conversation", "record_recalls", "transaction"])
+def test_blocks_of_the_root_that_are_left_blank(read: Read, block: str) -> None:
+    """Without a word, nothing would be recorded or committed as a whole."""
+    left_out = (block, f"`{block}:` has no value, so it is left out")
+    assert _warnings(read, f"nodes: []\n{block}:\n") == [left_out]
+    assert _warnings(read, f"nodes: []\n{block}: null\n") == []
 
 
 def test_settings_of_an_attachment_beside_it(read: Read) -> None:
