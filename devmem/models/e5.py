@@ -218,9 +218,13 @@ class Unigram:
         """Whether the vocabulary has pieces for a word."""
         return any(number != self._unknown for number, _ in self._split(word.translate(self._replaced)))
 
-    @cached_property
+    @property
     def vocabulary(self) -> Container[str]:
         """The words in small letters that have one token, in the Latin alphabet without accents."""
+        return self._whole_words
+
+    @cached_property
+    def _whole_words(self) -> frozenset[str]:
         return frozenset(word for piece in self._ids if _is_word(word := piece.removeprefix(_SPACE)) and piece != word)
 
     def _pieces(self, text: str) -> list[Piece]:

@@ -115,7 +115,7 @@ def _config(location: str) -> ShardsConfig:
 
 def _compared(opened: Mapping[str, Shard]) -> tuple[dict[str, int], list[Finding]]:
     """Return the numbers of shards and of items in the wrong one, and a finding for each tenant of such items."""
-    known = _newest_map(opened)
+    known, found = _newest_map(opened), list[tuple[int, str]]()
     for _ in range(_TRIES):
         found = [] if known is None else list(_misplaced(known, opened))
         # A tenant that moved meanwhile was read where it no longer lives.
