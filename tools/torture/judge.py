@@ -20,6 +20,8 @@ _ASKED: Final = 3
 """Number of tokens that are searched for after each round."""
 _NEAREST: Final = 10
 _MOST_SCANNED: Final = 20_000
+_ROUNDED: Final = 1e-2
+"""Difference that rounding vectors of 32 components to bytes may make to a similarity."""
 
 
 def tokens_of(store: CollectionMemory) -> Counter[str]:
@@ -62,6 +64,5 @@ def _check_nearest(store: CollectionMemory, text: str, result: Result) -> None:
     query = SearchQuery(vector=vector, limit=_NEAREST, weights=Weights(similarity=1.0, lexical=0.0))
     found = [hit.similarity or 0.0 for hit in store.collection.search(query)]
     wanted = exact[: len(found)]
-    # float16 vectors are compared: four digits are what they hold.
-    if len(found) != min(_NEAREST, len(items)) or not np.allclose(found, wanted, atol=2e-3):
+    if len(found) != min(_NEAREST, len(items)) or not np.allclose(found, wanted, atol=_ROUNDED):
         result.fail("wrong", f"the nearest vectors are {wanted[:3].tolist()}, found {found[:3]}")
