@@ -192,6 +192,25 @@ def test_a_store_may_fail_instead(team: Path, down: tuple[str, str], devmem: Dev
     assert f"shard {down[0]!r}" in devmem("search", place, "train", "--all-users", code=2).stderr
 
 
+@pytest.mark.parametrize("is_empty", [False, True])
+def test_doctor_names_a_shard_that_is_missing(team: Path, devmem: Devmem, *, is_empty: bool) -> None:
+    """Half of the tenants are in it: all the rest of the store may be sound."""
+    file = team.parent / "two.db"
+    file.unlink()
+    if is_empty:
+        file.touch()
+    told = " ".join(devmem("doctor", team, code=1).stderr.split())
+    assert "two.db: is missing or empty, and should be the shard 'two': is its disk mounted?" in told
+    assert file.exists() == is_empty
+
+
+def test_doctor_finds_nothing_wrong_with_shards_that_were_never_written(tmp_path: Path, devmem: Devmem) -> None:
+    path = tmp_path / "team.yaml"
+    path.write_text(TEAM.format(shards="[one.db, two.db]"))
+    devmem("doctor", path)
+    assert not list(tmp_path.glob("*.db"))
+
+
 def test_doctor_names_unscoped_items_in_the_wrong_shard(
     team: Path, tmp_path: Path, devmem: Devmem, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,7 +28,7 @@ from devmem.storage.sharding.collection import ShardedCollection
 from devmem.storage.sharding.moving import recover
 from devmem.storage.sharding.reading import filter_of
 from devmem.storage.sharding.shard_map import ShardMap
-from devmem.storage.sharding.shard_set import Shard, ShardSet
+from devmem.storage.sharding.shard_set import Shard, ShardSet, missing_shard
 from devmem.text.display import number_of
 
 _TRIES: Final = 3
@@ -82,20 +82,23 @@ class ShardsOpener:
         return None
 
     def examine(self, location: str, name: str | None, /) -> FileReport:
-        """Report the items that are in another shard than their tenant's, where no search within the tenant looks."""
+        """Report missing shards, and items in another shard than their tenant's, where no search within it looks."""
         shown = location_without_credentials(location)
         with ExitStack() as stack:
             opened: dict[str, Shard] = {}
+            absent: dict[str, str] = {}
             findings: list[Finding] = []
             for shard, place in _config(location).shards.items():
                 try:
-                    if inspect_location(place, name) is not None:
-                        found = stack.enter_context(closing(_open_shard(place, CollectionOptions(name=name))))
-                        opened[shard] = cast("Shard", found)
+                    if inspect_location(place, name) is None:
+                        absent[shard] = place
+                        continue
+                    found = stack.enter_context(closing(_open_shard(place, CollectionOptions(name=name))))
+                    opened[shard] = cast("Shard", found)
                 except CollectionError as error:
                     findings.append(unfinished(f"the tenants of the shard {shard!r} are not compared: {error}"))
-            facts, misplaced = _compared(opened)
-        return FileReport(path=shown, kind="shards", facts=facts, findings=[*findings, *misplaced])
+            facts, others = _compared(opened, absent)
+        return FileReport(path=shown, kind="shards", facts=facts, findings=[*findings, *others])
 
     def drop(self, location: str, name: str | None, /) -> bool:
         """Drop the store in every database; a shard that is a file is left to whoever removes files."""
@@ -113,9 +116,16 @@ def _config(location: str) -> ShardsConfig:
         raise CollectionError("the shards", str(error)) from error
 
 
-def _compared(opened: Mapping[str, Shard]) -> tuple[dict[str, int], list[Finding]]:
-    """Return the numbers of shards and of items in the wrong one, and a finding for each tenant of such items."""
+def _compared(opened: Mapping[str, Shard], absent: Mapping[str, str]) -> tuple[dict[str, int], list[Finding]]:
+    """Return the numbers of shards and of items in the wrong one, and a finding for each tenant of such items.
+
+    Args:
+        opened: the shards that can be read.
+        absent: the places without a store, by shard; those that the map knows are findings too.
+    """
     known, found = _newest_map(opened), list[tuple[int, str]]()
+    members = () if known is None else known.members
+    missing = [damage(str(missing_shard(place, name))) for name, place in absent.items() if name in members]
     for _ in range(_TRIES):
         found = [] if known is None else list(_misplaced(known, opened))
         # A tenant that moved meanwhile was read where it no longer lives.
@@ -123,7 +133,7 @@ def _compared(opened: Mapping[str, Shard]) -> tuple[dict[str, int], list[Finding
             break
         known = latest
     counted = sum(items for items, _ in found)
-    return {"shards": len(opened), "misplaced": counted}, [damage(told) for _, told in found]
+    return {"shards": len(opened), "misplaced": counted}, [*missing, *(damage(told) for _, told in found)]
 
 
 def _newest_map(opened: Mapping[str, Shard]) -> ShardMap | None:

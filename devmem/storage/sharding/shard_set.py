@@ -125,8 +125,7 @@ class ShardSet:
             if name not in there and name not in self._outages and self._is_there(name, places[name]):
                 self._try_open(name)
             elif name not in there and name not in self._outages:
-                reason = f"is missing or empty, and should be the shard {name!r}: is its disk mounted?"
-                self._outages[name] = Outage(ShardDownError(places[name], name, reason), time.monotonic())
+                self._outages[name] = Outage(missing_shard(places[name], name), time.monotonic())
         for outage in self._outages.values():
             _LOG.warning("%s", outage.error)
         self._propagate(newest, [name for name, found in maps.items() if found.version < newest.version])
@@ -458,3 +457,8 @@ class ShardSet:
 def _down(name: str, error: CollectionError) -> ShardDownError:
     reason = str(error).removeprefix(f"{error.location}: ")
     return ShardDownError(error.location, name, f"the shard {name!r} cannot be used: {reason}")
+
+
+def missing_shard(place: str, name: str) -> ShardDownError:
+    """Return the error of a place where a shard should be, and where no store is."""
+    return ShardDownError(place, name, f"is missing or empty, and should be the shard {name!r}: is its disk mounted?")
