@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shlex
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -202,6 +204,30 @@ def test_doctor_names_a_shard_that_is_missing(team: Path, devmem: Devmem, *, is_
     told = " ".join(devmem("doctor", team, code=1).stderr.split())
     assert "two.db: is missing or empty, and should be the shard 'two': is its disk mounted?" in told
     assert file.exists() == is_empty
+
+
+def test_doctor_reports_on_each_shard_where_an_index_of_one_is_damaged(team: Path, devmem: Devmem) -> None:
+    """Their tenants cannot be listed, and all else can be examined."""
+    file = team.parent / "two.db"
+    with closing(sqlite3.connect(file)) as found:
+        found.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        of_items = "SELECT rootpage FROM sqlite_master WHERE type = 'index' AND tbl_name = 'items'"
+        pages = [page for (page,) in found.execute(of_items)]
+        ((size,),) = found.execute("PRAGMA page_size")
+    data = bytearray(file.read_bytes())
+    for page in pages:
+        data[(page - 1) * size : page * size] = b"\xff" * size
+    file.write_bytes(data)
+    reports = json.loads(devmem("doctor", team, "--json", code=1).stdout)
+    assert [(one["kind"], one["sound"]) for one in reports] == [
+        ("collection", True),
+        ("collection", False),
+        ("shards", True),
+    ]
+    (team.parent / "one.db").unlink()
+    told = " ".join(devmem("doctor", team, code=1).stderr.split())
+    assert "two.db: the file is damaged" in told
+    assert "one.db: is missing or empty" in told
 
 
 def test_doctor_finds_nothing_wrong_with_shards_that_were_never_written(tmp_path: Path, devmem: Devmem) -> None:

@@ -123,21 +123,26 @@ def _compared(opened: Mapping[str, Shard], absent: Mapping[str, str]) -> tuple[d
         opened: the shards that can be read.
         absent: the places without a store, by shard; those that the map knows are findings too.
     """
-    known, found = _newest_map(opened), list[tuple[int, str]]()
-    members = () if known is None else known.members
-    missing = [damage(str(missing_shard(place, name))) for name, place in absent.items() if name in members]
-    for _ in range(_TRIES):
-        found = [] if known is None else list(_misplaced(known, opened))
-        # A tenant that moved meanwhile was read where it no longer lives.
-        if (latest := _newest_map(opened)) is None or known is None or latest.version == known.version:
-            break
-        known = latest
+    missing: list[Finding] = []
+    try:
+        known, found = _newest_map(opened), list[tuple[int, str]]()
+        members = () if known is None else known.members
+        missing += [damage(str(missing_shard(place, name))) for name, place in absent.items() if name in members]
+        for _ in range(_TRIES):
+            found = [] if known is None else list(_misplaced(known, opened))
+            # A tenant that moved meanwhile was read where it no longer lives.
+            if (latest := _newest_map(opened)) is None or known is None or latest.version == known.version:
+                break
+            known = latest
+    except CollectionError as error:
+        # What is damaged there is in the report of the shard itself.
+        return {"shards": len(opened)}, [*missing, unfinished(f"the tenants are not compared: {error}")]
     counted = sum(items for items, _ in found)
     return {"shards": len(opened), "misplaced": counted}, [*missing, *(damage(told) for _, told in found)]
 
 
 def _newest_map(opened: Mapping[str, Shard]) -> ShardMap | None:
-    raws = [(raw, shard.info().location) for shard in opened.values() if (raw := shard.shard_map()) is not None]
+    raws = [(raw, f"the shard {name!r}") for name, shard in opened.items() if (raw := shard.shard_map()) is not None]
     return max((ShardMap.from_bytes(*raw) for raw in raws), key=lambda one: one.version, default=None)
 
 
