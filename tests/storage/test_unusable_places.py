@@ -10,6 +10,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -278,6 +279,19 @@ def test_a_lock_that_is_never_released(store: Path, embedder: HashEmbedder) -> N
     collection.add([MemoryItem(content_summary="x")])
     assert collection.count() == 201
     collection.close()
+
+
+def test_a_locked_file_is_not_a_damaged_one(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither examining nor copying it ends with the advice to restore a backup."""
+    with closing(sqlite3.connect(store, isolation_level=None)) as other:
+        other.execute("PRAGMA locking_mode = EXCLUSIVE")
+        other.execute("CREATE TABLE theirs(x)")
+        monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, timeout=0.01))
+        for read in (examine, lambda path: back_up(path, tmp_path / "copy.db")):
+            with pytest.raises(CollectionBusyError, match="another process"):
+                read(store)
+    assert examine(store).is_sound
+    assert not (tmp_path / "copy.db").exists()
 
 
 def test_a_lock_file_that_is_never_released(tmp_path: Path) -> None:

@@ -267,6 +267,7 @@ def connect_read_only(path: Path) -> sqlite3.Connection:
         FileNotFoundError: there is no such file.
         CollectionDamagedError: it is not a file of devmem, or not even its first page can be read.
         CollectionUnwritableError: its log can only be read where it can be written.
+        CollectionBusyError: another process has locked it.
     """
     if not path.is_file():
         raise FileNotFoundError(2, "No such file", str(path))
@@ -282,8 +283,8 @@ def connect_read_only(path: Path) -> sqlite3.Connection:
         connection.close()
         if (refused := diagnose(path)) is not None:
             raise refused from error
-        if is_on_read_only:
-            with translate_errors(str(path)):  # The file may be sound, and its log not be readable there.
+        if is_on_read_only or "locked" in str(error):
+            with translate_errors(str(path)):  # The file may be sound: locked, or on a read-only disk with a log.
                 raise
         raise CollectionDamagedError(path, f"cannot be read at all ({error}); restore a backup.") from error
     if application != APPLICATION_ID:
