@@ -34,8 +34,8 @@ HOLD, LONGEST_HOLD = 1.0, 2.0
 """Seconds of copying for which writers of the tenant wait at a time: at first, and where they are much faster."""
 WINDOW, LEAST_WINDOW = 0.4, 0.05
 """Seconds for which they go on between two such times: at most, and at least."""
-_SIGN_OF_LIFE: Final = 2.0
-"""Seconds of a comparison after which writers that wait are shown that the move goes on; less than `PATIENCE`."""
+_HEARTBEAT: Final = 2.0
+"""Seconds of a comparison after which writers that wait are shown that the move goes on, less than `PATIENCE`."""
 _PENDING: Final = "a pending run has changes of the tenant: commit or discard it first (`devmem runs`)."
 
 Progress = Callable[[int, int], None]
@@ -135,7 +135,7 @@ class Pace:
     def __init__(
         self, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep
     ) -> None:
-        """Begin with nobody waiting; `clock` returns seconds, and `sleep` waits for some."""
+        """Start with no writer waiting; `clock` returns seconds, and `sleep` waits for some."""
         self._clock, self._sleep = clock, sleep
         self._hold, self._window = HOLD, WINDOW
         self._last: int | None = None
@@ -304,7 +304,7 @@ class _Copy:
         """Return those of the source and of the target; writers that wait are shown that the move goes on meanwhile."""
         sides = [self._shards[name] for name in (self._move.source, self._move.target)]
         asked = [self._shards.executor.submit(side.signatures, self._tenant) for side in sides]
-        while wait(asked, timeout=_SIGN_OF_LIFE).not_done:
+        while wait(asked, timeout=_HEARTBEAT).not_done:
             if self._move.phase is Phase.FREEZE:
                 try:
                     self._hold()

@@ -172,7 +172,7 @@ def test_a_long_comparison_keeps_writers_waiting(opened: Open, monkeypatch: pyte
                 seen.append(version)
         return found
 
-    monkeypatch.setattr(moving, "_SIGN_OF_LIFE", 0.01)
+    monkeypatch.setattr(moving, "_HEARTBEAT", 0.01)
     monkeypatch.setattr(store.shards[target], "signatures", comparing)
     move_tenant(store.shards, "ann", target)
     assert len(seen) == 3
