@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections import Counter
 from pathlib import Path
 
@@ -277,6 +278,7 @@ def test_half_a_surrogate_pair_in_a_request_is_a_replacement_character(team: Tea
         ("DELETE", "", {"if_version": "an older one"}, "if_version"),
         ("PATCH", "?user=bob", {"text": "Changed."}, "user"),
         ("GET", "?limit=1", None, "limit"),
+        ("GET", "", {"archived": True}, "query string"),
     ],
 )
 def test_what_a_request_says_beside_what_is_read_is_refused(
@@ -296,3 +298,13 @@ def test_a_parameter_that_is_given_twice_is_refused(team: Team) -> None:
         422,
         "limit: is in the query string more than once",
     )
+
+
+def test_the_body_of_a_request_without_one_is_not_waited_for(team: Team) -> None:
+    """The limits of the guard are for methods with a body; a list would take any number of bytes into memory."""
+    url = httpx.URL(team.url)
+    lines = ["GET /v1/memories HTTP/1.1", f"Host: {url.host}", f"Authorization: {team.header('ann')['authorization']}"]
+    for declared in ("Content-Length: 1000000000", "Transfer-Encoding: chunked"):
+        with socket.create_connection((url.host, url.port), timeout=30) as connection:
+            connection.sendall("\r\n".join([*lines, declared, "", ""]).encode())
+            assert connection.recv(1000).startswith(b"HTTP/1.1 422 ")
