@@ -206,8 +206,10 @@ def make_filter(
     from devmem.model.items import Scope
 
     found = Filter(scope=Scope(**named_scope(**scope)), after=_time("--after", after), before=_time("--before", before))
-    if found.after is not None and found.before is not None and found.after > found.before:
-        raise CommandError(f"--after {after!r} is later than --before {before!r}, so that nothing can match.")
+    if found.after is not None and found.before is not None and found.after >= found.before:
+        raise CommandError(
+            f"--after {after!r} is not earlier than --before {before!r}, which is excluded, so that nothing can match."
+        )
     for condition in where or []:
         found &= filter_of("--where", condition)
     for option, key, value in (("--with", "with", shared_with), ("--during", "during", during)):

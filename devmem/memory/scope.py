@@ -213,7 +213,7 @@ def make_filter(
 
     Raises:
         TypeError: an argument is of another type.
-        ValueError: `after` or `before` is not a time, `after` is later than `before`, or a mapping is no filter.
+        ValueError: `after` or `before` is not a time, `after` is not earlier than `before`, or a mapping is no filter.
     """
     written = isinstance(where, Mapping) or after is not None or before is not None
     if isinstance(where, Mapping):
@@ -229,8 +229,8 @@ def make_filter(
     )
     # Filters that were combined may well admit nothing; a period that somebody wrote down is a mistake then.
     start, end = restricted.after, restricted.before
-    if written and start is not None and end is not None and start > end:
-        raise FilterError("after", "it is later than `before`, so that nothing can match")
+    if written and start is not None and end is not None and start >= end:
+        raise FilterError("after", "it is not earlier than `before`, which is excluded, so that nothing can match")
     return restricted
 
 

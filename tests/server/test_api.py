@@ -177,7 +177,8 @@ def test_a_read_only_token_changes_nothing(team: Team) -> None:
         ('{"query": ""}', "query"),
         ('{"query": "x", "limit": 0}', "limit"),
         ('{"query": "x", "after": "soon-ish"}', "soon-ish"),
-        ('{"query": "x", "after": "2026-05-02", "before": "2026-05-01"}', "later than `before`"),
+        ('{"query": "x", "after": "2026-05-02", "before": "2026-05-01"}', "not earlier than `before`"),
+        ('{"query": "x", "after": "2026-05-02", "before": "2026-05-02"}', "not earlier than `before`"),
     ],
 )
 def test_a_wrong_request_is_told_why(team: Team, body: str, words: str) -> None:

@@ -118,6 +118,7 @@ def test_a_search_as_an_agent_shows_what_it_would_have_received_earlier(team: Pa
         {"node": "helper", "beside": "words"},
         {"after": "someday"},
         {"after": "2026-05-02", "before": "2026-05-01"},
+        {"after": "2026-05-02", "before": "2026-05-02"},
         {"limit": "many"},
         {"node": "nobody"},
         {"store": "none"},

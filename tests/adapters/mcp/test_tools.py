@@ -89,7 +89,8 @@ def test_a_condition_narrows_what_is_recalled_and_listed(tools: Tools) -> None:
     for found in (tools("recall", query="place", where=where), tools("list", where=where)):
         assert [each["metadata"]["stars"] for each in found["memories"]] == [3]
     assert "no operator is '$gt'" in tools.error("list", where={"metadata.stars": {"$gt": 1}})
-    assert "later than `before`" in tools.error("recall", query="tea", after="2026-05-02", before="2026-05-01")
+    for before in ("2026-05-01", "2026-05-02"):
+        assert "not earlier than `before`" in tools.error("recall", query="tea", after="2026-05-02", before=before)
 
 
 def test_one_of_several_labels_is_asked_for(tools: Tools) -> None:
