@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from pydantic import BaseModel, SecretStr
 
 from devmem.config.reading import parse_workflow
-from devmem.config.shards import ShardsConfig, is_sharded
+from devmem.config.shards import is_sharded
 from devmem.config.store import EmbeddingConfig, GuardConfig
 from devmem.config.workflow import Workflow
 from devmem.encryption import KeySource, StoreKey, default_key, key_of, unlock
@@ -27,7 +27,7 @@ from devmem.models.minilm import find_model
 from devmem.models.model_files import package_folder
 from devmem.plugins import registry
 from devmem.redaction import location_without_credentials
-from devmem.storage.opening import StoreMetadata, file_of, files_of, inspect_location
+from devmem.storage.opening import StoreMetadata, file_of, files_of, inspect_location, shards_of
 from devmem.storage.protocol import SupportsWordsOnly
 from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.memory import MemoryBase
@@ -126,7 +126,7 @@ def _use_default_key(path: str) -> None:
 
 def _unlock_files(path: str, key: StoreKey) -> None:
     """Use a key for the file of a path, or for that of every shard."""
-    places = list(ShardsConfig.parse(path).shards.values()) if is_sharded(path) else [path]
+    places = list(shards_of(path).shards.values()) if is_sharded(path) else [path]
     if path == _MEMORY or any(file_of(place) is None or place.endswith(".json") for place in places):
         shown = location_without_credentials(path)
         raise EncryptionError(shown, "cannot be encrypted: a key is for SQLite files (a database has its server's).")

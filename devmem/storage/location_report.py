@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from devmem.config.shards import ShardsConfig, is_sharded
+from devmem.config.shards import is_sharded
 from devmem.errors import CollectionError, Finding, Level
 from devmem.model.results import FileReport, damage
 from devmem.redaction import location_without_credentials
 from devmem.storage.json_format import read_entries
-from devmem.storage.opening import ExaminingOpener, RepairingOpener, file_of, find_opener
+from devmem.storage.opening import ExaminingOpener, RepairingOpener, file_of, find_opener, shards_of
 from devmem.storage.sqlite.examination import examine, report_of
 
 
@@ -28,7 +28,7 @@ def examine_location(location: str | None, name: str | None = None) -> Iterator[
     if location is None:
         return
     if is_sharded(location):
-        for place in ShardsConfig.parse(location).shards.values():
+        for place in shards_of(location).shards.values():
             yield from examine_location(place, name)
         yield _examine_database(location, name)
         return

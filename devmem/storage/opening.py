@@ -72,11 +72,19 @@ def file_of(location: str) -> str | None:
     return path.removeprefix("/")
 
 
+def shards_of(location: str) -> ShardsConfig:
+    """Return what a URL of shards names; raises `CollectionError` where it is wrong."""
+    try:
+        return ShardsConfig.parse(location)
+    except ValueError as error:
+        raise CollectionError("the shards", str(error)) from error
+
+
 def files_of(location: str | None) -> list[str]:
     """Return the paths of the files that a location names: those of all shards that are files; none in memory."""
     if location is None:
         return []
-    places = ShardsConfig.parse(location).shards.values() if is_sharded(location) else [location]
+    places = shards_of(location).shards.values() if is_sharded(location) else [location]
     return [file for place in places if (file := file_of(place)) is not None]
 
 

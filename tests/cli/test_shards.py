@@ -93,6 +93,33 @@ def test_doctor_names_items_in_the_wrong_shard_and_its_way_out_works(
     assert json.loads(devmem("count", f"{team}#notes", "--all-users", "--json").stdout)["count"] == 15
 
 
+@pytest.mark.parametrize("command", [("doctor",), ("show",), ("--key-file", "key", "show")])
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("shards://room?one=one.db", "expected one of user, agent, conversation, found the text 'room'"),
+        ("shards://user?one=~no-such-user/x.db", "the home folder ~no-such-user is unknown"),
+    ],
+)
+def test_a_wrong_url_of_shards_is_no_internal_error(
+    command: tuple[str, ...], url: str, said: str, tmp_path: Path, devmem: Devmem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("key").write_text("ab" * 32, encoding="utf-8")
+    error = " ".join(devmem(*command, url, code=2).stderr.split())
+    assert error.startswith("error: the shards: ")
+    assert said in error
+
+
+def test_doctor_examines_the_shards_of_a_url_in_the_home_folder(
+    team: Path, tmp_path: Path, devmem: Devmem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(team.parent))
+    assert "2 shards, 0 misplaced" in devmem("doctor", "shards://user?one=~/one.db&two=~/two.db").stdout
+    none = f"shards://user?one={tmp_path}/no.db&two={tmp_path}/none.db"
+    assert "none of the shards has a store yet" in devmem("doctor", none, code=2).stderr
+
+
 def test_a_shard_that_is_opened_on_its_own_says_so(team: Path, devmem: Devmem) -> None:
     """An item that it takes may belong to another shard, where no search of the store finds it."""
     assert "one.db is one shard of a store" in devmem("add", team.parent / "one.db", "Hello.", "--user", "zoe").stderr

@@ -9,7 +9,6 @@ from functools import partial
 from os.path import realpath
 from typing import Final, cast
 
-from devmem.config.shards import ShardsConfig
 from devmem.errors import CollectionError, Finding
 from devmem.model.results import FileReport, damage, unfinished
 from devmem.redaction import location_without_credentials
@@ -21,6 +20,7 @@ from devmem.storage.opening import (
     file_of,
     find_opener,
     inspect_location,
+    shards_of,
 )
 from devmem.storage.protocol import Collection
 from devmem.storage.shard import Tenant
@@ -43,7 +43,7 @@ class ShardsOpener:
 
     def __call__(self, location: str, options: CollectionOptions, /) -> ShardedCollection:
         """Open the store; raises `CollectionError` where no shard can be reached, or they are of different stores."""
-        config = _config(location)
+        config = shards_of(location)
         files = [realpath(file) for place in config.shards.values() if (file := file_of(place)) is not None]
         if twice := next((file for file in files if files.count(file) > 1), None):
             raise CollectionError(twice, "is named twice: two shards are the same database.")
@@ -63,7 +63,7 @@ class ShardsOpener:
 
     def check(self, location: str, /) -> None:
         """Check the URL and that of each shard; raises `CollectionError` where one is wrong."""
-        for place in _config(location).shards.values():
+        for place in shards_of(location).shards.values():
             opener = find_opener(place)
             if isinstance(opener, DatabaseOpener):
                 opener.check(place)
@@ -71,7 +71,7 @@ class ShardsOpener:
     def inspect(self, location: str, name: str | None, /) -> StoreMetadata | None:
         """Return type and model of the store, as the first shard that can be reached has them; None where none is."""
         failed: CollectionError | None = None
-        for place in _config(location).shards.values():
+        for place in shards_of(location).shards.values():
             try:
                 if (found := inspect_location(place, name)) is not None:
                     return found
@@ -88,7 +88,7 @@ class ShardsOpener:
             opened: dict[str, Shard] = {}
             absent: dict[str, str] = {}
             findings: list[Finding] = []
-            for shard, place in _config(location).shards.items():
+            for shard, place in shards_of(location).shards.items():
                 try:
                     if inspect_location(place, name) is None:
                         absent[shard] = place
@@ -102,18 +102,11 @@ class ShardsOpener:
 
     def drop(self, location: str, name: str | None, /) -> bool:
         """Drop the store in every database; a shard that is a file is left to whoever removes files."""
-        places = list(_config(location).shards.values())
+        places = list(shards_of(location).shards.values())
         if files := [place for place in places if file_of(place) is not None]:
             raise CollectionError(files[0], "is a file: remove the shards' files, and those beside them.")
         dropped = [drop_location(place, name) for place in places]
         return any(dropped)
-
-
-def _config(location: str) -> ShardsConfig:
-    try:
-        return ShardsConfig.parse(location)
-    except ValueError as error:
-        raise CollectionError("the shards", str(error)) from error
 
 
 def _compared(opened: Mapping[str, Shard], absent: Mapping[str, str]) -> tuple[dict[str, int], list[Finding]]:
