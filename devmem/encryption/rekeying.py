@@ -124,8 +124,9 @@ def _replace_database(file: Path, old: StoreKey | None, new: StoreKey | None) ->
                     source.execute(f"PRAGMA journal_mode = {mode}")
                 raise
     except sqlite3.OperationalError as error:
+        way_out = "Make room, and run" if "full" in str(error) else "Run"
         raise CollectionUnwritableError(
-            file, f"could not be copied ({error}); its key was not changed. Make room, and run the command again."
+            file, f"could not be copied ({error}); its key was not changed. {way_out} the command again."
         ) from error
     except sqlite3.DatabaseError as error:
         raise CollectionDamagedError(file, f"could not be copied whole ({error}); it was left unchanged.") from error
@@ -145,7 +146,7 @@ def _alone(source: sqlite3.Connection, file: Path) -> str:
         source.execute("BEGIN EXCLUSIVE")
         source.execute("COMMIT")
     except sqlite3.OperationalError as error:
-        if "full" in str(error):
+        if "locked" not in str(error):
             raise
         raise CollectionBusyError(file, "another process uses it; its key was not changed.") from error
     except sqlite3.DatabaseError as error:

@@ -19,7 +19,7 @@ from devmem import ANY
 from devmem.cli.app import app
 from devmem.encryption import StoreKey, protect, rekeying, set_default_key
 from devmem.encryption.rekeying import rekey
-from devmem.errors import CollectionBusyError, EncryptionError
+from devmem.errors import CollectionBusyError, CollectionUnwritableError, EncryptionError
 from tests.conftest import StartScript
 from tests.encryption.test_stores import RARE, fill, plain_places, store_of, write_workflow
 
@@ -75,6 +75,17 @@ def test_a_key_that_a_file_does_not_have_changes_nothing(tmp_path: Path) -> None
     with pytest.raises(EncryptionError, match="another key"):
         rekey([tmp_path / "notes.db"], None, None)
     assert (tmp_path / "notes.db").read_bytes() == before
+
+
+def test_a_file_beside_which_no_journal_can_be_made_is_not_said_to_be_in_use(tmp_path: Path) -> None:
+    file = tmp_path / "notes.db"
+    make(file, OLD)
+    journal = tmp_path / "notes.db-journal"
+    journal.mkdir()
+    with pytest.raises(CollectionUnwritableError, match="its key was not changed"):
+        rekey([file], StoreKey(OLD), StoreKey(NEW))
+    journal.rmdir()
+    assert count(file, OLD) == 20
 
 
 def test_an_open_memory_is_refused_and_stays_usable(tmp_path: Path, start_script: StartScript) -> None:
