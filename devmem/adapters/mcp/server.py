@@ -413,7 +413,7 @@ def serve_stdio(server: MemoryServer) -> None:
         async with stdio_server() as (read, write), anyio.create_task_group() as group:
 
             async def hand_on() -> None:
-                async with sending:
+                async with read, sending:
                     async for received in read:
                         await sending.send(readable(received))
 

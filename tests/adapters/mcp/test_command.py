@@ -121,14 +121,18 @@ def test_a_request_with_half_a_surrogate_pair_is_answered(tmp_path: Path) -> Non
         {"id": 2, "method": "tools/call", "params": noted},
         {"id": 3, "method": "ping"},
     ]
-    command = [sys.executable, "-m", "devmem", "mcp", str(tmp_path / "notes.db")]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    command = [sys.executable, "-W", "always::ResourceWarning", "-m", "devmem", "mcp", str(tmp_path / "notes.db")]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
         assert process.stdin is not None
         assert process.stdout is not None
+        assert process.stderr is not None
         for message in messages:
             print(json.dumps({"jsonrpc": "2.0", **message}), file=process.stdin, flush=True)
         answers = {each["id"]: each["result"] for each in (json.loads(process.stdout.readline()) for _ in range(3))}
         process.stdin.close()
+        logged = process.stderr.read()
+    assert "ResourceWarning" not in logged
     assert sorted(answers) == [1, 2, 3]
     assert answers[2]["structuredContent"]["text"] == "An emoji cut in two \ufffd"
     assert process.returncode == 0
