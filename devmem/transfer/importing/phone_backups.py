@@ -184,14 +184,27 @@ def _texts(path: Path, origin: Origin, encoding: str) -> Iterator[str]:
 
     The app writes an emoji, as each character beyond the first 65,536, as references to its two surrogates. Bytes that
     are not of the encoding become U+FFFD, and are named in the log.
+
+    Raises:
+        DataFileError: the file cannot be read, or its encoding has no replacement for bytes that are not of it.
     """
     is_wide = codecs.lookup(encoding).name.startswith(_WIDE)
     decoder = codecs.getincrementaldecoder(encoding)("replace" if is_wide else "surrogateescape")
     undecoded = _REPLACED if is_wide else _UNDECODED
     lines: list[str] = []
     size, rest, number, is_damaged = 0, "", 1, False
+
+    def decode(data: bytes, *, final: bool = False) -> str:
+        try:
+            return decoder.decode(data, final)
+        except UnicodeError as error:
+            # Of UTF-7 and HZ, for example, bytes cannot be kept as surrogates.
+            raise replace(origin, line=number).error(
+                f"it is not {encoding} ({error}); --encoding names another"
+            ) from error
+
     for _, line in read_byte_lines(path):
-        decoded = decoder.decode(line)
+        decoded = decode(line)
         if not decoded.isascii() and (found := undecoded.search(decoded)) is not None:
             if not is_damaged:
                 # A line of bytes is none of the text in UTF-16, which has the byte of a line feed in other characters.
@@ -209,7 +222,7 @@ def _texts(path: Path, origin: Origin, encoding: str) -> Iterator[str]:
         end = _end_of_part(text)
         yield _accepted(text[:end])
         lines, size, rest = [], 0, text[end:]
-    yield _accepted(rest + "".join(lines) + _UNDECODED.sub("\ufffd", decoder.decode(b"", final=True)))
+    yield _accepted(rest + "".join(lines) + _UNDECODED.sub("\ufffd", decode(b"", final=True)))
 
 
 def _end_of_part(text: str) -> int:

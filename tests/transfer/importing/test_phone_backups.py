@@ -208,6 +208,14 @@ def test_chinese_in_utf_16_is_read_and_damage_named(tmp_path: Path, caplog: pyte
     assert [one.content_summary for one in items(path, encoding="utf-16")] == [item.content_summary]
 
 
+def test_a_file_that_is_not_of_its_encoding_is_named_where_no_byte_can_be_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "messages.xml"
+    path.write_text(declared("M\u00fchle", "UTF-7"), encoding="utf-8")
+    with pytest.raises(DataFileError, match=r"xml:3: it is not utf-7 .*; --encoding names another"):
+        items(path)
+    assert [item.content_summary for item in items(path, encoding="utf-8")] == ["+491701234567: M\u00fchle"]
+
+
 def test_an_encoding_that_does_not_exist_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "messages.xml"
     for name in ("klingon", "base64"):
