@@ -113,7 +113,7 @@ def levels_of(ctx: _Context) -> frozenset[types.LoggingLevel]:
 
 
 def sendable(result: R) -> R:
-    """Return a result as JSON can be sent: half a surrogate pair in a text, as of an emoji cut in two, is replaced.
+    """Return a result that can be sent as JSON: half a surrogate pair, as of an emoji cut in two, is replaced.
 
     The library cannot write it, and would end the connection, over standard output the whole server.
     """
@@ -132,10 +132,10 @@ def readable(received: SessionMessage | Exception) -> SessionMessage | Exception
     if not isinstance(received, ValidationError):
         return received
     line = received.errors()[0]["input"]
-    if not isinstance(line, str) or (mended := well_formed_json(line.encode())) == line.encode():
+    if not isinstance(line, str) or (replaced := well_formed_json(line.encode())) == line.encode():
         return received
     try:
-        return SessionMessage(types.jsonrpc_message_adapter.validate_json(mended, by_name=False))
+        return SessionMessage(types.jsonrpc_message_adapter.validate_json(replaced, by_name=False))
     except ValidationError as error:
         return error
 

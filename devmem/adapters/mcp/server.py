@@ -495,7 +495,7 @@ class _NamePrincipal:
         await self._app(scope, receive, send)
 
 
-class _MendJson:
+class _ReplaceSurrogates:
     """Middleware that replaces halves of surrogate pairs in JSON, which none of the parsers behind it reads."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -504,10 +504,10 @@ class _MendJson:
     async def __call__(self, scope: ASGIScope, receive: Receive, send: Send) -> None:
         # The guard has read these as a whole; what else has a body is refused for its method.
         if scope["type"] == "http" and scope["method"] in ("POST", "PATCH"):
-            receive = await self._mended(receive)
+            receive = await self._replaced(receive)
         await self._app(scope, receive, send)
 
-    async def _mended(self, receive: Receive) -> Receive:
+    async def _replaced(self, receive: Receive) -> Receive:
         body, message = b"", await receive()
         while message.get("more_body"):
             body += message.get("body", b"")
@@ -534,7 +534,7 @@ def http_app(
     )
     app.add_exception_handler(HTTPException, answer_unrouted)
     app.add_middleware(_NamePrincipal)
-    app.add_middleware(_MendJson)
+    app.add_middleware(_ReplaceSurrogates)
     app.add_middleware(Guard, hosts=reached, tokens=server.door.tokens, limits=limits, public=[OPENAPI_PATH])
     app.add_middleware(_EndQuietly)
     names = "|".join(re.escape(f"[{name}]" if ":" in name else name) for name in reached)
