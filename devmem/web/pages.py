@@ -199,10 +199,10 @@ class Pages:
             return await self._change_of_form(request, change)
         except OSError as error:
             # A file that is sent is kept in the folder for temporary files, which a failed write does not name.
-            place = error.filename or f"{tempfile.gettempdir()} (TMPDIR names another folder)"
-            return self._missing(
-                request, f"{place}: {error.strerror or error}", 507 if error.errno in DISK_FULL else 500
-            )
+            is_full = error.errno in DISK_FULL
+            place = error.filename or (f"{tempfile.gettempdir()} (TMPDIR names another folder)" if is_full else "")
+            reason = error.strerror or str(error)
+            return self._missing(request, f"{place}: {reason}" if place else reason, 507 if is_full else 500)
 
     async def _change_of_form(self, request: Request, change: Callable[[Request, FormData], Response]) -> Response:
         async with request.form() as form:

@@ -28,6 +28,7 @@ from devmem.models.embedding_providers import register_embedding_provider
 from devmem.storage.outbox import Outbox
 from devmem.stores import FactKeepingMemory, MemoryBase
 from devmem.testing import HashTokenEmbedder
+from devmem.web.desk import Desk
 from devmem.web.languages import translated
 from devmem.web.pages import VIEWS
 from devmem.workflow.stores import load_workflow, session_folder
@@ -473,6 +474,22 @@ def test_a_file_for_which_the_disk_has_no_room_is_named_and_leaves_nothing(
         assert refused.status_code == 507
         assert f"{temporary} (TMPDIR names another folder): No space left on device" in html.unescape(refused.text)
         assert sorted(path.name for path in temporary.rglob("*")) == before
+
+
+def test_another_failure_of_the_system_names_no_folder(
+    team: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remember(team, "First.")
+    page = serve()
+
+    def refused(*_: object) -> None:
+        raise ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
+
+    with page.browser() as browser:
+        monkeypatch.setattr(Desk, "end_run", refused)
+        answer = page.post(browser, "/runs/end", store="notes", run="plan", how="revert")
+    assert (answer.status_code, "Connection refused" in answer.text) == (500, True)
+    assert "TMPDIR" not in answer.text
 
 
 def test_an_import_that_the_store_ends_says_what_is_stored(
