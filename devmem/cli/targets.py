@@ -93,23 +93,29 @@ EmbeddingName: TypeAlias = Annotated[
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
 
-def load(terminal: Terminal, file: Path) -> Workflow:
-    """Read a workflow and print its warnings; raises `ConfigError` when it cannot be used."""
+def load(terminal: Terminal, file: Path, *, uses_key: bool = False) -> Workflow:
+    """Read a workflow and print its warnings; raises `ConfigError` when it cannot be used.
+
+    Args:
+        terminal: of the command.
+        file: YAML.
+        uses_key: whether `--key-file` is for the files of this workflow, as of `devmem rekey`.
+    """
     from devmem.workflow.stores import load_workflow
 
     workflow = load_workflow(file)
-    announce(terminal, workflow)
+    announce(terminal, workflow, uses_key=uses_key)
     return workflow
 
 
-def announce(terminal: Terminal, workflow: Workflow) -> None:
+def announce(terminal: Terminal, workflow: Workflow, *, uses_key: bool = False) -> None:
     """Print a workflow's warnings, and keep its keys off the terminal."""
     for secret in _secrets(workflow):
         terminal.hide(secret)
     for warning in workflow.warnings:
         terminal.report("warning", str(warning))
     declared = (getattr(store.config, "encryption", None) for store in workflow.memory)
-    if terminal.has_key and workflow.file is not None and not any(declared):
+    if terminal.has_key and not uses_key and workflow.file is not None and not any(declared):
         terminal.report(
             "warning",
             f"{workflow.file}: no store declares `encryption`, so what they write is plain; --key-file is for memories "

@@ -288,6 +288,15 @@ def test_a_workflow_without_encryption_says_that_it_has_no_use_for_the_key(tmp_p
     assert "no store declares `encryption`, so what they write is plain" in " ".join(answer.split())
 
 
+def test_a_workflow_that_is_decrypted_has_use_for_the_key(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text(OLD.hex())
+    make(tmp_path / "n.db", OLD)
+    (tmp_path / "w.yaml").write_text("memory: [{name: notes, type: simple, config: {memory_path: n.db}}]")
+    answer = devmem_command("--key-file", tmp_path / "key", "rekey", tmp_path / "w.yaml", "--plain")
+    assert "files are plain" in answer
+    assert "warning" not in answer
+
+
 def test_rekey_needs_to_know_what_is_wanted(tmp_path: Path) -> None:
     make(tmp_path / "notes.db", None)
     assert "no new key" in devmem_command("rekey", tmp_path / "notes.db", code=2)

@@ -57,7 +57,7 @@ def rekey(
     new = _new_key(new_key_file, plain=plain)
     old, places = default_key(), [place]
     if place.suffix in _WORKFLOWS:
-        workflow = load(terminal, place)
+        workflow = load(terminal, place, uses_key=True)
         old, places = _key_of(workflow) or old, _places(workflow, encrypts=new is not None)
     else:
         _check_file(place, encrypts=new is not None)
