@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 from devmem.model.items import encodable
 
 _LEAST_ROOM: Final = 1024
-_BLOCKS_EACH: Final = 16
+_BLOCKS_EACH: Final = 4
+"""Blocks for each score that is wanted. With more the bound is closer, but partitioning them takes longer than what it
+saves: of 200 wanted among 800 blocks, the bound is about the 230th highest score."""
 _LEAST_BLOCK: Final = 16
 _MASK_FROM: Final = 64
 _MASK_SPAN: Final = 16
