@@ -376,20 +376,16 @@ def _handler(door: Door, endpoints: Mapping[str, Endpoint[Any]]) -> Callable[[Re
 
 async def _asked(request: Request, endpoint: Endpoint[Any]) -> BaseModel | None:
     """Return the request; what the endpoint would not read, such as a condition on a deletion, is refused."""
-    query = request.query_params
-    in_query = endpoint.method == "GET"
+    query, in_query, model = request.query_params, endpoint.method == "GET", endpoint.asked or _Body
     if in_query and (request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers):
         # Refused unread, as the guard lets the body of such a request pass without a limit.
         raise ValueError("a GET request has no body; write its parameters in the query string")
-    body = b"" if in_query else await request.body()
     if repeated := sorted(key for key, times in Counter(key for key, _ in query.multi_items()).items() if times > 1):
         raise ValueError(f"{repeated[0]}: is in the query string more than once")
-    of_query = endpoint.asked if endpoint.asked is not None and in_query else _Body
-    of_body = endpoint.asked if endpoint.asked is not None and not in_query else _Body
-    asked: BaseModel = of_query.model_validate(dict(query))
-    if of_body is endpoint.asked or body.strip():
-        given = of_body.model_validate_json(body)
-        asked = asked if of_query is endpoint.asked else given
+    asked = (model if in_query else _Body).model_validate(dict(query))
+    body = b"" if in_query else await request.body()
+    if not in_query and (endpoint.asked is not None or body.strip()):
+        asked = model.model_validate_json(body)
     return None if endpoint.asked is None else asked
 
 
