@@ -164,16 +164,13 @@ def passages_among(table: str, items: str) -> str:
     )
 
 
-_EMBEDDED_PASSAGES: Final = (
-    "{vectors} LEFT JOIN LATERAL (SELECT codes FROM {tokens} AS tokens WHERE tokens.store = %(store)s "
-    "AND tokens.passage = vectors.passage OFFSET 0) AS tokens ON true"
-)
-
-
 def _embedded_passages(tables: Tables, row: str) -> str:
     """Return the FROM items with `vectors` and `tokens` of the passages of an item; `row` is as in `of_item`."""
     vectors = of_item(tables.vectors, "passage, vector", row, name="vectors")
-    return _EMBEDDED_PASSAGES.format(vectors=vectors, tokens=tables.tokens)
+    return (
+        f"{vectors} LEFT JOIN LATERAL (SELECT codes FROM {tables.tokens} AS tokens WHERE tokens.store = %(store)s "
+        "AND tokens.passage = vectors.passage OFFSET 0) AS tokens ON true"
+    )
 
 
 def read_embeddings(connection: Connection, store: int, ids: Sequence[str]) -> dict[str, PassageEmbeddings]:

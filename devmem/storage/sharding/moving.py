@@ -302,7 +302,7 @@ class _Copy:
 
     def _signatures(self) -> list[dict[str, Signature]]:
         """Return those of the source and of the target; writers that wait are shown that the move goes on meanwhile."""
-        sides = [self._shards[name] for name in (self._move.source, self._move.target)]
+        sides = (self._source, self._target)
         asked = [self._shards.executor.submit(side.signatures, self._tenant) for side in sides]
         while wait(asked, timeout=_HEARTBEAT).not_done:
             if self._move.phase is Phase.FREEZE:
