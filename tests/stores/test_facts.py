@@ -43,6 +43,19 @@ def diet_of(request: dict[str, Any]) -> Reply:
     return stated(("I", "diet", found[0], quote))
 
 
+def hold_answers(service: ChatService) -> tuple[threading.Event, threading.Event]:
+    """Return events: the first is set when the model is asked, and it answers when the second one is set."""
+    asked, answers = threading.Event(), threading.Event()
+
+    def held(request: dict[str, Any]) -> Reply:
+        asked.set()
+        assert answers.wait(60)
+        return diet_of(request)
+
+    service.choose = held
+    return asked, answers
+
+
 @pytest.fixture
 def service() -> Iterator[ChatService]:
     with ChatService(choose=diet_of) as running:
@@ -179,14 +192,7 @@ class FactCases:
 
     def test_a_call_that_closing_interrupts_is_counted(self, open_memory: Open, service: ChatService) -> None:
         """The turn waits, and the next process asks again."""
-        asked, answers = threading.Event(), threading.Event()
-
-        def slow(request: dict[str, Any]) -> Reply:
-            asked.set()
-            assert answers.wait(60)
-            return diet_of(request)
-
-        service.choose = slow
+        asked, answers = hold_answers(service)
         memory = open_memory()
         memory.add("My diet is vegan.", user="ann")
         assert asked.wait(60)
@@ -198,13 +204,7 @@ class FactCases:
 
     def test_a_write_does_not_wait_for_a_slow_model(self, open_memory: Open, service: ChatService) -> None:
         """The answer comes when the write has returned long ago."""
-        answers = threading.Event()
-
-        def slow(request: dict[str, Any]) -> Reply:
-            assert answers.wait(60)
-            return diet_of(request)
-
-        service.choose = slow
+        _, answers = hold_answers(service)
         memory = open_memory()
         memory.add("My diet is vegan.", user="ann")
         assert [hit.text for hit in memory.search("diet", user="ann")] == ["My diet is vegan."]
@@ -262,14 +262,7 @@ class FactCases:
         receipt = memory.erase(turn)
         assert receipt.items == 2
         assert facts_in(memory) == []
-        asked, answers = threading.Event(), threading.Event()
-
-        def slow(request: dict[str, Any]) -> Reply:
-            asked.set()
-            assert answers.wait(60)
-            return diet_of(request)
-
-        service.choose = slow
+        asked, answers = hold_answers(service)
         late = memory.add("My diet is keto.", user="ann")
         assert asked.wait(60)
         memory.erase(late)
