@@ -17,7 +17,6 @@
     │   ├── CollectionClosedError
     │   ├── CollectionInUseError     the file belongs to another type of store
     │   ├── CollectionReadOnlyError  an earlier state was asked to change
-    │   ├── ShardDownError           one database of several cannot be reached
     │   ├── EncryptionError          the key of a file is missing or wrong, or a part of a store would be left plain
     │   ├── RunConflictError         others changed what a run changed too
     │   ├── RunStateError            an unknown or a finished run
@@ -104,15 +103,6 @@ class CollectionReadOnlyError(CollectionError):
 
     def __init__(self, location: Path | str, state: str) -> None:
         super().__init__(location, f"{state}, which cannot be changed; write to the collection itself.")
-
-
-class ShardDownError(CollectionError):
-    """A shard of a store cannot be reached; only what lives in it is affected."""
-
-    def __init__(self, location: Path | str, shard: str, message: str) -> None:
-        self.shard = shard
-        """Name of the shard."""
-        super().__init__(location, message)
 
 
 class EncryptionError(CollectionError):

@@ -44,8 +44,6 @@ export interface MemoryChange {
 export interface MemoryPage {
   memories: Array<StoredMemory>;
   total?: number | null;
-  /** Shards that could not be reached, whose memories were not searched; null for none. */
-  missing_shards?: Array<string> | null;
 }
 
 /** Texts to remember, each with what is known of it. */

@@ -127,7 +127,6 @@ _COMMANDS: Final = {
     "rekey": ("rekeying", "Encrypt a memory, change its key, or decrypt it."),
     "doctor": ("maintenance", "Examine what stores keep on disk."),
     "reindex": ("maintenance", "Embed every item again with another model, or search items by other fields."),
-    "shards": ("shards", "Show the shards of a store, move tenants between them, and take one out."),
     "web": ("web", "Open a page that shows what is remembered, and why."),
     "mcp": ("mcp", "Serve a memory to MCP clients."),
     "token": ("mcp", "Make, list and revoke the tokens of a server's users."),

@@ -397,7 +397,6 @@ OptionalStore: TypeAlias = Annotated[
 ANY_NUMBER: Final = 1_000_000
 _DATABASE_URL: Final = re.compile(r"postgres(ql)?:/", re.IGNORECASE)
 """How the URL of a database begins as a path, which has no double slashes."""
-_SHARDS_URL: Final = re.compile(r"shards:/")
 
 
 def find_store(
@@ -425,8 +424,6 @@ def require_file(path: Path, advice: str) -> None:
 
 def require_path(path: Path, advice: str) -> None:
     """Raise `CommandError`, with the advice, where the argument FILE of a command is the URL of a database."""
-    if _SHARDS_URL.match(str(path)):
-        raise CommandError(f"{path} is the URL of shards, not a file: name the file of each of them.")
     if _DATABASE_URL.match(str(path)):
         raise CommandError(f"{path} is the URL of a database, not a file: {advice}.")
 

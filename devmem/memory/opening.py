@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from pydantic import BaseModel, SecretStr
 
 from devmem.config.reading import parse_workflow
-from devmem.config.shards import is_sharded
 from devmem.config.store import EmbeddingConfig, GuardConfig
 from devmem.config.workflow import Workflow
 from devmem.encryption import KeySource, StoreKey, default_key, key_of, unlock
@@ -27,7 +26,7 @@ from devmem.models.minilm import find_model
 from devmem.models.model_files import package_folder
 from devmem.plugins import registry
 from devmem.redaction import location_without_credentials
-from devmem.storage.opening import StoreMetadata, file_of, files_of, inspect_location, shards_of
+from devmem.storage.opening import StoreMetadata, file_of, inspect_location
 from devmem.storage.protocol import SupportsWordsOnly
 from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.memory import MemoryBase
@@ -113,8 +112,13 @@ def _unlock(place: str | os.PathLike[str] | Mapping[str, Any], key: KeySource | 
         return
     if key is not None:
         _unlock_files(path, StoreKey(key))
-    elif default_key() is None and path != _MEMORY and any(key_of(expanded(file)) for file in files_of(path)):
+    elif default_key() is None and path != _MEMORY and _is_locked(path):
         raise EncryptionError(path, "is encrypted: open it with its key (`key=`).")
+
+
+def _is_locked(path: str) -> bool:
+    file = file_of(path)
+    return file is not None and key_of(expanded(file)) is not None
 
 
 def _use_default_key(path: str) -> None:
@@ -125,13 +129,12 @@ def _use_default_key(path: str) -> None:
 
 
 def _unlock_files(path: str, key: StoreKey) -> None:
-    """Use a key for the file of a path, or for that of every shard."""
-    places = list(shards_of(path).shards.values()) if is_sharded(path) else [path]
-    if path == _MEMORY or any(file_of(place) is None or place.endswith(".json") for place in places):
+    """Use a key for the file of a path."""
+    file = None if path == _MEMORY or path.endswith(".json") else file_of(path)
+    if file is None:
         shown = location_without_credentials(path)
         raise EncryptionError(shown, "cannot be encrypted: a key is for SQLite files (a database has its server's).")
-    for file in files_of(path):
-        unlock(expanded(file), key)
+    unlock(expanded(file), key)
 
 
 def _load(store: MemoryBase, *, words_only: bool) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, Self, TypeAlias, Unpack, overload
 
 import numpy as np
 
-from devmem.errors import EmbeddingError, EmbeddingMismatchError, ItemNotFoundError, ShardDownError
+from devmem.errors import EmbeddingError, EmbeddingMismatchError, ItemNotFoundError
 from devmem.memory.records import Hits, MemoryRecord, Numbers, Records, SearchHit, When, seconds_of, text_of
 from devmem.memory.scope import (
     ScopeGuard,
@@ -163,9 +163,9 @@ class MemoryReader:
         hits = [SearchHit(hit.item, hit) for hit in found if in_scope(hit.item, matching) and hit.item.id != like]
         hits = hits[shown]
         if self._guard.is_bound or "user" not in matching.unbound:
-            return Hits(hits, missing_shards=report.missing)
+            return Hits(hits)
         left_out = partial(self._count_of_users, matching)
-        return self._warned(Hits(hits, left_out=left_out, missing_shards=report.missing))
+        return self._warned(Hits(hits, left_out=left_out))
 
     def _count_of_users(self, where: Filter) -> int:
         """Return the number of items that a filter leaves out because they belong to users."""
@@ -174,12 +174,7 @@ class MemoryReader:
 
     def _warned(self, hits: Hits) -> Hits:
         """Warn once that items were left out; as counting takes time, only the first and empty answers are checked."""
-        try:
-            warns = not self._has_warned and not (self._searched and hits) and hits.left_out > 0
-        except ShardDownError:
-            # They cannot be counted now; of the search itself nothing is missing, or `missing_shards` says so.
-            return hits
-        if warns:
+        if not self._has_warned and not (self._searched and hits) and hits.left_out > 0:
             self._has_warned = True
             _LOG.warning(
                 "memory %r: %d item(s) that belong to users were not searched, as no user was named; user=ID searches "

@@ -318,13 +318,10 @@ class Hits(_Table[SearchHit]):
         hits: Iterable[SearchHit] = (),
         *,
         left_out: Callable[[], int] = lambda: 0,
-        missing_shards: Sequence[str] = (),
     ) -> None:
         """Take the hits; `left_out` counts the items that the search left out because they belong to users."""
         super().__init__(hits)
         self._count, self._left_out = left_out, -1
-        self.missing_shards = tuple(missing_shards)
-        """Names of the shards that could not be reached, whose items were not searched; see `SearchReport.missing`."""
 
     def __reduce__(self) -> tuple[type[Hits], tuple[list[SearchHit]]]:
         # The counting function knows the memory, which stays in its process.

@@ -15,7 +15,7 @@ from uuid import uuid4
 from pydantic import JsonValue
 
 from devmem import telemetry
-from devmem.errors import EmbeddingError, NotStoredError, ScopeError, ShardDownError, VersionConflictError
+from devmem.errors import EmbeddingError, NotStoredError, ScopeError, VersionConflictError
 from devmem.memory.contents import (
     NO_VERSION,
     AddOptions,
@@ -230,18 +230,7 @@ class _Known:
     def _stored(self, ids: Iterable[str]) -> dict[str, MemoryItem]:
         """Return the items of some ids that have not expired."""
         wanted, now = list(dict.fromkeys(ids)), self.store.setup.clock()
-        return {item.id: item for item in self._in_reach(wanted) if not item.expired(now)} if wanted else {}
-
-    def _in_reach(self, ids: list[str]) -> list[MemoryItem]:
-        """Return the items of some ids; where a shard is down, those that others have.
-
-        An id stands for a text in its scope, so an item that is new to the other shards is of one that the write fails
-        in, or is new.
-        """
-        try:
-            return self.store.get(ids)
-        except ShardDownError:
-            return [] if len(ids) == 1 else [item for each in ids for item in self._in_reach([each])]
+        return {item.id: item for item in self.store.get(wanted) if not item.expired(now)} if wanted else {}
 
     def _moved_copy(self, item: MemoryItem) -> MemoryItem | None:
         """Return the item with the same text in the same scope under another id, where the store supersedes items."""

@@ -208,8 +208,6 @@ class SearchReport:
     """Milliseconds of each stage, in order."""
     failure: str = ""
     """Failure of the reranker; the hits keep the order of the search then."""
-    missing: tuple[str, ...] = ()
-    """Names of the shards that could not be reached, whose items are not among the hits."""
 
     @classmethod
     def of(cls, hits: Iterable[Hit]) -> SearchReport:

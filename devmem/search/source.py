@@ -13,7 +13,6 @@ from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem, Vector
 from devmem.models.embedder import TokenCodes
 from devmem.search.indexes.columns import Mask, Positions, Rows, computed_once, places_in
-from devmem.search.indexes.scoring import WordStatistics
 from devmem.search.query import MAX_QUERY_CHARACTERS, SearchQuery
 from devmem.text.query_text import QueryText
 from devmem.text.times import period_of
@@ -98,11 +97,6 @@ class WordQueryReader(Protocol):
         """Score of a short text that repeats every term; 0 when none occurs."""
         ...
 
-    @property
-    def statistics(self) -> WordStatistics:
-        """The statistics of the passages, which other databases may share."""
-        ...
-
     def frequency(self, term: str, /) -> int:
         """Return the number of passages that a term occurs in."""
         ...
@@ -119,13 +113,8 @@ class WordQueryReader(Protocol):
 class PostingsReader(Protocol):
     """The full-text index; see `PostingsIndex`."""
 
-    def query(
-        self, text: QueryText, allowed: Rows | None = None, shared: WordStatistics | None = None, /
-    ) -> WordQueryReader:
-        """Look up the terms of a text among the allowed passages; None allows all.
-
-        `shared` are the statistics to score with, of several databases together; None takes those of the passages.
-        """
+    def query(self, text: QueryText, allowed: Rows | None = None, /) -> WordQueryReader:
+        """Look up the terms of a text among the allowed passages; None allows all."""
         ...
 
     def frequencies(self, terms: Sequence[str], allowed: Rows | None = None, /) -> Mapping[str, int]:

@@ -152,9 +152,6 @@ class MemoryPage(BaseModel):
 
     memories: list[StoredMemory]
     total: int | None = None
-    missing_shards: list[str] | None = Field(
-        default=None, description="Shards that could not be reached, whose memories were not searched; null for none."
-    )
 
 
 class RelatedMemory(BaseModel):
@@ -251,7 +248,7 @@ def _search(access: Access, _id: str, asked: SearchRequest) -> MemoryPage:
     where = asked.where & load_filter({f"metadata.{label}": wanted for label, wanted in asked.metadata.items()})
     with _reader(access.memory, archived=asked.archived) as memory:
         hits = memory.search(asked.query, limit=asked.limit, after=asked.after, before=asked.before, where=where)
-        return MemoryPage(memories=[_stored(hit) for hit in hits], missing_shards=list(hits.missing_shards) or None)
+        return MemoryPage(memories=[_stored(hit) for hit in hits])
 
 
 def _get(access: Access, item_id: str, _asked: None) -> StoredMemory:

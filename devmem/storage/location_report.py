@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from devmem.config.shards import is_sharded
 from devmem.errors import CollectionError, Finding, Level
 from devmem.model.results import FileReport, damage
 from devmem.redaction import location_without_credentials
 from devmem.storage.json_format import read_entries
-from devmem.storage.opening import ExaminingOpener, RepairingOpener, file_of, find_opener, shards_of
+from devmem.storage.opening import ExaminingOpener, RepairingOpener, file_of, find_opener
 from devmem.storage.sqlite.examination import examine, report_of
 
 
@@ -26,11 +25,6 @@ def examine_location(location: str | None, name: str | None = None) -> Iterator[
         MissingExtraError: a package is missing; the error names the extra.
     """
     if location is None:
-        return
-    if is_sharded(location):
-        for place in shards_of(location).shards.values():
-            yield from examine_location(place, name)
-        yield _examine_database(location, name)
         return
     file = file_of(location)
     if file is None:

@@ -7,7 +7,6 @@ JSON are registered like the schemes of any other package.
 
 from __future__ import annotations
 
-import logging
 import re
 import time
 from collections.abc import Callable
@@ -16,7 +15,6 @@ from pathlib import Path
 from typing import Final, Protocol, cast, runtime_checkable
 
 from devmem import telemetry
-from devmem.config.shards import ShardsConfig, is_sharded
 from devmem.config.store import IndexConfig
 from devmem.errors import CollectionError, PluginError, UnknownPluginError
 from devmem.model.results import FileReport
@@ -24,9 +22,6 @@ from devmem.models.embedder import ModelIdentity
 from devmem.plugin_registry import PluginRegistry
 from devmem.redaction import location_without_credentials
 from devmem.storage.protocol import DEFAULT_HISTORY_DAYS, NO_STATES, Collection, Durability
-from devmem.storage.shard import ShardCollection
-
-_LOG: Final = logging.getLogger(__name__)
 
 _FILE_URLS: Final = {"sqlite": "db", "json": "json"}
 """Schemes of files, with the ending of an example."""
@@ -70,22 +65,6 @@ def file_of(location: str) -> str | None:
             location, f"a file's URL has three slashes and its path, as in {scheme}:///memory/store.{example}."
         )
     return path.removeprefix("/")
-
-
-def shards_of(location: str) -> ShardsConfig:
-    """Return what a URL of shards names; raises `CollectionError` where it is wrong."""
-    try:
-        return ShardsConfig.parse(location)
-    except ValueError as error:
-        raise CollectionError("the shards", str(error)) from error
-
-
-def files_of(location: str | None) -> list[str]:
-    """Return the paths of the files that a location names: those of all shards that are files; none in memory."""
-    if location is None:
-        return []
-    places = shards_of(location).shards.values() if is_sharded(location) else [location]
-    return [file for place in places if (file := file_of(place)) is not None]
 
 
 def path_of(location: str) -> str:
@@ -291,16 +270,6 @@ def open_collection(
         return opener(place, options)
     with telemetry.memory_operation("create_memory_store", name or place):
         return opener(place, options)
-
-
-def warn_of_shard(collection: Collection) -> None:
-    """Log a warning where a collection that was opened on its own is a shard of a store."""
-    if isinstance(collection, ShardCollection) and collection.shard_map_version():
-        _LOG.warning(
-            "%s is one shard of a store: it has only some of the items, and what is written to it directly may belong "
-            "to another shard, where it is not found; open the store by its `shards:`.",
-            collection.info().location,
-        )
 
 
 def _is_new_file(location: str | None) -> bool:

@@ -236,16 +236,6 @@ class Runs:
         found = self._of(f"SELECT {_COLUMNS} FROM runs WHERE {{of}}run = :run", run)
         return RunRow.read(found[0], self.tables.read_text) if found else None
 
-    def recorded(self, runs: Iterable[str]) -> list[RunRow]:
-        """Return the recorded rows of those of some runs that have one."""
-        rows = (self._row(run) for run in sorted(set(runs)))
-        return [row for row in rows if row is not None]
-
-    def add_recorded(self, rows: Iterable[RunRow]) -> None:
-        """Record runs as another collection recorded them; those that are known stay unchanged."""
-        for row in rows:
-            self._insert(row)
-
     def _insert(self, row: RunRow) -> None:
         """Record a run, unless it is recorded already."""
         self.tables.fetch(

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Final, Protocol, TypeAlias, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
 from uuid import uuid4
 
 from devmem.encryption import read_file, sealed_for
@@ -82,10 +82,6 @@ class StoredMark:
     mark: Mark
     erasure: str
     erased_at: float
-
-
-Marks: TypeAlias = tuple[tuple[bytes, ...], tuple[StoredMark, ...]]
-"""Keys and marks of tombstones."""
 
 
 @runtime_checkable

@@ -37,7 +37,7 @@ from devmem.storage.erasure import (
     withdraw_plan,
 )
 from devmem.storage.location_report import examine_location
-from devmem.storage.opening import file_of, files_of, open_collection, warn_of_shard
+from devmem.storage.opening import file_of, open_collection
 from devmem.storage.protocol import Collection, CollectionInfo, VersionedCollection
 from devmem.storage.tombstones import SUFFIX
 from devmem.storage.writing import PreparedItem, Unique
@@ -190,7 +190,6 @@ class CollectionMemory(MemoryBase):
 
     def load(self) -> None:
         """Open the collection, and finish an erasure that was interrupted."""
-        warn_of_shard(self.collection)
         self.finish_erasure()
 
     def look(self) -> None:
@@ -234,8 +233,9 @@ class CollectionMemory(MemoryBase):
 
     def files(self) -> Iterable[Path]:
         """Return the collection's file with those beside it; a store type with further files adds theirs."""
-        files = files_of(self.setup.location(self._place.memory_path))
-        return [Path(file + end) for file in files for end in ("", "-wal", "-shm", ".faiss", ".files", SUFFIX)]
+        location = self.setup.location(self._place.memory_path)
+        file = None if location is None else file_of(location)
+        return [Path(file + end) for end in ("", "-wal", "-shm", ".faiss", ".files", SUFFIX)] if file else []
 
     @property
     def embedder(self) -> Embedder | None:

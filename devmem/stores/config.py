@@ -9,8 +9,7 @@ from typing import Annotated, ClassVar, Final, Literal, Self, TypeAlias
 from pydantic import Field, model_validator
 
 from devmem.config.agent import ChatConfig
-from devmem.config.base import ConfigModel, Duration
-from devmem.config.shards import MemoryPath, ShardsConfig, is_sharded
+from devmem.config.base import KNOWN_HOME, ConfigModel, Duration
 from devmem.config.store import EmbeddingConfig, EncryptionConfig, GuardConfig, IndexConfig, RetrievalConfig
 from devmem.model.items import SourceKind
 from devmem.storage.opening import file_of
@@ -27,7 +26,7 @@ class PlaceConfig(ConfigModel):
     keeps_states: ClassVar[bool] = False
     """Whether the store keeps more than items: in a file beside theirs, or in their database."""
 
-    memory_path: MemoryPath | None = None
+    memory_path: Annotated[str, KNOWN_HOME] | None = None
     """Where the items live: a path such as `memory/store.db` (SQLite) or `memory/store.json` (DevAll's format), a
     database (`postgresql://host/database`), `auto` for a file of the session; absent keeps them for this process
     only."""
@@ -50,9 +49,6 @@ class PlaceConfig(ConfigModel):
     @property
     def sends_to(self) -> tuple[str, ...]:
         """Address of the database, as written, where the items do not live in a file."""
-        if is_sharded(self.memory_path):
-            places = ShardsConfig.parse(self.memory_path or "").shards.values()
-            return tuple(place for place in places if file_of(place) is None)
         return () if self.memory_path is None or file_of(self.memory_path) is not None else (self.memory_path,)
 
     @property

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, ClassVar, Final, Protocol, TypeVar
 from devmem import telemetry
 from devmem.config.agent import ChatConfig, ViewConfig
 from devmem.config.base import ConfigModel
-from devmem.config.shards import below, is_sharded
 from devmem.config.store import EmbeddingConfig, EncryptionConfig
 from devmem.encryption import StoreKey, protect, unlock
 from devmem.model.caller import Caller
@@ -43,7 +42,7 @@ from devmem.models.embedder import Embedder
 from devmem.models.embedding_providers import open_embedder
 from devmem.search.merging import by_conversation
 from devmem.storage.erasure import EraseRequest, EraseResult, Residue, descendants
-from devmem.storage.opening import files_of
+from devmem.storage.opening import file_of
 from devmem.storage.protocol import CollectionInfo
 from devmem.storage.writing import check_deletion
 from devmem.stores.query_embedding import QueryEmbedding
@@ -129,7 +128,7 @@ class StoreSetup:
         place = self.location(path)
         if self.session_dir is not None:
             protect(self.session_dir, key)
-        for file in files_of(place):
+        if place is not None and (file := file_of(place)) is not None:
             unlock(Path(file), key)
 
     def config_as(self, model: type[C]) -> C:
@@ -163,8 +162,6 @@ class StoreSetup:
             return None
         if path == "auto":
             return str(self.session_dir / f"memory_{_file_name(self.name)}.db") if self.session_dir else None
-        if is_sharded(path):
-            return below(self.base_dir, path)
         return path if "://" in path else str(self.base_dir / expanded(path))
 
 

@@ -112,15 +112,6 @@ def waiting_ids(hits: Iterable[Hit]) -> frozenset[str]:
     )
 
 
-def search_json(report: SearchReport) -> list[JsonObject] | JsonObject:
-    """Return the hits of a search; where shards could not be reached, as `hits` beside their names.
-
-    So a program that knows lists alone does not take a part of the hits for all of them.
-    """
-    hits = hits_json(report.hits)
-    return {"hits": [*hits], "missing_shards": list(report.missing)} if report.missing else hits
-
-
 def report_json(report: SearchReport) -> JsonObject:
     """Return what a search did.
 
@@ -142,7 +133,6 @@ def report_json(report: SearchReport) -> JsonObject:
         "period": list(report.period) if report.period else None,
         "stage_ms": dict(report.stage_ms),
         "failure": report.failure or None,
-        **({"missing_shards": list(report.missing)} if report.missing else {}),
     }
 
 

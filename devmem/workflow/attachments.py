@@ -12,7 +12,7 @@ from typing import Final, Literal, TypeAlias
 
 from devmem import telemetry
 from devmem.config.agent import Attachment
-from devmem.errors import AccessError, ScopeError, ShardDownError
+from devmem.errors import AccessError, ScopeError
 from devmem.model.caller import Caller, Stage, acting_as
 from devmem.model.filters import Filter
 from devmem.model.items import LEAST_TRUST, AnyUser, MemoryContentSnapshot, MemoryItem, Scope
@@ -220,7 +220,6 @@ class AttachmentHandle:
             seen = [hit for hit in checked_hits(report.hits) if self._sees(hit.item)]
             hits = list(with_related(seen))
             counts.items, counts.attachments = len(hits), attachments_of_items([hit.item for hit in hits])
-            counts.failure = error_of_missing(report.missing)
         return hits
 
     def get(self, *ids: str) -> list[MemoryItem]:
@@ -315,14 +314,6 @@ class AttachmentHandle:
     arecent = as_async(recent)
     aadd = as_async(add)
     adelete = as_async(delete)
-
-
-def error_of_missing(shards: Sequence[str]) -> ShardDownError | None:
-    """Return the error that names shards which a search could not reach; None where it reached all."""
-    if not shards:
-        return None
-    names = ", ".join(shards)
-    return ShardDownError("the shards", shards[0], f"{names} cannot be reached, and their items were not searched.")
 
 
 def checked_hits(hits: Sequence[Hit]) -> list[Hit]:

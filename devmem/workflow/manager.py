@@ -19,7 +19,6 @@ from typing import Final, TypeVar, cast
 from devmem.config.agent import Attachment
 from devmem.config.base import MemoryOptions
 from devmem.encryption import StoreKey, key_of
-from devmem.errors import ShardDownError
 from devmem.model.caller import RETRIEVING, Caller, Stage, acting_as
 from devmem.model.filters import Filter
 from devmem.model.items import MemoryContentSnapshot, Scope
@@ -48,7 +47,6 @@ from devmem.workflow.attachments import (
     attachments_of_items,
     attachments_of_payload,
     checked_hits,
-    error_of_missing,
     log_operation,
     timed,
     visible_to,
@@ -213,10 +211,7 @@ class MemoryManager:
         failures: list[StoreFailure] = []
         for attachment in self._reading(stage):
             try:
-                hits, missing = self._search(attachment, queries, stage, run)
-                found.append(hits)
-                if missing is not None:
-                    failures.append(_failure(attachment.name, "retrieve", missing))
+                found.append(self._search(attachment, queries, stage, run))
             except Exception as error:  # noqa: BLE001 - a store type may be anyone's code, and memory never takes a node down
                 failures.append(_failure(attachment.name, "retrieve", error))
         return found, [*failures, *_embedding_failures(queries)]
@@ -229,9 +224,8 @@ class MemoryManager:
 
     def _search(
         self, attachment: Attachment, queries: Sequence[MemoryQuery], stage: Stage, run: str | None
-    ) -> tuple[list[Hit], ShardDownError | None]:
-        """Return the hits, and the error of shards that were not searched."""
-        store, missing = self._stores[attachment.name], dict[str, None]()
+    ) -> list[Hit]:
+        store = self._stores[attachment.name]
 
         def search(query: MemoryQuery) -> list[Hit]:
             where = replace(query.where, min_trust=max(query.where.min_trust, attachment.min_trust))
@@ -247,15 +241,12 @@ class MemoryManager:
                 where=where,
                 view=attachment.view,
             )
-            report = store.search_report(asked)
-            missing.update(dict.fromkeys(report.missing))
-            return checked_hits(report.hits)
+            return checked_hits(store.search_report(asked).hits)
 
         with self._timed("retrieve", attachment.name, stage) as counts:
             hits = search_turns(queries, attachment.top_k, search)
             counts.items, counts.attachments = len(hits), attachments_of_items([hit.item for hit in hits])
-            counts.failure = error = error_of_missing(tuple(missing))
-        return hits, error
+        return hits
 
     def _completed(self, caller: Caller | None) -> Caller:
         return caller.completed_by(self._caller) if caller else self._caller

@@ -87,7 +87,6 @@ def test_a_place_that_cannot_be_used_is_found_without_opening_it(devmem: Devmem,
     ("kind", "config", "key"),
     [
         ("simple", "memory_path: ~no-such-user/x", "memory_path"),
-        ("simple", "memory_path: {shards: {one: ~no-such-user/x}}", "memory_path: `shards.one`"),
         ("simple", "encryption: {key: {file: ~no-such-user/x}}", "encryption.key.file"),
         ("simple", "embedding: {provider: e5, params: {model_path: ~no-such-user/x}}", "embedding.params.model_path"),
         (

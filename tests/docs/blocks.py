@@ -246,7 +246,6 @@ NOT_RUN = {
     r"(?:\w+=\w+ )?python -m tools\.(?:bench|embedding|torture)": "takes minutes to hours; its short forms are kits",
     r".*postgresql://|devmem drop ": "needs a PostgreSQL server; tests/storage/postgres has one",
     r"devmem (?:copy|mem0 migrate) .*\b(?:hosted|archive)": "needs a server of mem0; tests/stores/mem0 has one",
-    r"devmem shards ": "needs a store with shards; tests/cli/test_shards.py has one",
     r"devmem facts ": "needs a chat service; tests/cli/test_facts.py has one",
     r"devmem \w+ talks\.yaml": "needs a data set that is fetched",
     r"curl ": "is sent to the server that `test_server_page.py` starts",

@@ -9,13 +9,11 @@ import sys
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 import devmem
-from devmem import ANY
 from devmem.cli.app import app
 from devmem.encryption import StoreKey, protect, rekeying, set_default_key
 from devmem.encryption.rekeying import rekey
@@ -187,32 +185,6 @@ def test_a_workflow_is_encrypted_with_its_sessions(tmp_path: Path, monkeypatch: 
     assert RARE in devmem_command("shown", file)
 
 
-def test_a_workflow_with_shards_is_encrypted_and_decrypted_in_every_shard(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shards = {"shards": {"one": "shards/one.db", "two": "shards/two.db"}, "by": "user"}
-    store: dict[str, Any] = {"name": "notes", "type": "simple", "config": {"memory_path": shards}}
-    file = write_workflow(tmp_path, store)
-    users = [f"user {number}" for number in range(24)]
-    with devmem.open(f"{file}#notes") as memory:
-        for user in users:
-            memory.add(f"The {RARE} of {user}.", user=user)
-    kept = {"shards/one.db", "shards/two.db"}
-    assert {place.removesuffix("-wal") for place in plain_places(tmp_path)} == kept
-    key = secrets.token_hex(32)
-    answer = devmem_command("rekey", file, "--json", env={"DEVMEM_NEW_KEY": key})
-    assert {Path(each).relative_to(tmp_path).as_posix() for each in json.loads(answer)["files"]} == kept
-    assert plain_places(tmp_path) == []
-    assert "no file was changed" in devmem_command("rekey", file, env={"DEVMEM_NEW_KEY": key})
-    store["config"]["encryption"] = {"key": {"env": "TEST_STORE_KEY"}}
-    write_workflow(tmp_path, store)
-    monkeypatch.setenv("TEST_STORE_KEY", key)
-    with devmem.open(f"{file}#notes") as memory:
-        assert {hit.user for hit in memory.search(RARE, user=ANY, limit=24)} == set(users)
-    assert "2 files are plain" in devmem_command("rekey", file, "--plain")
-    assert {place.removesuffix("-wal") for place in plain_places(tmp_path)} == kept
-
-
 def test_a_json_file_is_not_encrypted_as_nothing_could_open_it_again(tmp_path: Path) -> None:
     new = {"DEVMEM_NEW_KEY": NEW.hex()}
     make(tmp_path / "notes.db", None)
@@ -259,24 +231,6 @@ def test_commands_read_and_write_with_the_key_of_the_environment_or_of_a_file(tm
     assert "another key" in devmem_command("show", file, env={"DEVMEM_KEY": NEW.hex()}, code=2)
     assert "holds no key" in devmem_command("show", file, env={"DEVMEM_KEY": "secret"}, code=2)
     assert OLD.hex() not in devmem_command("--debug", "show", file, env={"DEVMEM_KEY": NEW.hex()}, code=2)
-
-
-def test_the_key_of_a_command_is_for_every_shard_of_a_url(tmp_path: Path) -> None:
-    key, team = {"DEVMEM_KEY": OLD.hex()}, f"shards://user?one={tmp_path}/one.db&two={tmp_path}/two.db"
-    for user in ("ann", "bob", "王芳"):
-        devmem_command("add", team, f"The {RARE} moved.", "--user", user, "--embedding", "none", env=key)
-    assert plain_places(tmp_path) == []
-    assert devmem_command("search", team, RARE, "--all-users", env=key).count(RARE) == 3
-    assert "nothing is wrong" in devmem_command("doctor", team, env=key)
-    assert "2 shards, 0 misplaced" in devmem_command("doctor", team, env=key)
-    for each in ("one.db", "two.db"):
-        protect(tmp_path / each, None)
-    assert "is encrypted" in devmem_command("count", team, "--all-users", code=2)
-    mixed = f"{team}&three=postgresql://me:hunter2@localhost/notes"
-    answer = devmem_command("count", mixed, "--all-users", env=key, code=2)
-    assert "a key is for SQLite files" in answer
-    assert "hunter2" not in answer
-    assert "name the file of each of them" in devmem_command("rekey", team, "--plain", env=key, code=2)
 
 
 def test_a_workflow_without_encryption_says_that_it_has_no_use_for_the_key(tmp_path: Path) -> None:

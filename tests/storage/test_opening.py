@@ -51,7 +51,7 @@ def test_postgresql_names_the_extra_that_is_missing(monkeypatch: pytest.MonkeyPa
 def test_an_unknown_scheme_names_those_that_are_known() -> None:
     with pytest.raises(
         CollectionError,
-        match=r"'sqlit' URLs; did you mean 'sqlite'\? Known schemes: json, postgres, postgresql, shards, sqlite;",
+        match=r"'sqlit' URLs; did you mean 'sqlite'\? Known schemes: json, postgres, postgresql, sqlite;",
     ):
         open_collection("sqlit:///store.db")
 

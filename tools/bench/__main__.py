@@ -18,7 +18,6 @@ from tools.bench import (
     places,
     recording,
     role_zero,
-    shards,
     sizes,
     stale,
     store,
@@ -43,7 +42,6 @@ app.command("adapters")(adapters)
 app.command("bulk")(bulk.command)
 app.command("bytes")(sizes.command)
 app.command("conflicts")(conflicts.command)
-app.command("shards")(shards.command)
 app.command("stale")(stale.command)
 app.command("store")(store.command)
 app.command("collections")(places.command)

@@ -15,7 +15,6 @@ import typer
 
 from devmem.cli.app import app
 from devmem.config import ConfigModel, FieldSpec, field_specs
-from devmem.config.shards import ShardsConfig
 from devmem.config.workflow import WorkflowDocument
 from devmem.plugins import registry
 from tools.site.adapters import adapters_page
@@ -97,7 +96,6 @@ def _blocks() -> dict[type[ConfigModel], list[str]]:
                     waiting.append((child, at))
                 blocks.setdefault(child, []).append(at)
     # The block becomes a URL, so that the field holds a string.
-    blocks[ShardsConfig] = ["memory[].config.memory_path"]
     return blocks
 
 

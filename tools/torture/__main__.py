@@ -37,7 +37,6 @@ from tools.torture.faults import (
     recording,
     scopes,
     servers,
-    shards,
     store_runs,
     storm,
     texts,
@@ -88,7 +87,6 @@ FAULTS: Final = {
     "postgres_storm": storm.run_postgres,
     "growth": growth.run,
     "postgres_growth": growth.run_postgres,
-    "shards": shards.run,
 }
 """Classes of faults by name, in the order of the table."""
 

@@ -41,7 +41,6 @@ class Results(BaseModel):
     """Result of `search`."""
 
     results: list[Found]
-    missing_shards: list[str] | None = None
 
 
 class Document(Found):
@@ -53,8 +52,7 @@ class Document(Found):
 
 def _search(call: Call, asked: SearchArguments) -> Answer:
     hits = shown(HOST, call.memory, asked.query, lambda: call.memory.search(asked.query, limit=_RESULTS))
-    missing = list(hits.missing_shards) or None
-    return _answer(Results(results=[_found(hit) for hit in hits], missing_shards=missing))
+    return _answer(Results(results=[_found(hit) for hit in hits]))
 
 
 def _fetch(call: Call, asked: IdArguments) -> Answer:

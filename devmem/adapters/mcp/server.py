@@ -104,7 +104,7 @@ def _about(memory: Memory, topic: str, budget: int) -> str:
         raise MCPError(types.INVALID_PARAMS, "the prompt `about` needs the argument `topic`")
     hits = shown(HOST, memory, topic, lambda: memory.search(topic, limit=_RECALLED))
     passages, none = [passage_of(hit) for hit in hits], "Nothing is remembered about it."
-    found = passages_answer(passages, budget=budget, none=none, missing=hits.missing_shards)
+    found = passages_answer(passages, budget=budget, none=none)
     return f"This is what is remembered about {topic.strip()!r}.\n\n{found.text}\n\nTake it into account from here on."
 
 

@@ -10,7 +10,6 @@ from typing import Annotated, Any, Final, Generic, TypeAlias, TypeVar
 
 from mcp import types
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
-from pydantic.json_schema import SkipJsonSchema
 
 from devmem import Filter, MemoryItem, load_filter
 from devmem.adapters.hosts import agents_word, shown
@@ -131,7 +130,6 @@ class Passages(BaseModel):
     omitted: int = Field(default=0, description="Number of further memories that the answer's size left no room for.")
     total: int | None = Field(default=None, description="Number of all memories within reach.")
     # Not in the listing of tools, whose size every conversation pays for; the text names them too.
-    missing_shards: SkipJsonSchema[list[str] | None] = None
 
 
 class Written(BaseModel):
@@ -200,9 +198,7 @@ def passage_of(record: MemoryRecord) -> Passage:
     )
 
 
-def passages_answer(
-    found: Sequence[Passage], *, budget: int, none: str, total: int | None = None, missing: Sequence[str] = ()
-) -> Answer:
+def passages_answer(found: Sequence[Passage], *, budget: int, none: str, total: int | None = None) -> Answer:
     """Return memories within a budget of tokens; what does not fit is shortened, then left out and counted.
 
     Args:
@@ -210,7 +206,6 @@ def passages_answer(
         budget: maximum size in estimated tokens.
         none: the text where there are none.
         total: number of all memories, where the answer names it.
-        missing: shards that were not searched.
     """
     kept: list[Passage] = []
     left = budget
@@ -220,7 +215,7 @@ def passages_answer(
             break
         kept.append(fitting or _cut(passage, _LEAST_TEXT))
         left -= estimate_tokens(_lines(len(kept), kept[-1]))
-    data = Passages(memories=kept, omitted=len(found) - len(kept), total=total, missing_shards=list(missing) or None)
+    data = Passages(memories=kept, omitted=len(found) - len(kept), total=total)
     return Answer(text=_listing(data, none), data=data)
 
 
@@ -249,17 +244,15 @@ def _cut(passage: Passage, characters: int) -> Passage:
 
 
 def _listing(data: Passages, none: str) -> str:
-    missing = ", ".join(data.missing_shards or ())
-    last = [f"Not searched, as their databases cannot be reached: the shards {missing}."] if missing else []
     if not data.memories:
-        return "\n".join([none, *last])
+        return none
     count = len(data.memories)
     of = f" of {data.total}" if data.total is not None else ""
     head = f"{count}{of} {'memory' if count == 1 and not of else 'memories'} ({_QUOTED}):"
     lines = [head, *(_lines(number, passage) for number, passage in enumerate(data.memories, start=1))]
     if data.omitted:
         lines.append(f"{data.omitted} more did not fit; ask for fewer, or more precisely.")
-    return "\n".join(lines + last)
+    return "\n".join(lines)
 
 
 def _lines(number: int, passage: Passage) -> str:
@@ -433,7 +426,7 @@ def _recall(call: Call, asked: RecallArguments) -> Answer:
         lambda: call.memory.search(asked.query, limit=asked.limit, after=asked.after, before=asked.before, where=where),
     )
     passages, none = [passage_of(hit) for hit in hits], "No relevant memories found."
-    return passages_answer(passages, budget=call.budget, none=none, missing=hits.missing_shards)
+    return passages_answer(passages, budget=call.budget, none=none)
 
 
 def _filter_of(asked: RecallArguments | ListArguments) -> Filter:

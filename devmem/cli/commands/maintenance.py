@@ -34,7 +34,6 @@ from devmem.cli.targets import (
 )
 from devmem.cli.terminal import Terminal
 from devmem.config.base import ConfigModel
-from devmem.config.shards import below, is_sharded
 from devmem.config.store import IndexConfig, StoreDeclaration
 from devmem.config.workflow import CopyRule, Workflow
 from devmem.errors import CollectionError
@@ -45,7 +44,7 @@ from devmem.recording.log import CopySource
 from devmem.redaction import location_without_credentials
 from devmem.storage.attachments import AttachmentFiles, with_inline_attachments
 from devmem.storage.location_report import examine_location, repair_database
-from devmem.storage.opening import file_of, files_of
+from devmem.storage.opening import file_of
 from devmem.storage.protocol import CollectionInfo
 from devmem.storage.sqlite import backup as backups
 from devmem.storage.sqlite.backup import back_up
@@ -56,7 +55,7 @@ from devmem.stores.config import CollectionConfig
 from devmem.stores.staleness import renew as renew_stale
 from devmem.stores.staleness import stale_items
 from devmem.text.display import number_of, one_line
-from devmem.text.files import expanded, replace_file
+from devmem.text.files import replace_file
 from devmem.transfer.exporting import Snapshot, json_parts
 from devmem.workflow.examination import examine_file, examine_workflow, journals_beside
 from devmem.workflow.recording import rebuild_view as rebuild
@@ -146,13 +145,7 @@ def _examine_collection(terminal: Terminal, file: Path, salvage: Path | None, *,
 
 
 def _examine_database(terminal: Terminal, url: str, salvage: Path | None, *, fix: bool, as_json: bool) -> None:
-    for file in files_of(url):
-        unlock_file(expanded(file))
-    if is_sharded(url):
-        url = below(Path(), url)
     reports = list(examine_location(url))
-    if is_sharded(url) and len(reports) == 1 and not reports[0].findings:
-        raise CommandError(f"{location_without_credentials(url)}: none of the shards has a store yet.")
     repaired = repair_database(url) if fix and salvage is None else None
     if (fix and repaired is None) or salvage is not None:
         raise _not_repairable(url)

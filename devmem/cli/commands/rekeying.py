@@ -105,24 +105,26 @@ def _key_of(workflow: Workflow) -> StoreKey | None:
 
 
 def _places(workflow: Workflow, *, encrypts: bool) -> list[Path]:
-    """Return the files of a workflow's stores, those of all shards too, and the folder of its sessions.
+    """Return the files of a workflow's stores, and the folder of its sessions.
 
     Raises:
         CommandError: a store would stay plain where its workflow is to be encrypted.
     """
     from devmem.config.workflow import base_dir_of
-    from devmem.storage.opening import files_of
+    from devmem.storage.opening import file_of
 
     places = [workflow.base_dir / ".devmem"]
     for store in workflow.memory:
         for key in ("memory_path", "outbox"):
             path = getattr(store.config, key, None)
-            for file in files_of(None if path in (None, "auto") else str(path)):
-                if file.endswith(".json") and encrypts:
-                    raise CommandError(
-                        f"the store {store.name!r} is a JSON file ({file}), which cannot be encrypted: give it a "
-                        "SQLite file (`devmem copy` copies its items); nothing was changed."
-                    )
-                if not file.endswith(".json"):
-                    places.append(base_dir_of(store, workflow.base_dir) / expanded(file))
+            file = None if path in (None, "auto") else file_of(str(path))
+            if file is None:
+                continue
+            if file.endswith(".json") and encrypts:
+                raise CommandError(
+                    f"the store {store.name!r} is a JSON file ({file}), which cannot be encrypted: give it a "
+                    "SQLite file (`devmem copy` copies its items); nothing was changed."
+                )
+            if not file.endswith(".json"):
+                places.append(base_dir_of(store, workflow.base_dir) / expanded(file))
     return places

@@ -24,7 +24,6 @@ from devmem.cli.targets import (
     split_words,
 )
 from devmem.cli.terminal import Terminal, contributions, item_date, number, period_text
-from devmem.errors import ShardDownError
 from devmem.model.caller import DEFAULT_SESSION, Caller
 from devmem.text.analysis import shorten
 from devmem.text.display import number_of
@@ -191,16 +190,8 @@ def search(
         else:
             _show(terminal, _search(store, query, explain=explain), explain=explain, as_json=as_json)
         if store is not None:
-            _report_left(terminal, store, selection.visible)
-
-
-def _report_left(terminal: Terminal, store: MemoryBase, where: Filter) -> None:
-    """Report what the search did not cover."""
-    try:
-        report_hidden(terminal, store, where)
-    except ShardDownError as error:
-        terminal.report("warning", f"items of users were not counted: {error}")
-    _report_waiting(terminal, store)
+            report_hidden(terminal, store, selection.visible)
+            _report_waiting(terminal, store)
 
 
 def _report_waiting(terminal: Terminal, store: MemoryBase) -> None:
@@ -239,12 +230,10 @@ def _search(store: MemoryBase | None, query: MemoryQuery, *, explain: bool) -> S
 
 
 def _show(terminal: Terminal, report: SearchReport, *, explain: bool, as_json: bool) -> None:
-    if report.missing:
-        terminal.report("warning", f"shards that could not be reached: {', '.join(report.missing)}")
     if as_json:
-        from devmem.views.documents import report_json, search_json
+        from devmem.views.documents import hits_json, report_json
 
-        terminal.json(report_json(report) if explain else search_json(report))
+        terminal.json(report_json(report) if explain else hits_json(report.hits))
         return
     if not report.hits:
         terminal.report("note", "nothing was found")

@@ -28,7 +28,6 @@ from devmem.search.indexes.scoring import (
     Hashes,
     Impacts,
     TermList,
-    WordStatistics,
     are_few,
     best_of,
     codes_with,
@@ -158,18 +157,6 @@ class WordQuery:
         """Number of texts that may be found."""
         self.ceiling = (K1 + 1) * float(sum(one.idf for one in self._lists))
         """Score of a short text that repeats every term; 0 when none occurs."""
-
-    @property
-    def statistics(self) -> WordStatistics:
-        """The statistics of the texts, removed ones included where they count."""
-        mean = self._texts.mean_length if self._allowed is None else self._texts.mean_length_of(self._allowed)
-        texts = self._texts.used if self._allowed is None else self.count
-        return WordStatistics(
-            texts=texts,
-            length=mean * texts,
-            frequencies={term: one.frequency for term, one in self._found.items()},
-            weights={term: one.weight for term, one in self._found.items()},
-        )
 
     def frequency(self, term: str) -> int:
         """Return the number of texts that a term occurs in; removed ones may count."""
@@ -431,18 +418,15 @@ class PostingsIndex:
         if self._texts.dead > max(_TAIL, self._texts.used // _MOST_DEAD):
             self._compact()
 
-    def query(self, text: QueryText, allowed: Rows | None = None, shared: WordStatistics | None = None) -> WordQuery:
+    def query(self, text: QueryText, allowed: Rows | None = None) -> WordQuery:
         """Look up the terms of a text, to find rows by them or to score rows; valid until the index changes.
 
         Args:
             text: text to search for.
             allowed: the rows that may be found, in any order: statistics are those of an index of these alone, so that
                 scores tell nothing about the others. None allows all.
-            shared: statistics of this and other indexes, which scores are computed with instead.
         """
         mask = None if allowed is None else self._texts.mask(allowed)
-        if shared is not None:
-            return WordQuery(text, self._sharing(shared), self._texts, mask)
         if mask is None:
             return WordQuery(text, self._list, self._texts, None)
         count, mean = int(np.count_nonzero(mask)), self._texts.mean_length_of(mask)
@@ -473,17 +457,6 @@ class PostingsIndex:
                 texts = (one.docs for one in self._parts(term_hash(term), *impacts))
                 found[term] = sum(len(each) if mask is None else int(np.count_nonzero(mask[each])) for each in texts)
         return found
-
-    def _sharing(self, shared: WordStatistics) -> TermLookup:
-        mean, texts = shared.mean_length, shared.texts
-        table = impact_table(mean)
-
-        def lookup(term: int, weight: float) -> TermList:
-            parts = self._parts(term, mean, table)
-            frequency = shared.frequencies.get(term, 0)
-            return TermList(parts=parts, table=table, texts=texts, frequency=frequency, weight=weight)
-
-        return lookup
 
     def _impacts(self) -> tuple[float, Impacts]:
         mean = self._texts.mean_length

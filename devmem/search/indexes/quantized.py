@@ -7,7 +7,7 @@ the processor's registers. The number of best codes that are compared by their b
 built, as it depends on how many vectors there are and how close they are to each other.
 
 A vector is rounded to the same bytes in every index, whatever lies beside it, so that its similarity to a query does
-not depend on the store or the shard that holds it.
+not depend on the store that holds it.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, Protocol
@@ -153,51 +153,6 @@ class TermList:
         for part in self.parts:
             part.fill(found, positions, self.idf, self.table)
         return found
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WordStatistics:
-    """Statistics of the passages that a query's terms are looked up in."""
-
-    texts: int
-    """Number of passages."""
-    length: float
-    """Length of all of them together, in terms."""
-    frequencies: Mapping[int, int]
-    """Number of passages that each term of the query occurs in, by the term's hash."""
-    weights: Mapping[int, float]
-    """Weight of each of these terms."""
-
-    @classmethod
-    def total(cls, each: Sequence[WordStatistics]) -> WordStatistics:
-        """Return the statistics of several databases together, for one query."""
-        frequencies: Counter[int] = Counter()
-        for one in each:
-            frequencies.update(one.frequencies)
-        return cls(
-            texts=sum(one.texts for one in each),
-            length=sum(one.length for one in each),
-            frequencies=frequencies,
-            weights=each[0].weights if each else {},
-        )
-
-    @property
-    def mean_length(self) -> float:
-        """Mean length of a passage; 0 without any."""
-        return self.length / max(self.texts, 1)
-
-    @property
-    def ceiling(self) -> float:
-        """Score of a short text that repeats every term that occurs."""
-        lists = (
-            TermList(parts=(), table=_NO_IMPACTS, texts=self.texts, frequency=self.frequencies[term], weight=weight)
-            for term, weight in self.weights.items()
-            if self.frequencies.get(term)
-        )
-        return (K1 + 1) * float(sum(one.idf for one in sorted(lists, key=lambda one: one.frequency)))
-
-
-_NO_IMPACTS: Final[Impacts] = np.empty(0, dtype=np.float32)
 
 
 def scores_at(lists: Sequence[TermList], positions: Positions) -> Scores:

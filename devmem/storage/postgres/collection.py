@@ -18,142 +18,30 @@ from psycopg import sql
 from devmem.config.store import IndexConfig
 from devmem.errors import CollectionUnwritableError
 from devmem.models.embedder import ModelIdentity, PassageEmbeddings
-from devmem.storage.fencing import check_map
 from devmem.storage.opening import StoreMetadata
 from devmem.storage.postgres import claim, writes
-from devmem.storage.postgres.attachments import PostgresStates, externalized, insert_attachments
-from devmem.storage.postgres.claim import StoreRecord, check_embeddings, check_store
+from devmem.storage.postgres.attachments import PostgresStates
+from devmem.storage.postgres.claim import StoreRecord, check_embeddings
 from devmem.storage.postgres.database import (
     Access,
     Connection,
     composed,
     connect,
-    pipelined,
     refuse_shared_sessions,
     run_alone,
-    stored_text,
     translate_errors,
 )
-from devmem.storage.postgres.inserting import NewItem, Origin, insert_items
 from devmem.storage.postgres.location import Location
 from devmem.storage.postgres.migrations import prepare_database, refuse_distributed
 from devmem.storage.postgres.reader import record_fields, replace_fields
-from devmem.storage.postgres.rows import ITEM_TABLES, VERSION_TABLES, check_storable, embeddings_of_rows, key_of
-from devmem.storage.postgres.schema import PARTITIONED, drop_statements, lock, lock_shared, owns_tables, table_of
+from devmem.storage.postgres.schema import PARTITIONED, drop_statements, lock, owns_tables, table_of
 from devmem.storage.postgres.searcher import open_searcher
 from devmem.storage.postgres.server.maintenance import IndexCleaner, IndexSteps
 from devmem.storage.postgres.server.vectors import drop_hnsw
 from devmem.storage.postgres.transactions import Database, without_conflict
-from devmem.storage.postgres.version_writer import CurrentVersionWriter, remove_versions
 from devmem.storage.postgres.versions import PostgresVersions
 from devmem.storage.protocol import DEFAULT_HISTORY_DAYS, Durability
-from devmem.storage.shard import ShardMethods, StoredVersion, Tenant
-from devmem.storage.writing import HistoryLimit, ItemChanges, PreparedItem
-
-_KIND: Final = "shards"
-_SELECT_STATE: Final = "SELECT value FROM states WHERE store = %s AND kind = %s AND name_key = %s"
-_UPSERT: Final = (
-    "INSERT INTO states(store, kind, name_key, name, value) VALUES (%s, %s, %s, %s, %s) "
-    "ON CONFLICT (store, kind, name_key) DO UPDATE SET value = excluded.value, version = states.version + 1"
-)
-_MAP: Final = "map"
-_VERSION: Final = "version"
-"""Beside the map, so that a write need not read all of it."""
-_END: Final = (
-    "UPDATE versions SET change_run = %s, recorded_from = %s, recorded_until = %s, end_operation = %s, end_run = %s, "
-    "end_actor = %s, archived = %s WHERE store = %s AND row = %s"
-)
-
-
-class PostgresShard(PostgresVersions, ShardMethods[Connection]):
-    """A store of a database, with the methods of `ShardCollection`."""
-
-    def _value(self, connection: Connection, name: str) -> bytes | None:
-        found = connection.execute(_SELECT_STATE, (self._store, _KIND, key_of(name)), binary=True).fetchone()
-        return None if found is None else bytes(found[0])
-
-    def _read_map(self, connection: Connection) -> bytes | None:
-        return self._value(connection, _MAP)
-
-    def _map_version(self, connection: Connection) -> int:
-        return int(self._value(connection, _VERSION) or 0)
-
-    def shard_map_version(self) -> int:
-        """Return the version of the map of the shards, in one round trip: each search asks for it."""
-        return self._database.read_once(self._map_version)
-
-    def _put_map(self, connection: Connection, value: bytes, version: int) -> None:
-        for name, content in ((_MAP, value), (_VERSION, str(version).encode())):
-            connection.execute(_UPSERT, (self._store, _KIND, key_of(name), name, content))
-
-    def _lock_map(self, connection: Connection) -> None:
-        check_store(connection, self.location, self._store)
-        lock(connection, "shard map", self._store)
-
-    def _fence(self, connection: Connection) -> None:
-        """Refuse a write that expects another map; see `expecting_map`."""
-        with pipelined(connection):
-            lock_shared(connection, "shard map", self._store)
-            # A statement of its own: it sees what was committed while the lock was waited for.
-            found = connection.execute(_SELECT_STATE, (self._store, _KIND, key_of(_VERSION)), binary=True)
-        row = found.fetchone()
-        check_map(0 if row is None else int(bytes(row[0])))
-
-    def _embeddings_of_rows(
-        self, connection: Connection, table: str, hashes: Mapping[int, str]
-    ) -> Mapping[int, PassageEmbeddings | None]:
-        tables = ITEM_TABLES if table == ITEM_TABLES.items else VERSION_TABLES
-        return embeddings_of_rows(connection, self._store, tables, hashes)
-
-    def _remove_versions_of(self, connection: Connection, tenant: Tenant, ids: Sequence[str]) -> None:
-        check_store(connection, self.location, self._store)
-        writer = CurrentVersionWriter(connection, self._store, limit=HistoryLimit(days=None), now=self._clock())
-        condition = f'id_key = ANY(%s) AND "{tenant.by}" IS NOT DISTINCT FROM %s'
-        values = [[key_of(item_id) for item_id in ids], stored_text(tenant.value)]
-        runs = self._runs(connection)
-        named = runs.naming("items", condition, values) | runs.naming("versions", condition, values)
-        writer.remove(condition, values)
-        remove_versions(connection, self._store, f"{condition} AND recorded_until IS NOT NULL", values)
-        runs.forget(named)
-
-    def _insert_versions(self, connection: Connection, versions: Sequence[StoredVersion]) -> None:
-        made = [version.embeddings for version in versions]
-        check_embeddings(connection, self.location, self._store, self._model_name(), made)
-        current = [version for version in versions if version.ended is None]
-        self._insert_into(connection, current, ended=False)
-        ended = [version for version in versions if version.ended is not None]
-        numbers = self._insert_into(connection, ended, ended=True)
-        with connection.cursor() as cursor:
-            cursor.executemany(
-                composed(_END),
-                [
-                    (
-                        *(stored_text(version.run), version.began, version.ended, version.end_operation),
-                        *(stored_text(version.end_run), stored_text(version.end_actor)),
-                        *(True if version.archived else None, self._store, row),
-                    )
-                    for row, version in zip(numbers, ended, strict=True)
-                ],
-            )
-
-    def _insert_into(self, connection: Connection, versions: Sequence[StoredVersion], *, ended: bool) -> list[int]:
-        new, contents = [], []
-        for version in versions:
-            prepared = PreparedItem.of(version.item)
-            check_storable(prepared)
-            body, attachments = externalized(version.item)
-            new.append(NewItem(prepared, body, version.embeddings, version.waiting))
-            contents.append(attachments)
-        # An ended version looks like one of a pending run, of which it would be the only one, until it gets its end.
-        origins = [
-            Origin(version.operation, None if ended else version.run, version.actor, None if ended else version.began)
-            for version in versions
-        ]
-        tables = VERSION_TABLES if ended else ITEM_TABLES
-        numbers = insert_items(connection, self._store, new, origins, tables)
-        insert_attachments(connection, self._store, numbers, contents)
-        return numbers
-
+from devmem.storage.writing import HistoryLimit, ItemChanges
 
 T = TypeVar("T")
 
@@ -163,7 +51,7 @@ _UNRECORDED: Final = (
 )
 
 
-class PostgresCollection(PostgresShard):
+class PostgresCollection(PostgresVersions):
     """Items of one store in a PostgreSQL database; `Collection` documents the methods."""
 
     def __init__(
@@ -204,7 +92,6 @@ class PostgresCollection(PostgresShard):
         store, database = opened.store, Database(access)
         self.states = PostgresStates(database, access, store)
         """Values of the store beside its items; see `StatefulCollection`."""
-        database.fence = self._fence
         super().__init__(access, database, store, open_searcher(access, database, store, self._index), clock)
         self._cleaner = IndexCleaner(IndexSteps(database, self.location, store))
         if opened.uncleaned:

@@ -37,7 +37,7 @@ from devmem.storage.postgres.server.maintenance import IndexSteps, clean_indexes
 from devmem.storage.postgres.version_writer import CurrentVersionWriter, remove_versions
 from devmem.storage.runs import Runs
 from devmem.storage.sql import PARENTS, Sql
-from devmem.storage.tombstones import Mark, Marks, StoredMark, Tombstone, marks_of, new_key, owner_of
+from devmem.storage.tombstones import Mark, Tombstone, marks_of, new_key, owner_of
 
 _OUT_OF_REACH: Final = (
     "the server keeps deleted rows in its files until it vacuums them, and what the service keeps in logs, replicas "
@@ -323,33 +323,6 @@ class PostgresTombstones(PostgresEraser):
         check_store(connection, self.location, self._store)
         lock(connection, "tombstones", self._store)
         return StoredTombstones(connection, self._store)
-
-    def stored_marks(self) -> Marks:
-        """Return all tombstones with their keys."""
-
-        def read(connection: Connection) -> Marks:
-            stored = StoredTombstones(connection, self._store)
-            marks = [
-                StoredMark(mark=Mark(digest=key.bytes, owner=owner, is_whole=whole), erasure=erasure, erased_at=at)
-                for key, owner, whole, erasure, at in stored.marks()
-            ]
-            return stored.keys(), tuple(marks)
-
-        return self._database.read(read)
-
-    def add_marks(self, marks: Marks) -> None:
-        """Keep the tombstones of another store too."""
-        keys, found = marks
-        if not found:
-            return
-
-        def add(connection: Connection) -> None:
-            stored = self._locked(connection)
-            for each in found:
-                stored.insert([each.mark], erasure=each.erasure, at=each.erased_at)
-            stored.set_keys(tuple(dict.fromkeys((*stored.keys(), *keys))))
-
-        self._database.write(add)
 
     def tombstones(self, user: str | None = None, *, everybody: bool = True) -> list[Tombstone]:
         """Return the tombstones, oldest first."""

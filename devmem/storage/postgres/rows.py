@@ -190,23 +190,6 @@ def read_embeddings(connection: Connection, store: int, ids: Sequence[str]) -> d
     return {keys[key]: _embeddings_of(each) for key, each in rows.items()}
 
 
-def embeddings_of_rows(
-    connection: Connection, store: int, tables: Tables, hashes: Mapping[int, str]
-) -> dict[int, PassageEmbeddings]:
-    """Return the embeddings of those of some rows that have them, given the `embedded_hash` of each item."""
-    found = connection.execute(
-        composed(
-            "SELECT wanted.row, vector_send(vector), codes FROM unnest(%(rows)s::bigint[]) AS wanted(row) "
-            f"CROSS JOIN {_embedded_passages(tables, 'wanted.row')} ORDER BY vectors.passage"
-        ),
-        {"rows": list(hashes), "store": store},
-    ).fetchall()
-    of_row: dict[int, list[tuple[Vector, bytes | None]]] = {}
-    for row, vector, codes in found:
-        of_row.setdefault(row, []).append((vector_from(vector), codes))
-    return {row: embeddings_from(each, hashes[row]) for row, each in of_row.items()}
-
-
 def _embeddings_of(rows: Sequence[tuple[Any, ...]]) -> PassageEmbeddings:
     return embeddings_from([(vector_from(vector), raw) for *_, vector, raw in rows], stored_hash(*rows[0][:2]))
 

@@ -15,7 +15,6 @@ import psycopg
 from pgvector.psycopg import register_vector
 
 from devmem.errors import CollectionBusyError, CollectionClosedError
-from devmem.storage.fencing import EXPECTED_MAP
 from devmem.storage.postgres.database import (
     CONFLICTS,
     FIRST_WAIT,
@@ -112,8 +111,6 @@ class Database:
         self._shared = _SharedPool.of(access)
         self.damaged: Final = DamagedRows(self._location)
         """Rows that could not be read since this was made."""
-        self.fence: Callable[[Connection], None] | None = None
-        """Refuses a write that expects another map of the shards; see `storage.fencing`."""
         self._closed = False
 
     def read(self, operation: Callable[[Connection], T]) -> T:
@@ -133,23 +130,6 @@ class Database:
             result = operation(connection)
             connection.execute("COMMIT")
             return result
-
-        return self._run(read)
-
-    def read_once(self, operation: Callable[[Connection], T]) -> T:
-        """Run an operation of one statement that reads, which needs no transaction around it.
-
-        Args:
-            operation: may run several times.
-
-        Raises:
-            CollectionError: it cannot be done; see `translate_errors`.
-        """
-
-        def read(connection: Connection) -> T:
-            connection.damaged = self.damaged
-            check_session(connection, self._location)
-            return operation(connection)
 
         return self._run(read)
 
@@ -210,8 +190,6 @@ class Database:
                     raise
                 # The server has not noticed yet that the connection of that attempt was lost.
                 raise CollectionBusyError(self._location, f"the connection was lost. {NOT_KNOWN}") from error
-            if self.fence is not None and EXPECTED_MAP.get() is not None:
-                self.fence(connection)
             results.append(operation(connection))
             if _RANDOM.randrange(_PRUNED_EVERY) == 0:
                 oldest = _new_token(connection.server_time() - _TOKENS_KEPT)
@@ -234,7 +212,7 @@ class Database:
     def _slot(self) -> Iterator[None]:
         """Wait until a connection may be used.
 
-        A thread that uses one already, as of another shard on the same server, gets the next at once: threads that each
+        A thread that uses one already, as of another store on the same server, gets the next at once: threads that each
         hold one and wait for another would wait for each other.
         """
         timeout, held = self._access.busy_timeout, self._shared.held

@@ -23,7 +23,6 @@ from devmem.encryption import connect
 from devmem.errors import CollectionClosedError, CollectionUnwritableError
 from devmem.model.filters import Filter
 from devmem.models.embedder import ModelIdentity, PassageEmbeddings
-from devmem.storage.fencing import EXPECTED_MAP, check_map
 from devmem.storage.opening import CollectionOptions, path_of
 from devmem.storage.protocol import DEFAULT_HISTORY_DAYS, MOST_EXPORTS, Durability, ExportRecord
 from devmem.storage.sidecar_db import ConnectionPool, SharedLock, read_transaction, write_transaction
@@ -40,7 +39,7 @@ from devmem.storage.sqlite.follower import SqliteFollower
 from devmem.storage.sqlite.indexed_fields import record_fields, replace_fields
 from devmem.storage.sqlite.reader import Opened, SqliteReader
 from devmem.storage.sqlite.schema import ensure_indexes
-from devmem.storage.sqlite.shard import SqliteShard
+from devmem.storage.sqlite.versions import SqliteVersions
 from devmem.storage.sqlite.view import FileSnapshotView, MemorySnapshotView, SnapshotView
 from devmem.storage.sqlite.writes import CurrentVersionWriter, SqliteItemChanges, surplus_of
 from devmem.storage.writing import HistoryLimit, ItemChanges, check_deletion
@@ -99,7 +98,7 @@ def _record(connection: sqlite3.Connection, export: ExportRecord) -> None:
     connection.execute(_PRUNE, (MOST_EXPORTS,))
 
 
-class SqliteCollection(SqliteShard, SqliteExports):
+class SqliteCollection(SqliteVersions, SqliteExports):
     """Items in a SQLite file, or in memory; `Collection` documents the methods.
 
     Threads read side by side, each with its own connection, so a search waits for no other one and for no write.
@@ -199,8 +198,6 @@ class SqliteCollection(SqliteShard, SqliteExports):
                 "the file was moved, deleted or replaced while it was open; nothing was written: open the store again.",
             )
         database.check_version(connection, self.location)
-        if EXPECTED_MAP.get() is not None:
-            check_map(self._map_version(connection))
         writes.await_embeddings(connection, self._damaged)
 
     def _delete(self, operation: Callable[[sqlite3.Connection], T]) -> T:

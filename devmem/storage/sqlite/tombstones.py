@@ -23,7 +23,6 @@ from devmem.storage.sqlite.writes import TOMBSTONE_KEYS, erased_among, find_tomb
 from devmem.storage.tombstones import (
     SUFFIX,
     Mark,
-    Marks,
     StoredMark,
     Tombstone,
     TombstoneFile,
@@ -161,28 +160,6 @@ class SqliteTombstones(SqliteEraser):
 
         plan = self._change_tombstones(merge)
         return EraseResult() if plan is None else self.finish_erasure(plan)
-
-    def stored_marks(self) -> Marks:
-        """Return all tombstones with their keys."""
-
-        def read(connection: sqlite3.Connection) -> Marks:
-            keys = tombstone_keys(connection)
-            return (keys, _marks(connection)) if keys else ((), ())
-
-        return self._read(read)
-
-    def add_marks(self, marks: Marks) -> None:
-        """Keep the tombstones of another collection too."""
-        keys, stored = marks
-        if not stored:
-            return
-
-        def add(connection: sqlite3.Connection) -> None:
-            connection.execute(_TABLE)
-            _insert(connection, stored)
-            _set_keys(connection, tuple(dict.fromkeys((*tombstone_keys(connection), *keys))))
-
-        self._change_tombstones(add)
 
     def _erased_before(self, connection: sqlite3.Connection) -> ErasePlan | None:
         """Return what is to be erased of a database that knew nothing of the tombstones; None where nothing is."""

@@ -218,12 +218,6 @@ class CurrentVersionWriter:
             remove_versions(self.connection, self.attachments, part, values)
 
 
-def end_row(connection: sqlite3.Connection, row: int, ended: Sequence[object]) -> None:
-    """Move an item to the versions, with its recorded end: time, operation, run and actor."""
-    connection.execute(f"{_KEEP}row = ?5", (*ended, row))
-    connection.execute("DELETE FROM items WHERE row = ?", (row,))
-
-
 def remove_versions(
     connection: sqlite3.Connection, attachments: AttachmentFiles | None, condition: str, values: Sequence[object]
 ) -> int:

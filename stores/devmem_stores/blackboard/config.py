@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from devmem.config.shards import MemoryPath
+from devmem.config.base import KNOWN_HOME
 from devmem.stores import ConflictConfig, Duration, KeysConfig, RetentionConfig
 
 
@@ -15,7 +15,7 @@ class BlackboardConfig(KeysConfig, RetentionConfig, ConflictConfig):
 
     has_similarity: ClassVar[bool] = False
 
-    memory_path: MemoryPath | None = "auto"
+    memory_path: Annotated[str, KNOWN_HOME] | None = "auto"
     """Where the entries live: a path (SQLite, or DevAll's format when it ends in `.json`), `auto` for a file of the
     session, null for this process only."""
     max_items: int | None = Field(default=1000, ge=1)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 from urllib.parse import quote, unquote
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
 from devmem import DevmemError, Scope
-from devmem.config.shards import OneDatabase
+from devmem.config.base import KNOWN_HOME
 from devmem.stores import ChatConfig, CollectionConfig, ConfigModel, ExpiryConfig
 
 
@@ -55,7 +55,7 @@ class BrainConfig(ExpiryConfig, CollectionConfig):
 
     keeps_states: ClassVar[bool] = True
 
-    memory_path: OneDatabase | None = "auto"
+    memory_path: Annotated[str, KNOWN_HOME] | None = "auto"
     """Where the messages live: a path (SQLite, or DevAll's format when it ends in `.json`), a database
     (`postgresql://host/database`), `auto` for a file of the session, null for this process only. The conversations'
     state is beside it, in a file that ends in `.brain`, or in the database."""

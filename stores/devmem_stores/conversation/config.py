@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field, field_validator
 
-from devmem.config.shards import MemoryPath
+from devmem.config.base import KNOWN_HOME
 from devmem.stores import (
     ChatConfig,
     CollectionConfig,
@@ -44,7 +44,7 @@ class ConversationConfig(FactKeepingConfig, RetentionConfig, CollectionConfig):
     model_calls: ClassVar[Mapping[str, str]] = {"summary.llm": "never"}
     """`devmem compress` summarizes, no run does."""
 
-    memory_path: MemoryPath | None = "auto"
+    memory_path: Annotated[str, KNOWN_HOME] | None = "auto"
     """Where the records live: a path (SQLite, or DevAll's format when it ends in `.json`), `auto` for a file of the
     session, null for this process only."""
     view: ViewConfig = Field(default_factory=ViewConfig)

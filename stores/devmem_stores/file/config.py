@@ -9,7 +9,6 @@ from typing import Annotated, Any, ClassVar, Final, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from devmem.config.base import KNOWN_HOME
-from devmem.config.shards import OneDatabase
 from devmem.stores import CollectionConfig, ConfigModel, History
 
 
@@ -78,11 +77,11 @@ class FileConfig(CollectionConfig):
     read_only: ClassVar[bool] = True
     keeps_states: ClassVar[bool] = True
 
-    index_path: OneDatabase | None = None
+    index_path: Annotated[str, KNOWN_HOME] | None = None
     """Where the index lives: a path such as `memory/docs.db`, a database (`postgresql://host/database`), or `auto` for
     a file of the session; absent keeps it for this process only. DevAll's `x.json` is read once, and the index is kept
     in `x.db` beside it."""
-    memory_path: OneDatabase | None = None
+    memory_path: Annotated[str, KNOWN_HOME] | None = None
     """Where the index lives when `index_path` is absent."""
     history: History = Field(default="none", json_schema_extra={"advanced": True})
     """How long the versions of chunks that were changed or deleted are kept: a number of days, `keep` permanently,

@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
-from devmem.config.shards import MemoryPath
+from devmem.config.base import KNOWN_HOME
 from devmem.stores import CollectionConfig, RetentionConfig
 
 _SECONDS_A_DAY: Final = 86_400.0
@@ -22,7 +22,7 @@ def _one_or_many(actions: object) -> object:
 class LongTermConfig(RetentionConfig, CollectionConfig):
     """Configuration of a `long_term` store."""
 
-    memory_path: MemoryPath | None = "auto"
+    memory_path: Annotated[str, KNOWN_HOME] | None = "auto"
     """Where the messages live: a path (SQLite, or DevAll's format when it ends in `.json`), `auto` for a file of the
     session, null for this process only."""
     watch: Annotated[list[str], BeforeValidator(_one_or_many), _ACTIONS_SCHEMA] = Field(default_factory=list)

@@ -15,7 +15,6 @@ from pydantic import Field, JsonValue, SecretStr
 
 from devmem import Hit
 from devmem.config.base import KNOWN_HOME
-from devmem.config.shards import MemoryPath
 from devmem.errors import ChatModelError
 from devmem.messages import Message, Role, SystemMessage, UserMessage
 from devmem.stores import ChatModel, ChatRequest, CollectionConfig, ConfigModel, RetentionConfig, open_chat_model
@@ -44,7 +43,7 @@ class RoleZeroConfig(RetentionConfig, CollectionConfig):
 
     model_calls: ClassVar[Mapping[str, str]] = {"llm_ranker": "search"}
 
-    memory_path: MemoryPath | None = "auto"
+    memory_path: Annotated[str, KNOWN_HOME] | None = "auto"
     """Where the messages live: a path such as `memory/roles.db`, `auto` for a file of the session, null for this
     process only."""
     memory_k: int = Field(default=200, ge=1)

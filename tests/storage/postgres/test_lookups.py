@@ -10,9 +10,8 @@ import pytest
 from devmem.model.items import MemoryItem, Scope
 from devmem.storage.postgres.collection import PostgresCollection
 from devmem.storage.postgres.database import Connection, composed
-from devmem.storage.postgres.rows import ITEM_TABLES, embeddings_of_rows, key_of, read_embeddings
+from devmem.storage.postgres.rows import key_of, read_embeddings
 from devmem.storage.postgres.version_writer import FORGOTTEN, CurrentVersionWriter
-from devmem.storage.shard import Tenant
 from devmem.storage.writing import HistoryLimit
 from devmem.testing import HashEmbedder
 from tools.postgres_server import PostgresServer
@@ -54,15 +53,6 @@ def _embeddings(store: PostgresCollection, connection: Connection) -> int:
     return len(read_embeddings(connection, store._store, _FEW))
 
 
-def _embeddings_of_rows(store: PostgresCollection, connection: Connection) -> int:
-    wanted = dict.fromkeys(_rows(connection, store), "")
-    return len(embeddings_of_rows(connection, store._store, ITEM_TABLES, wanted))
-
-
-def _versions(store: PostgresCollection, connection: Connection) -> int:
-    return len(store._stored_versions(connection, Tenant("user", "ann"), _FEW))
-
-
 def _ended(store: PostgresCollection, connection: Connection) -> int:
     writer = CurrentVersionWriter(connection, store._store, limit=HistoryLimit(days=None), now=1e9)
     return writer.end("row = ANY(%s)", [_rows(connection, store)], FORGOTTEN)
@@ -77,7 +67,7 @@ class _UndoneError(Exception):
     """Rolls a transaction back."""
 
 
-@pytest.mark.parametrize("operation", [_embeddings, _embeddings_of_rows, _versions, _ended, _removed])
+@pytest.mark.parametrize("operation", [_embeddings, _ended, _removed])
 def test_no_table_is_read_from_end_to_end(
     store: PostgresCollection, operation: Callable[[PostgresCollection, Connection], int]
 ) -> None:

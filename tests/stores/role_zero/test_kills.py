@@ -12,13 +12,11 @@ from pathlib import Path
 import pytest
 
 from devmem import Scope
-from devmem.errors import CollectionClosedError, ShardDownError
+from devmem.errors import CollectionClosedError
 from devmem.messages import UserMessage
 from devmem.storage import open_collection
-from devmem.storage.sharding.collection import ShardedCollection
 from devmem.stores import WriteStatus
 from devmem.testing import ManualClock
-from devmem_stores.role_zero import RoleZeroMemory
 from devmem_stores.role_zero.role import RoleMemory, item_of
 from tests.conftest import StartScript
 
@@ -106,52 +104,6 @@ def test_without_an_outbox_the_write_fails(make_store: MakeStore) -> None:
     with pytest.raises(Exception, match="held the write lock"):
         store.role("engineer").add(said(0))
     assert store.role("engineer").count() == 0
-
-
-_SHARDED = {"shards": {"a": "a.db", "b": "b.db"}, "by": "agent"}
-
-
-def _roles_of(store: RoleZeroMemory) -> tuple[str, str]:
-    """Return a role whose messages are in the first shard, and one whose are in the second."""
-    assert isinstance(store.collection, ShardedCollection)
-    known = store.collection.shards.map
-    roles = [f"role {number}" for number in range(20)]
-    return next(each for each in roles if known.shard_of(each) == "a"), next(
-        each for each in roles if known.shard_of(each) == "b"
-    )
-
-
-def test_messages_of_a_shard_that_is_down_wait_and_arrive(
-    make_store: MakeStore, clock: ManualClock, tmp_path: Path
-) -> None:
-    first = make_store(memory_path=_SHARDED)
-    up, down = _roles_of(first)
-    for role in (up, down):
-        fill(first.role(role), 2)
-    first.close()
-    (tmp_path / "b.db").rename(tmp_path / "away.db")
-    second = make_store(memory_path=_SHARDED)
-    second.role(up).add(said(7))
-    assert second.unsent == 0
-    second.role(down).add(said(8))
-    assert second.unsent == 1
-    second.close()
-    (tmp_path / "away.db").rename(tmp_path / "b.db")
-    clock.advance(60)
-    third = make_store(memory_path=_SHARDED)
-    assert third.unsent == 0
-    assert ids(third.role(down).history())[-1] == "m8"
-    assert ids(third.role(up).history())[-1] == "m7"
-
-
-def test_without_an_outbox_the_shard_is_named(make_store: MakeStore, tmp_path: Path) -> None:
-    first = make_store(memory_path=_SHARDED, outbox=None)
-    _, down = _roles_of(first)
-    first.close()
-    (tmp_path / "b.db").unlink()
-    with pytest.raises(ShardDownError) as caught:
-        make_store(memory_path=_SHARDED, outbox=None).role(down).add(said(0))
-    assert caught.value.shard == "b"
 
 
 def test_where_the_outbox_cannot_be_written_either_the_write_fails(make_store: MakeStore, tmp_path: Path) -> None:

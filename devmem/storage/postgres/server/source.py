@@ -15,7 +15,7 @@ from devmem.model.items import MemoryItem
 from devmem.models.embedder import TokenCodes
 from devmem.search.indexes.codes import TokenCache
 from devmem.search.indexes.columns import GenerationCache, Rows, computed_once
-from devmem.search.indexes.scoring import WordStatistics, term_hash
+from devmem.search.indexes.scoring import term_hash
 from devmem.search.query import SearchQuery
 from devmem.search.source import FilterMatches
 from devmem.storage.postgres.database import Connection, Snapshot
@@ -136,15 +136,9 @@ class _Postings:
         """The admitted passages."""
         return self._open_texts()
 
-    def query(
-        self,
-        text: QueryText,
-        allowed: Rows | None = None,  # noqa: ARG002 - it is the search's
-        shared: WordStatistics | None = None,
-    ) -> ServerWordQuery:
+    def query(self, text: QueryText, allowed: Rows | None = None) -> ServerWordQuery:  # noqa: ARG002 - the search's
         """Look up the terms of a text among the admitted passages."""
-        texts = self._texts if shared is None else self._texts.sharing(shared)
-        return ServerWordQuery(text, texts, self._loaded)
+        return ServerWordQuery(text, self._texts, self._loaded)
 
     def frequencies(self, terms: Sequence[str], allowed: Rows | None = None) -> dict[str, int]:  # noqa: ARG002
         """Return the number of admitted passages that each of some terms occurs in; deleted ones may count."""

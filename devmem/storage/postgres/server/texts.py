@@ -6,12 +6,11 @@ the postings of the others are left out.
 
 from __future__ import annotations
 
-import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
 from itertools import chain
-from typing import Final, Self
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +23,6 @@ from devmem.search.indexes.scoring import (
     Impacts,
     PostingList,
     TermList,
-    WordStatistics,
     best_of,
     impact_table,
     scores_at,
@@ -64,25 +62,12 @@ class SearchedTexts(ABC):
         self.count = self._first_of_tail + len(tail.passages)
         """Number of passages; deleted ones count until a segment is made without them."""
         total = self._length_in_segments() + float(tail.lengths.sum(dtype=np.float64))
-        self.length = total
-        """Length of all passages together, in terms."""
         self.table = _impacts(total / max(self.count, 1))
         """Impacts by code."""
-        self.shared: WordStatistics | None = None
-        """Statistics of several databases, which scores are computed with instead of those of the passages."""
 
-    def sharing(self, shared: WordStatistics) -> Self:
-        """Return the same passages, whose scores are computed with the statistics of several databases."""
-        texts = copy.copy(self)
-        texts.shared, texts.table = shared, _impacts(shared.mean_length)
-        return texts
-
-    def term_list(self, term: int, parts: Sequence[PostingList], frequency: int, weight: float) -> TermList:
-        """Return some postings of a term with its statistics: `frequency` where no other database shares them."""
-        texts = self.count
-        if self.shared is not None:
-            texts, frequency = self.shared.texts, self.shared.frequencies.get(term, 0)
-        return TermList(parts=parts, table=self.table, texts=texts, frequency=frequency, weight=weight)
+    def term_list(self, parts: Sequence[PostingList], frequency: int, weight: float) -> TermList:
+        """Return some postings of a term with its statistics."""
+        return TermList(parts=parts, table=self.table, texts=self.count, frequency=frequency, weight=weight)
 
     @abstractmethod
     def _count_in_segments(self) -> int:
@@ -122,7 +107,7 @@ class SearchedTexts(ABC):
         for term, weight in weights.items():
             in_tail = self._tail.postings(term, self.table, self._first_of_tail)
             parts = [part for part in (self._in_segments(term, found[term]), in_tail) if part is not None]
-            lists[term] = self.term_list(term, parts, sum(part.count for part in parts), weight)
+            lists[term] = self.term_list(parts, sum(part.count for part in parts), weight)
         return lists
 
     def _postings(self, terms: Sequence[int]) -> dict[int, TermPostings]:
@@ -289,12 +274,6 @@ class ServerWordQuery:
         """Number of passages that may be found."""
         return self._texts.count
 
-    @property
-    def statistics(self) -> WordStatistics:
-        """The statistics of the passages, deleted ones included where they count."""
-        texts, frequencies = self._texts, {term: self._frequencies[term] for term in self._weights}
-        return WordStatistics(texts=texts.count, length=texts.length, frequencies=frequencies, weights=self._weights)
-
     def frequency(self, term: str) -> int:
         """Return the number of passages that a term occurs in; deleted ones may count."""
         hashed = term_hash(term)
@@ -346,4 +325,4 @@ class ServerWordQuery:
         """Return the postings of a term among some passages, with its statistics among all."""
         part = texts.postings(term, self._texts.table)
         parts = [part] if part else []
-        return self._texts.term_list(term, parts, self._frequencies[term], self._weights[term])
+        return self._texts.term_list(parts, self._frequencies[term], self._weights[term])

@@ -1,1 +1,0 @@
-"""A store whose items are spread over several databases, by tenant."""
