@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 
 from devmem.errors import NAME as _NAME
 from devmem.installation import check_installation as _check_installation
-from devmem.lazy_names import MOVED as _MOVED
-from devmem.lazy_names import find_moved_modules as _find_moved_modules
 from devmem.lazy_names import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
@@ -86,9 +84,38 @@ else:
         "telemetry",
         "workflow",
     )
-    __getattr__, __dir__ = _lazy_names(__name__, (*_PACKAGES, *(name.removeprefix("devmem.") for name in _MOVED)))
+    _ORIGINS = {
+        "devmem.config.filter_forms": "dump_filter load_filter",
+        "devmem.config.workflow": "Workflow",
+        "devmem.errors": "CollectionError ConfigError DevmemError EmbeddingError MissingExtraError",
+        "devmem.memory.forgetting": "forget",
+        "devmem.memory.memory": "Memory",
+        "devmem.memory.opening": "open",
+        "devmem.memory.reading": "MemorySnapshot",
+        "devmem.memory.records": "History Hits MemoryRecord RecordDifference Records RecordVersion SearchHit",
+        "devmem.memory.runs": "MemoryRun",
+        "devmem.model.caller": "Caller Stage Turn acting_as",
+        "devmem.model.filters": "Filter",
+        "devmem.model.items": "ANY MemoryContentSnapshot MemoryItem Scope",
+        "devmem.model.results": (
+            "Hit MemoryRetrievalResult MemoryUpdateResult MemoryWritePayload SearchReport StoreFailure "
+            "WriteOutcome WriteStatus"
+        ),
+        "devmem.model.versions": "Change Operation RunInfo RunState",
+        "devmem.plugins": "register_memory_store",
+        "devmem.recording.calls": "trace",
+        "devmem.recording.decorators": "record_agent record_knowledge record_llm record_tool",
+        "devmem.stores.erasing": "ForgetReceipt",
+        "devmem.stores.memory": "MemoryBase",
+        "devmem.workflow.erasing": "WorkflowReceipt",
+        "devmem.workflow.graph": "RunResult",
+        "devmem.workflow.manager": "MemoryManager",
+        "devmem.workflow.plan": "WorkflowPlan plan",
+        "devmem.workflow.runner": "WorkflowRunner",
+        "devmem.workflow.stores": "load_workflow open_stores",
+    }
+    __getattr__, __dir__ = _lazy_names(__name__, _ORIGINS, _PACKAGES)
 
 
 __distribution__ = _NAME
 _check_installation()
-_find_moved_modules()

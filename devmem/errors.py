@@ -60,9 +60,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
-from devmem.lazy_names import current_name
 from devmem.redaction import location_without_credentials, without_credentials
 
 
@@ -498,12 +497,3 @@ class DateOrderError(DataFileError):
 
 class ExportError(DevmemError):
     """The content of a store cannot be written in the form that was asked for."""
-
-
-if not TYPE_CHECKING:  # a type checker would believe that every name is here
-
-    def __getattr__(name: str) -> object:
-        current = current_name(__name__, name)
-        if current is None:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return globals()[current]

@@ -36,8 +36,6 @@ export interface MemoryChange {
   metadata?: Record<string, JsonValue>;
   /** `version` of the memory that was read. */
   if_version?: string | null;
-  /** Former name of `if_version`. */
-  expected?: string | null;
 }
 
 /** Memories, and the number of all within reach where they are a page. */

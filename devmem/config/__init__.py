@@ -45,4 +45,19 @@ if TYPE_CHECKING:
     from devmem.config.workflow import Subgraph as Subgraph
     from devmem.config.workflow import Workflow as Workflow
 else:
-    __getattr__, __dir__ = _lazy_names(__name__)
+    _ORIGINS = {
+        "devmem.config.agent": "AgentConfig Attachment ChatConfig ViewConfig",
+        "devmem.config.base": "ConfigModel Duration MemoryOptions",
+        "devmem.config.document": "SourcePosition",
+        "devmem.config.filter_forms": "FilterForm dump_filter load_filter",
+        "devmem.config.findings": "Rule",
+        "devmem.config.forms": "ChildRoute EnumOption FieldSpec design_template field_specs form",
+        "devmem.config.placeholders": "Unresolved",
+        "devmem.config.reading": "WorkflowCheck check_workflow load_workflow parse_workflow",
+        "devmem.config.schema": "workflow_schema",
+        "devmem.config.store": (
+            "EmbeddingConfig EmbeddingParams IndexConfig RerankerConfig RetrievalConfig StoreDeclaration StoreTypes"
+        ),
+        "devmem.config.workflow": "Edge NodeConfig Subgraph Workflow",
+    }
+    __getattr__, __dir__ = _lazy_names(__name__, _ORIGINS)

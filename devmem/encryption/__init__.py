@@ -23,4 +23,11 @@ if TYPE_CHECKING:
     from devmem.encryption.keys import read_key_variable as read_key_variable
     from devmem.encryption.keys import set_default_key as set_default_key
 else:
-    __getattr__, __dir__ = _lazy_names(__name__)
+    _ORIGINS = {
+        "devmem.encryption.files": "connect diagnose read_file sealed_for unlock",
+        "devmem.encryption.keys": (
+            "HEADER_BYTES KeySource StoreKey default_key is_database is_encrypted is_sealed key_of protect "
+            "read_key_file read_key_variable set_default_key"
+        ),
+    }
+    __getattr__, __dir__ = _lazy_names(__name__, _ORIGINS)

@@ -22,4 +22,14 @@ if TYPE_CHECKING:
     from devmem.memory.scope import ScopeParts as ScopeParts
     from devmem.memory.scope import User as User
 else:
-    __getattr__, __dir__ = _lazy_names(__name__)
+    _ORIGINS = {
+        "devmem.memory.contents": "checked_metadata",
+        "devmem.memory.forgetting": "forget",
+        "devmem.memory.memory": "Memory",
+        "devmem.memory.opening": "open",
+        "devmem.memory.reading": "MemorySnapshot",
+        "devmem.memory.records": "History Hits MemoryRecord RecordDifference Records RecordVersion SearchHit record_of",
+        "devmem.memory.runs": "MemoryRun",
+        "devmem.memory.scope": "ScopeParts User",
+    }
+    __getattr__, __dir__ = _lazy_names(__name__, _ORIGINS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from types import EllipsisType, TracebackType
@@ -61,7 +60,6 @@ from devmem.stores.staleness import renew, stale_items
 from devmem.text.display import number_of
 
 _LOG: Final = logging.getLogger(__name__)
-_FORMER_NAME: Final = "Memory.update(expected=) is now if_version=; the old name goes with the next release"
 _SHOWN: Final = 10
 """Number of records that a notebook shows of a memory."""
 
@@ -100,12 +98,6 @@ class Memory(MemoryReader):
         For code that is given ids by others, such as tools of a model: an id of another scope is not found.
         """
         return Memory(self.store, guard=self._guard.bound({}))
-
-    def settled(self) -> Memory:
-        """Return `unscoped()`: its former name."""
-        message = "Memory.settled() is now unscoped(); the old name goes with the next release"
-        warnings.warn(message, DeprecationWarning, stacklevel=2)
-        return self.unscoped()
 
     def new_scope(self) -> Scope:
         """Return the scope of what is added without naming one, for code that writes into `store` itself."""
@@ -190,7 +182,6 @@ class Memory(MemoryReader):
         embedding: Numbers | EllipsisType | None = ...,
         trust: float | None = None,
         if_version: str | None = None,
-        expected: str | None = None,
     ) -> MemoryRecord:
         """Change a record and return it; what is not given stays unchanged, also where others change it meanwhile.
 
@@ -204,7 +195,6 @@ class Memory(MemoryReader):
             embedding: the text's vector, as for `add`; None leaves it to the model.
             trust: from 0 to 1; with 0 no search returns the record.
             if_version: `version` of the record that was read; a record that was changed since is not changed.
-            expected: the former name of `if_version`.
 
         Raises:
             ItemNotFoundError: no item with this id is visible here.
@@ -212,9 +202,6 @@ class Memory(MemoryReader):
             VersionConflictError: the record is another version than `if_version`.
             NotStoredError: the store keeps the item as it was.
         """
-        if expected is not None:
-            warnings.warn(_FORMER_NAME, DeprecationWarning, stacklevel=2)
-            if_version = expected if if_version is None else if_version
         changes = Changes(
             text=text, metadata=metadata, time=time, expires_at=expires_at, fields=fields, embedding=embedding,
             trust=trust,

@@ -39,4 +39,17 @@ if TYPE_CHECKING:
     from devmem.model.message_json import message_to_item as message_to_item
     from devmem.model.message_json import readable_text as readable_text
 else:
-    __getattr__, __dir__ = _lazy_names(__name__)
+    _ORIGINS = {
+        "devmem.messages.queue": "Dedupe MessageMemory MessageQueue",
+        "devmem.messages.short_term": "ShortTermMemory",
+        "devmem.model.message": (
+            "ROUTE_ALL ROUTE_NONE ROUTE_SELF USER_REQUIREMENT AIMessage AttachmentRef KeepBlock Message "
+            "MessageBlock Payload PayloadData Role SystemMessage ToolMessage UserMessage action_name action_names "
+            "dump_payload keep_unknown load_payload register_payload"
+        ),
+        "devmem.model.message_json": (
+            "dump_message dump_message_json holds_message item_to_message load_message load_message_json "
+            "message_to_item readable_text"
+        ),
+    }
+    __getattr__, __dir__ = _lazy_names(__name__, _ORIGINS)

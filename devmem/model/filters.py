@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
-from functools import wraps
 from typing import Any, Final, TypeAlias
 
 from pydantic import JsonValue
@@ -191,12 +189,6 @@ class Filter:
         widens = self.include_unscoped != other.include_unscoped
         return None if widens and Scope() not in (self.scope, other.scope) else Filter(**values)
 
-    @property
-    def or_unbound(self) -> bool:
-        """Former name of `include_unscoped`."""
-        _warn_of_former_name()
-        return self.include_unscoped
-
     def _named_values(self) -> Iterator[tuple[str, object]]:
         """Return the values that are compared with fields of items, by their places in the filter."""
         for part in SCOPE_PARTS:
@@ -255,26 +247,7 @@ class Filter:
         )
 
 
-def _warn_of_former_name() -> None:
-    message = "Filter(or_unbound=...) is now Filter(include_unscoped=...); the old name goes with the next release"
-    warnings.warn(message, DeprecationWarning, stacklevel=3)
-
-
-def _accept_former_name(made: Callable[..., None]) -> Callable[..., None]:
-    """Return an `__init__` that takes `or_unbound`, the former name of `include_unscoped`, with a warning."""
-
-    @wraps(made)
-    def init(self: Filter, **values: object) -> None:
-        if "or_unbound" in values:
-            _warn_of_former_name()
-            values["include_unscoped"] = values.pop("or_unbound")
-        made(self, **values)
-
-    return init
-
-
 # By `setattr`, so that type checkers keep the arguments that the fields declare.
-setattr(Filter, "__init__", _accept_former_name(Filter.__init__))  # noqa: B010
 
 
 def _parts_of(scope: Scope) -> dict[str, str]:

@@ -51,4 +51,25 @@ if TYPE_CHECKING:
     from devmem.models.write_checks import write_check_names as write_check_names
     from devmem.text.summarizing import split_texts as split_texts
 else:
-    __getattr__, __dir__ = _lazy_names(__name__)
+    _ORIGINS = {
+        "devmem.model.interactions": "Language",
+        "devmem.models.chat": "ChatModel ChatReply ChatRequest Quotation StreamingChatModel TextModel ToolCall Usage",
+        "devmem.models.chat_providers": "PROVIDERS ExtractiveChat open_chat open_chat_model",
+        "devmem.models.embedder": (
+            "AsymmetricEmbedder CombinedEmbedder Embedder ModelIdentity PassageEmbeddings TokenCodes "
+            "TokenEmbedder TokenEmbedding query_embedder token_codes"
+        ),
+        "devmem.models.embedding_providers": (
+            "EmbeddingProvider embedding_provider_names open_embedder register_embedding_provider"
+        ),
+        "devmem.models.given_vectors": "checked_vector",
+        "devmem.models.reranking": "Reranker RerankerFactory open_reranker register_reranker reranker_names",
+        "devmem.models.summarizer": (
+            "SUMMARY_PROMPTS LanguageChoice Summarized Summarizer SummaryMethod prompt_language"
+        ),
+        "devmem.models.write_checks": (
+            "WriteCheck WriteCheckFactory open_write_check register_write_check write_check_names"
+        ),
+        "devmem.text.summarizing": "split_texts",
+    }
+    __getattr__, __dir__ = _lazy_names(__name__, _ORIGINS)

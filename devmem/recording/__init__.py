@@ -38,4 +38,14 @@ if TYPE_CHECKING:
     from devmem.recording.recorder import RecordingOptions as RecordingOptions
     from devmem.recording.recorder import RecordingStatus as RecordingStatus
 else:
-    __getattr__, __dir__ = _lazy_names(__name__)
+    _ORIGINS = {
+        "devmem.model.interactions": "Interaction InteractionKind Participant ParticipantType in_order",
+        "devmem.recording.calls": (
+            "Call TraceContext asked_by caller_in_trace carry continue_trace current_trace in_trace trace"
+        ),
+        "devmem.recording.decorators": "RecordedCall record_agent record_knowledge record_llm record_tool",
+        "devmem.recording.forwarder": "JournalState Sink WaitingRecords journal_folder waiting_records",
+        "devmem.recording.log": "CopySource InteractionLog InteractionStore PromptContext TokenTrimming",
+        "devmem.recording.recorder": "InteractionRecorder RecordingOptions RecordingStatus",
+    }
+    __getattr__, __dir__ = _lazy_names(__name__, _ORIGINS)

@@ -36,4 +36,13 @@ if TYPE_CHECKING:
     from devmem.search.token_matching import code_width as code_width
     from devmem.search.token_matching import weigh as weigh
 else:
-    __getattr__, __dir__ = _lazy_names(__name__)
+    _ORIGINS = {
+        "devmem.model.interactions": "Language",
+        "devmem.search.conversations": "ConversationBreakdown first_mentions nearness score_conversations",
+        "devmem.search.merging": "MergePolicy by_conversation merge repeats_recalled says_nothing_new with_related",
+        "devmem.search.query": "DAY Ranking Weights fuse",
+        "devmem.search.rendering": "devall_score quote_labels rank_as_devall render strip_recalled",
+        "devmem.search.score": "ContextFeatures Features ScoreBreakdown add_context overview_scores score_features",
+        "devmem.search.token_matching": "QueryTokens Scores code_width weigh",
+    }
+    __getattr__, __dir__ = _lazy_names(__name__, _ORIGINS)

@@ -95,9 +95,6 @@ class MemoryChange(_Body):
     expires_at: _Time | None = None
     metadata: dict[str, JsonValue] = Field(default_factory=dict, description="Values to set; null takes a key out.")
     if_version: str | None = Field(default=None, description="`version` of the memory that was read.")
-    expected: str | None = Field(
-        default=None, description="Former name of `if_version`.", json_schema_extra={"deprecated": True}
-    )
 
 
 class SearchRequest(_Body):
@@ -260,8 +257,8 @@ def _get(access: Access, item_id: str, _asked: None) -> StoredMemory:
 
 def _change(access: Access, item_id: str, asked: MemoryChange) -> StoredMemory:
     given = {name: getattr(asked, name) for name in ("time", "expires_at") if name in asked.model_fields_set}
-    if_version = asked.expected if asked.if_version is None else asked.if_version
-    return _stored(access.memory.update(item_id, asked.text, metadata=asked.metadata, if_version=if_version, **given))
+    changed = access.memory.update(item_id, asked.text, metadata=asked.metadata, if_version=asked.if_version, **given)
+    return _stored(changed)
 
 
 def _forget(access: Access, item_id: str, _asked: None) -> ForgottenCount:
@@ -298,9 +295,6 @@ ENDPOINTS: Final[Sequence[Endpoint[Any]]] = (
     ),
 )  # fmt: skip
 """Every method of the interface."""
-
-_FORMER_NAME: Final = '299 devmem "`expected` is now `if_version`; the former name goes with the next release"'
-"""Header `Warning` of the answer to a request that uses a former name, as `Memory.update` warns its caller."""
 
 _STATUS: Final[Sequence[tuple[type[Exception], HTTPStatus]]] = (
     (ItemNotFoundError, HTTPStatus.NOT_FOUND),
@@ -350,7 +344,6 @@ def _handler(door: Door, endpoints: Mapping[str, Endpoint[Any]]) -> Callable[[Re
         if endpoint.writes and request.headers.get("if-match", "*") != "*":
             # Carried out without it, the change would overwrite what the header was to protect.
             return _problem(HTTPStatus.BAD_REQUEST, "If-Match is not supported; send `if_version` in the body")
-        asked: BaseModel | None = None
         try:
             asked = await _asked(request, endpoint)
             with acting_as(access.actor or _HTTP_CLIENT, by_default=access.actor is None):
@@ -364,8 +357,6 @@ def _handler(door: Door, endpoints: Mapping[str, Endpoint[Any]]) -> Callable[[Re
         except (DevmemError, ValueError) as error:
             status = next(status for kind, status in _STATUS if isinstance(error, kind))
             answer = _problem(status, str(error))
-        if isinstance(asked, MemoryChange) and asked.expected is not None:
-            answer.headers["Warning"] = _FORMER_NAME
         return answer
 
     return handle

@@ -67,4 +67,30 @@ if TYPE_CHECKING:
     from devmem.storage.writing import Unique as Unique
     from devmem.storage.writing import check_deletion as check_deletion
 else:
-    __getattr__, __dir__ = _lazy_names(__name__)
+    _ORIGINS = {
+        "devmem.model.conditions": (
+            "Condition Operator Order Scalar above absent at_least at_most below contains contains_text "
+            "differs_from one_of present starts_with"
+        ),
+        "devmem.model.filters": "Filter event_key",
+        "devmem.model.items": "version_hash",
+        "devmem.search.indexes.passages": "passages_of",
+        "devmem.search.query": "Ranking SearchQuery Weights",
+        "devmem.storage.erasure": "ErasableCollection EraseRequest EraseResult Residue descendants",
+        "devmem.storage.json_file": "JsonCollection",
+        "devmem.storage.opening": (
+            "CollectionOpener CollectionOptions DatabaseOpener StoreMetadata check_location drop_location file_of "
+            "inspect_location open_collection"
+        ),
+        "devmem.storage.outbox": (
+            "OUTBOX_TABLE Delivery DeliveryPolicy Entry Outbox deliver examine_outbox outbox_bodies"
+        ),
+        "devmem.storage.protocol": (
+            "DEFAULT_HISTORY_DAYS Collection CollectionInfo Durability StatefulCollection StateKey StateTable "
+            "SupportsFieldIndex VersionedCollection states_of"
+        ),
+        "devmem.storage.sidecar_db": "read_transaction write_transaction",
+        "devmem.storage.sqlite.collection": "SqliteCollection",
+        "devmem.storage.writing": "PreparedItem Unique check_deletion",
+    }
+    __getattr__, __dir__ = _lazy_names(__name__, _ORIGINS)

@@ -85,4 +85,39 @@ if TYPE_CHECKING:
     from devmem.stores.recalls import RecallRecorder as RecallRecorder
     from devmem.stores.tombstones import without_erased as without_erased
 else:
-    __getattr__, __dir__ = _lazy_names(__name__)
+    _ORIGINS = {
+        "devmem.config.agent": "ChatConfig ViewConfig",
+        "devmem.config.base": "ConfigModel Duration",
+        "devmem.config.store": "EmbeddingConfig EmbeddingParams IndexConfig",
+        "devmem.model.fields": "FieldText is_path texts_at",
+        "devmem.model.items": (
+            "AGENT_KEY FACT_KEY LEAST_TRUST PINNED TRUST Provenance SnapshotBlock SourceKind Vector agent_of "
+            "content_hash dump_item is_pinned is_quarantined load_item with_key"
+        ),
+        "devmem.model.results": "FileReport HitGroup RelatedStatement SearchReport WriteStatus damage unfinished",
+        "devmem.model.twins": "as_async",
+        "devmem.model.versions": "derived",
+        "devmem.models.chat": "ChatModel ChatReply ChatRequest",
+        "devmem.models.chat_providers": "open_chat open_chat_model",
+        "devmem.models.embedder": "Embedder ModelIdentity PassageEmbeddings",
+        "devmem.models.embedding_providers": "open_embedder",
+        "devmem.models.facts": "Said",
+        "devmem.search.merging": "by_conversation",
+        "devmem.stores.abilities": "versions_of viewed",
+        "devmem.stores.collection_memory": "CollectionMemory",
+        "devmem.stores.config": (
+            "CollectionConfig ConflictConfig ExpiryConfig FactKeepingConfig FactsConfig History KeyRule "
+            "KeysConfig PlaceConfig RetentionConfig"
+        ),
+        "devmem.stores.embedding_queue": "embed_items",
+        "devmem.stores.fact_queue": "FactStatus",
+        "devmem.stores.facts": "FactKeepingMemory exchange_of",
+        "devmem.stores.indexing": "Indexing IndexPlan IndexProgress IndexReport IndexStep",
+        "devmem.stores.items": "item_from skipped turns_of",
+        "devmem.stores.keyed_memory": "KeyedMemory",
+        "devmem.stores.memory": "MemoryBase MemoryQuery Progress StoreSetup",
+        "devmem.stores.query_embedding": "QueryEmbedding",
+        "devmem.stores.recalls": "RecallRecorder",
+        "devmem.stores.tombstones": "without_erased",
+    }
+    __getattr__, __dir__ = _lazy_names(__name__, _ORIGINS)

@@ -23,4 +23,12 @@ if TYPE_CHECKING:
     from devmem.text.summarizing import count_words as count_words
     from devmem.text.summarizing import extract_summary as extract_summary
 else:
-    __getattr__, __dir__ = _lazy_names(__name__)
+    _ORIGINS = {
+        "devmem.text.analysis": "estimate_tokens mostly_unspaced query_terms shorten split_sentences",
+        "devmem.text.devall_frames": "last_sender strip_frames",
+        "devmem.text.display": "indented one_line well_formed well_formed_json",
+        "devmem.text.files": "UnreadableError decode_text describe_guess",
+        "devmem.text.retry": "Backoff",
+        "devmem.text.summarizing": "count_words extract_summary",
+    }
+    __getattr__, __dir__ = _lazy_names(__name__, _ORIGINS)

@@ -31,4 +31,14 @@ if TYPE_CHECKING:
     from devmem.views.documents import run_json as run_json
     from devmem.views.documents import waiting_ids as waiting_ids
 else:
-    __getattr__, __dir__ = _lazy_names(__name__)
+    _ORIGINS = {
+        "devmem.views.diagrams": (
+            "FlowEdge Transfer dot_graph edges_of mermaid_flowchart mermaid_plan mermaid_sequence png_picture "
+            "transfers_of"
+        ),
+        "devmem.views.documents": (
+            "GROUP_KEYS SIGNALS JsonObject checks_json checks_sarif finding_json groups_json hit_json hits_json "
+            "item_json outcome_json recall_json recalled_hits report_json run_json waiting_ids"
+        ),
+    }
+    __getattr__, __dir__ = _lazy_names(__name__, _ORIGINS)

@@ -39,4 +39,16 @@ if TYPE_CHECKING:
     from devmem.workflow.transaction import revert_run as revert_run
     from devmem.workflow.transaction import stores_of_runs as stores_of_runs
 else:
-    __getattr__, __dir__ = _lazy_names(__name__)
+    _ORIGINS = {
+        "devmem.config.reading": "WorkflowCheck",
+        "devmem.model.caller": "DEFAULT_SESSION",
+        "devmem.model.results": "CutHit MemoryRetrievalResult MemoryUpdateResult StoreFailure StoreWrite",
+        "devmem.workflow.attachments": "AttachmentHandle MemoryOperation OperationHook User log_operation visible_to",
+        "devmem.workflow.graph": "NodeResult RunResult",
+        "devmem.workflow.manager": "MemoryManager",
+        "devmem.workflow.rescue": "UnsavedWrites dump_payload load_payload",
+        "devmem.workflow.runner": "ChatModels WorkflowRunner attached_stores configured_chat_models",
+        "devmem.workflow.stores": "check_workflow make_store open_recalls open_stores session_folder session_names",
+        "devmem.workflow.transaction": "commit_run discard_run revert_run stores_of_runs",
+    }
+    __getattr__, __dir__ = _lazy_names(__name__, _ORIGINS)

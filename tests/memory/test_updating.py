@@ -48,13 +48,6 @@ def test_an_expected_version() -> None:
         assert memory.update(note, metadata={"by": "ann"}) == newer
 
 
-def test_the_former_name_of_if_version() -> None:
-    with devmem.open(":memory:", embedding=None) as memory:
-        note = memory.add("The launch is in June.")
-        with pytest.warns(DeprecationWarning, match="if_version"), pytest.raises(VersionConflictError):
-            memory.update(note, "The launch is in July.", expected="another")
-
-
 def test_a_key_is_replaced_only_by_who_read_it_last() -> None:
     """Also of a text in a list, and within a scope; a list is stored as a whole, or not at all."""
     with devmem.open(":memory:", embedding=None) as opened:

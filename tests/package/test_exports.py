@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import pkgutil
 import subprocess
 import sys
@@ -51,6 +53,22 @@ def test_all_that_is_exported_is_there_and_all_that_is_there_is_exported(name: s
     }
     of_testing = {"Any", "Final", "import_module"} if name == "devmem.testing" else set()
     assert there - {"TYPE_CHECKING"} - of_testing <= set(exported)
+
+
+@pytest.mark.sources
+@pytest.mark.parametrize("name", public_packages())
+def test_type_checkers_see_the_names_that_are_imported_later(name: str) -> None:
+    package = import_module(name)
+    origins: dict[str, str] = vars(package).get("_ORIGINS", {})
+    found = {
+        (statement.module, alias.name)
+        for block in ast.parse(inspect.getsource(package)).body
+        if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING"
+        for statement in block.body
+        if isinstance(statement, ast.ImportFrom) and origins
+        for alias in statement.names
+    }
+    assert found == {(module, name) for module, names in origins.items() for name in names.split()}
 
 
 def test_a_star_import_gives_the_same() -> None:

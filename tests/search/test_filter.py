@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from devmem.model.filters import Filter
@@ -37,13 +35,3 @@ def test_unbound_and_or_unbound_together_admit_only_what_is_bound_to_nobody() ->
     where = Filter(scope=Scope(user="u"), include_unscoped=True, unbound=("user",))
     assert where.admits(MemoryItem(content_summary="x"), NOW)
     assert not where.admits(MemoryItem(content_summary="x", scope=Scope(user="u")), NOW)
-
-
-def test_the_former_name_of_include_unscoped_works_and_warns() -> None:
-    with pytest.warns(DeprecationWarning, match="include_unscoped"):
-        former = Filter(or_unbound=True)  # type: ignore[call-arg]
-    assert former == Filter(include_unscoped=True)
-    with pytest.warns(DeprecationWarning, match="include_unscoped"):
-        assert former.or_unbound
-    with pytest.warns(DeprecationWarning, match="include_unscoped"):
-        assert not replace(former, or_unbound=False).include_unscoped  # type: ignore[call-arg]

@@ -163,7 +163,7 @@ def test_a_snapshot_that_cannot_be_written_costs_nothing(tmp_path: Path, notes: 
 def test_a_snapshot_of_another_version_is_rebuilt_silently(
     store: Path, embedder: HashEmbedder, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is no damage: an upgrade meets one beside every store."""
+    """It is not damage: the store may have been used by another devmem."""
     old = snapshot_of(store).read_bytes()
     snapshot_of(store).write_bytes(b"devmem index 3\n" + old[old.index(b"\n") + 1 :])
     check_search(store, embedder)

@@ -125,11 +125,7 @@ def _report(connection: Connection, place: Location) -> FileReport:
     if (version := _version(connection, place)) is None:
         return FileReport(path=path, kind="store", findings=[damage("there is no store of devmem in this database")])
     if version != SCHEMA_VERSION:
-        found = (
-            damage(f"the tables are of a newer devmem (schema {version}, known {SCHEMA_VERSION}): upgrade devmem")
-            if version > SCHEMA_VERSION
-            else unfinished(f"the tables are of an older devmem (schema {version}); the next opening upgrades them")
-        )
+        found = damage(f"the tables are of schema {version}, and this devmem uses schema {SCHEMA_VERSION}")
         return FileReport(path=path, kind="store", findings=[found])
     record = connection.execute(_STORE, (place.tenant, place.store)).fetchone()
     if record is None:

@@ -1,36 +1,21 @@
-"""Making the tables of a database, and bringing older ones up to date."""
+"""Making the tables of a database."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import Final, TypeAlias
+from collections.abc import Callable
+from typing import Final
 
 from psycopg import errors, sql
 
 from devmem.errors import CollectionError, CollectionUnwritableError
 from devmem.storage.postgres.database import Connection, composed
 from devmem.storage.postgres.location import Location
-from devmem.storage.postgres.rows import item_from, json_value
 from devmem.storage.postgres.schema import (
-    CODE_TABLES,
-    COUNT_ERASURES,
-    CREATE_CODE_TABLES,
-    CREATE_SEARCH_TABLES,
-    CREATE_VERSION_TABLES,
-    INLINE_TOKENS,
-    MARK_ARCHIVED,
-    MARK_SEGMENTS,
-    NAME_ERASURES,
     SCHEMA_VERSION,
-    SEARCH_TABLES,
-    VERSION_TABLES,
-    default_partition,
     is_secured,
     lock,
     lock_in_database,
     owns_tables,
-    partition_statements,
     secure_tables,
     see_all_rows,
     see_own_rows,
@@ -38,113 +23,12 @@ from devmem.storage.postgres.schema import (
 )
 from devmem.storage.postgres.server.merging import start_again
 
-Migration: TypeAlias = Callable[[Connection], None]
-
-
-_OWN_PARTITIONS: Final = """
-SELECT substring(inhrelid::regclass::text FROM '[0-9]+$')::integer FROM pg_inherits
-WHERE inhparent = 'items'::regclass AND inhrelid::regclass::text ~ '[0-9]+$'
-"""
-"""Selects the stores that have partitions of their own."""
-
-
-def _add_search_tables(connection: Connection) -> None:
-    """Add what searches need where the indexes are in the database."""
-    _add_tables(connection, CREATE_SEARCH_TABLES, SEARCH_TABLES)
-
-
-def _add_version_tables(connection: Connection) -> None:
-    """Add versions and runs; items that are there have no recorded time and count as recorded when they were made."""
-    _add_tables(connection, CREATE_VERSION_TABLES, VERSION_TABLES)
-
-
-def _add_code_tables(connection: Connection) -> None:
-    """Add codes of vectors, which are made together with the segments: these are made again."""
-    _add_tables(connection, CREATE_CODE_TABLES, CODE_TABLES)
-    # A process of an older devmem that is making a segment finishes first.
-    connection.execute("LOCK TABLE search_states IN ACCESS EXCLUSIVE MODE")
-    _of_all_tenants(connection, lambda: start_again(connection, None))
-
-
-def _mark_segments(connection: Connection) -> None:
-    """Require of every segment that whoever makes it knows of codes."""
-    _add_tables(connection, MARK_SEGMENTS, ())
-
-
-def _count_erasures(connection: Connection) -> None:
-    """Add the counts of erasures; what was erased before was cleaned with it."""
-    _add_tables(connection, COUNT_ERASURES, ())
-
-
-def _inline_tokens(connection: Connection) -> None:
-    """Keep token codes in their rows from now on."""
-    connection.execute(INLINE_TOKENS)
-
-
-_NEXT_BODIES: Final = """
-SELECT store, row, body FROM {table}
-WHERE (store, row) > (%s, %s) AND body ~ '"metadata": ?[{{].'
-ORDER BY store, row LIMIT 500
-"""
-_SET_METADATA: Final = "UPDATE {table} SET metadata = %s::jsonb WHERE store = %s AND row = %s AND metadata <> %s::jsonb"
-
-
-def _keep_whole_metadata(connection: Connection) -> None:
-    """Let filters see lists, mappings and null among the metadata, which had only scalars of the top level."""
-    for table in ("items", "versions"):
-        _of_all_tenants(connection, partial(_read_metadata_again, connection, table))
-
-
-def _read_metadata_again(connection: Connection, table: str) -> None:
-    store, row = -1, -1
-    select, update = composed(_NEXT_BODIES.format(table=table)), composed(_SET_METADATA.format(table=table))
-    while found := connection.execute(select, (store, row)).fetchall():
-        for store, row, body in found:
-            if (item := item_from(connection.damaged, row, body)) is not None:
-                metadata = json_value(item.metadata)
-                connection.execute(update, (metadata, store, row, metadata))
-
-
-def _name_erasures(connection: Connection) -> None:
-    """Add ids of plans; what is planned already is one plan, which no process is at work on."""
-    _add_tables(connection, NAME_ERASURES, ())
-
-
-def _mark_archived(connection: Connection) -> None:
-    """Add the mark of archived versions; none is archived yet."""
-    _add_tables(connection, MARK_ARCHIVED, ())
-
-
-def _add_tables(connection: Connection, create: str, tables: Sequence[str]) -> None:
-    for statement in create.strip().split(";\n"):
-        connection.execute(composed(statement))
-    for table in tables:
-        connection.execute(composed(default_partition(table)))
-    # Those of all tenants: row-level security would hide the rows of most stores.
-    for (store,) in connection.execute(_OWN_PARTITIONS).fetchall():
-        for statement in partition_statements(store, tables):
-            connection.execute(composed(statement))
-
-
-MIGRATIONS: Final[Mapping[int, Migration]] = {
-    1: _add_search_tables,
-    2: _add_version_tables,
-    3: _add_code_tables,
-    4: _mark_segments,
-    5: _count_erasures,
-    6: _inline_tokens,
-    7: _keep_whole_metadata,
-    8: _name_erasures,
-    9: _mark_archived,
-}
-"""By version: what makes the next version of it, within the caller's transaction."""
-
 
 def prepare_database(connection: Connection, location: Location) -> None:
-    """Make the tables where they are missing, and bring them up to date; any number of processes may do so at once.
+    """Make the tables where they are missing; any number of processes may do so at once.
 
     Raises:
-        CollectionError: they are of a newer devmem, or the extension `vector` is not there.
+        CollectionError: they are of another devmem, or the extension `vector` is not there.
     """
     if _is_prepared(connection, location):
         return
@@ -160,9 +44,11 @@ def prepare_database(connection: Connection, location: Location) -> None:
 
 def _is_prepared(connection: Connection, location: Location) -> bool:
     found = _properties(connection, location)
-    if int(found.get("version", 0)) > SCHEMA_VERSION:
+    if found and found.get("version") != str(SCHEMA_VERSION):
         raise CollectionError(
-            str(location), f"is of a newer devmem (schema {found['version']}, known {SCHEMA_VERSION}): upgrade devmem."
+            str(location),
+            f"has tables of schema {found.get('version')}, and this devmem uses schema {SCHEMA_VERSION}: open "
+            "them with the devmem that made them, or name another schema.",
         )
     secure = not location.row_security or found.get("row_security") == "on"
     return secure and (found.get("version"), found.get("system")) == (str(SCHEMA_VERSION), _system(connection))
@@ -183,14 +69,11 @@ def _prepare(connection: Connection, location: Location) -> None:
     elif not owns_tables(connection):
         raise CollectionUnwritableError(
             str(location),
-            "its tables have to be brought up to date, since devmem is newer or a backup was restored: open a store in "
+            "its tables have to be prepared, since a backup was restored or row-level security is new: open a store in "
             "this database once as the owner of the tables.",
         )
-    for version in range(int(found.get("version", SCHEMA_VERSION)), SCHEMA_VERSION):
-        MIGRATIONS[version](connection)
     if found and found.get("system") != _system(connection):
         _number_transactions_again(connection)
-    # Tables that a migration added are to be as secure as the others, whatever the property says that others may write.
     if location.row_security or found.get("row_security") == "on" or (found and is_secured(connection)):
         secure_tables(connection)
         _set_property(connection, "row_security", "on")

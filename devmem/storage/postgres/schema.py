@@ -147,7 +147,7 @@ CREATE INDEX erasures_by_store ON erasures(store)
 """Statements that bring tables of version 2 to version 3."""
 
 
-SCHEMA_VERSION: Final = 10
+SCHEMA_VERSION: Final = 1
 PASSAGE_BITS: Final = 20
 """A passage's number is its item's row, shifted by these, and its place in the item: what has the higher row has the
 higher passages, whoever commits first."""

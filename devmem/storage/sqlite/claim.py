@@ -6,7 +6,6 @@ import sqlite3
 from collections.abc import Mapping
 from typing import Final
 
-from devmem.errors import CollectionUnwritableError
 from devmem.model.items import MemoryItem
 from devmem.models.embedder import ModelIdentity
 from devmem.storage.searching import check_model, check_store_type, is_replaceable
@@ -20,7 +19,6 @@ from devmem.storage.sqlite.database import (
     set_meta,
 )
 from devmem.storage.sqlite.rows import ITEM_CHECKSUM, item_from_row, sql_text, update_terms
-from devmem.storage.sqlite.schema import SCHEMA_VERSION
 from devmem.storage.writing import DamagedRows, PreparedItem, speaker_of
 from devmem.text.analysis import ANALYSIS_VERSION
 from devmem.text.cues import cues_of_item
@@ -137,16 +135,11 @@ def check_file(
 
     Raises:
         CollectionDamagedError: the file is not devmem's, or was cut off.
-        CollectionUnwritableError: it is of an older format, and cannot be brought up to date.
         CollectionInUseError: the file belongs to another store type.
         EmbeddingMismatchError: its embeddings are of another model.
     """
     header = read_transaction(connection, read_header, connection)
     check_header(connection, location, header)
-    if header.version != SCHEMA_VERSION:
-        raise CollectionUnwritableError(
-            location, "is of an older format, and can only be read here: open it once where it can be written."
-        )
     meta = read_sealed_meta(connection)
     owner, recorded = meta["store_type"], meta.get("model")
     check_store_type(location, owner=None if owner is None else str(owner), wanted=store_type)

@@ -197,7 +197,6 @@ class SqliteCollection(SqliteVersions, SqliteExports):
                 self.location,
                 "the file was moved, deleted or replaced while it was open; nothing was written: open the store again.",
             )
-        database.check_version(connection, self.location)
         writes.await_embeddings(connection, self._damaged)
 
     def _delete(self, operation: Callable[[sqlite3.Connection], T]) -> T:

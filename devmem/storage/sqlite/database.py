@@ -31,13 +31,6 @@ from devmem.storage.sqlite.rows import define_functions
 from devmem.storage.sqlite.schema import (
     SCHEMA_VERSION,
     create_tables,
-    upgrade_from_1,
-    upgrade_from_2,
-    upgrade_from_3,
-    upgrade_from_4,
-    upgrade_from_5,
-    upgrade_from_6,
-    upgrade_from_7,
 )
 from devmem.text.analysis import ANALYSIS_VERSION
 from devmem.text.files import create_empty
@@ -279,7 +272,7 @@ def _decoded(text: bytes) -> str:
 
 
 def prepare_schema(connection: sqlite3.Connection, location: str, store_type: str | None, *, had_log: bool) -> None:
-    """Create the schema in a new file, or bring an older one up to date.
+    """Create the schema in a new file.
 
     Args:
         connection: in autocommit mode.
@@ -289,7 +282,7 @@ def prepare_schema(connection: sqlite3.Connection, location: str, store_type: st
 
     Raises:
         CollectionDamagedError: the file is not devmem's, was cut off, or was moved away from its log.
-        CollectionError: it was written by a newer devmem.
+        CollectionError: it is of another format.
     """
     # In one transaction: another process may be creating the file right now.
     header = read_transaction(connection, read_header, connection)
@@ -301,25 +294,13 @@ def prepare_schema(connection: sqlite3.Connection, location: str, store_type: st
     try:
         if location != MEMORY:
             _enable_wal(connection)
-        write_transaction(connection, _create_schema, connection, location, store_type)
-        if header.version and location != MEMORY:
-            _compact(connection, location)
+        write_transaction(connection, _create_schema, connection, store_type)
     except BaseException:
         if location != MEMORY and not header.tables:
             # It would look like a file that lost its log. Where another process uses it, that one goes on creating it.
             with suppress(sqlite3.Error):
                 connection.execute("PRAGMA journal_mode = DELETE")
         raise
-
-
-def _compact(connection: sqlite3.Connection, location: str) -> None:
-    """Return the room that an upgrade freed to the system, where there is enough to copy the file."""
-    try:
-        connection.execute("VACUUM")
-        # Without waiting for readers, which are left what they see.
-        connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
-    except sqlite3.Error as error:
-        _LOG.info("%s: was upgraded, but keeps its size (%s); new items take the room.", location, error)
 
 
 def _refuse_lost_log(connection: sqlite3.Connection, location: str) -> Header:
@@ -347,7 +328,7 @@ def lost_log_error(location: str) -> CollectionDamagedError:
 
 
 def check_header(connection: sqlite3.Connection, location: str, header: Header) -> None:
-    """Refuse a file that is not devmem's, was cut off, or was written by a newer devmem."""
+    """Refuse a file that is not devmem's, was cut off, or is of another format."""
     found, version, tables = header.application_id, header.version, header.tables
     if found not in (0, APPLICATION_ID) or (found == 0 and tables):
         raise CollectionDamagedError(location, "this SQLite file was not made by devmem; give the store another path.")
@@ -356,60 +337,23 @@ def check_header(connection: sqlite3.Connection, location: str, header: Header) 
             location,
             "the file was cut off and was left unchanged: restore a backup, or move it away to start empty.",
         )
-    _check_version(location, version)
-
-
-def check_version(connection: sqlite3.Connection, location: str) -> None:
-    """Refuse a file that a newer devmem has brought to its format, as it may while this process has it open.
-
-    Raises:
-        CollectionError: it was.
-    """
-    _check_version(location, connection.execute("PRAGMA user_version").fetchone()[0])
-
-
-def _check_version(location: str, version: int) -> None:
-    if version > SCHEMA_VERSION:
+    if tables and version != SCHEMA_VERSION:
         raise CollectionError(
             location,
-            f"was written by a newer devmem (format {version}, known {SCHEMA_VERSION}): upgrade devmem.",
+            f"is of format {version}, and this devmem reads format {SCHEMA_VERSION}: use the devmem that wrote it.",
         )
 
 
-def _create_schema(connection: sqlite3.Connection, location: str, store_type: str | None) -> None:
+def _create_schema(connection: sqlite3.Connection, store_type: str | None) -> None:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
-    # Read within the transaction: since the header was read, another process may have brought the file to its format.
-    _check_version(location, version)
     if version == SCHEMA_VERSION:
         # Another process was faster.
         return
-    if version:
-        _upgrade(connection, location, version)
-    else:
-        create_tables(connection)
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.executemany("INSERT INTO meta(key, value) VALUES (?, ?)", list(_new_meta(store_type).items()))
+    create_tables(connection)
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.executemany("INSERT INTO meta(key, value) VALUES (?, ?)", list(_new_meta(store_type).items()))
     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     seal(connection)
-
-
-def _upgrade(connection: sqlite3.Connection, location: str, version: int) -> None:
-    """Bring an older file up to date."""
-    if version == 1:
-        upgrade_from_1(connection, location)
-        return
-    if version == 2:
-        upgrade_from_2(connection)
-    if version <= 3:
-        upgrade_from_3(connection)
-    else:
-        if version == 4:
-            upgrade_from_4(connection)
-        if version <= 5:
-            upgrade_from_5(connection)
-    if version <= 6:
-        upgrade_from_6(connection)
-    upgrade_from_7(connection)
 
 
 def _new_meta(store_type: str | None) -> Mapping[str, str | int | None]:

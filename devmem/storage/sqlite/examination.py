@@ -60,20 +60,21 @@ _CHECKS: Final = {
     "passages": f"{PASSAGE_CHECKSUM} IS NOT checksum",
     "versions": f"{ITEM_CHECKSUM} IS NOT columns_checksum OR {BODY_CHECKSUM} IS NOT body_checksum",
 }
+ROWS_OF_VERSIONS: Final = "SELECT row FROM items UNION ALL SELECT row FROM versions"
+"""Query of the row numbers of items and of their versions."""
+_EMBEDDED: Final = (("vectors", "passage"), ("tokens", PASSAGE_OF_PART))
+"""Tables of embeddings, each with the expression of a row's passage."""
 _KEYS: Final = {"items": "row", "passages": "passage", "versions": "row"}
 
 
 def damaged_rows(connection: sqlite3.Connection, table: str) -> list[int]:
-    """Return the numbers of a table's rows whose checksum differs; none in a format without checksums.
+    """Return the numbers of a table's rows whose checksum differs.
 
     Raises:
         sqlite3.DatabaseError: the table cannot be read.
     """
-    columns = {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
-    if not columns & {"columns_checksum", "checksum"}:
-        return []
     check = _CHECKS[table]
-    if "change_checksum" in columns:
+    if table in CHANGE_CHECKSUMS:
         check += f" OR {CHANGE_CHECKSUMS[table]} IS NOT COALESCE(change_checksum, {CHANGE_CHECKSUMS[table]})"
     return [row for (row,) in connection.execute(f"SELECT {_KEYS[table]} FROM {table} WHERE {check}")]
 
@@ -178,13 +179,12 @@ def examine(path: Path) -> Examination:
         found.damage = _structure(connection)
         for table in ("items", "passages", "vectors"):
             _count(found, connection, table, table)
-        passage = _passage_of_codes(connection)
-        _count(found, connection, "tokens", "tokens", f"DISTINCT {passage}")
+        _count(found, connection, "tokens", "tokens", f"DISTINCT {PASSAGE_OF_PART}")
         # Without a model items are marked too, in case one is added; nothing waits.
         _count(found, connection, "waiting", f"items WHERE waiting AND {bool(found.facts.get('model'))}")
         for name, rows in _ORPHANS.items():
-            counted = f"DISTINCT {passage}" if rows.startswith("tokens") else "*"
-            named = rows.format(rows=rows_of_versions(connection), passage=passage)
+            counted = f"DISTINCT {PASSAGE_OF_PART}" if rows.startswith("tokens") else "*"
+            named = rows.format(rows=ROWS_OF_VERSIONS, passage=PASSAGE_OF_PART)
             if number := _number(found, connection, named, counted):
                 found.orphans[name] = number
         for _ in read_items(connection, found.unreadable):
@@ -225,8 +225,7 @@ def readable_items(path: Path, unreadable: dict[int, str]) -> Iterator[MemoryIte
 
 def read_items(connection: sqlite3.Connection, unreadable: dict[int, str]) -> Iterator[MemoryItem]:
     """Yield the readable items of an open file; see `readable_items`."""
-    has_checksums = "body_checksum" in _columns(connection, "items")
-    select = f"SELECT id, CAST(body AS BLOB), {'body_checksum' if has_checksums else 'NULL'} FROM items WHERE row = ?"
+    select = "SELECT id, CAST(body AS BLOB), body_checksum FROM items WHERE row = ?"
     for row in _rows(connection):
         try:
             name, body, checksum = connection.execute(select, (row,)).fetchone() or (None, None, None)
@@ -236,7 +235,7 @@ def read_items(connection: sqlite3.Connection, unreadable: dict[int, str]) -> It
         except (sqlite3.DatabaseError, ValidationError, ValueError) as error:
             unreadable[row] = why_unreadable(error)
             continue
-        if checksum is not None and zlib.crc32(body) != checksum:
+        if zlib.crc32(body) != checksum:
             unreadable[row] = f"the checksum of item {name!r} differs"
         elif item.id != name:
             unreadable[row] = f"the row of item {name!r} holds item {item.id!r}"
@@ -338,16 +337,6 @@ def _rows(connection: sqlite3.Connection) -> Iterator[int]:
         yield from range(1, (found[0] if found else 0) + 1)
 
 
-def _columns(connection: sqlite3.Connection, table: str) -> set[str]:
-    return {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
-
-
-def rows_of_versions(connection: sqlite3.Connection) -> str:
-    """Return the query of the row numbers of items and, in a file whose format has them, of their versions."""
-    current = "SELECT row FROM items"
-    return f"{current} UNION ALL SELECT row FROM versions" if _columns(connection, "versions") else current
-
-
 def _bad_vectors(found: Examination, connection: sqlite3.Connection) -> Iterator[int]:
     """Yield the passages whose vector has a wrong checksum, a wrong size, or not unit length."""
     dimension = found.facts.get("dimension")
@@ -361,27 +350,18 @@ def _bad_vectors(found: Examination, connection: sqlite3.Connection) -> Iterator
 
 
 def _vectors(found: Examination, connection: sqlite3.Connection) -> Iterator[tuple[int, bytes, int | None]]:
-    checksum = "checksum" if "checksum" in _columns(connection, "vectors") else "NULL"
     try:
-        yield from connection.execute(f"SELECT passage, CAST(vector AS BLOB), {checksum} FROM vectors")
+        yield from connection.execute("SELECT passage, CAST(vector AS BLOB), checksum FROM vectors")
     except sqlite3.DatabaseError as error:
         found.damage.append(f"vectors: {error}")
 
 
 def _bad_codes(found: Examination, connection: sqlite3.Connection) -> Iterator[int]:
-    if "checksum" not in _columns(connection, "tokens"):
-        return
     try:
-        passage = _passage_of_codes(connection)
-        parts = connection.execute(f"SELECT {passage}, codes, checksum FROM tokens ORDER BY rowid")
+        parts = connection.execute(f"SELECT {PASSAGE_OF_PART}, codes, checksum FROM tokens ORDER BY rowid")
         yield from (passage for passage, codes in joined_codes(parts) if codes is None)
     except sqlite3.DatabaseError as error:
         found.damage.append(f"tokens: {error}")
-
-
-def _passage_of_codes(connection: sqlite3.Connection) -> str:
-    """Return the expression of the passage of a row of token codes; until format 7 it is a column."""
-    return PASSAGE_OF_PART if "part" in _columns(connection, "tokens") else "passage"
 
 
 def _without_terms(found: Examination, connection: sqlite3.Connection) -> list[int]:
@@ -449,8 +429,8 @@ def repair(examined: Examination) -> list[str]:
 def _delete_orphans(connection: sqlite3.Connection, examined: Examination) -> list[str]:
     if not examined.orphans:
         return []
-    connection.execute(f"DELETE FROM passages WHERE row NOT IN ({rows_of_versions(connection)})")
-    for table, passage in _embedded(connection):
+    connection.execute(f"DELETE FROM passages WHERE row NOT IN ({ROWS_OF_VERSIONS})")
+    for table, passage in _EMBEDDED:
         connection.execute(f"DELETE FROM {table} WHERE {passage} NOT IN (SELECT passage FROM passages)")
     return [f"{count:,} {kind} were deleted" for kind, count in examined.orphans.items()]
 
@@ -461,7 +441,7 @@ def _damaged(connection: sqlite3.Connection, examined: Examination) -> list[int]
     rows |= {row for passage in examined.bad_passages for (row,) in connection.execute(_ITEM_OF, (passage,))}
     # A passage whose own reference to its item is what was damaged would be left behind.
     bad = json.dumps(sorted(examined.bad_passages))
-    for table, passage in (*_embedded(connection), ("passages", "passage")):
+    for table, passage in (*_EMBEDDED, ("passages", "passage")):
         connection.execute(f"DELETE FROM {table} WHERE {passage} IN (SELECT value FROM json_each(?))", (bad,))
     rows |= {row for (row,) in connection.execute(_WITHOUT_PASSAGES)}
     return sorted(rows)
@@ -482,17 +462,12 @@ def _store_again(connection: sqlite3.Connection, rows: list[int], examined: Exam
     return [f"{stored:,} items {kind} were stored again"] if stored else []
 
 
-def _embedded(connection: sqlite3.Connection) -> tuple[tuple[str, str], ...]:
-    """Return the tables of embeddings, each with the expression of a row's passage."""
-    return ("vectors", "passage"), ("tokens", _passage_of_codes(connection))
-
-
 def _drop_vectors(connection: sqlite3.Connection, examined: Examination) -> list[str]:
     """Delete every vector of the items with a damaged one, so that they wait for new ones."""
     rows = {row for passage in examined.bad_vectors for (row,) in connection.execute(_ITEM_OF, (passage,))}
     found = json.dumps(sorted(rows))
     of_items = "SELECT passage FROM passages WHERE row IN (SELECT value FROM json_each(?))"
-    for table, passage in _embedded(connection):
+    for table, passage in _EMBEDDED:
         connection.execute(f"DELETE FROM {table} WHERE {passage} IN ({of_items})", (found,))
     connection.execute("UPDATE items SET waiting = 1 WHERE row IN (SELECT value FROM json_each(?))", (found,))
     return [f"{len(rows):,} items with damaged vectors wait for new ones"] if rows else []

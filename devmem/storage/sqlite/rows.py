@@ -109,16 +109,12 @@ CHANGE_CHECKSUMS: Final = {
     "items": f"crc32({_joined(_CHANGE_COLUMNS)})",
     "versions": f"crc32({_joined((*_CHANGE_COLUMNS, *_ENDING_COLUMNS))})",
 }
-"""Of the changes that began and ended the rows of a table; those written by formats before 5 have none."""
+"""Of the changes that began and ended the rows of a table."""
 BODY_CHECKSUM: Final = "crc32(COALESCE(CAST(body AS BLOB), X''))"
-PASSAGE_CHECKSUM: Final = f"crc32({_joined(_PASSAGE_COLUMNS)}) + (8 * length(term_counts) <> length(term_hashes))"
+PASSAGE_CHECKSUM: Final = f"crc32({_joined(_PASSAGE_COLUMNS)})"
 """SQL of `checksum_of_terms`."""
-VECTOR_CHECKSUM: Final = (
-    "CASE WHEN typeof(vector) = 'blob' AND length(vector) THEN crc32(vector) + (length(vector) % 4 > 0) END"
-)
+VECTOR_CHECKSUM: Final = "CASE WHEN typeof(vector) = 'blob' AND length(vector) THEN crc32(vector) END"
 """SQL of `checksum_of_vector`."""
-CODES_CHECKSUM: Final = "CASE WHEN typeof(codes) = 'blob' THEN crc32(codes) END"
-"""Of the codes of a file before format 8, which are not in parts."""
 
 
 def end_checksum(began: Sequence[str], ended: Sequence[str]) -> str:
@@ -146,22 +142,13 @@ _FORMATS: Final = {count: ("{!r};" * count).format for count in _COUNTS}
 
 
 def checksum_of_vector(raw: bytes) -> int:
-    """Return the checksum of a stored vector: with one byte per component, one more than its CRC-32.
-
-    A devmem of format 6, which may have the file open while it is upgraded, then reads an item without such a vector,
-    instead of failing to read it as float32.
-    """
-    return zlib.crc32(raw) + (len(raw) % 4 > 0)
+    """Return the checksum of a stored vector."""
+    return zlib.crc32(raw)
 
 
 def checksum_of_terms(row: int, terms: StoredTerms) -> int:
-    """Return the checksum of a passage's terms: as `pack_terms` returns them, one more than their CRC-32.
-
-    A devmem of format 7, which may have the file open while it is upgraded, then leaves such a passage out, instead of
-    taking its hashes for some of 8 bytes.
-    """
-    hashes, counts, _ = terms
-    return checksum(row, *terms) + (8 * len(counts) != len(hashes))
+    """Return the checksum of a passage's terms."""
+    return checksum(row, *terms)
 
 
 def is_intact(blob: bytes | str | float | None, its_checksum: int, checked: Callable[[bytes], int] = checksum) -> bool:
@@ -209,7 +196,6 @@ def insert_item(
     prepared: PreparedItem,
     values: ItemValues,
     *,
-    row: int | None = None,
     origin: Origin = (None, None, None, None),
 ) -> list[int]:
     """Insert an item and the terms of its passages; return the passages' numbers.
@@ -218,10 +204,9 @@ def insert_item(
         connection: in a write transaction.
         prepared: the item.
         values: what `item_values` returned of it.
-        row: row number in a file of an older format; None takes the next one.
         origin: the change that begins this version.
     """
-    row = connection.execute(_INSERT_ITEM, (row, *values, *origin, checksum(*origin))).lastrowid
+    row = connection.execute(_INSERT_ITEM, (None, *values, *origin, checksum(*origin))).lastrowid
     return insert_passages(connection, row or 0, prepared)
 
 

@@ -9,29 +9,17 @@ transactions.
 
 from __future__ import annotations
 
-import logging
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict
-from typing import Any, Final
+from typing import Final
 
-from pydantic import ValidationError
-
-from devmem.errors import CollectionDamagedError
 from devmem.model.filters import SEQUENCE_KEY
-from devmem.model.items import MemoryItem, load_item_json
-from devmem.search.indexes.passages import has_text
-from devmem.search.indexes.scoring import EncodedTerms
 from devmem.storage.sidecar_db import read_transaction, write_transaction
 from devmem.storage.sql import EVENT_TIME
-from devmem.storage.sqlite import rows
-from devmem.storage.sqlite.compact_rows import FIRST_PART, PARTS_OF_PASSAGE
+from devmem.storage.sqlite.compact_rows import PARTS_OF_PASSAGE
 from devmem.storage.sqlite.json_sql import metadata_type, metadata_value, of_body
-from devmem.storage.sqlite.rows import BODY_CHECKSUM, CODES_CHECKSUM, ITEM_CHECKSUM, PASSAGE_CHECKSUM, VECTOR_CHECKSUM
-from devmem.storage.writing import PreparedItem
-from devmem.text.analysis import ANALYSIS_VERSION
 
-SCHEMA_VERSION: Final = 8
+SCHEMA_VERSION: Final = 1
 
 _SCHEMA: Final = f"""
 CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -172,195 +160,6 @@ def _statements() -> Iterator[str]:
             statement = ""
 
 
-_CHECKSUMS: Final = (
-    *(("items", "body_checksum"), ("items", "columns_checksum")),
-    *((table, "checksum") for table in ("passages", "vectors", "tokens")),
-)
-_WITH_ESCAPES: Final = r"SELECT row, CAST(body AS BLOB) FROM items WHERE instr(body, '\u') OR instr(body, '\escaped:')"
-_SELECT_BODIES: Final = (
-    f"SELECT row, content_hash, CAST(body AS BLOB) FROM {{table}} WHERE row > ? AND {BODY_CHECKSUM} = body_checksum "
-    "ORDER BY row LIMIT ?"
-)
-_SELECT_VECTORS: Final = (
-    f"SELECT passage, vector FROM vectors WHERE passage > ? AND {VECTOR_CHECKSUM} = checksum "
-    "AND length(vector) % 4 = 0 ORDER BY passage LIMIT ?"
-)
-_SELECT_TERMS: Final = (
-    "SELECT passage, row, term_hashes, term_counts, term_length FROM passages "
-    f"WHERE passage > ? AND {PASSAGE_CHECKSUM} = checksum AND length(term_hashes) = 8 * length(term_counts) "
-    "ORDER BY passage LIMIT ?"
-)
-"""Leaves out what a repair by this devmem has stored in a file of format 7."""
-_SELECT_CODES: Final = (
-    f"SELECT passage, codes, checksum FROM tokens_of_format_7 WHERE passage > ? AND {CODES_CHECKSUM} = checksum "
-    "ORDER BY passage LIMIT ?"
-)
-_DAMAGED_CODES: Final = (
-    f"INSERT INTO tokens(part, codes, checksum) SELECT {FIRST_PART}, codes, checksum FROM tokens_of_format_7 "
-    f"WHERE {CODES_CHECKSUM} IS NOT checksum"
-)
-_BATCH_SIZE: Final = 5000
-_CHANGES: Final = ("change_actor TEXT", "change_checksum INTEGER")
-_LOG: Final = logging.getLogger(__name__)
-_OF_FORMAT_1: Final = (
-    "DROP TRIGGER count_up",
-    "DROP TRIGGER count_down",
-    "DROP INDEX IF EXISTS items_by_content",
-    "DROP INDEX IF EXISTS items_by_scope",
-    "DROP INDEX IF EXISTS items_by_session",
-    "DROP INDEX IF EXISTS items_expiring",
-    "DROP INDEX IF EXISTS items_waiting",
-    "DROP TABLE vectors",
-    "ALTER TABLE items RENAME TO items_of_format_1",
-)
-
-
-def upgrade_from_1(connection: sqlite3.Connection, location: str) -> None:
-    """Upgrade a file of format 1, which had no passages, within the caller's write transaction.
-
-    Items keep their row numbers and their order; each waits for the embeddings of its passages.
-
-    Raises:
-        CollectionDamagedError: an item cannot be read.
-    """
-    for statement in _OF_FORMAT_1:
-        connection.execute(statement)
-    create_tables(connection)
-    connection.execute("UPDATE meta SET value = 0 WHERE key = 'count'")
-    old = connection.cursor()
-    for row, name, body in old.execute("SELECT row, id, body FROM items_of_format_1 ORDER BY row"):
-        item = _read(location, name, body)
-        prepared = PreparedItem.of(item)
-        rows.insert_item(connection, prepared, rows.item_values(prepared, item, waiting=has_text(item)), row=row)
-    connection.execute("DROP TABLE items_of_format_1")
-    connection.execute("UPDATE meta SET value = value + 1 WHERE key = 'generation'")
-    connection.execute("UPDATE meta SET value = ? WHERE key = 'analysis'", (ANALYSIS_VERSION,))
-    _LOG.warning("%s: upgraded from an older format; its items will be embedded again.", location)
-
-
-def upgrade_from_2(connection: sqlite3.Connection) -> None:
-    """Add the checksums to a file of format 2, within the caller's write transaction."""
-    _rename_surrogates(connection)
-    for table, column in _CHECKSUMS:
-        connection.execute(f"ALTER TABLE {table} ADD COLUMN {column} INTEGER NOT NULL DEFAULT 0")
-    connection.execute(
-        f"UPDATE items SET body_checksum = {BODY_CHECKSUM}, columns_checksum = COALESCE({ITEM_CHECKSUM}, -1)"
-    )
-    connection.execute(f"UPDATE passages SET checksum = {PASSAGE_CHECKSUM}")
-    connection.execute(f"UPDATE vectors SET checksum = COALESCE({VECTOR_CHECKSUM}, -1)")
-    connection.execute(f"UPDATE tokens SET checksum = COALESCE({CODES_CHECKSUM}, -1)")
-
-
-def upgrade_from_3(connection: sqlite3.Connection) -> None:
-    """Add the tables of versions and runs to a file of format 3, within the caller's write transaction.
-
-    Its items have no recorded time; they count as recorded when they were made.
-    """
-    for column in ("operation TEXT", "change_run TEXT", "recorded_from INTEGER", *_CHANGES):
-        connection.execute(f"ALTER TABLE items ADD COLUMN {column}")
-    connection.execute("DROP TRIGGER count_down")
-    create_tables(connection)
-
-
-def upgrade_from_4(connection: sqlite3.Connection) -> None:
-    """Add actors and checksums of changes to a file of format 4, within the caller's write transaction.
-
-    What is there keeps its changes without a checksum: nothing tells whether they are still those that were written.
-    """
-    for table, columns in (("items", _CHANGES), ("versions", (*_CHANGES, "end_actor TEXT"))):
-        for column in columns:
-            connection.execute(f"ALTER TABLE {table} ADD COLUMN {column}")
-
-
-def upgrade_from_5(connection: sqlite3.Connection) -> None:
-    """Add the mark of archived versions to a file of format 5, within the caller's write transaction."""
-    connection.execute("ALTER TABLE versions ADD COLUMN archived INTEGER")
-    create_tables(connection)
-
-
-def upgrade_from_6(connection: sqlite3.Connection) -> None:
-    """Make the rows of a file of format 6 smaller, within the caller's write transaction.
-
-    Bodies leave out the content hash, which has a column; vectors take a byte a component, unless the caller of devmem
-    made them. Damaged rows stay unchanged.
-    """
-    for table in ("items", "versions"):
-        for row, content_hash, body in _in_batches(connection, _SELECT_BODIES.format(table=table)):
-            if (shorter := _without_hash(body, content_hash)) is not None:
-                values = (shorter.decode(), rows.checksum(shorter), row)
-                connection.execute(f"UPDATE {table} SET body = ?, body_checksum = ? WHERE row = ?", values)
-    if rows.keeps_exact(connection):
-        return
-    for passage, raw in _in_batches(connection, _SELECT_VECTORS):
-        smaller = rows.encode_vector(rows.decode_vectors([raw])[0], exact=False)
-        stored = (smaller, rows.checksum_of_vector(smaller), passage)
-        connection.execute("UPDATE vectors SET vector = ?, checksum = ? WHERE passage = ?", stored)
-
-
-def upgrade_from_7(connection: sqlite3.Connection) -> None:
-    """Store the terms and token codes of a file of format 7 as `compact_rows` does, within the caller's transaction.
-
-    Damaged rows stay damaged.
-    """
-    for passage, row, hashes, counts, length in _in_batches(connection, _SELECT_TERMS):
-        rows.update_terms(connection, passage, row, EncodedTerms(hashes=hashes, counts=counts, length=length))
-    for trigger in ("drop_passages", "drop_version"):
-        # Renaming the table would rename it in these.
-        connection.execute(f"DROP TRIGGER IF EXISTS {trigger}")
-    connection.execute("ALTER TABLE tokens RENAME TO tokens_of_format_7")
-    create_tables(connection)
-    for passage, codes, _ in _in_batches(connection, _SELECT_CODES):
-        rows.insert_codes(connection, passage, codes)
-    connection.execute(_DAMAGED_CODES)
-    connection.execute("DROP TABLE tokens_of_format_7")
-
-
-def _in_batches(connection: sqlite3.Connection, query: str) -> Iterator[tuple[Any, ...]]:
-    """Yield rows that a query selects after a number, which each starts with; the rows may be updated meanwhile."""
-    last = 0
-    while found := connection.execute(query, (last, _BATCH_SIZE)).fetchall():
-        last = found[-1][0]
-        yield from found
-
-
-def _without_hash(body: bytes, content_hash: str) -> bytes | None:
-    """Return a body without the content hash that it ends with, if reading it computes the same one."""
-    end = f',"content_hash":"{content_hash}"}}'.encode()
-    if not body.endswith(end):
-        return None
-    shorter = body.removesuffix(end) + b"}"
-    try:
-        return shorter if load_item_json(shorter).content_hash == content_hash else None
-    except (ValueError, RecursionError):
-        return None
-
-
-def _rename_surrogates(connection: sqlite3.Connection) -> None:
-    """Store names with lone surrogates as they are looked up now: format 2 gave two names one column value."""
-    for row, body in connection.execute(_WITH_ESCAPES).fetchall():
-        try:
-            item = load_item_json(body)
-        except ValidationError as error:
-            _LOG.warning("row %d cannot be read and keeps its names: %s", row, error.errors()[0]["msg"])
-            continue
-        names = {"id": item.id, "source_name": item.provenance.name, **asdict(item.scope)}
-        if isinstance(speaker := item.metadata.get("speaker"), str) and speaker:
-            names["speaker"] = speaker
-        columns = ", ".join(f"{name} = ?" for name in names)
-        connection.execute(f"UPDATE items SET {columns} WHERE row = ?", (*map(rows.sql_text, names.values()), row))
-
-
-def _read(location: str, name: str, body: str) -> MemoryItem:
-    try:
-        return load_item_json(body)
-    except ValidationError as error:
-        raise CollectionDamagedError(
-            location,
-            f"is of an older format, and its item {name!r} cannot be read ({error.errors()[0]['msg']}); it was left as "
-            "it is: restore a backup, or move it away to start with an empty one.",
-        ) from error
-
-
 def _sequence(function: str) -> str:
     return of_body(f"{function}(body, '$.metadata.\"{SEQUENCE_KEY}\"')")
 
@@ -379,8 +178,6 @@ _OF_COLUMNS: Final = {
 
 _BY_VALUE: Final = "items_by_value_"
 """Prefix of the indexes on values of the metadata."""
-_BY_TEXT: Final = "items_by_metadata_"
-"""Prefix of earlier ones, in which texts end at a NUL character."""
 
 
 def ensure_indexes(connection: sqlite3.Connection, keys: Iterable[str]) -> None:
@@ -403,5 +200,3 @@ def _existing(connection: sqlite3.Connection) -> set[str]:
 def _create(connection: sqlite3.Connection, wanted: Mapping[str, str]) -> None:
     for name, indexed in wanted.items():
         connection.execute(f'CREATE INDEX IF NOT EXISTS "{name}" ON items({indexed})')
-        if name.startswith(_BY_VALUE):
-            connection.execute(f'DROP INDEX IF EXISTS "{_BY_TEXT}{name.removeprefix(_BY_VALUE)}"')

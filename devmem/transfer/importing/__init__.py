@@ -10,6 +10,12 @@ if TYPE_CHECKING:
     from devmem.transfer.importing.formats import DataFile, detect_format, open_data, read_records
     from devmem.transfer.importing.records import Record
 else:
-    __getattr__, __dir__ = _lazy_names(__name__)
+    _ORIGINS = {
+        "devmem.transfer.importing.dates": "parse_time",
+        "devmem.transfer.importing.files": "FileFormat",
+        "devmem.transfer.importing.formats": "DataFile detect_format open_data read_records",
+        "devmem.transfer.importing.records": "Record",
+    }
+    __getattr__, __dir__ = _lazy_names(__name__, _ORIGINS)
 
 __all__ = ["DataFile", "FileFormat", "Record", "detect_format", "open_data", "parse_time", "read_records"]

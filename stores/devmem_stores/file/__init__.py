@@ -9,6 +9,10 @@ if TYPE_CHECKING:
     from devmem_stores.file.store import FileMemory
 else:
     # The process that parses files imports neither.
-    __getattr__, __dir__ = _lazy_names(__name__)
+    _ORIGINS = {
+        "devmem_stores.file.config": "FileConfig",
+        "devmem_stores.file.store": "FileMemory",
+    }
+    __getattr__, __dir__ = _lazy_names(__name__, _ORIGINS)
 
 __all__ = ["FileConfig", "FileMemory"]

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import closing
-
 import pytest
 
 import devmem
 from devmem.model.items import MemoryItem, Scope, dump_item
-from devmem.storage.postgres.collection import PostgresCollection
 from devmem.transfer.filling import ARCHIVED, Filler
-from tools.older_formats import postgres_to_9
 
 pytestmark = pytest.mark.postgres
 
@@ -46,16 +42,3 @@ def test_archived_items_of_one_user_are_out_of_reach_for_another(store_url: str)
         assert [bool(outcome) for outcome in ann.restore("bob", "ann")] == [False, True]
         assert memory.forget(user="bob") == 1
         assert memory.store.info().archived == 0
-
-
-def test_tables_without_an_archive_get_one(store_url: str) -> None:
-    """Tables of version 9: items and histories are as they were."""
-    with closing(PostgresCollection(store_url)) as collection:
-        collection.add([MemoryItem(id="1", content_summary="tea"), MemoryItem(id="2", content_summary="rain")])
-        collection.delete(ids=["1"])
-        before = collection.history("1"), list(collection.scan())
-        collection._database.write(postgres_to_9)
-    with closing(PostgresCollection(store_url)) as collection:
-        assert (collection.history("1"), list(collection.scan())) == before
-        assert collection.archive(["2"]) == 1
-        assert collection.archived().count() == 1

@@ -12,6 +12,7 @@ from pydantic import JsonValue
 from typer.testing import CliRunner
 
 from devmem.cli.app import app
+from devmem.errors import CollectionError
 from devmem.messages import AttachmentRef, MessageBlock
 from devmem.model.items import MemoryContentSnapshot, MemoryItem, Scope, SnapshotBlock
 from devmem.models.embedder import PassageEmbeddings
@@ -252,10 +253,11 @@ def test_stores_of_another_version_are_not_repaired(url: str) -> None:
     assert (result.exit_code, "another version of devmem" in " ".join(result.output.split())) == (2, True)
 
 
-@pytest.mark.parametrize(("version", "code", "said"), [(10**6, 1, "newer devmem"), (8, 0, "older devmem")])
-def test_tables_of_another_devmem_are_named(url: str, version: int, code: int, said: str) -> None:
-    other = f"{url}&schema=of version {version}"
+def test_tables_of_another_devmem_are_named_and_left_alone(url: str) -> None:
+    other = f"{url}&schema=of another devmem"
     with closing(PostgresCollection(other)) as store:
-        text = composed(f"UPDATE properties SET value = '{version}' WHERE name = 'version'")
+        text = composed("UPDATE properties SET value = '8' WHERE name = 'version'")
         store._database.write(lambda connection: connection.execute(text))
-    assert said in doctor(other, code=code)["findings"][0]["message"]
+    assert "are of schema 8" in doctor(other, code=1)["findings"][0]["message"]
+    with pytest.raises(CollectionError, match="tables of schema 8, and this devmem uses schema 1"):
+        PostgresCollection(other)

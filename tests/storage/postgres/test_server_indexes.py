@@ -11,19 +11,16 @@ import numpy as np
 import pytest
 
 from devmem.config import IndexConfig
-from devmem.errors import CollectionError
 from devmem.model.items import MemoryItem, Scope
 from devmem.storage import Filter, SearchQuery, SqliteCollection
 from devmem.storage.postgres.collection import PostgresCollection
-from devmem.storage.postgres.database import Connection, composed
+from devmem.storage.postgres.database import Connection
 from devmem.storage.postgres.server import maintenance, merging
 from devmem.storage.postgres.server import texts as searched_texts
 from devmem.storage.postgres.writes import BatchWriter
 from devmem.storage.writing import PreparedItem, Unique
 from devmem.testing import HashEmbedder, ManualClock
 from tools.bench.synthetic import make_corpus
-from tools.older_formats import postgres_to_1, postgres_to_2, postgres_to_3
-from tools.postgres_server import PostgresServer
 
 SERVER = IndexConfig(mode="server")
 WORDS = "tea rain train launch budget river stone bread key lamp 会议室 周五见面 garden winter song".split()
@@ -207,61 +204,6 @@ def test_auto_follows_until_there_is_much(store_url: str, clock: ManualClock) ->
         assert store.search(SearchQuery(text="tea"))
     with closing(PostgresCollection(f"{store_url}&mode=follow", clock=clock, index=config)) as store:
         assert store.info().mode == "follow"
-
-
-def test_tables_of_version_1_are_upgraded(postgres_server: PostgresServer, clock: ManualClock) -> None:
-    """With the partitions of a store that has its own, and with row-level security where there is any."""
-    url = postgres_server.url(store="old", schema="older", partition="on", row_security="on", tenant="acme")
-    with closing(_open(url, clock)) as store:
-        store.add(_items(30))
-        number = store._store
-        store._database.write(postgres_to_1)
-    with closing(_open(url, clock)) as store:
-        assert len(store.search(SearchQuery(text="tea", limit=30))) > 3
-        store.maintain()
-        assert sum(_segments(store)) == 30
-        secured = "SELECT bool_and(relrowsecurity) FROM pg_class WHERE oid = ANY(%s::text[]::regclass[])"
-        tables = ["postings", "segments", f"segments_{number}", f"postings_{number}", "postings_of_all"]
-        assert store._fetch(secured, [tables]) == [(True,)]
-        inline = (
-            "SELECT bool_and(attstorage = 'm') FROM pg_attribute "
-            "WHERE attname = 'codes' AND attrelid = ANY(%s::text[]::regclass[])"
-        )
-        assert store._fetch(inline, [[f"tokens_{number}", "tokens_of_all"]]) == [(True,)]
-
-
-def test_tables_of_version_2_are_upgraded(store_url: str, clock: ManualClock) -> None:
-    """Items of that time count as recorded when they were made, and are versions once they are replaced."""
-    url = f"{store_url}&schema=old2"
-    with closing(_open(url, clock)) as store:
-        store.add([MemoryItem(id="1", content_summary="tea at three", created_at=clock() - 100)])
-        store._database.write(postgres_to_2)
-    with closing(_open(url, clock)) as store:
-        store.add([MemoryItem(id="1", content_summary="tea at four")])
-        assert [each.began.at for each in store.history("1")] == pytest.approx([clock() - 100, clock()])
-        with closing(store.as_of(clock() - 50)) as earlier:
-            assert [hit.item.content_summary for hit in earlier.search(SearchQuery(text="tea"))] == ["tea at three"]
-        with closing(store.as_of(clock() - 150)) as earlier:
-            assert earlier.count() == 0
-
-
-def test_no_process_of_version_3_makes_segments_after_the_upgrade(store_url: str, clock: ManualClock) -> None:
-    """They would have no codes, and what is in them would not be found by its vector."""
-    url = f"{store_url}&schema=old3"
-    with closing(_open(url, clock)) as older:
-        older.add(_items(30))
-        older.maintain()
-        older._database.write(postgres_to_3)
-        with closing(_open(url, clock)) as store:
-            older_insert = (
-                "INSERT INTO segments(store, segment, passages, lengths, texts, total_length) "
-                f"VALUES ({store._store}, 1, '', '', 0, 0)"
-            )
-            with pytest.raises(CollectionError, match="coded"):
-                older._database.write(lambda connection: connection.execute(composed(older_insert)))
-            store.maintain()
-            assert sum(_segments(store)) == 30
-            assert len(store.search(SearchQuery(vector=_items(1)[0].embedding, limit=30))) == 30
 
 
 def test_items_without_words_are_in_segments_too(store: PostgresCollection) -> None:

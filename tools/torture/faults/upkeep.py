@@ -1,4 +1,4 @@
-"""SIGKILL while a store is brought to a newer format, while what is old is removed, and while files are indexed."""
+"""SIGKILL while old versions and items are removed, and while files are indexed."""
 
 from __future__ import annotations
 
@@ -13,13 +13,11 @@ from devmem import load_workflow
 from devmem.model.items import MemoryItem
 from devmem.storage import SearchQuery, SqliteCollection
 from devmem.storage.postgres.collection import PostgresCollection
-from devmem.storage.postgres.database import Connection
 from devmem.storage.postgres.examination import examine_store
 from devmem.storage.sqlite.examination import examine
 from devmem.stores import CollectionMemory
 from devmem.testing import HashEmbedder, ManualClock
 from devmem.workflow import make_store
-from tools import older_formats
 from tools.postgres_server import USER, PostgresServer
 from tools.torture.children import EXIT_FAILED, Child
 from tools.torture.faults.statements import Trace, dying, traced, traced_postgres
@@ -32,19 +30,6 @@ _ITEMS: Final = 40
 _MONTH: Final = 30 * 86_400.0
 _MADE: Final = 1e9
 _MOST_WRITES: Final = 12
-_SQLITE: Final[dict[int, Callable[[Path], None]]] = {
-    3: older_formats.sqlite_to_3,
-    4: older_formats.sqlite_to_4,
-    5: older_formats.sqlite_to_5,
-    6: older_formats.sqlite_to_6,
-    7: older_formats.sqlite_to_7,
-}
-_POSTGRES: Final[dict[int, Callable[[Connection], None]]] = {
-    1: older_formats.postgres_to_1,
-    2: older_formats.postgres_to_2,
-    3: older_formats.postgres_to_3,
-    9: older_formats.postgres_to_9,
-}
 _WORKFLOW: Final = """\
 memory:
   - name: tortured
@@ -61,57 +46,13 @@ Work = Callable[[], None]
 
 
 def run(plan: Plan) -> list[Result]:
-    """Kill upgrades and removals of SQLite files and of a PostgreSQL database, and the indexing of files."""
+    """Kill removals from SQLite files and a PostgreSQL database, and the indexing of files."""
     with closing(PostgresServer()) as server:
         return [
-            *(_kill_sqlite_upgrades(plan, version) for version in _SQLITE),
-            *(_kill_postgres_upgrades(plan, server, version) for version in _POSTGRES),
             _kill_sqlite_removals(plan),
             _kill_postgres_removals(plan, server),
             _kill_indexing(plan),
         ]
-
-
-def _kill_sqlite_upgrades(plan: Plan, version: int) -> Result:
-    result, folder = Result(fault=f"kill of an upgrade of a SQLite file of format {version}"), _folder(plan, version)
-    template = folder / "template.db"
-    with closing(_sqlite(template)) as store:
-        store.add(_items())
-    _SQLITE[version](template)
-    statements = _number_of(traced, lambda: _sqlite(_copied(template, "whole")).close())
-    for at in _points(plan, statements):
-        path = _copied(template, f"{at}")
-        _kill(traced, at, lambda path=path: _sqlite(path).close(), result)  # type: ignore[misc]
-        with closing(_sqlite(path)) as store:
-            _judge(store, f"seed {plan.seed}, statement {at} of {statements}", result)
-        if not examine(path).is_sound:
-            result.fail("wrong", f"seed {plan.seed}, statement {at}: {examine(path)}")
-    return result
-
-
-def _kill_postgres_upgrades(plan: Plan, server: PostgresServer, version: int) -> Result:
-    result, template = (
-        Result(fault=f"kill of an upgrade of PostgreSQL tables of version {version}"),
-        f"version{version}",
-    )
-    server.copy_database(USER, template)
-    with closing(_postgres(server, template)) as store:
-        store.add(_items())
-        store.maintain()
-        store._database.write(_POSTGRES[version])  # noqa: SLF001 - behind the store's back
-    server.copy_database(template, "whole")
-    statements = _number_of(traced_postgres, lambda: _postgres(server, "whole").close())
-    server.drop_database("whole")
-    for at in _points(plan, statements):
-        name = f"{template}_{at}"
-        server.copy_database(template, name)
-        _kill(traced_postgres, at, lambda name=name: _postgres(server, name).close(), result)  # type: ignore[misc]
-        where = f"seed {plan.seed}, statement {at} of {statements}"
-        with closing(_postgres(server, name)) as store:
-            _judge(store, where, result)
-        _examine_postgres(server, name, where, result)
-        server.drop_database(name)
-    return result
 
 
 def _kill_sqlite_removals(plan: Plan) -> Result:
