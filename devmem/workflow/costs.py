@@ -1,25 +1,14 @@
-"""Estimates of the models' work in a run: calls, tokens and prices, never less than what the run is likely to need.
-
-Prices come from a YAML file.
-"""
+"""Estimates of the models' work in a run: calls and tokens, never less than what the run is likely to need."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final, Literal, Protocol, TypeAlias, runtime_checkable
-
-from pydantic import Field
 
 from devmem.config.agent import AgentConfig, Attachment, LiteralConfig, PassthroughConfig
 from devmem.config.base import ConfigModel
-from devmem.config.compose import compose
-from devmem.config.document import Report, read_text
-from devmem.config.placeholders import Environment, Placeholders
 from devmem.config.store import EmbeddingConfig, RerankerConfig, StoreDeclaration, only_model
-from devmem.config.validate import Validator
 from devmem.config.workflow import NodeConfig, Workflow
 from devmem.model.caller import RETRIEVING, Stage
 from devmem.models.http_client import is_in_process, service_address
@@ -28,44 +17,6 @@ from devmem.redaction import location_without_credentials
 from devmem.text.analysis import estimate_tokens
 from devmem.workflow.graph import Graph
 from devmem.workflow.manager import MAX_TURNS
-
-_MILLION = 1_000_000
-
-
-class ModelPrice(ConfigModel):
-    """Price of a model, in the file's currency for a million tokens."""
-
-    input: float = Field(ge=0)
-    """Price of the tokens that the model reads."""
-    output: float = Field(default=0.0, ge=0)
-    """Price of the tokens that it writes; an embedding model writes none."""
-
-    def of(self, tokens_in: int, tokens_out: int) -> float:
-        """Return the price of some calls."""
-        return (tokens_in * self.input + tokens_out * self.output) / _MILLION
-
-
-class Prices(ConfigModel):
-    """Prices by which a plan counts."""
-
-    currency: str = Field(default="USD", min_length=1)
-    """Name of the currency, for people."""
-    models: dict[str, ModelPrice] = Field(default_factory=dict)
-    """Prices by the model's name as the workflow has it."""
-
-
-def load_prices(path: str | os.PathLike[str]) -> Prices:
-    """Read a file of prices.
-
-    Raises:
-        ConfigError: it cannot be read or used; carries every problem, each with its line and path.
-    """
-    report = Report(compose(read_text(Path(path), str(path)), origin=str(path)))
-    placeholders = Placeholders({}, Environment(), report.spoil)
-    found = Validator(report, placeholders).validate(Prices, report.document.data, ())
-    report.raise_errors()
-    return found or Prices()
-
 
 Moment: TypeAlias = Literal["write", "search", "never"]
 """When a store asks a model: with each write, with each search, or in no run."""
@@ -95,7 +46,7 @@ class Model:
 
     @property
     def in_process(self) -> bool:
-        """Whether it runs here, so that it costs nothing and no text leaves."""
+        """Whether it runs here, so that no text leaves."""
         return is_in_process(self.provider)
 
 
@@ -109,8 +60,6 @@ class ModelUse:
     """Maximum number of requests; an embedding call is one text or one batch of them."""
     tokens_in: int = 0
     tokens_out: int = 0
-    cost: float | None = None
-    """Price of all calls; 0 for a model in this process, None where no price is known."""
 
     def add(self, purpose: str, calls: int, tokens_in: int, tokens_out: int = 0) -> None:
         """Count some calls."""
@@ -211,13 +160,8 @@ class RunEstimate:
         """Ids of the nodes that no edge leads to which may be followed."""
         self._count()
 
-    def uses(self, prices: Prices | None) -> tuple[ModelUse, ...]:
-        """Return the work of each model, with its cost where the prices have it."""
-        known = prices.models if prices is not None else {}
-        for model, use in self._uses.items():
-            price = known.get(model.name or "") or known.get(model.provider)
-            paid = None if price is None else price.of(use.tokens_in, use.tokens_out)
-            use.cost = 0.0 if model.in_process else paid
+    def uses(self) -> tuple[ModelUse, ...]:
+        """Return the work of each model."""
         return tuple(self._uses.values())
 
     def _count(self) -> None:

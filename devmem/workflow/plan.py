@@ -25,9 +25,7 @@ from devmem.workflow.costs import (
     Assumed,
     Model,
     ModelUse,
-    Prices,
     RunEstimate,
-    load_prices,
     model_of,
     models_of,
     reads_at,
@@ -90,7 +88,7 @@ class Destination:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkflowPlan:
-    """The reads, writes, requests and costs of a run of a workflow."""
+    """The reads, writes and requests of a run of a workflow."""
 
     file: str
     accesses: tuple[Access, ...]
@@ -98,46 +96,33 @@ class WorkflowPlan:
     destinations: tuple[Destination, ...]
     models: tuple[ModelUse, ...]
     assumed: Assumed
-    currency: str | None
-    """None without prices."""
     not_run: tuple[str, ...]
     """Nodes that no edge leads to which devmem may follow."""
     findings: tuple[Finding, ...]
     """Findings of `devmem check` about who reads and writes."""
 
-    @property
-    def cost(self) -> float | None:
-        """Price of a run at most; None where a model's price is not known."""
-        costs = [use.cost for use in self.models]
-        return None if None in costs else sum(cost for cost in costs if cost is not None)
-
 
 def plan(
     file: str | os.PathLike[str],
     *,
-    prices: str | os.PathLike[str] | Prices | None = None,
     assumed: Assumed = DEFAULT_SIZES,
 ) -> WorkflowPlan:
     """Return what a run of a workflow will do; nothing is opened, asked or written.
 
     Args:
         file: the workflow's file.
-        prices: prices of its models, or the file with them.
         assumed: sizes that the workflow does not say.
 
     Raises:
-        ConfigError: one of the files cannot be used.
+        ConfigError: the file cannot be used.
     """
     checked = check_workflow(Path(file))
     if checked.workflow is None:
         raise ConfigError(checked.findings)
-    listed = prices if prices is None or isinstance(prices, Prices) else load_prices(prices)
-    return plan_of(checked.workflow, listed, assumed, checked.findings)
+    return plan_of(checked.workflow, assumed, checked.findings)
 
 
-def plan_of(
-    workflow: Workflow, prices: Prices | None, assumed: Assumed, findings: tuple[Finding, ...] = ()
-) -> WorkflowPlan:
+def plan_of(workflow: Workflow, assumed: Assumed, findings: tuple[Finding, ...] = ()) -> WorkflowPlan:
     """Return the plan of a workflow that was read; of its findings, those that a plan shows."""
     estimate = RunEstimate(workflow, assumed)
     accesses = tuple(accesses_of(workflow))
@@ -146,9 +131,8 @@ def plan_of(
         accesses=accesses,
         stores=tuple(_store_plan(workflow, store, accesses) for store in workflow.memory),
         destinations=tuple(_destinations(workflow)),
-        models=estimate.uses(prices),
+        models=estimate.uses(),
         assumed=assumed,
-        currency=prices.currency if prices is not None else None,
         not_run=tuple(estimate.not_run),
         findings=tuple(one for one in findings if one.rule in _ABOUT_FLOW),
     )

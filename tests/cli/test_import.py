@@ -380,7 +380,6 @@ SAMPLES = Path(__file__).parents[1] / "data" / "imports"
             "mails.mbox",
             "mbox: 4 records, all usable; from 2024-05-01 .* to 2024-05-03 .*; speakers: Ann Müller \\(2\\), ben@",
         ),
-        ("calls.xml", "sms-backup: 5 records, all usable; from 2025-06-02 .* to 2025-06-03"),
         ("calendar.ics", "ics: 4 records, all usable; from 2025-06-02 .* to 2025-11-03"),
         ("page.html", "html: 5 records, all usable; from 2024-05-01 .* to 2024-05-01"),
         (

@@ -107,9 +107,6 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ROOT / "configs", folder / "configs", ignore=shutil.ignore_patterns(".devmem", "design_template.yaml")
     )
     (folder / "team.yaml").write_text(TEAM, encoding="utf-8")
-    (folder / "prices.yaml").write_text(
-        next(each.code for each in FENCES if "currency:" in each.code), encoding="utf-8"
-    )
     (folder / "questions.jsonl").symlink_to("configs/demo/questions.jsonl")
     (folder / "notes.txt").write_text("Bread is in the oven.\n", encoding="utf-8")
     (folder / "docs").mkdir()

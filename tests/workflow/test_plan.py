@@ -1,4 +1,4 @@
-"""The plan of a workflow: who reads and writes what, what leaves the machine, what a run costs."""
+"""The plan of a workflow: who reads and writes what, what leaves the machine, what the models are asked."""
 
 from __future__ import annotations
 
@@ -48,20 +48,11 @@ edges:
   - {from: writer, to: editor}
   - {from: writer, to: lost, condition: "false"}
 """
-PRICES = """\
-currency: EUR
-models:
-  large: {input: 10, output: 40}
-  local: {input: 0}
-  small: {input: 1, output: 2}
-  text-embedding-3-small: {input: 0.02}
-"""
 
 
 @pytest.fixture
 def team(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-    (tmp_path / "prices.yaml").write_text(PRICES)
     file = tmp_path / "team.yaml"
     file.write_text(TEAM)
     return file
@@ -104,35 +95,17 @@ def test_which_data_goes_where_without_the_passwords(team: Path) -> None:
     assert found["postgresql://***@db.example.com/notes"].data == ("items and queries of notes",)
 
 
-def test_what_a_run_costs_at_given_prices(team: Path) -> None:
+def test_what_the_models_are_asked(team: Path) -> None:
     sizes = Assumed(input_tokens=100, answer_tokens=200, item_tokens=10)
-    found = devmem.plan(team, prices=team.parent / "prices.yaml", assumed=sizes)
+    found = devmem.plan(team, assumed=sizes)
     uses = {use.model.name: use for use in found.models}
     # `max_tokens` limits an answer to 50, and the review reads the draft and six items.
     large = uses["large"]
     assert (large.calls, large.tokens_out) == (2, 100)
     assert large.tokens_in == pytest.approx(2 * 100 + 50 + 30 + 60, abs=20)
-    assert large.cost == pytest.approx((large.tokens_in * 10 + 100 * 40) / 1e6)
     embedding = uses["text-embedding-3-small"]
     assert (embedding.calls, embedding.tokens_in) == (2, 100 + 150)
     assert (uses["small"].calls, uses["small"].tokens_in) == (1, 150)
-    assert found.currency == "EUR"
-    assert found.cost == pytest.approx(sum(use.cost or 0 for use in uses.values()))
-
-
-def test_the_cost_is_not_guessed_without_a_price(team: Path) -> None:
-    (team.parent / "prices.yaml").write_text("models: {large: {input: 1}}\n")
-    found = devmem.plan(team, prices=team.parent / "prices.yaml")
-    assert found.cost is None
-    assert [use.model.name for use in found.models if use.cost is None] == ["text-embedding-3-small", "small", "local"]
-
-
-def test_a_mistake_in_the_prices_is_named_with_its_line(team: Path) -> None:
-    (team.parent / "prices.yaml").write_text("models:\n  large: {input: cheap, outptu: 3}\n")
-    with pytest.raises(devmem.ConfigError) as caught:
-        devmem.plan(team, prices=team.parent / "prices.yaml")
-    assert "prices.yaml:2: models.large.input: expected a number" in str(caught.value)
-    assert "models.large.outptu: unknown key; did you mean 'output'?" in str(caught.value)
 
 
 def test_what_is_probably_not_meant_is_what_check_finds(team: Path) -> None:
@@ -144,7 +117,7 @@ def test_what_is_probably_not_meant_is_what_check_finds(team: Path) -> None:
     assert unused.rule == "unused-store"
 
 
-def test_a_summary_that_no_run_makes_costs_nothing(tmp_path: Path) -> None:
+def test_a_summary_that_no_run_makes_asks_no_model(tmp_path: Path) -> None:
     file = tmp_path / "w.yaml"
     file.write_text(
         "memory: [{name: log, type: conversation, config: {summary: {llm: {model: m}}}}]\n"
@@ -152,5 +125,5 @@ def test_a_summary_that_no_run_makes_costs_nothing(tmp_path: Path) -> None:
     )
     found = devmem.plan(file)
     assert found.destinations == ()
-    assert found.cost == 0
+    assert [use.model.provider for use in found.models] == ["extractive"]
     assert found.stores[0].writers == ("a", "conversation")

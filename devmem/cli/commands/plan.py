@@ -1,11 +1,10 @@
-"""`devmem plan`: what a run of a workflow reads, writes, sends away and costs."""
+"""`devmem plan`: what a run of a workflow reads, writes and sends away."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -31,9 +30,6 @@ class PlanFormat(StrEnum):
 def plan(
     ctx: typer.Context,
     file: WorkflowFile,
-    prices: Annotated[
-        Path | None, typer.Option("--prices", metavar="FILE", help="YAML file with the prices of models.")
-    ] = None,
     plan_format: Annotated[PlanFormat, typer.Option("--format", help="`table` or `mermaid`.")] = PlanFormat.TABLE,
     output: Output = None,
     input_tokens: Annotated[
@@ -47,22 +43,22 @@ def plan(
     ] = DEFAULT_SIZES.item_tokens,
     as_json: AsJson = False,
 ) -> None:
-    """Show what a run of a workflow will do and cost.
+    """Show what a run of a workflow will do.
 
     Who reads and writes which store at which stage, with the limits in force; what data is sent where; the maximum
-    number of calls of each model, and their cost at the prices in a file; and likely mistakes, such as a store that is
-    never read. Nothing is opened, called or written.
+    number of calls and tokens of each model; and likely mistakes, such as a store that is never read. Nothing is
+    opened, called or written.
 
     Examples:
         devmem plan team.yaml
-        devmem plan team.yaml --prices prices.yaml --answer-tokens 800
+        devmem plan team.yaml --answer-tokens 800
         devmem plan team.yaml --format mermaid --output plan.mmd
     """
     terminal: Terminal = ctx.obj
     sizes = Assumed(input_tokens=input_tokens, answer_tokens=answer_tokens, item_tokens=item_tokens)
-    found = plan_of_file(file, prices=prices, assumed=sizes)
+    found = plan_of_file(file, assumed=sizes)
     if as_json:
-        terminal.json(asdict(found) | {"cost": found.cost})
+        terminal.json(asdict(found))
     elif plan_format is PlanFormat.MERMAID:
         deliver(terminal, mermaid_plan(found), output)
     else:
@@ -95,9 +91,8 @@ def _print(terminal: Terminal, found: WorkflowPlan) -> None:
         f"Models, at most, for an input of {found.assumed.input_tokens:,} tokens, answers of "
         f"{found.assumed.answer_tokens:,} and items of {found.assumed.item_tokens:,}"
     )
-    columns = ("model", "calls", "tokens in", "tokens out", "cost", "for")
-    terminal.table(columns, [_model_row(use, found) for use in found.models], numbers=columns[1:5])
-    terminal.print(_cost_text(found))
+    columns = ("model", "calls", "tokens in", "tokens out", "for")
+    terminal.table(columns, [*map(_model_row, found.models)], numbers=columns[1:4])
     for name in found.not_run:
         terminal.report("warning", f"node {name!r} will not run: no edge that devmem may follow leads to it")
     for finding in found.findings:
@@ -141,16 +136,7 @@ def _destination_row(place: Destination) -> tuple[str, ...]:
     return place.address, "another" if place.leaves else "this", "; ".join(place.data)
 
 
-def _model_row(use: ModelUse, found: WorkflowPlan) -> tuple[str, ...]:
+def _model_row(use: ModelUse) -> tuple[str, ...]:
     model = use.model
     name = f"{model.provider} {model.name}" if model.name else model.provider
-    cost = "free" if model.in_process else "not known" if use.cost is None else f"{use.cost:.6f} {found.currency}"
-    return name, f"{use.calls:,}", f"{use.tokens_in:,}", f"{use.tokens_out:,}", cost, ", ".join(use.purposes)
-
-
-def _cost_text(found: WorkflowPlan) -> str:
-    if found.cost is not None:
-        return f"A run costs at most {found.cost:.6f} {found.currency}." if found.cost else "A run costs nothing."
-    unknown = dict.fromkeys(use.model.name or use.model.provider for use in found.models if use.cost is None)
-    advice = "; --prices takes a file with prices" if found.currency is None else ""
-    return f"The cost of a run is not known: no price of {', '.join(unknown)}{advice}."
+    return name, f"{use.calls:,}", f"{use.tokens_in:,}", f"{use.tokens_out:,}", ", ".join(use.purposes)

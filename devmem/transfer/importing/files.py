@@ -382,7 +382,5 @@ class FileFormat(StrEnum):
     """One mail."""
     ICS = "ics"
     """A calendar: an event an item."""
-    SMS_BACKUP = "sms-backup"
-    """Messages or calls of an Android phone, as SMS Backup & Restore writes them in XML: each an item."""
     TSV = "tsv"
     """A table whose columns are separated by tabs."""

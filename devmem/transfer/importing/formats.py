@@ -58,7 +58,6 @@ from devmem.transfer.importing.memories import (
     read_mem0,
     read_metagpt,
 )
-from devmem.transfer.importing.phone_backups import is_phone_backup, read_phone_backup
 from devmem.transfer.importing.phone_chats import (
     count_telegram,
     is_telegram,
@@ -226,13 +225,11 @@ _BYTE_FORMATS: Final[Mapping[FileFormat, Callable[[Path, Origin, str | None], li
 """Formats that name their encoding themselves, by the functions that read a whole file."""
 _STREAMED: Final[Mapping[FileFormat, Callable[[Path, Origin, str | None], tuple[int, Iterator[MemoryItem]]]]] = {
     FileFormat.MBOX: read_mbox,
-    FileFormat.SMS_BACKUP: read_phone_backup,
 }
 """Formats of large files, by the functions that count their records and read them one by one."""
 _BEGINNINGS: Final[Mapping[FileFormat, Callable[[bytes], bool]]] = {
     FileFormat.HTML: is_html,
     FileFormat.ICS: is_calendar,
-    FileFormat.SMS_BACKUP: is_phone_backup,
     FileFormat.MBOX: is_mbox,
     FileFormat.EML: is_mail,
 }

@@ -65,7 +65,7 @@ def test_an_archive_that_only_fills_the_disk_is_refused(tmp_path: Path, scratch:
 def test_an_archive_of_mails_notes_pages_and_calendars_is_read(tmp_path: Path, scratch: Path) -> None:
     path = tmp_path / "takeout.zip"
     with zipfile.ZipFile(path, "w") as archive:
-        for name in ("mails.mbox", "calendar.ics", "calls.xml", "page.html", "notes.md", "table.csv"):
+        for name in ("mails.mbox", "calendar.ics", "page.html", "notes.md", "table.csv"):
             archive.write(SAMPLES / name, f"Takeout/{name}")
         archive.write(SAMPLES / "mails.mbox", "Apple.mbox/mbox")
         archive.writestr("Apple.mbox/table_of_contents", b"\0\1")
@@ -74,7 +74,6 @@ def test_an_archive_of_mails_notes_pages_and_calendars_is_read(tmp_path: Path, s
         "mbox": "mbox",
         "mails.mbox": "mbox",
         "calendar.ics": "ics",
-        "calls.xml": "sms-backup",
         "page.html": "html",
         "notes.md": "markdown",
         "table.csv": "csv",

@@ -67,16 +67,6 @@ SAID = {
             "Call\nWhen: 2025-07-03 18:00 (Europe/Berlin)",
         ],
     ),
-    "messages.xml": (
-        FileFormat.SMS_BACKUP,
-        [
-            "Ann Müller: Treffen wir uns um 7 in der Alten Mühle? 😀\nBring die Flyer mit.",
-            "user: Ja, bis dann!",
-            "李娜: 明天下午三点在老磨坊见面,别忘了带传单。",
-            "95588: Your code is 4711.",
-            "李娜: The mill from the river\n[image: mill.jpg]",
-        ],
-    ),
     "mails.mbox": (
         FileFormat.MBOX,
         [
