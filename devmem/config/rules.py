@@ -448,6 +448,23 @@ def _stores_of_a_recording(root: Root) -> Found:
             yield tail, _no_store(name, names)
 
 
+@check(Rule.UNKNOWN_NAME, Root, level=Level.ERROR)
+def _parts_of_composed_stores(root: Root) -> Found:
+    declared = {store.name: store.config for store in root.stores}
+    for store in root.stores if not root.path else ():
+        for index, name in enumerate(getattr(store.config, "composes", ())):
+            where = (*store.place.location, "config", "stores", index)
+            if name not in declared:
+                yield where, _no_store(name, declared.keys() - {store.name})
+            elif getattr(declared[name], "composes", ()):
+                yield where, f"{quoted(name)} is itself made of other stores; name those"
+            elif getattr(declared[name], "memory_path", "auto") is None:
+                yield (
+                    where,
+                    f"{quoted(name)} keeps its items for this process only: give it a `memory_path`",
+                )
+
+
 @check(Rule.INVALID_VALUE, Root, level=Level.ERROR)
 def _stores_that_keep_no_records(root: Root) -> Found:
     if (block := root.recording) is None:

@@ -15,6 +15,7 @@ from devmem.config.agent import ChatConfig, ViewConfig
 from devmem.config.base import ConfigModel
 from devmem.config.store import EmbeddingConfig, EncryptionConfig
 from devmem.encryption import StoreKey, protect, unlock
+from devmem.errors import PluginError
 from devmem.model.caller import Caller
 from devmem.model.conditions import Order
 from devmem.model.filters import Filter, event_key
@@ -92,6 +93,15 @@ class MemoryQuery:
 C = TypeVar("C", bound=ConfigModel)
 
 
+def no_other_stores(name: str) -> MemoryBase:
+    """Refuse to open a store by its name: outside a workflow there are no others.
+
+    Raises:
+        PluginError: always.
+    """
+    raise PluginError(f"the store {name!r} is of a workflow: declare the store that is made of it there, too")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreSetup:
     """Arguments of a store type's factory; the configuration in it is never changed."""
@@ -116,6 +126,10 @@ class StoreSetup:
 
     recalls: RecallRecorder | None = None
     """Records what hosts are shown of the store; None records nothing."""
+    open_store: Callable[[str], MemoryBase] = no_other_stores
+    """Makes another store of the workflow by its name, for a store that composes others, which loads and closes it.
+
+    A configuration whose property `composes` returns the names has them checked with the workflow."""
 
     def __post_init__(self) -> None:
         block: EncryptionConfig | None = getattr(self.config, "encryption", None)

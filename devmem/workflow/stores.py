@@ -19,7 +19,7 @@ from devmem.config import reading
 from devmem.config.store import EmbeddingConfig, EncryptionConfig, StoreDeclaration
 from devmem.config.workflow import RecallRecording, Workflow, base_dir_of
 from devmem.encryption import key_of, protect
-from devmem.errors import SessionNameError
+from devmem.errors import PluginError, SessionNameError
 from devmem.model.caller import DEFAULT_SESSION
 from devmem.model.message import AttachmentRef, MessageBlock
 from devmem.models.embedder import Embedder
@@ -103,6 +103,12 @@ def make_store(
     declaration = workflow.store(name)
     workflow.require_resolved(*declaration.place.location)
     base_dir = base_dir_of(declaration, workflow.base_dir)
+
+    def open_part(part: str) -> MemoryBase:
+        if getattr(workflow.store(part).config, "composes", ()):
+            raise PluginError(f"store {name!r}: {part!r} is itself made of other stores; name those")
+        return make_store(workflow, part, session=session, types=types, embedders=embedders, clock=clock)
+
     setup = StoreSetup(
         name=declaration.name,
         store_type=declaration.type,
@@ -112,6 +118,7 @@ def make_store(
         open_embedder=embedders,
         clock=clock,
         recalls=open_recalls(workflow, session_folder(workflow, session)),
+        open_store=open_part,
     )
     return types.get(declaration.type).factory(setup)
 
