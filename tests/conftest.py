@@ -23,6 +23,8 @@ from tests.generated import examples
 from tests.processes import ForkServer, Script
 from tools.postgres_server import PostgresServer
 
+pytest.register_assert_rewrite("tests.collection_suite")
+
 StartScript = Callable[..., Script]
 
 # Times are read and shown in the local zone.

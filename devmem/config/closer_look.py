@@ -14,8 +14,9 @@ from typing import Final
 from devmem.config.agent import AgentConfig, Attachment
 from devmem.config.findings import Rule, choices, closest
 from devmem.config.placeholders import has_placeholder
-from devmem.config.rules import Chat, Embedding, Found, Graph, Store, check, sources_without_files, unwritable_file
+from devmem.config.rules import Found, check, sources_without_files, unwritable_file
 from devmem.config.store import EmbeddingConfig, IndexConfig, StoreDeclaration, names_only_model, only_model
+from devmem.config.subjects import Chat, Embedding, Graph, Store
 from devmem.config.workflow import NodeConfig, Subgraph
 from devmem.errors import Level, install_command
 from devmem.text.files import expanded

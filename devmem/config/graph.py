@@ -13,19 +13,9 @@ from devmem.config.compose import compose
 from devmem.config.document import DocumentPath, Report, path_text, read_text
 from devmem.config.findings import Rule, choices, closest, did_you_mean, found, quoted
 from devmem.config.placeholders import Environment, Placeholders, Unresolved, has_placeholder
-from devmem.config.rules import (
-    AGENT_KEYS,
-    EDGE_KEYS,
-    NEAR_MISS,
-    NODE_KEYS,
-    Attachments,
-    Graph,
-    Inspection,
-    Written,
-    inspect,
-    inspect_graph,
-)
+from devmem.config.rules import AGENT_KEYS, EDGE_KEYS, NEAR_MISS, NODE_KEYS, inspect, inspect_graph
 from devmem.config.store import EmbeddingConfig, GuardConfig, RetrievalConfig, StoreDeclaration, StoreTypes
+from devmem.config.subjects import Attachments, Graph, Inspection, Written
 from devmem.config.validate import Validator
 from devmem.config.workflow import ROOT_ONLY, Edge, NodeConfig, Subgraph, WorkflowDocument, unset_message
 from devmem.errors import CollectionError, ConfigError, MissingExtraError, PluginError

@@ -13,8 +13,9 @@ from devmem.config.document import Document, Report, read_text
 from devmem.config.findings import Rule, found
 from devmem.config.graph import ReadingContext, elements_of, find_parts, read_graph, read_variables, unresolved_in
 from devmem.config.placeholders import Environment, Placeholders
-from devmem.config.rules import Graph, Inspection, Root, inspect, inspect_graph
+from devmem.config.rules import inspect, inspect_graph
 from devmem.config.store import StoreTypes
+from devmem.config.subjects import Graph, Inspection, Root
 from devmem.config.validate import Validator
 from devmem.config.workflow import ConversationRecording, NodeConfig, RecallRecording, Subgraph, Workflow
 from devmem.errors import ConfigError, Finding, Level, PluginError

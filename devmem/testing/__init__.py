@@ -1,4 +1,4 @@
-"""For those who write stores, collections and embedding providers: doubles to test with, and the suites of ours.
+"""For those who write store types and embedding providers: doubles to test with, and the suites that ours pass.
 
 The doubles need nothing but devmem. The suites need pytest and are imported on first use.
 """
@@ -13,36 +13,25 @@ from devmem.testing.clock import ManualClock
 from devmem.testing.embedders import FailingEmbedder, HashEmbedder, HashTokenEmbedder
 
 if TYPE_CHECKING:
-    from devmem.testing.collections import ArchiveSuite, CollectionSuite, OpenCollection, TombstoneSuite, VersionSuite
     from devmem.testing.providers import EmbeddingProviderSuite
     from devmem.testing.stores import OpenStore, StoreSuite
 
 __all__ = [
-    "ArchiveSuite",
-    "CollectionSuite",
     "EmbeddingProviderSuite",
     "FailingChat",
     "FailingEmbedder",
     "HashEmbedder",
     "HashTokenEmbedder",
     "ManualClock",
-    "OpenCollection",
     "OpenStore",
     "ScriptedChat",
     "StoreSuite",
-    "TombstoneSuite",
-    "VersionSuite",
 ]
 
 _SUITES: Final = {
-    "ArchiveSuite": "devmem.testing.collections",
-    "CollectionSuite": "devmem.testing.collections",
     "EmbeddingProviderSuite": "devmem.testing.providers",
-    "OpenCollection": "devmem.testing.collections",
     "OpenStore": "devmem.testing.stores",
     "StoreSuite": "devmem.testing.stores",
-    "TombstoneSuite": "devmem.testing.collections",
-    "VersionSuite": "devmem.testing.collections",
 }
 
 

@@ -13,8 +13,6 @@ except ImportError as error:
     raise MissingExtraError(feature="a suite of devmem.testing", package="pytest", extra="dev") from error
 
 _SUITES: Final = (
-    "devmem.testing.collections",
-    "devmem.testing.collection_suite",
     "devmem.testing.providers",
     "devmem.testing.stores",
     "devmem.testing.store_suite",

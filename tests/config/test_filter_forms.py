@@ -14,7 +14,7 @@ from devmem.errors import FilterError
 from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem, Scope
 from devmem.storage import absent, at_least, below, contains, one_of, starts_with
-from devmem.testing.collection_suite.agreement import FILTERS, ITEMS, NOW
+from tests.collection_suite.agreement import FILTERS, ITEMS, NOW
 from tests.generated import examples
 
 

@@ -26,7 +26,7 @@ from devmem.messages import (
     register_payload,
 )
 from devmem.model.message import PayloadRegistry
-from devmem.testing.strategies import messages
+from tests.strategies import messages
 
 
 class Verdict(StrEnum):

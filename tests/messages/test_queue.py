@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from devmem.errors import MessageError
 from devmem.messages import AIMessage, Message, MessageQueue
-from devmem.testing.strategies import messages
+from tests.strategies import messages
 
 _FEW_IDS = st.sampled_from(["1", "2", "3"])
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from devmem.messages import Message, Role, ShortTermMemory
-from devmem.testing.strategies import messages
 from tests.generated import examples
+from tests.strategies import messages
 
 _IDS = st.sampled_from([str(n) for n in range(12)])
 _MESSAGES = messages(_IDS)

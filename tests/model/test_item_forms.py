@@ -22,7 +22,7 @@ from devmem.model.items import (
     load_item,
     load_item_json,
 )
-from devmem.testing.strategies import SCOPES, SNAPSHOTS, TEXTS, items
+from tests.strategies import SCOPES, SNAPSHOTS, TEXTS, items
 
 
 @given(item=items(8))

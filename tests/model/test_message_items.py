@@ -32,7 +32,7 @@ from devmem.model.items import (
     load_item_json,
 )
 from devmem.model.message_json import MESSAGE_KEY
-from devmem.testing.strategies import messages
+from tests.strategies import messages
 
 
 @register_payload("tests.Plan")

@@ -15,7 +15,7 @@ from devmem.messages import MessageBlock
 from devmem.model.items import MemoryContentSnapshot, MemoryItem, SnapshotBlock
 from devmem.models.embedder import ModelIdentity
 from devmem.storage import Collection, JsonCollection, SearchQuery, SqliteCollection
-from devmem.testing.strategies import items
+from tests.strategies import items
 
 DIMENSION = 8
 MODEL = ModelIdentity(name="testing", dimension=DIMENSION)

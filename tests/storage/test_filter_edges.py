@@ -11,7 +11,7 @@ import pytest
 from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem, Provenance, Scope, SourceKind
 from devmem.storage import SearchQuery, SqliteCollection
-from devmem.testing.collection_suite.agreement import NOW, check_agreement
+from tests.collection_suite.agreement import NOW, check_agreement
 
 ANN: Final = Scope(user="ann")
 ROOM: Final = Filter(metadata={"room": "hall"})

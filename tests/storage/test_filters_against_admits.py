@@ -20,7 +20,7 @@ from devmem.storage import (
     one_of,
     starts_with,
 )
-from devmem.testing.collection_suite.agreement import FILTERS, ITEMS, NOW, check_agreement
+from tests.collection_suite.agreement import FILTERS, ITEMS, NOW, check_agreement
 from tests.generated import examples
 
 INDEX = IndexConfig(metadata=("k", "a.b"))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from devmem.storage import JsonCollection
-from devmem.testing import CollectionSuite, OpenCollection
+from tests.collection_suite import CollectionSuite, OpenCollection
 
 
 class TestJsonFile(CollectionSuite):

@@ -12,7 +12,7 @@ import pytest
 from devmem.encryption import StoreKey, protect
 from devmem.models.embedder import ModelIdentity
 from devmem.storage.sqlite.collection import SqliteCollection
-from devmem.testing import CollectionSuite, OpenCollection
+from tests.collection_suite import CollectionSuite, OpenCollection
 
 pytestmark = pytest.mark.kit
 

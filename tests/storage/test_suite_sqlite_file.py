@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from devmem.storage import SqliteCollection
-from devmem.testing import ArchiveSuite, CollectionSuite, OpenCollection, TombstoneSuite
+from tests.collection_suite import ArchiveSuite, CollectionSuite, OpenCollection, TombstoneSuite
 
 
 class TestSqliteFile(CollectionSuite, ArchiveSuite, TombstoneSuite):

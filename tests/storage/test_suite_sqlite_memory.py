@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from devmem.storage import SqliteCollection
-from devmem.testing import ArchiveSuite, CollectionSuite, OpenCollection, TombstoneSuite
+from tests.collection_suite import ArchiveSuite, CollectionSuite, OpenCollection, TombstoneSuite
 
 
 class TestSqliteMemory(CollectionSuite, ArchiveSuite, TombstoneSuite):

@@ -13,7 +13,8 @@ from devmem.errors import RunStateError
 from devmem.model.caller import acting_as
 from devmem.model.items import MemoryItem
 from devmem.storage import SqliteCollection, VersionedCollection
-from devmem.testing import ManualClock, OpenCollection, VersionSuite
+from devmem.testing import ManualClock
+from tests.collection_suite import OpenCollection, VersionSuite
 
 DAY = 86_400
 

@@ -15,7 +15,6 @@ from devmem import MemoryContentSnapshot, MemoryItem, MemoryWritePayload, Missin
 from devmem.errors import ExportError
 from devmem.messages import AIMessage, UserMessage, dump_message
 from devmem.stores import Provenance, item_from
-from devmem.testing.strategies import TEXTS, items
 from devmem.text.devall_frames import frame
 from devmem.text.display import one_line, well_formed
 from devmem.views import (
@@ -29,6 +28,7 @@ from devmem.views import (
     transfers_of,
 )
 from devmem.views.diagrams import dot_text, mermaid_text
+from tests.strategies import TEXTS, items
 
 
 def message(sender: str, receivers: list[str], cause: str = "", text: str = "hello", at: float = 1.0) -> MemoryItem:

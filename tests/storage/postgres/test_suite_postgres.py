@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from devmem.storage.postgres.collection import PostgresCollection
-from devmem.testing import ArchiveSuite, CollectionSuite, OpenCollection, TombstoneSuite
+from tests.collection_suite import ArchiveSuite, CollectionSuite, OpenCollection, TombstoneSuite
 
 
 class TestPostgres(CollectionSuite, ArchiveSuite, TombstoneSuite):

@@ -15,7 +15,7 @@ from devmem.storage.postgres.collection import PostgresCollection
 from devmem.storage.postgres.server import texts
 from devmem.storage.postgres.server.merging import join_segments, merge_tail
 from devmem.storage.writing import PreparedItem, Unique
-from devmem.testing import CollectionSuite, OpenCollection
+from tests.collection_suite import CollectionSuite, OpenCollection
 
 pytestmark = pytest.mark.postgres
 

@@ -20,8 +20,9 @@ from devmem.storage.erasure import EraseRequest
 from devmem.storage.postgres.collection import PostgresCollection
 from devmem.storage.runs import Runs
 from devmem.stores.abilities import versions_of
-from devmem.testing import ManualClock, OpenCollection, VersionSuite
+from devmem.testing import ManualClock
 from devmem.workflow import revert_run
+from tests.collection_suite import OpenCollection, VersionSuite
 from tests.workflow.runner_doubles import DOWN, ChatsByNode, ScriptedChat, agent_yaml, write_workflow
 
 pytestmark = pytest.mark.postgres

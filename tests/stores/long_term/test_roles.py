@@ -28,8 +28,8 @@ from devmem.messages import (
 )
 from devmem.stores import StoreSetup
 from devmem.testing import HashEmbedder, ManualClock
-from devmem.testing.strategies import messages
 from devmem_stores.long_term import LongTermConfig, LongTermMemory
+from tests.strategies import messages
 
 from .angles import AngleEmbedder
 from .conftest import OpenStore

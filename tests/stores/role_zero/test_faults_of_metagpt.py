@@ -24,8 +24,8 @@ from devmem.messages import (
 )
 from devmem.stores import Vector, WriteStatus
 from devmem.testing import FailingEmbedder, HashEmbedder, ManualClock
-from devmem.testing.strategies import SCOPES, messages
 from devmem_stores.role_zero.role import RoleMemory, item_of
+from tests.strategies import SCOPES, messages
 
 from .conftest import FlakyStore, MakeStore, fill, ids, said
 

@@ -18,9 +18,9 @@ from devmem.messages import AttachmentRef, MessageBlock
 from devmem.storage import SqliteCollection
 from devmem.storage.attachments import with_inline_attachments
 from devmem.stores import Provenance, SnapshotBlock, content_hash
-from devmem.testing.strategies import TEXTS, items
 from devmem.transfer.exporting import Snapshot, fenced, json_parts, markdown_parts
 from devmem.transfer.importing import FileFormat, detect_format, open_data
+from tests.strategies import TEXTS, items
 
 
 def snapshot(*kept: MemoryItem) -> Snapshot:

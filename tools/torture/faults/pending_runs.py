@@ -19,11 +19,11 @@ from devmem.model.items import MemoryItem
 from devmem.model.versions import RunState
 from devmem.storage import Collection, SqliteCollection
 from devmem.storage.postgres.collection import PostgresCollection
-from devmem.testing.collection_suite.run_model import RunModel, Texts, shown_texts
 from tools.postgres_server import PostgresServer
 from tools.torture.children import EXIT_FAILED, Child
 from tools.torture.faults.statements import Trace, dying, traced, traced_postgres
 from tools.torture.results import Plan, Result
+from tools.torture.run_model import RunModel, Texts, shown_texts
 
 _IDS: Final = [f"id {number}" for number in range(6)]
 _STEPS: Final = 60

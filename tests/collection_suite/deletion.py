@@ -1,6 +1,5 @@
 """Deleting, trimming and expiring take away what they should and nothing else."""
 
-# ruff: noqa: S101 - a suite asserts
 from __future__ import annotations
 
 import pytest
@@ -13,7 +12,7 @@ from devmem.search.query import SearchQuery
 from devmem.storage.protocol import Collection
 from devmem.storage.writing import Unique
 from devmem.testing.clock import ManualClock
-from devmem.testing.collection_suite.fixtures import EMBEDDER, MODEL, OpenCollection, Opening, ids, item
+from tests.collection_suite.fixtures import EMBEDDER, MODEL, OpenCollection, Opening, ids, item
 
 
 def _found(collection: Collection, text: str) -> list[str]:

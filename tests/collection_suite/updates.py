@@ -1,6 +1,5 @@
 """Storing an item again: what is a duplicate, what an update, and what a conflict."""
 
-# ruff: noqa: S101 - a suite asserts
 from __future__ import annotations
 
 from dataclasses import replace
@@ -14,8 +13,8 @@ from devmem.model.items import MemoryItem, Provenance, Scope, SourceKind, versio
 from devmem.model.results import WriteStatus
 from devmem.storage.protocol import Collection
 from devmem.storage.writing import Unique
-from devmem.testing.collection_suite.fixtures import Opening, ids, item
-from devmem.testing.collection_suite.queries import add_encoded
+from tests.collection_suite.fixtures import Opening, ids, item
+from tests.collection_suite.queries import add_encoded
 
 _SAVED = item("the launch is on Friday", id="1", metadata={"room": 1}, scope=Scope(user="ann"), created_at=5.0)
 _CHANGES: dict[str, dict[str, Any]] = {

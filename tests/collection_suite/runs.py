@@ -1,7 +1,5 @@
 """Runs: what is pending, committed, discarded and reverted, and who sees it when."""
 
-# ruff: noqa: S101 - a suite asserts
-
 from __future__ import annotations
 
 import pytest
@@ -18,9 +16,9 @@ from devmem.search.query import SearchQuery
 from devmem.storage.protocol import Collection, VersionedCollection
 from devmem.storage.writing import Unique
 from devmem.testing.clock import ManualClock
-from devmem.testing.collection_suite.fixtures import EMBEDDER, ids, item, waiting_item
-from devmem.testing.collection_suite.run_machine import check_runs
-from devmem.testing.collection_suite.versions import SHARED, Versioning
+from tests.collection_suite.fixtures import EMBEDDER, ids, item, waiting_item
+from tests.collection_suite.run_machine import check_runs
+from tests.collection_suite.versions import SHARED, Versioning
 
 _STEPS = st.lists(
     st.tuples(

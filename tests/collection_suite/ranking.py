@@ -1,6 +1,5 @@
 """Ranking by more than words and meaning: passages, tokens, conversations, speakers, times."""
 
-# ruff: noqa: S101 - a suite asserts
 from __future__ import annotations
 
 from dataclasses import replace
@@ -16,8 +15,8 @@ from devmem.search.query import Ranking, SearchQuery
 from devmem.search.spelling import SpellingCheck
 from devmem.storage.protocol import Collection
 from devmem.testing.abilities import needs
-from devmem.testing.collection_suite.fixtures import EMBEDDER, MODEL, OpenCollection, Opening, item, waiting_item
-from devmem.testing.collection_suite.queries import (
+from tests.collection_suite.fixtures import EMBEDDER, MODEL, OpenCollection, Opening, item, waiting_item
+from tests.collection_suite.queries import (
     NOW,
     PLAIN,
     add_encoded,

@@ -16,8 +16,8 @@ from devmem.models.embedder import PassageEmbeddings, token_codes
 from devmem.search.query import Ranking, SearchQuery
 from devmem.storage.protocol import Collection
 from devmem.storage.writing import PreparedItem
-from devmem.testing.collection_suite.fixtures import MODEL
 from devmem.testing.embedders import HashTokenEmbedder
+from tests.collection_suite.fixtures import MODEL
 
 NOW: Final = datetime(2024, 3, 13, 12, tzinfo=UTC).timestamp()
 """A Wednesday."""
@@ -39,7 +39,7 @@ def encoded(items: list[MemoryItem]) -> list[PreparedItem]:
     return found
 
 
-def asked(text: str, **fields: Any) -> SearchQuery:  # noqa: ANN401 - fields of every type
+def asked(text: str, **fields: Any) -> SearchQuery:
     """Ask by words, vector and tokens."""
     (tokens,) = TOKENS.embed_tokens([text])
     return SearchQuery(text=text, vector=tokens.vector, tokens=tokens, **{"ranking": PLAIN, "now": NOW, **fields})
@@ -73,7 +73,7 @@ def record(
     return turn(name, text, user=user, conversation=None, event_time=at, metadata={"kind": kind, **(about or {})})
 
 
-def turn(name: str, text: str, *, user: str = "u", conversation: str | None = "c", **fields: Any) -> MemoryItem:  # noqa: ANN401
+def turn(name: str, text: str, *, user: str = "u", conversation: str | None = "c", **fields: Any) -> MemoryItem:
     """Return a turn of a conversation, without an embedding."""
     return MemoryItem(
         id=name, content_summary=text, scope=Scope(user=user, conversation=conversation), created_at=NOW, **fields

@@ -1,6 +1,5 @@
 """Any text and any attachment is returned unchanged."""
 
-# ruff: noqa: S101 - a suite asserts
 from __future__ import annotations
 
 import base64
@@ -15,7 +14,7 @@ from devmem.model.items import MemoryContentSnapshot, MemoryItem, Scope, Snapsho
 from devmem.model.message import AttachmentRef, MessageBlock
 from devmem.search.query import SearchQuery
 from devmem.storage.protocol import Collection
-from devmem.testing.collection_suite.fixtures import MODEL, OpenCollection, Opening, item
+from tests.collection_suite.fixtures import MODEL, OpenCollection, Opening, item
 
 _TEXTS = {
     "chinese": "北京的会议改到星期五。预算是三万元。",

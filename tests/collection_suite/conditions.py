@@ -1,6 +1,5 @@
 """Conditions compare what they say, and `any_of` adds up what its parts admit."""
 
-# ruff: noqa: S101 - a suite asserts
 from __future__ import annotations
 
 import pytest
@@ -10,8 +9,8 @@ from devmem.model.conditions import Condition, above, at_least, at_most, below, 
 from devmem.model.filters import Filter
 from devmem.model.items import Provenance, Scope, SourceKind
 from devmem.storage.protocol import Collection
-from devmem.testing.collection_suite.filters import admitted, note
-from devmem.testing.collection_suite.fixtures import Opening
+from tests.collection_suite.filters import admitted, note
+from tests.collection_suite.fixtures import Opening
 
 _VALUES: dict[str, JsonValue] = {
     "one": 1,

@@ -1,7 +1,5 @@
 """Runs that race with one another, and runs whose changes were seen by all at once."""
 
-# ruff: noqa: S101 - a suite asserts
-
 from __future__ import annotations
 
 from contextlib import closing
@@ -17,9 +15,9 @@ from devmem.model.items import Scope
 from devmem.model.versions import Operation, RunState
 from devmem.storage.protocol import Collection, VersionedCollection
 from devmem.testing.clock import ManualClock
-from devmem.testing.collection_suite.fixtures import item
-from devmem.testing.collection_suite.runs import Running
-from devmem.testing.collection_suite.versions import SHARED
+from tests.collection_suite.fixtures import item
+from tests.collection_suite.runs import Running
+from tests.collection_suite.versions import SHARED
 
 _IDS = st.sampled_from(["a", "b", "c"])
 _CHANGES = st.lists(st.tuples(st.sampled_from(["add", "delete"]), _IDS), max_size=4)

@@ -1,7 +1,5 @@
 """Erasure: whatever happened before, nothing finds what was erased, and nothing else is gone."""
 
-# ruff: noqa: S101 - a suite asserts
-
 from __future__ import annotations
 
 from dataclasses import replace
@@ -19,8 +17,8 @@ from devmem.storage.erasure import ErasableCollection, EraseRequest, words_in
 from devmem.storage.opening import file_of
 from devmem.storage.protocol import VersionedCollection
 from devmem.testing.clock import ManualClock
-from devmem.testing.collection_suite.fixtures import item
-from devmem.testing.collection_suite.versions import SHARED, Versioning
+from tests.collection_suite.fixtures import item
+from tests.collection_suite.versions import SHARED, Versioning
 
 _USERS = st.sampled_from(["ann", "bob"])
 _NAMES = st.sampled_from(["1", "2", "3"])

@@ -1,6 +1,5 @@
 """A filter lets through exactly what it says, the same for every operation that takes one."""
 
-# ruff: noqa: S101 - a suite asserts
 from __future__ import annotations
 
 import time
@@ -15,8 +14,8 @@ from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem, Provenance, Scope, SourceKind
 from devmem.search.query import SearchQuery
 from devmem.storage.protocol import Collection
-from devmem.testing.collection_suite.fixtures import EMBEDDER, Opening, ids, item
-from devmem.testing.collection_suite.queries import NOW, add_encoded, asked
+from tests.collection_suite.fixtures import EMBEDDER, Opening, ids, item
+from tests.collection_suite.queries import NOW, add_encoded, asked
 
 _PARTS = [part.name for part in fields(Scope)]
 _KEYS = [
@@ -47,7 +46,7 @@ def admitted(collection: Collection, where: Filter) -> list[str]:
     return found
 
 
-def note(name: str, **parts: Any) -> MemoryItem:  # noqa: ANN401 - fields of every type
+def note(name: str, **parts: Any) -> MemoryItem:
     """Return an item of a text that a search for notes finds."""
     return item(f"note {name}", id=name, **parts)
 
@@ -55,7 +54,7 @@ def note(name: str, **parts: Any) -> MemoryItem:  # noqa: ANN401 - fields of eve
 _TALK = ("When is the launch?", "On Friday, I think.", "Who told you?", "Ann did, in the launch meeting.")
 
 
-def _turn(name: str, text: str, **parts: Any) -> MemoryItem:  # noqa: ANN401 - fields of every type
+def _turn(name: str, text: str, **parts: Any) -> MemoryItem:
     return item(text, id=name, embedding=None, created_at=NOW, **parts)
 
 

@@ -1,6 +1,5 @@
 """A search finds by words, by vector and by both, and says what every hit was ranked by."""
 
-# ruff: noqa: S101 - a suite asserts
 from __future__ import annotations
 
 import numpy as np
@@ -10,7 +9,7 @@ from devmem.errors import EmbeddingMismatchError
 from devmem.search.query import SearchQuery, Weights
 from devmem.storage.protocol import Collection
 from devmem.testing.abilities import needs
-from devmem.testing.collection_suite.fixtures import EMBEDDER, MODEL, OpenCollection, Opening, item, waiting_item
+from tests.collection_suite.fixtures import EMBEDDER, MODEL, OpenCollection, Opening, item, waiting_item
 
 _NOTES = {
     "kettle": "the kettle in the kitchen is blue",

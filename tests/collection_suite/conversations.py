@@ -1,6 +1,5 @@
 """Which conversations a query is about: by their best item, and by what their items say together."""
 
-# ruff: noqa: S101 - a suite asserts
 from __future__ import annotations
 
 from dataclasses import replace
@@ -10,8 +9,8 @@ from devmem.model.filters import Filter
 from devmem.model.items import Scope
 from devmem.search.query import SearchQuery, Weights
 from devmem.storage.protocol import Collection
-from devmem.testing.collection_suite.fixtures import EMBEDDER, Opening
-from devmem.testing.collection_suite.queries import PLAIN, add_encoded, asked, found, turn
+from tests.collection_suite.fixtures import EMBEDDER, Opening
+from tests.collection_suite.queries import PLAIN, add_encoded, asked, found, turn
 
 _TALKS = {
     "cooking": ["the soup needs more salt", "add pepper to the soup", "soup again tomorrow"],

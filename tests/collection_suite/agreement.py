@@ -1,6 +1,5 @@
 """Every filter admits in a collection what `Filter.admits` admits of a list."""
 
-# ruff: noqa: S101 - a suite asserts
 from __future__ import annotations
 
 from dataclasses import replace
@@ -30,7 +29,7 @@ from devmem.model.items import MemoryItem, Provenance, Scope, SourceKind
 from devmem.search.query import SearchQuery
 from devmem.storage.protocol import Collection
 from devmem.testing.clock import ManualClock
-from devmem.testing.collection_suite.fixtures import MODEL, OpenCollection, Opening, ids
+from tests.collection_suite.fixtures import MODEL, OpenCollection, Opening, ids
 
 NOW: Final = 50.0
 _NAMES = st.sampled_from(

@@ -1,6 +1,5 @@
 """Stored items are whole, unique, in order, and still there when the collection is opened again."""
 
-# ruff: noqa: S101 - a suite asserts
 from __future__ import annotations
 
 import random
@@ -15,7 +14,7 @@ from devmem.models.embedder import ModelIdentity, PassageEmbeddings
 from devmem.storage.protocol import Collection
 from devmem.storage.writing import Unique
 from devmem.testing.abilities import needs
-from devmem.testing.collection_suite.fixtures import EMBEDDER, MODEL, OpenCollection, Opening, ids, item
+from tests.collection_suite.fixtures import EMBEDDER, MODEL, OpenCollection, Opening, ids, item
 
 
 class Keeping(Opening):

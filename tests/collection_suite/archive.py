@@ -1,7 +1,5 @@
 """The archive: items that no method finds but those that ask for it, and that nothing but an erasure takes away."""
 
-# ruff: noqa: S101 - a suite asserts
-
 from __future__ import annotations
 
 from contextlib import closing
@@ -19,7 +17,7 @@ from devmem.storage.erasure import ErasableCollection, EraseRequest
 from devmem.storage.protocol import ArchivingCollection, SupportsArchiving
 from devmem.storage.tombstones import TombstoneCollection
 from devmem.testing.clock import ManualClock
-from devmem.testing.collection_suite.fixtures import EMBEDDER, MODEL, OpenCollection, Opening, ids, item
+from tests.collection_suite.fixtures import EMBEDDER, MODEL, OpenCollection, Opening, ids, item
 
 _DAY = 86_400.0
 _TEXTS = ("tea at three", "rain in June", "鲸鱼在夜里唱歌", "the train is late")

@@ -1,6 +1,5 @@
 """Listing: orders and offsets, distinct values, taking the newest."""
 
-# ruff: noqa: S101 - a suite asserts
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
@@ -13,8 +12,8 @@ from devmem.model.filters import Filter, event_key
 from devmem.model.items import Provenance, Scope, SourceKind
 from devmem.storage.protocol import Collection
 from devmem.testing.clock import ManualClock
-from devmem.testing.collection_suite.filters import note
-from devmem.testing.collection_suite.fixtures import MODEL, OpenCollection, Opening, ids
+from tests.collection_suite.filters import note
+from tests.collection_suite.fixtures import MODEL, OpenCollection, Opening, ids
 
 
 class Listing(Opening):

@@ -1,6 +1,5 @@
 """Fields of the items' metadata that are searched beside their text, each by itself."""
 
-# ruff: noqa: S101 - a suite asserts
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -17,15 +16,15 @@ from devmem.search.query import SearchQuery
 from devmem.storage.protocol import Collection, SupportsFieldIndex, VersionedCollection
 from devmem.testing.abilities import needs
 from devmem.testing.clock import ManualClock
-from devmem.testing.collection_suite.fixtures import EMBEDDER, MODEL, OpenCollection, Opening, ids
-from devmem.testing.collection_suite.queries import encoded
-from devmem.testing.collection_suite.versions import Versioning
+from tests.collection_suite.fixtures import EMBEDDER, MODEL, OpenCollection, Opening, ids
+from tests.collection_suite.queries import encoded
+from tests.collection_suite.versions import Versioning
 
 _BOOK: Final = {"title": "The night train", "chapters": [{"content": "A ticket to Oslo"}, {"content": "Snow at noon"}]}
 _FIELDS: Final = ("title", "chapters[*].content")
 
 
-def _note(name: str, text: str = "a note", **fields: Any) -> MemoryItem:  # noqa: ANN401 - fields of every type
+def _note(name: str, text: str = "a note", **fields: Any) -> MemoryItem:
     return MemoryItem(id=name, content_summary=text, **fields)
 
 

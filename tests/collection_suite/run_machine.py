@@ -1,7 +1,5 @@
 """Random writes in runs and outside of them: runs do what an overlay of a plain dictionary would do."""
 
-# ruff: noqa: S101, D102 - a suite asserts, and its rules say by their names what they do
-
 from __future__ import annotations
 
 from itertools import count
@@ -16,7 +14,7 @@ from devmem.errors import RunConflictError
 from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem
 from devmem.storage.protocol import Collection, VersionedCollection
-from devmem.testing.collection_suite.run_model import RunModel, Texts, shown_texts
+from tools.torture.run_model import RunModel, Texts, shown_texts
 
 _NAMES: Final = [f"id {n}" for n in range(5)]
 _IDS = st.lists(st.sampled_from(_NAMES), min_size=1, max_size=3, unique=True)

@@ -1,7 +1,5 @@
 """Tombstones: what was erased is not stored again, in whatever form it comes, and nothing else is kept out."""
 
-# ruff: noqa: S101 - a suite asserts
-
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -15,7 +13,7 @@ from devmem.model.results import WriteOutcome
 from devmem.storage.protocol import Collection, VersionedCollection
 from devmem.storage.tombstones import TombstoneCollection
 from devmem.testing.clock import ManualClock
-from devmem.testing.collection_suite.fixtures import OpenCollection
+from tests.collection_suite.fixtures import OpenCollection
 
 _ERASED = "Her door code is 4711-Zeta. She keeps the spare key under the blue pot."
 _AGAIN = (

@@ -1,6 +1,5 @@
 """Selection of the hits among the candidates, and the report of those that were cut."""
 
-# ruff: noqa: S101 - a suite asserts
 from __future__ import annotations
 
 from dataclasses import replace
@@ -13,8 +12,8 @@ from devmem.model.results import RejectReason
 from devmem.search.query import MAX_QUERY_CHARACTERS, Ranking, SearchQuery
 from devmem.storage.protocol import Collection
 from devmem.storage.writing import Unique
-from devmem.testing.collection_suite.fixtures import Opening, item
-from devmem.testing.collection_suite.queries import PLAIN, add_encoded, asked, explained, found, turn
+from tests.collection_suite.fixtures import Opening, item
+from tests.collection_suite.queries import PLAIN, add_encoded, asked, explained, found, turn
 
 
 class RankingChoice(Opening):

@@ -1,6 +1,5 @@
 """Items wait for their embedding, get it later, and are embedded again when the model changes."""
 
-# ruff: noqa: S101 - a suite asserts
 from __future__ import annotations
 
 from dataclasses import replace
@@ -14,7 +13,8 @@ from devmem.models.embedder import ModelIdentity, PassageEmbeddings
 from devmem.search.query import SearchQuery
 from devmem.storage.protocol import Collection
 from devmem.testing.abilities import needs
-from devmem.testing.collection_suite.fixtures import (
+from devmem.testing.embedders import HashEmbedder
+from tests.collection_suite.fixtures import (
     EMBEDDER,
     MODEL,
     OpenCollection,
@@ -23,8 +23,7 @@ from devmem.testing.collection_suite.fixtures import (
     item,
     waiting_item,
 )
-from devmem.testing.collection_suite.queries import encoded
-from devmem.testing.embedders import HashEmbedder
+from tests.collection_suite.queries import encoded
 
 
 class Embedding(Opening):

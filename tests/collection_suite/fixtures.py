@@ -26,12 +26,12 @@ class OpenCollection(Protocol):
         ...
 
 
-def item(text: str, **fields: Any) -> MemoryItem:  # noqa: ANN401 - fields of every type
+def item(text: str, **fields: Any) -> MemoryItem:
     """Return an item with its embedding."""
     return MemoryItem(content_summary=text, **{"embedding": EMBEDDER.vector(text), **fields})
 
 
-def waiting_item(text: str, **fields: Any) -> MemoryItem:  # noqa: ANN401 - fields of every type
+def waiting_item(text: str, **fields: Any) -> MemoryItem:
     """Return an item that waits for its embedding."""
     return MemoryItem(content_summary=text, **fields)
 

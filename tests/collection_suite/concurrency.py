@@ -1,6 +1,5 @@
 """Several threads, and several openings of one place, neither lose nor double an item."""
 
-# ruff: noqa: S101 - a suite asserts
 from __future__ import annotations
 
 import threading
@@ -12,7 +11,7 @@ from devmem.search.query import SearchQuery
 from devmem.storage.protocol import Collection
 from devmem.storage.writing import Unique
 from devmem.testing.abilities import needs
-from devmem.testing.collection_suite.fixtures import EMBEDDER, MODEL, OpenCollection, Opening, ids, item, waiting_item
+from tests.collection_suite.fixtures import EMBEDDER, MODEL, OpenCollection, Opening, ids, item, waiting_item
 
 _THREADS = 8
 _EACH = 12

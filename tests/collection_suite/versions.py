@@ -1,7 +1,5 @@
 """Versions of items: what the collection was at any time, and what is left of what was erased."""
 
-# ruff: noqa: S101 - a suite asserts
-
 from __future__ import annotations
 
 import itertools
@@ -20,7 +18,7 @@ from devmem.model.versions import Change, Operation
 from devmem.search.query import SearchQuery
 from devmem.storage.protocol import VersionedCollection
 from devmem.testing.clock import ManualClock
-from devmem.testing.collection_suite.fixtures import EMBEDDER, MODEL, OpenCollection, Opening, ids, item
+from tests.collection_suite.fixtures import EMBEDDER, MODEL, OpenCollection, Opening, ids, item
 
 SHARED: Final = [HealthCheck.function_scoped_fixture, HealthCheck.differing_executors]
 """Each example clears the collection that they share; each class that uses the suite runs its examples itself."""
