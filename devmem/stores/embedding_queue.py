@@ -305,10 +305,9 @@ class ModelCheck:
         return isinstance(collection, UnlabelledEmbeddings) and collection.kept_vectors() > 0
 
     def _compare(self, embedder: Embedder, collection: UnlabelledEmbeddings, items: Sequence[MemoryItem]) -> None:
-        if embedder.identity.dimension is None:
-            # It is known with the first answer.
-            embedder.embed(["probe"])
-        fitting = [item for item in items if _length(item) == embedder.identity.dimension]
+        # A service tells the length with its answers alone.
+        dimension = embedder.identity.dimension or embedder.embed(["probe"]).shape[1]
+        fitting = [item for item in items if _length(item) == dimension]
         own = fitting if made_by(embedder, fitting) else []
         taken = {item.id for item in own}
         others = [item for item in items if item.id not in taken]

@@ -100,7 +100,9 @@ def read_old_index(path: Path) -> OldIndex:
 
 
 def usable_vectors(old: OldIndex, embedder: Embedder) -> dict[str, Vector]:
-    """Return the embeddings by the hash of their text; none when another model made them.
+    """Return the embeddings by the hash of a chunk's text; none when another model made them.
+
+    DevAll keeps the line breaks around a chunk that is a whole file.
 
     Raises:
         EmbeddingError: the model does not answer.
@@ -112,7 +114,8 @@ def usable_vectors(old: OldIndex, embedder: Embedder) -> dict[str, Vector]:
     for item in embedded:
         unit = _unit(item.embedding)
         if unit is not None:
-            vectors[sha256(item.content_summary.encode("utf-8", "surrogatepass")).hexdigest()] = unit
+            text = item.content_summary.strip("\n").rstrip()
+            vectors[sha256(text.encode("utf-8", "surrogatepass")).hexdigest()] = unit
     return vectors
 
 

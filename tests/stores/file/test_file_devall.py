@@ -32,14 +32,16 @@ def old_index(folder: Folder, embedder: HashEmbedder) -> dict[str, object]:
     }
 
 
-def test_embeddings_of_the_same_model_are_kept(folder: Folder) -> None:
+@pytest.mark.parametrize("end", ["", "\n", "\n\n"])
+def test_embeddings_of_the_same_model_are_kept(folder: Folder, end: str) -> None:
+    """DevAll keeps a short file whole, with the line break at its end."""
     assert isinstance(folder.embedder, HashEmbedder)
     file = folder.base / "index.json"
     raw = old_index(folder, folder.embedder)
-    raw["contents"] = raw["contents"][:1]  # type: ignore[index]
+    raw["contents"] = [raw["contents"][0] | {"content_summary": TEXT + end}]  # type: ignore[index]
     file.write_text(json.dumps(raw))
     before = file.read_bytes()
-    folder.write("a.txt", TEXT)
+    folder.write("a.txt", TEXT + end)
     store = folder.load(index_path="index.json")
     assert names(store) == ["docs/a.txt", "docs/guide.md"]
     embedded = folder.embedded
