@@ -38,7 +38,8 @@
     ├── EmbeddingError
     │   ├── ModelNotFoundError
     │   ├── ModelDamagedError
-    │   └── EmbeddingUnavailableError  the provider does not answer; try again later
+    │   ├── EmbeddingUnavailableError  the provider does not answer; try again later
+    │   └── TextsRefusedError        the provider embedded the other texts
     ├── ChatModelError
     │   └── NodeFailedError          the chat model of a workflow's node
     ├── RerankerError
@@ -56,7 +57,7 @@ An error keeps its facts as attributes and words its own message: what, which, a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -411,6 +412,16 @@ class ModelDamagedError(EmbeddingError):
 
 class EmbeddingUnavailableError(EmbeddingError):
     """The provider does not answer now; the same call may work later."""
+
+
+class TextsRefusedError(EmbeddingError):
+    """The provider refused some of the texts, and embedded the others."""
+
+    def __init__(self, refused: Mapping[int, str], made: Any) -> None:  # noqa: ANN401 - of `embed` or `embed_tokens`
+        """Take the reasons by the places of the refused texts, and what was made of the others, in their order."""
+        self.refused, self.made = refused, made
+        reason = next(iter(refused.values()))
+        super().__init__(reason if len(refused) == 1 else f"{len(refused)} texts were refused, the first one: {reason}")
 
 
 class ChatModelError(DevmemError):

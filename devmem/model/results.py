@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from html import escape
+from itertools import islice
 from operator import attrgetter
 from typing import Final
 
@@ -365,6 +366,19 @@ def damage(message: str) -> Finding:
 def unfinished(message: str) -> Finding:
     """Return the finding of work that waits."""
     return Finding(message=message, level=Level.WARNING)
+
+
+def refused_embeddings(reasons: Mapping[str, str]) -> Iterator[Finding]:
+    """Yield the findings of items whose text the embedding model refuses, of at most 20 by id."""
+    for item_id, reason in islice(reasons.items(), _NAMED):
+        yield unfinished(
+            f"item {item_id} has no embedding, as its text was refused: {reason}. `devmem reindex` tries it again"
+        )
+    if len(reasons) > _NAMED:
+        yield unfinished(f"and {len(reasons) - _NAMED:,} more items whose text was refused")
+
+
+_NAMED: Final = 20
 
 
 def html_table(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> str:

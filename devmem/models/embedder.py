@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from devmem.config.store import EmbeddingParams
-from devmem.errors import EmbeddingError
+from devmem.errors import EmbeddingError, TextsRefusedError
 from devmem.model.items import Vector
 from devmem.text.analysis import is_content, mostly_unspaced
 
@@ -49,6 +49,7 @@ class Embedder(Protocol):
 
         Raises:
             EmbeddingUnavailableError: the provider does not answer now; nothing was embedded.
+            TextsRefusedError: it refuses some of the texts.
             EmbeddingError: it will never embed these texts.
         """
         ...
@@ -226,6 +227,19 @@ class PassageEmbeddings:
             raise ValueError(f"{len(self.vectors)} passages, but token codes of {len(self.tokens)}")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbeddingRefusal:
+    """Why the model does not embed an item: it waits by itself until it is tried again on request."""
+
+    reason: str
+    content_hash: str
+    """Hash of the refused content, see `embedded_hash`."""
+
+    def is_of(self, content_hash: str) -> bool:
+        """Whether this content was refused: the item of the same id may have changed meanwhile."""
+        return self.content_hash == content_hash
+
+
 def unit_rows(matrix: Vector, *, source: str) -> Vector:
     """Return the rows of `matrix`, shape (n, dimension), scaled to unit length, as float32.
 
@@ -386,7 +400,15 @@ class CombinedEmbedder:
 
         A text that the second model cannot read has no tokens.
         """
-        vectors, made = self._vectors.embed(texts), self._tokens.embed_tokens(texts)
+        try:
+            vectors = self._vectors.embed(texts)
+        except TextsRefusedError as error:
+            others = [text for at, text in enumerate(texts) if at not in error.refused]
+            raise TextsRefusedError(error.refused, self._with_tokens(error.made, others)) from None
+        return self._with_tokens(vectors, texts)
+
+    def _with_tokens(self, vectors: Vector, texts: Sequence[str]) -> list[TokenEmbedding]:
+        made = self._tokens.embed_tokens(texts) if texts else []
         return [_combined(vector, tokens) for vector, tokens in zip(vectors, made, strict=True)]
 
     def for_queries(self) -> CombinedEmbedder:

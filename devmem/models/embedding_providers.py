@@ -10,7 +10,7 @@ from typing import Final, Protocol, TypeAlias, TypeVar, runtime_checkable
 import numpy as np
 
 from devmem.config.store import ChunkStrategy, EmbeddingConfig, EmbeddingParams
-from devmem.errors import DevmemError, EmbeddingError, PluginError
+from devmem.errors import DevmemError, EmbeddingError, PluginError, TextsRefusedError
 from devmem.model.items import Vector
 from devmem.models.embedder import Embedder, ModelIdentity, TokenEmbedder, TokenEmbedding, query_embedder, unit_rows
 from devmem.models.given_vectors import Provider as GivenVectors
@@ -177,9 +177,6 @@ def make_provider(config: EmbeddingConfig) -> Embedder:
     return made if factory.__module__.startswith("devmem.models.") else guarded(name, made)
 
 
-_USUAL_LENGTH: int = EmbeddingParams.model_fields["max_length"].default
-
-
 class ChunkingEmbedder:
     """Wraps a provider: refuses blank texts, and cuts long ones or embeds them in pieces."""
 
@@ -188,15 +185,12 @@ class ChunkingEmbedder:
 
     @property
     def identity(self) -> ModelIdentity:
-        """Identity of the provider's model, extended by the treatment of long texts where it is not the default."""
-        inner, length = self._provider.identity, self._params.max_length
-        if self._params.use_chunking:
-            return ModelIdentity(
-                name=f"{inner.name}:chunks={self._params.chunk_strategy}/{length}", dimension=inner.dimension
-            )
-        if length != _USUAL_LENGTH:
-            return ModelIdentity(name=f"{inner.name}:cut={length}", dimension=inner.dimension)
-        return inner
+        """Identity of the provider's model, extended by the way in which long texts are embedded in pieces."""
+        inner, params = self._provider.identity, self._params
+        if not params.use_chunking:
+            return inner
+        name = f"{inner.name}:chunks={params.chunk_strategy}/{params.max_length}"
+        return ModelIdentity(name=name, dimension=inner.dimension)
 
     def for_queries(self) -> ChunkingEmbedder:
         """Return the embedder of questions, which treats long ones in the same way."""
@@ -214,10 +208,17 @@ class ChunkingEmbedder:
         pieces = [self._pieces(number, text) for number, text in enumerate(texts)]
         if not pieces:
             return np.empty((0, self.identity.dimension or 0), dtype=np.float32)
-        vectors = self._provider.embed([piece for each in pieces for piece in each])
-        if len(vectors) == len(pieces):
-            return vectors
-        return self._combined(vectors, [len(each) for each in pieces])
+        counts = [len(each) for each in pieces]
+        try:
+            vectors = self._provider.embed([piece for each in pieces for piece in each])
+        except TextsRefusedError as error:
+            texts_of = np.repeat(np.arange(len(pieces)), counts)
+            refused = {int(texts_of[piece]): reason for piece, reason in error.refused.items()}
+            accepted = np.delete(texts_of, list(error.refused))
+            made = error.made[~np.isin(accepted, list(refused))]
+            others = [count for at, count in enumerate(counts) if at not in refused]
+            raise TextsRefusedError(refused, self._combined(made, others)) from None
+        return self._combined(vectors, counts)
 
     def _head(self, number: int, text: str) -> str:
         if not text.strip():
@@ -240,6 +241,9 @@ class ChunkingEmbedder:
         return len(_well_formed(text)) > self._params.max_length
 
     def _combined(self, vectors: Vector, counts: Sequence[int]) -> Vector:
+        """Return one vector a text from those of its pieces."""
+        if len(vectors) == len(counts):
+            return vectors
         rows = []
         start = 0
         for count in counts:

@@ -17,11 +17,12 @@ import numpy as np
 from pydantic import BaseModel, ValidationError
 
 from devmem.config.store import EmbeddingConfig
-from devmem.errors import EmbeddingError, EmbeddingUnavailableError, MissingExtraError
+from devmem.errors import EmbeddingError, EmbeddingUnavailableError, MissingExtraError, TextsRefusedError
 from devmem.model.items import Vector
 from devmem.models.embedder import ModelIdentity, unit_rows
 from devmem.models.http_client import AnswerRefusedError, answers_within, guarded_client
 from devmem.redaction import without_credentials, without_repeated
+from devmem.text.display import one_line
 from devmem.text.retry import RETRIES_SHARE, Backoff, DeadlineExceededError, within
 
 if TYPE_CHECKING:
@@ -77,7 +78,15 @@ def _shown(body: bytes, texts: Sequence[str]) -> str:
     return without_repeated(repr(body[:200].decode("utf-8", "replace")), texts)
 
 
+_LONGEST_WORDS: Final = 500
+"""Characters of a service's words that are repeated."""
 _SLOW, _BUSY, _SERVERS_FAULT = 408, 429, 500
+_REFUSALS: Final = (400, 413, 422)
+"""Statuses with which services answer a text that is too long, or too many texts."""
+
+
+class _RefusedError(EmbeddingError):
+    """The service refused a request, perhaps because of one of its texts."""
 
 
 @contextmanager
@@ -105,7 +114,8 @@ def translated_errors(*, address: str, secret: str, texts: Sequence[str] = ()) -
         reason = without_credentials(str(error.__cause__ or error))
         raise EmbeddingUnavailableError(f"{address}: no connection: {reason}") from error
     except openai.APIStatusError as error:
-        kind = EmbeddingUnavailableError if _passes(error.status_code) else EmbeddingError
+        refusal = _RefusedError if error.status_code in _REFUSALS else EmbeddingError
+        kind = EmbeddingUnavailableError if _passes(error.status_code) else refusal
         said = without_repeated(_message(error).replace(secret, "***"), texts)
         # Without its cause: that one holds the service's own words, which may hold the key.
         raise kind(f"{address}: status {error.status_code}: {said}") from None
@@ -119,9 +129,8 @@ def _passes(status: int) -> bool:
 
 def _message(error: object) -> str:
     body = getattr(error, "body", None)
-    if isinstance(body, dict) and body.get("message"):
-        return str(body["message"])
-    return str(body or error)
+    said = body["message"] if isinstance(body, dict) and body.get("message") else body or error
+    return one_line(str(said))[:_LONGEST_WORDS]
 
 
 DEFAULT_MODEL: Final = "text-embedding-3-small"
@@ -149,6 +158,8 @@ class Provider:
         self._making = Lock()
         self._client: OpenAI | None = None
         self._backoff = Backoff(first=30.0, longest=600.0)
+        self._most_texts = config.params.batch_size
+        """Number of texts that the service accepts in one request, as far as it has shown."""
 
     @property
     def identity(self) -> ModelIdentity:
@@ -163,28 +174,62 @@ class Provider:
         Raises:
             MissingExtraError: the package `openai` is not installed.
             EmbeddingUnavailableError: no connection, no answer in time, 429 or 5xx, after all retries.
-            EmbeddingError: no key; the service refuses the request; its answer is not what it should be.
+            TextsRefusedError: the service refuses some texts, and would accept others.
+            EmbeddingError: no key; the service refuses every request; its answer is not what it should be.
         """
         client = self._open()
-        parts = [self._ask(client, batch) for batch in self._batches(texts)]
-        widths = {part.shape[1] for part in parts} | {self._params.dimensions or parts[0].shape[1]}
-        if len(widths) > 1:
+        answers = [answer for batch in self._batches(texts) for answer in self._ask_in_parts(client, batch)]
+        refused = {at: answer for at, answer in enumerate(answers) if isinstance(answer, str)}
+        rows = [answer for answer in answers if not isinstance(answer, str)]
+        widths = dict.fromkeys(len(row) for row in rows)
+        if widths.keys() - {self._params.dimensions or next(iter(widths), 0)}:
             raise EmbeddingError(
-                f"{self._model!r} gave vectors of length {', '.join(str(part.shape[1]) for part in parts)}; "
+                f"{self._model!r} gave vectors of length {', '.join(map(str, widths))}; "
                 f"`dimensions` asks for {self._params.dimensions or 'one length for all'}"
             )
-        return unit_rows(np.concatenate(parts), source=repr(self._model))
+        vectors = unit_rows(np.array(rows).reshape(len(rows), -1 if rows else 0), source=repr(self._model))
+        if refused:
+            raise TextsRefusedError(refused, vectors)
+        return vectors
 
     def _batches(self, texts: Sequence[str]) -> Iterator[list[str]]:
         batch: list[str] = []
         size = 0
         for text in texts:
-            if batch and (len(batch) == self._params.batch_size or size + len(text) > _BATCH_CHARACTERS):
+            if batch and (len(batch) >= self._most_texts or size + len(text) > _BATCH_CHARACTERS):
                 yield batch
                 batch, size = [], 0
             batch.append(text)
             size += len(text)
         yield batch
+
+    def _ask_in_parts(self, client: OpenAI, texts: list[str], *, is_half: bool = False) -> list[Vector | str]:
+        """Return the vector of each text; where the service refuses the text by itself, why.
+
+        What it refuses is halved. Where it accepts both halves, there were too many texts, and the number is kept.
+
+        Raises:
+            EmbeddingError: it refuses any text, as one that is asked for a model that it does not have.
+        """
+        if len(texts) > self._most_texts:
+            parts = [texts[at : at + self._most_texts] for at in range(0, len(texts), self._most_texts)]
+            return [answer for part in parts for answer in self._ask_in_parts(client, part, is_half=is_half)]
+        try:
+            return [*self._ask(client, texts)]
+        except _RefusedError as error:
+            if not is_half:
+                self._ask(client, ["probe"])
+            if len(texts) == 1:
+                return [
+                    f"{error} (a text of {len(texts[0]):,} characters; if that is too long, set `max_length` in the "
+                    "embedding's `params` below it)"
+                ]
+        middle = (len(texts) + 1) // 2
+        halves = (texts[:middle], texts[middle:])
+        answers = [answer for half in halves for answer in self._ask_in_parts(client, half, is_half=True)]
+        if not any(isinstance(answer, str) for answer in answers):
+            self._most_texts = min(self._most_texts, middle)
+        return answers
 
     def _ask(self, client: OpenAI, texts: list[str]) -> Vector:
         size = self._params.dimensions
@@ -209,8 +254,9 @@ class Provider:
         try:
             with answers_within(seconds, limit=limit):
                 answer = within(seconds, ask)
-        except Exception:
-            if time.monotonic() - started >= _LONG_WAIT:
+        except Exception as error:
+            is_refusal = getattr(error, "status_code", None) in _REFUSALS
+            if time.monotonic() - started >= _LONG_WAIT and not is_refusal:
                 self._backoff.failed()
             raise
         self._backoff.worked()

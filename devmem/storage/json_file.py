@@ -27,7 +27,7 @@ from devmem.model.fields import embedded_hash
 from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem, Vector, is_pinned
 from devmem.model.results import Hit, HitGroup, SearchReport, WriteOutcome
-from devmem.models.embedder import ModelIdentity, PassageEmbeddings
+from devmem.models.embedder import EmbeddingRefusal, ModelIdentity, PassageEmbeddings
 from devmem.search.indexes.columns import locked
 from devmem.search.query import SearchQuery
 from devmem.storage.erasure import remove_partial_files
@@ -105,7 +105,7 @@ def _without_embedding(entry: JsonEntry) -> JsonEntry:
 def _prepared(entry: JsonEntry, dimension: int | None) -> PreparedItem:
     """Return the item of an entry with its embeddings; without them, so that it waits, where some are missing."""
     first = _unit(entry.item.embedding, dimension)
-    prepared = PreparedItem.of(replace(entry.item, embedding=first))
+    prepared = replace(PreparedItem.of(replace(entry.item, embedding=first)), refusal=entry.refusal)
     # DevAll embeds an item as a whole; what devmem embedded has a vector for each passage.
     if first is None or entry.model is None:
         return prepared
@@ -285,7 +285,11 @@ class JsonCollection:
         """Write the file; return its new stamp."""
         items = list(self._memory.scan())
         embedded = self._memory.embeddings([item.id for item in items]) if self._model else {}
-        entries = [self._vectors.entry(item, self._model, embedded.get(item.id)) for item in items]
+        refused = self._memory.refusals()
+        entries = [
+            replace(self._vectors.entry(item, self._model, embedded.get(item.id)), refusal=refused.get(item.id))
+            for item in items
+        ]
         if self._words_only and self._model is None:
             entries = [replace(entry, words_only=True) for entry in entries]
         content = json.dumps([entry.dump() for entry in entries], indent=2, ensure_ascii=False)
@@ -372,14 +376,18 @@ class JsonCollection:
         return self._read(lambda memory: memory.count(where))
 
     def waiting(self, limit: int) -> list[MemoryItem]:
-        """Return items whose embedding is pending, oldest first."""
+        """Return items whose embedding is pending and was not refused, oldest first."""
         return self._read(lambda memory: memory.waiting(limit))
+
+    def refusals(self) -> dict[str, str]:
+        """Return why the model does not embed items that wait by themselves, by id, oldest first."""
+        return self._read(lambda memory: memory.refusals())
 
     def embeddings(self, ids: Sequence[str]) -> dict[str, PassageEmbeddings]:
         """Return the embeddings of those of the items that have them, by id."""
         return self._read(lambda memory: memory.embeddings(ids))
 
-    def set_embeddings(self, embeddings: Mapping[str, PassageEmbeddings]) -> int:
+    def set_embeddings(self, embeddings: Mapping[str, PassageEmbeddings | EmbeddingRefusal]) -> int:
         """Store the embeddings of waiting items."""
         return self._write(lambda memory: memory.set_embeddings(embeddings))
 

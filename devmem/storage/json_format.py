@@ -68,6 +68,9 @@ _MODEL_KEY: Final = "embedding_model"
 """A key of devmem's own in an item of the file; DevAll ignores keys that it does not know."""
 _PASSAGES_KEY: Final = "embedding_passages"
 """Likewise: what `embedding` leaves out of several passages and of tokens, see `passage_form`."""
+_REFUSAL_KEY: Final = "embedding_refusal"
+"""Likewise: why the item is not embedded, by the model that refused it."""
+_OWN_KEYS: Final = (_MODEL_KEY, _PASSAGES_KEY, _REFUSAL_KEY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +83,16 @@ class JsonEntry:
     """Name of the model that made the embedding; None where the entry does not name it, as in DevAll's files."""
     passages: PassageEmbeddings | None = None
     """Embeddings of all passages, where the entry has more than the item's embedding."""
-
+    refusal: str | None = None
+    """Why the model does not embed the item; None where it was not refused."""
     words_only: bool = False
     """Whether it records that the file has no model on purpose, by a model that is null."""
 
     def dump(self) -> dict[str, Any]:
         """Return the entry's form in the file."""
         raw = dump_item(self.item)
+        if self.model and self.refusal is not None:
+            raw |= {_REFUSAL_KEY: {self.model: self.refusal}}
         if self.words_only and self.item.embedding is None:
             return raw | {_MODEL_KEY: None}
         if not self.model or self.item.embedding is None:
@@ -149,7 +155,7 @@ def _read_entry(path: Path, at: int, raw: object, model: ModelIdentity | None) -
     if model and made_by and made_by != model.name:
         raise EmbeddingMismatchError(path, recorded=str(made_by), wanted=model.name)
     try:
-        item = load_item({key: value for key, value in raw.items() if key not in (_MODEL_KEY, _PASSAGES_KEY)})
+        item = load_item({key: value for key, value in raw.items() if key not in _OWN_KEYS})
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
@@ -160,7 +166,20 @@ def _read_entry(path: Path, at: int, raw: object, model: ModelIdentity | None) -
         raise CollectionDamagedError(
             path, f"entry [{at}].{_PASSAGES_KEY}: {error}; it was left unchanged: take the key out to embed it again."
         ) from error
-    return JsonEntry(item, str(made_by) if made_by else None, passages, words_only=raw.get(_MODEL_KEY, "") is None)
+    return JsonEntry(
+        item,
+        str(made_by) if made_by else None,
+        passages,
+        refusal=_refusal_by(model, raw.get(_REFUSAL_KEY)),
+        words_only=raw.get(_MODEL_KEY, "") is None,
+    )
+
+
+def _refusal_by(model: ModelIdentity | None, form: object) -> str | None:
+    """Return why the model, or any one where none is given, refused an item; None where it did not."""
+    if not isinstance(form, Mapping):
+        return None
+    return next((str(reason) for name, reason in form.items() if model is None or name == model.name), None)
 
 
 def _read_passages(raw: Mapping[str, Any], item: MemoryItem) -> PassageEmbeddings | None:

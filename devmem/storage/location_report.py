@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from devmem.errors import CollectionError, Finding, Level
-from devmem.model.results import FileReport, damage
+from devmem.model.results import FileReport, damage, refused_embeddings
 from devmem.redaction import location_without_credentials
 from devmem.storage.json_format import read_entries
 from devmem.storage.opening import ExaminingOpener, RepairingOpener, file_of, find_opener
@@ -74,7 +74,13 @@ def examine_json(path: Path) -> FileReport:
     except CollectionError as error:
         return FileReport(path=str(path), kind="JSON collection", findings=[damage(_reason(error))])
     embedded = sum(1 for entry in entries if entry.item.embedding is not None)
-    return FileReport(path=str(path), kind="JSON collection", facts={"items": len(entries), "vectors": embedded})
+    refused = {entry.item.id: entry.refusal for entry in entries if entry.refusal is not None}
+    return FileReport(
+        path=str(path),
+        kind="JSON collection",
+        facts={"items": len(entries), "vectors": embedded},
+        findings=list(refused_embeddings(refused)),
+    )
 
 
 def _reason(error: CollectionError) -> str:

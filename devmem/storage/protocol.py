@@ -15,7 +15,7 @@ from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem, Scope
 from devmem.model.results import Hit, HitGroup, SearchReport, WriteOutcome
 from devmem.model.versions import ItemDifference, ItemVersion, RunInfo
-from devmem.models.embedder import PassageEmbeddings
+from devmem.models.embedder import EmbeddingRefusal, PassageEmbeddings
 from devmem.redaction import location_without_credentials
 from devmem.search.query import SearchQuery
 from devmem.storage.writing import Fields, PreparedItem, Unique
@@ -35,7 +35,7 @@ class CollectionInfo:
     """User and password of a URL are masked."""
     items: int
     waiting: int
-    """Items whose embedding is pending."""
+    """Items whose embedding is pending, those whose text the model refuses included."""
     size_bytes: int
     """On disk, index snapshots and attachments included; 0 in memory."""
     embedding: str | None
@@ -187,15 +187,22 @@ class Collection(Protocol):
         ...
 
     def waiting(self, limit: int) -> list[MemoryItem]:
-        """Return at most `limit` items whose embedding is pending, oldest first."""
+        """Return at most `limit` items whose embedding is pending and was not refused, oldest first."""
+        ...
+
+    def refusals(self) -> dict[str, str]:
+        """Return why the model does not embed items that wait by themselves, by id, oldest first."""
         ...
 
     def embeddings(self, ids: Sequence[str]) -> dict[str, PassageEmbeddings]:
         """Return the embeddings of those of the items that have them, by id."""
         ...
 
-    def set_embeddings(self, embeddings: Mapping[str, PassageEmbeddings]) -> int:
-        """Store the embeddings of waiting items, by id; return the number of items that took theirs."""
+    def set_embeddings(self, embeddings: Mapping[str, PassageEmbeddings | EmbeddingRefusal]) -> int:
+        """Store the embeddings of waiting items, by id, or why they get none; return the number that took embeddings.
+
+        One that gets none goes on waiting, by itself, until its content or the model is replaced.
+        """
         ...
 
     def replace_model(self, model: str, dimension: int | None) -> int:

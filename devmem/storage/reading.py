@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final
 
 from devmem.model.conditions import Order
 from devmem.model.filters import NO_FILTER, Filter
-from devmem.model.items import MemoryItem
+from devmem.model.items import MemoryItem, original
 from devmem.storage.searching import SearchingCollection
 from devmem.storage.sql import PARENTS, FilterDialect
 
@@ -154,8 +154,14 @@ class SqlReader(SearchingCollection):
         return (newest[0][0] if newest else 0), (changes[0][0] if changes else None)
 
     def waiting(self, limit: int) -> list[MemoryItem]:
-        """Return items whose embedding is pending, oldest first."""
+        """Return items whose embedding is pending and was not refused, oldest first."""
         mark = self._filters.mark
         # The plus signs keep SQLite from the index of expiring items: waiting ones are fewer, and have one in order.
-        clause = f"waiting AND (+expires_at IS NULL OR +expires_at > {mark}) ORDER BY items.row LIMIT {mark}"
+        lives = f"(+expires_at IS NULL OR +expires_at > {mark})"
+        clause = f"waiting AND refusal IS NULL AND {lives} ORDER BY items.row LIMIT {mark}"
         return self._intact(self._fetch_items(clause, (self._now(), max(limit, 0))), NO_FILTER)
+
+    def refusals(self) -> dict[str, str]:
+        """Return why the model does not embed items that wait by themselves, by id, oldest first."""
+        query = f"SELECT id, refusal FROM items WHERE {self._of}waiting AND refusal IS NOT NULL ORDER BY items.row"
+        return {original(item_id): reason for item_id, reason in self._fetch(query, ())}

@@ -16,7 +16,7 @@ from devmem.model.filters import SCOPE_PARTS, Filter, Wanted, conditions_of
 from devmem.model.items import MemoryItem
 from devmem.model.results import WriteOutcome
 from devmem.model.versions import GONE
-from devmem.models.embedder import PassageEmbeddings
+from devmem.models.embedder import EmbeddingRefusal, PassageEmbeddings
 from devmem.search.indexes.doc_values import DocEntry
 from devmem.storage.writing import PreparedItem, Unique
 
@@ -268,7 +268,7 @@ class ReadOnly:
         """Refuse to write."""
         self._refuse()
 
-    def set_embeddings(self, embeddings: Mapping[str, PassageEmbeddings]) -> int:  # noqa: ARG002
+    def set_embeddings(self, embeddings: Mapping[str, PassageEmbeddings | EmbeddingRefusal]) -> int:  # noqa: ARG002
         """Refuse to write."""
         self._refuse()
 

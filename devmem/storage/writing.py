@@ -103,6 +103,8 @@ class PreparedItem:
     """Embeddings of the passages; None when there are none yet, and the item waits for them."""
     encoded: tuple[EncodedTerms, ...] | None = None
     """Terms of the passages, where they were analysed already."""
+    refusal: str | None = None
+    """Why the model does not embed the text; the item then waits by itself."""
 
     @staticmethod
     def of(item: MemoryItem | PreparedItem, known: PassageEmbeddings | None = None) -> PreparedItem:

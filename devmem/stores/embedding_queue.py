@@ -1,6 +1,7 @@
 """Embedding a store's items: new ones with their write, waiting ones a few at a time.
 
 A provider that is down costs no write: its items wait, are found by their words, and are embedded when it answers.
+An item whose text the provider refuses waits by itself, with the reason, until it is tried again on request.
 """
 
 from __future__ import annotations
@@ -9,16 +10,25 @@ import itertools
 import logging
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 
-from devmem.errors import CollectionError, EmbeddingError, install_command
+from devmem.errors import CollectionError, EmbeddingError, TextsRefusedError, install_command
 from devmem.model.fields import embedded_hash
 from devmem.model.items import MemoryItem, Vector
-from devmem.models.embedder import READABLE, Embedder, PassageEmbeddings, TokenCodes, TokenEmbedder, token_codes
+from devmem.models.embedder import (
+    READABLE,
+    Embedder,
+    EmbeddingRefusal,
+    PassageEmbeddings,
+    TokenCodes,
+    TokenEmbedder,
+    TokenEmbedding,
+    token_codes,
+)
 from devmem.search.indexes.passages import has_text
 from devmem.storage.protocol import Collection, UnlabelledEmbeddings
 from devmem.storage.writing import PreparedItem
@@ -36,6 +46,8 @@ def embed_items(
 ) -> list[PreparedItem]:
     """Embed the passages of items in one call of the model; return the items with their embeddings, in their order.
 
+    An item with a passage that the model refuses has the reason, and no embeddings.
+
     Args:
         embedder: the model.
         items: items with a text; those that have embeddings get new ones.
@@ -49,10 +61,11 @@ def embed_items(
     made = _encoded(embedder, [text for item in prepared for text in _texts(item)], tokens, known)
     ends = list(itertools.accumulate(len(item.passages) for item in prepared))
     spans = zip([0, *ends], ends, strict=False)
-    return [
-        replace(item, embeddings=_joined(made[start:end], embedded_hash(item.item)))
-        for item, (start, end) in zip(prepared, spans, strict=True)
-    ]
+    return [_embedded(item, made[start:end]) for item, (start, end) in zip(prepared, spans, strict=True)]
+
+
+_Made: TypeAlias = "tuple[Vector, TokenCodes | None] | str"
+"""Vector and token codes of a passage; or why the model refuses it."""
 
 
 def _texts(prepared: PreparedItem) -> Sequence[str]:
@@ -62,19 +75,35 @@ def _texts(prepared: PreparedItem) -> Sequence[str]:
 
 def _encoded(
     embedder: Embedder, texts: Sequence[str], tokens: bool, known: Callable[[float], None] | None
-) -> list[tuple[Vector, TokenCodes | None]]:
-    if tokens and isinstance(embedder, TokenEmbedder):
-        embedded = embedder.embed_tokens(texts)
-        for one in embedded if known else ():
-            known(one.known)  # type: ignore[misc]
-        return [(made.vector, token_codes(made)) for made in embedded]
-    return [(vector, None) for vector in embedder.embed(texts)]
+) -> list[_Made]:
+    refused: Mapping[int, str] = {}
+    made: Iterable[Vector | TokenEmbedding]
+    try:
+        made = embedder.embed_tokens(texts) if tokens and isinstance(embedder, TokenEmbedder) else embedder.embed(texts)
+    except TextsRefusedError as error:
+        refused, made = error.refused, error.made
+    encoded: list[_Made] = []
+    for one in made:
+        if isinstance(one, TokenEmbedding):
+            encoded.append((one.vector, token_codes(one)))
+            if known:
+                known(one.known)
+        else:
+            encoded.append((one, None))
+    for place in sorted(refused):
+        encoded.insert(place, refused[place])
+    return encoded
 
 
-def _joined(passages: Sequence[tuple[Vector, TokenCodes | None]], content_hash: str) -> PassageEmbeddings:
-    codes = tuple(one for _, one in passages if one is not None)
-    vectors = np.stack([vector for vector, _ in passages])
-    return PassageEmbeddings(vectors=vectors, tokens=codes or None, content_hash=content_hash)
+def _embedded(item: PreparedItem, passages: Sequence[_Made]) -> PreparedItem:
+    refusals = [one for one in passages if isinstance(one, str)]
+    if refusals:
+        return replace(item, embeddings=None, refusal=refusals[0])
+    made = [one for one in passages if not isinstance(one, str)]
+    vectors = np.stack([vector for vector, _ in made])
+    codes = tuple(one for _, one in made if one is not None)
+    embeddings = PassageEmbeddings(vectors=vectors, tokens=codes or None, content_hash=embedded_hash(item.item))
+    return replace(item, embeddings=embeddings, refusal=None)
 
 
 class TokenCoverageCheck:
@@ -157,16 +186,32 @@ class EmbeddingQueue:
             self._backoff.worked()
             for at, one in zip(part, embedded, strict=True):
                 prepared[at] = one
+            self._report_refused(embedded)
         return prepared
+
+    def _report_refused(self, embedded: Sequence[PreparedItem]) -> None:
+        refused = [(one.item.id, one.refusal) for one in embedded if one.refusal is not None]
+        if refused:
+            item_id, reason = refused[0]
+            _LOG.warning(
+                "memory store %r: %d text(s) were refused, whose items are found by their words until `devmem reindex` "
+                "tries them again; the first is of item %s: %s",
+                self._store, len(refused), item_id, reason,
+            )  # fmt: skip
 
     def catch_up(self, collection: Collection, progress: Callable[[int], None] | None = None) -> int:
         """Embed all items that wait, until the provider stops answering; return the number embedded.
 
-        A provider that did not answer a moment ago is asked again. `progress` is called with the number so far.
+        A provider that did not answer a moment ago is asked again, also about what it refused. `progress` is called
+        with the number so far.
         """
         self._backoff.worked()
         with self._lock:
-            return self._embed_waiting(collection, progress)
+            refused = list(collection.refusals())
+            done = self._embed_waiting(collection, progress)
+            for start in range(0, len(refused), _BATCH_SIZE):
+                done += self._embed(collection, collection.get(refused[start : start + _BATCH_SIZE])) or 0
+            return done
 
     def catch_up_some(self, collection: Collection, seconds: float) -> int:
         """Embed items that wait, for about some seconds; return the number embedded.
@@ -192,11 +237,10 @@ class EmbeddingQueue:
         self._may_wait, done = False, False
         try:
             while waiting := collection.waiting(_BATCH_SIZE if until is None else _SLICE):
-                made = ((one.item.id, one.embeddings) for one in self.embed(waiting))
-                embeddings = {item_id: found for item_id, found in made if found is not None}
-                if not embeddings:
+                done_now = self._embed(collection, waiting)
+                if done_now is None:
                     return caught_up
-                caught_up += collection.set_embeddings(embeddings)
+                caught_up += done_now
                 if progress:
                     progress(caught_up)
                 if until is not None and self._clock() >= until:
@@ -207,9 +251,19 @@ class EmbeddingQueue:
             self._may_wait = self._may_wait or not done
         return caught_up
 
+    def _embed(self, collection: Collection, items: Sequence[MemoryItem]) -> int | None:
+        """Embed stored items; return the number embedded, None where the provider does not answer."""
+        found: dict[str, PassageEmbeddings | EmbeddingRefusal] = {}
+        for one in self.embed(items):
+            if one.embeddings is not None:
+                found[one.item.id] = one.embeddings
+            elif one.refusal is not None:
+                found[one.item.id] = EmbeddingRefusal(reason=one.refusal, content_hash=embedded_hash(one.item))
+        return collection.set_embeddings(found) if found else None
+
     def _still_waiting(self, collection: Collection) -> int:
         """Return the number of items that wait; say once that there are some."""
-        waiting = collection.info().waiting
+        waiting = collection.info().waiting - len(collection.refusals())
         if waiting and not self._reported:
             self._reported = True
             _LOG.warning(

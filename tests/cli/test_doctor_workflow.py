@@ -164,7 +164,7 @@ def test_damage_is_an_error_of_its_file_alone(
     reports = examined(devmem, team, code=1)
     assert said in messages(reports[name], "error")
     assert [other for other, report in reports.items() if not report["sound"]] == [name]
-    assert f"error: {messages(reports[name], 'error').splitlines()[0]}" in devmem("doctor", team, code=1).stderr
+    assert messages(reports[name], "error").splitlines()[0] in devmem("doctor", team, code=1).stderr
 
 
 @pytest.mark.parametrize("damage", [_passage, _column])

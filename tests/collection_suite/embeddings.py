@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 
 from devmem.errors import EmbeddingMismatchError
+from devmem.model.fields import embedded_hash
+from devmem.model.items import MemoryItem
 from devmem.model.results import WriteStatus
-from devmem.models.embedder import ModelIdentity, PassageEmbeddings
+from devmem.models.embedder import EmbeddingRefusal, ModelIdentity, PassageEmbeddings
 from devmem.search.query import SearchQuery
 from devmem.storage.protocol import Collection
+from devmem.storage.writing import PreparedItem
 from devmem.testing.abilities import needs
 from devmem.testing.embedders import HashEmbedder
 from tests.collection_suite.fixtures import (
@@ -24,6 +27,11 @@ from tests.collection_suite.fixtures import (
     waiting_item,
 )
 from tests.collection_suite.queries import encoded
+
+
+def refusal(item: MemoryItem, reason: str) -> EmbeddingRefusal:
+    """Return the refusal of an item's content."""
+    return EmbeddingRefusal(reason=reason, content_hash=embedded_hash(item))
 
 
 class Embedding(Opening):
@@ -70,6 +78,37 @@ class Embedding(Opening):
         assert collection.set_embeddings({"1": made}) == 0
         (now,) = collection.waiting(5)
         assert (now.content_summary, now.embedding) == ("about coffee", None)
+
+    @needs("persists")
+    def test_a_refused_item_waits_by_itself(self, opened: OpenCollection) -> None:
+        """It is not tried again with the others, in any process, until it gets an embedding after all."""
+        first = opened(model=MODEL)
+        first.add([waiting_item("too long", id="1"), waiting_item("one more", id="2")])
+        refusals = {one.id: refusal(one, "status 413: too long") for one in first.waiting(1)}
+        assert first.set_embeddings(refusals) == 0
+        first.close()
+        second = opened(model=MODEL)
+        assert (ids(second.waiting(9)), second.info().waiting) == (["2"], 2)
+        assert second.refusals() == {"1": "status 413: too long"}
+        assert second.set_embeddings({"1": PassageEmbeddings.of(EMBEDDER.vector("too long"))}) == 1
+        assert (second.refusals(), second.info().waiting) == ({}, 1)
+
+    def test_an_item_can_be_stored_as_refused(self, collection: Collection) -> None:
+        """Its model was asked right before."""
+        refused = replace(PreparedItem.of(waiting_item("too long", id="1")), refusal="status 413: too long")
+        (outcome,) = collection.add([refused])
+        assert outcome.waiting
+        assert (collection.waiting(9), collection.refusals()) == ([], {"1": "status 413: too long"})
+
+    def test_only_the_refused_content_is_refused(self, collection: Collection) -> None:
+        """Another text of the item is tried, and so is the same one with another model."""
+        collection.add([waiting_item("too long", id="1"), waiting_item("also too long", id="2")])
+        refusals = {one.id: refusal(one, "status 413: too long") for one in collection.waiting(9)}
+        collection.add([waiting_item("short", id="1")])
+        assert collection.set_embeddings(refusals) == 0
+        assert (ids(collection.waiting(9)), list(collection.refusals())) == (["1"], ["2"])
+        assert collection.replace_model("suite:other", 8) == 2
+        assert (sorted(ids(collection.waiting(9))), collection.refusals()) == (["1", "2"], {})
 
     def test_two_texts_of_one_id_in_a_batch(self, collection: Collection) -> None:
         """The later one is kept, with what was made of it."""
@@ -131,9 +170,10 @@ class Embedding(Opening):
     def test_a_model_that_made_no_vectors_is_replaced(self, opened: OpenCollection) -> None:
         """Whoever lacked its package may take another one; the first vectors settle which it is."""
         first = opened(model=ModelIdentity(name="suite:not installed", dimension=None))
-        first.add([waiting_item("not embedded yet", id="1")])
+        first.add([replace(PreparedItem.of(waiting_item("not embedded yet", id="1")), refusal="status 413")])
         first.close()
         second = opened(model=MODEL)
+        assert ids(second.waiting(9)) == ["1"]
         assert second.set_embeddings({"1": PassageEmbeddings.of(EMBEDDER.vector("not embedded yet"))}) == 1
         second.close()
         with pytest.raises(EmbeddingMismatchError):

@@ -42,6 +42,19 @@ def failing(status: int, body: Any = None, **headers: str) -> Callable[[Request]
     return lambda request: Answer(status=status, body=said, headers={"retry-after-ms": "1", **headers})
 
 
+def limited(*, texts: int = 1000, characters: int = 100_000, status: int = 400) -> Callable[[Request], Answer]:
+    """Refuse requests with more texts, or with a longer text."""
+
+    def answer(request: Request) -> Answer:
+        longest = max(map(len, request["input"]))
+        if len(request["input"]) > texts or longest > characters:
+            said = {"error": {"message": f"at most {texts} inputs of {characters} characters, not {longest}"}}
+            return Answer(status=status, body=said)
+        return embed(request)
+
+    return answer
+
+
 class FakeService:
     """Answers with the behaviours in `script`, in order, and with the last of them from then on."""
 

@@ -155,7 +155,6 @@ def test_pieces_that_cancel_out_are_an_error_and_not_a_zero_vector() -> None:
 def test_what_changes_vectors_changes_the_name() -> None:
     variants: list[dict[str, Any]] = [
         {},
-        {"max_length": 100},
         {"use_chunking": True},
         {"use_chunking": True, "max_length": 100},
         {"use_chunking": True, "chunk_strategy": "weighted"},
@@ -164,5 +163,5 @@ def test_what_changes_vectors_changes_the_name() -> None:
     names = [chunking(**params)[0].identity.name for params in variants]
     assert len(set(names)) == len(variants)
     assert names[0] == "recorder"
-    assert chunking(chunk_strategy="first")[0].identity.name == "recorder"
+    assert chunking(chunk_strategy="first", max_length=100)[0].identity.name == "recorder"
     assert all(chunking(**params)[0].identity.dimension == 16 for params in variants)

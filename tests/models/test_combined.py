@@ -12,9 +12,10 @@ import pytest
 
 from devmem import MemoryItem
 from devmem.config import EmbeddingConfig, RetrievalConfig
-from devmem.errors import EmbeddingError, EmbeddingMismatchError
+from devmem.errors import EmbeddingError, EmbeddingMismatchError, TextsRefusedError
+from devmem.model.items import Vector
 from devmem.models import CombinedEmbedder, Embedder, TokenEmbedding
-from devmem.stores import MemoryQuery, StoreSetup
+from devmem.stores import MemoryQuery, StoreSetup, embed_items
 from devmem.testing import EmbeddingProviderSuite, HashEmbedder, HashTokenEmbedder
 from devmem_stores.simple import SimpleConfig, SimpleMemory
 
@@ -44,6 +45,31 @@ def test_a_text_that_the_second_model_cannot_read_keeps_its_vector() -> None:
     assert (len(tea.tokens), len(chinese.tokens)) == (1, 0)
     assert chinese.known == 1
     np.testing.assert_array_equal(chinese.vector, HashEmbedder(32).vector("喝茶"))
+
+
+class Picky(HashEmbedder):
+    """Refuses coffee."""
+
+    def embed(self, texts: Sequence[str]) -> Vector:
+        refused = {at: "no coffee" for at, text in enumerate(texts) if text == "coffee"}
+        vectors = super().embed([text for text in texts if text != "coffee"])
+        if refused:
+            raise TextsRefusedError(refused, vectors)
+        return vectors
+
+
+def test_a_text_that_the_first_model_refuses_has_no_tokens_either() -> None:
+    with pytest.raises(TextsRefusedError) as caught:
+        CombinedEmbedder(Picky(32), HashTokenEmbedder(64)).embed_tokens(["tea", "coffee", "milk"])
+    assert caught.value.refused == {1: "no coffee"}
+    assert [one.words for one in caught.value.made] == [("tea",), ("milk",)]
+
+
+def test_only_the_item_with_a_refused_passage_has_no_embeddings() -> None:
+    embedder = CombinedEmbedder(Picky(32), HashTokenEmbedder(64))
+    made = embed_items(embedder, [MemoryItem(content_summary=text) for text in ("tea", "coffee", "milk")])
+    assert [one.refusal for one in made] == [None, "no coffee", None]
+    assert [one.embeddings is not None for one in made] == [True, False, True]
 
 
 def test_a_model_without_token_vectors_is_refused() -> None:

@@ -16,7 +16,13 @@ import pytest
 
 import devmem
 from devmem.config.store import EmbeddingConfig
-from devmem.errors import EmbeddingError, EmbeddingMismatchError, EmbeddingUnavailableError, MissingExtraError
+from devmem.errors import (
+    EmbeddingError,
+    EmbeddingMismatchError,
+    EmbeddingUnavailableError,
+    MissingExtraError,
+    TextsRefusedError,
+)
 from devmem.model.items import Vector
 from devmem.models import open_embedder
 from devmem.models.embedder import unit_rows
@@ -24,7 +30,7 @@ from devmem.models.openai_embedding import translated_errors
 from devmem.stores import CollectionMemory
 
 from .conftest import OpenOpenAI
-from .fake_service import Answer, FakeService, Request, embed, failing, vector_of
+from .fake_service import Answer, FakeService, Request, embed, failing, limited, vector_of
 
 
 def unit(text: str) -> Vector:
@@ -127,7 +133,66 @@ def test_a_failure_in_a_later_batch_fails_the_whole_call(service: FakeService, o
         open_openai(batch_size=1, max_retries=0).embed(["a", "b"])
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 404])
+@pytest.mark.parametrize("status", [400, 413, 422])
+def test_one_refused_text_does_not_block_the_others(service: FakeService, open_openai: OpenOpenAI, status: int) -> None:
+    service.script = [limited(characters=20, status=status)]
+    texts = [f"text {at}" for at in range(64)]
+    texts[13] = "a text that is too long"
+    with pytest.raises(TextsRefusedError, match=f"status {status}: at most") as caught:
+        open_openai().embed(texts)
+    assert list(caught.value.refused) == [13]
+    assert "not 23 (a text of 23 characters; if that is too long, set `max_length`" in caught.value.refused[13]
+    np.testing.assert_allclose(caught.value.made, [unit(text) for text in texts if text != texts[13]], rtol=1e-5)
+    assert len(service.requests) == 14, "two for each halving, one to see that the service works at all"
+
+
+def test_the_number_of_texts_that_a_service_accepts_is_kept(service: FakeService, open_openai: OpenOpenAI) -> None:
+    service.script = [limited(texts=10)]
+    texts, embedder = [f"text {at}" for at in range(71)], open_openai()
+    np.testing.assert_allclose(embedder.embed(texts), [unit(text) for text in texts], rtol=1e-5)
+    refused = sum(len(request["input"]) > 10 for request in service.requests)
+    assert refused == 3, "64, 32, 16"
+    embedder.embed(texts)
+    assert sum(len(request["input"]) > 10 for request in service.requests) == refused
+
+
+def test_a_refused_text_among_too_many_texts(service: FakeService, open_openai: OpenOpenAI) -> None:
+    """Its refusal does not lower the number of texts in a request to one."""
+    service.script = [limited(texts=10, characters=20)]
+    texts, embedder = [f"text {at}" for at in range(40)], open_openai()
+    texts[0] = "a text that is too long"
+    with pytest.raises(TextsRefusedError) as caught:
+        embedder.embed(texts)
+    assert (list(caught.value.refused), len(caught.value.made)) == ([0], 39)
+    service.requests.clear()
+    embedder.embed(texts[1:31])
+    assert max(len(request["input"]) for request in service.requests) == 10
+    assert len(service.requests) <= 6
+
+
+def test_a_text_is_refused_with_its_pieces(service: FakeService, open_openai: OpenOpenAI) -> None:
+    service.script = [lambda request: failing(400)(request) if "x" in str(request["input"]) else embed(request)]
+    texts = ["one", "two is short. " + "x" * 16 + ". and more.", "three", "four is in. two pieces."]
+    embedder = open_openai(use_chunking=True, max_length=20)
+    with pytest.raises(TextsRefusedError) as caught:
+        embedder.embed(texts)
+    assert list(caught.value.refused) == [1]
+    service.script = [embed]
+    np.testing.assert_allclose(caught.value.made, embedder.embed([texts[0], *texts[2:]]), rtol=1e-5)
+
+
+@pytest.mark.parametrize("status", [400, 413, 422])
+def test_a_service_that_refuses_every_text_is_not_asked_about_each(
+    service: FakeService, open_openai: OpenOpenAI, status: int
+) -> None:
+    service.script = [failing(status)]
+    with pytest.raises(EmbeddingError, match=f"status {status}: not today") as caught:
+        open_openai().embed([f"text {at}" for at in range(64)])
+    assert not isinstance(caught.value, TextsRefusedError)
+    assert len(service.requests) == 2
+
+
+@pytest.mark.parametrize("status", [401, 403, 404])
 def test_a_refusal_is_final(service: FakeService, open_openai: OpenOpenAI, status: int) -> None:
     service.script = [failing(status)]
     with pytest.raises(EmbeddingError, match=f"status {status}: not today") as caught:

@@ -12,6 +12,7 @@ import pytest
 from devmem import MemoryItem
 from devmem.errors import CollectionClosedError
 from devmem.models import PassageEmbeddings
+from devmem.models.embedder import EmbeddingRefusal
 from devmem.storage import Collection, SqliteCollection
 from devmem.stores import StoreSetup
 from devmem.stores.embedding_queue import EmbeddingQueue
@@ -91,7 +92,7 @@ class WatchedCollection(SqliteCollection):
         self.before_waiting()
         return found
 
-    def set_embeddings(self, embeddings: Mapping[str, PassageEmbeddings]) -> int:
+    def set_embeddings(self, embeddings: Mapping[str, PassageEmbeddings | EmbeddingRefusal]) -> int:
         if self.refused is not None:
             raise self.refused
         return super().set_embeddings(embeddings)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
@@ -39,7 +39,7 @@ from devmem.config.workflow import CopyRule, Workflow
 from devmem.errors import CollectionError
 from devmem.model.caller import DEFAULT_SESSION
 from devmem.model.message import AttachmentRef
-from devmem.model.results import FileReport
+from devmem.model.results import FileReport, refused_embeddings
 from devmem.recording.log import CopySource
 from devmem.redaction import location_without_credentials
 from devmem.storage.attachments import AttachmentFiles, with_inline_attachments
@@ -192,7 +192,7 @@ def _show_reports(terminal: Terminal, reports: Sequence[tuple[str, FileReport]])
         if others:
             terminal.print(", ".join(others), style="dim")
         for finding in report.findings:
-            terminal.report(finding.level.value, finding.message)
+            terminal.report(finding.level.value, f"{owner}{finding.message}")
     if not any(report.findings for _, report in reports):
         terminal.print("nothing is wrong", style="green")
 
@@ -279,20 +279,25 @@ def reindex(
     try:
         with terminal.progress(f"embedding {place.store}", _count(kept)) as bar:
             done = kept.reindex(lambda so_far: bar.update(bar.task_ids[0], completed=so_far), force=force)
-        info = kept.info()
+        info, refused = kept.info(), kept.collection.refusals()
     finally:
         kept.close()
-    _show_embedded(terminal, place.store, done, info, as_json=as_json)
+    _show_embedded(terminal, place.store, done, info, refused, as_json=as_json)
 
 
-def _show_embedded(terminal: Terminal, store: str, done: int, info: CollectionInfo, *, as_json: bool) -> None:
+def _show_embedded(
+    terminal: Terminal, store: str, done: int, info: CollectionInfo, refused: Mapping[str, str], *, as_json: bool
+) -> None:
     """Print how many items were embedded; end the command with `EXIT_PARTLY` where some still wait."""
     items = number_of(info.items, "item")
     made = f"{done:,} of {items} embedded by {info.embedding}" if info.embedding else f"{items}, without embeddings"
-    counts = {"embedded": done, "items": info.items, "waiting": info.waiting}
+    counts = {"embedded": done, "items": info.items, "waiting": info.waiting, "refused": refused}
     terminal.answer({"store": store, **counts, "model": info.embedding}, f"{store}: {made}", as_json=as_json)
+    for finding in refused_embeddings(refused):
+        terminal.report("error", f"{store}: {finding.message}")
+    if waiting := info.waiting - len(refused):
+        terminal.report("error", f"{waiting:,} items still wait: the provider stopped answering. Run it again.")
     if info.waiting:
-        terminal.report("error", f"{info.waiting:,} items still wait: the provider stopped answering. Run it again.")
         raise typer.Exit(EXIT_PARTLY)
 
 

@@ -198,11 +198,12 @@ def _report_waiting(terminal: Terminal, store: MemoryBase) -> None:
     """Report that items are found by their words alone, since their embedding is still pending."""
     from devmem.stores.collection_memory import CollectionMemory
 
-    info = store.info() if isinstance(store, CollectionMemory) and store.embedder is not None else None
-    if info is not None and info.waiting:
+    if not isinstance(store, CollectionMemory) or store.embedder is None:
+        return
+    if (waiting := store.info().waiting) and (waiting := waiting - len(store.collection.refusals())):
         terminal.report(
             "note",
-            f"{number_of(info.waiting, 'item')}: embedding pending, searched by words alone; `devmem reindex` makes it",
+            f"{number_of(waiting, 'item')}: embedding pending, searched by words alone; `devmem reindex` makes it",
         )
 
 

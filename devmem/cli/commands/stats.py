@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Annotated, Any, Final, TypeAlias
 
@@ -27,8 +27,10 @@ from devmem.cli.terminal import Terminal, date_text, size_text, zoned
 from devmem.memory.statistics import Counts, StoreStatistics, statistics_of
 from devmem.model.caller import DEFAULT_SESSION
 from devmem.model.filters import Filter
+from devmem.model.results import refused_embeddings
 from devmem.storage.protocol import CollectionInfo
 from devmem.storage.recall_log import FILE_NAME, RecallLog, RecallStatistics
+from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.fact_queue import FactStatus
 from devmem.stores.facts import FactKeepingMemory
 from devmem.stores.memory import MemoryBase
@@ -37,7 +39,7 @@ from devmem.text.display import number_of
 from devmem.workflow.stores import session_folder
 
 _NOBODY: Final = "(none)"
-_Numbers: TypeAlias = tuple[StoreStatistics, CollectionInfo, FactStatus | None]
+_Numbers: TypeAlias = tuple[StoreStatistics, CollectionInfo, FactStatus | None, Mapping[str, str]]
 
 
 def stats(
@@ -67,7 +69,10 @@ def stats(
         found = list(_statistics(terminal, addresses, days))
         recalls = _recalls(addresses[0], limit)
         if as_json:
-            stores = [_as_json(one, info, limit) | _facts_json(facts) for one, info, facts in found]
+            stores = [
+                _as_json(one, info, limit) | {"refused": refused} | _facts_json(facts)
+                for one, info, facts, refused in found
+            ]
             terminal.json({"stores": stores, "recalls": recalls and asdict(recalls)})
         else:
             _print(terminal, found, recalls, limit)
@@ -91,7 +96,8 @@ def _statistics(terminal: Terminal, addresses: list[StoreAddress], days: int) ->
         with opened_if_written(terminal, address, looking=True) as store:
             if store is not None:
                 facts = store.fact_status() if isinstance(store, FactKeepingMemory) else None
-                yield statistics_of(store, Filter(), days=days), store.info(), facts
+                refused = store.collection.refusals() if isinstance(store, CollectionMemory) else {}
+                yield statistics_of(store, Filter(), days=days), store.info(), facts, refused
 
 
 def _recalls(address: StoreAddress, limit: int) -> RecallStatistics | None:
@@ -119,10 +125,12 @@ def _print(terminal: Terminal, found: list[_Numbers], recalls: RecallStatistics 
     rows = [
         (one.store, one.type, f"{one.items:,}", f"{info.archived:,}", f"{info.waiting:,}", f"{info.damaged:,}",
          size_text(info.size_bytes), info.embedding or "")
-        for one, info, _ in found
+        for one, info, *_ in found
     ]  # fmt: skip
     terminal.table(columns, rows, numbers=columns[2:7])
-    for one, _, facts in found:
+    for one, _, facts, refused in found:
+        for finding in refused_embeddings(refused):
+            terminal.report(finding.level.value, f"{one.store}: {finding.message}")
         _print_counts(terminal, one, limit)
         if facts is not None:
             dropped = sum(facts.dropped.values())

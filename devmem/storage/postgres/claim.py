@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 from devmem import telemetry
 from devmem.errors import CollectionError
-from devmem.models.embedder import ModelIdentity, PassageEmbeddings
+from devmem.models.embedder import EmbeddingRefusal, ModelIdentity, PassageEmbeddings
 from devmem.storage.postgres.database import Connection, composed, pipelined
 from devmem.storage.postgres.location import Location
 from devmem.storage.postgres.rows import key_of, refresh_analysis
@@ -133,6 +133,7 @@ def _record(connection: Connection, found: StoreRecord, model: ModelIdentity | N
         connection.execute(
             "UPDATE stores SET model = %s, dimension = %s WHERE store = %s", (model.name, model.dimension, found.store)
         )
+        connection.execute("UPDATE items SET refusal = NULL WHERE store = %s AND refusal IS NOT NULL", (found.store,))
 
 
 _WORDS_ONLY: Final = ("devmem.index", "words_only")
@@ -174,7 +175,7 @@ def check_embeddings(
     location: str,
     store: int,
     model: str | None,
-    embeddings: Iterable[PassageEmbeddings | None],
+    embeddings: Iterable[PassageEmbeddings | EmbeddingRefusal | None],
     *,
     known: StoreModel | None = None,
 ) -> bool:
@@ -198,7 +199,7 @@ def check_embeddings(
         CollectionError: the store was dropped.
     """
     recorded, dimension = known or check_store(connection, location, store)
-    lengths = {encoding.vectors.shape[1] for encoding in embeddings if encoding is not None}
+    lengths = {encoding.vectors.shape[1] for encoding in embeddings if isinstance(encoding, PassageEmbeddings)}
     if lengths:
         check_name(location, made=recorded, given=model)
         if dimension is None:

@@ -17,7 +17,7 @@ from psycopg import sql
 
 from devmem.config.store import IndexConfig
 from devmem.errors import CollectionUnwritableError
-from devmem.models.embedder import ModelIdentity, PassageEmbeddings
+from devmem.models.embedder import EmbeddingRefusal, ModelIdentity, PassageEmbeddings
 from devmem.storage.opening import StoreMetadata
 from devmem.storage.postgres import claim, writes
 from devmem.storage.postgres.attachments import PostgresStates
@@ -114,7 +114,7 @@ class PostgresCollection(PostgresVersions):
         self._searcher.note(deleted=removed)
         return result
 
-    def set_embeddings(self, embeddings: Mapping[str, PassageEmbeddings]) -> int:
+    def set_embeddings(self, embeddings: Mapping[str, PassageEmbeddings | EmbeddingRefusal]) -> int:
         """Store the embeddings of waiting items."""
 
         def store(connection: Connection) -> int:

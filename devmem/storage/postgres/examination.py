@@ -15,8 +15,8 @@ from psycopg import sql
 from pydantic import ValidationError
 
 from devmem.errors import CollectionError, Finding
-from devmem.model.items import MemoryItem, load_item_json, why_unreadable
-from devmem.model.results import FileReport, damage, unfinished
+from devmem.model.items import MemoryItem, load_item_json, original, why_unreadable
+from devmem.model.results import FileReport, damage, refused_embeddings, unfinished
 from devmem.search.indexes.passages import has_text
 from devmem.storage.postgres.database import Access, Connection, composed, run_alone, stored_text
 from devmem.storage.postgres.inserting import insert_passages, new_rows
@@ -260,6 +260,8 @@ def _of_waiting(connection: Connection, place: Location, analysis: str, values: 
             "a backup was restored: its rows are numbered again when the owner of the tables next opens a store of "
             f"schema {place.schema!r}"
         )
+    refused = "SELECT id, refusal FROM items WHERE store = %(store)s AND waiting AND refusal IS NOT NULL ORDER BY row"
+    yield from refused_embeddings({original(name): why for name, why in connection.execute(refused, values).fetchall()})
     for kind, rows in _WAITING.items():
         if number := _count(connection, rows, values):
             yield unfinished(f"{number:,} {kind}")

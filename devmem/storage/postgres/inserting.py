@@ -174,7 +174,8 @@ def _item_values(store: int, row: int, new: NewItem, origin: Origin) -> Row:
     columns = item_columns(new.prepared, stored_text)
     body = item_body(new.body).decode()
     change = origin.operation, stored_text(origin.run), stored_text(origin.actor), origin.time_or_base
-    return (store, row, *keys, *columns, new.waiting, Jsonb(json_value(item.metadata), dumps=_as_it_is), body, *change)
+    metadata = Jsonb(json_value(item.metadata), dumps=_as_it_is)
+    return (store, row, *keys, *columns, new.waiting, new.prepared.refusal, metadata, body, *change)
 
 
 def _as_it_is(text: str) -> str:

@@ -102,7 +102,9 @@ def _replace_in(connection: Connection, store: int, fields: Fields, recorded: Se
 
 
 def _drop_passages(connection: Connection, store: int, row: int, prepared: PreparedItem, tables: Tables) -> None:
-    update = composed(f"UPDATE {tables.items} SET length = %s, waiting = %s WHERE store = %s AND row = %s")
+    update = composed(
+        f"UPDATE {tables.items} SET length = %s, waiting = %s, refusal = NULL WHERE store = %s AND row = %s"
+    )
     connection.execute(update, (prepared.length(), has_text(prepared.item), store, row))
     own = (store, row << PASSAGE_BITS, (row + 1) << PASSAGE_BITS)
     for table in (tables.vectors, tables.tokens, tables.passages):

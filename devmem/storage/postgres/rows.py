@@ -36,7 +36,7 @@ _MOST_IN_SCOPE: Final = 500
 """Characters of a part of a scope, of which an index holds four."""
 _BATCH_SIZE: Final = 1000
 _QUOTED: Final = ", ".join(f'"{name}"' for name in COLUMNS)
-ITEM_COLUMNS: Final = f"id_key, content_key, {_QUOTED}, waiting, metadata, body"
+ITEM_COLUMNS: Final = f"id_key, content_key, {_QUOTED}, waiting, refusal, metadata, body"
 """Columns of an item, without store and row, that are the same in `items` and `versions`."""
 SELECT_WHOLE: Final = (
     "SELECT items.row, body, vector_send(vector) FROM items "

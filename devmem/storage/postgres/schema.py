@@ -195,6 +195,7 @@ CREATE TABLE items(
     cues integer NOT NULL,
     length integer NOT NULL,
     waiting boolean NOT NULL,
+    refusal text,
     metadata jsonb NOT NULL,
     body text NOT NULL,
     PRIMARY KEY (store, row)

@@ -11,7 +11,7 @@ from devmem.config.store import IndexConfig
 from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem
 from devmem.model.versions import Operation
-from devmem.models.embedder import PassageEmbeddings
+from devmem.models.embedder import EmbeddingRefusal, PassageEmbeddings
 from devmem.storage.postgres import rows, writes
 from devmem.storage.postgres.claim import check_embeddings, check_store
 from devmem.storage.postgres.database import Access, Connection, composed, stored_text
@@ -113,7 +113,7 @@ class PostgresRunView(WritingCollection, PostgresView):
         index: IndexConfig,
         clock: Callable[[], float],
         model_name: Callable[[], str | None],
-        embed_others: Callable[[Mapping[str, PassageEmbeddings]], int],
+        embed_others: Callable[[Mapping[str, PassageEmbeddings | EmbeddingRefusal]], int],
         run: str,
         actor: str | None,
     ) -> None:
@@ -160,7 +160,7 @@ class PostgresRunView(WritingCollection, PostgresView):
         query = f"SELECT 1 FROM versions WHERE store = %s AND id_key = %s AND {OF_RUN}"
         return bool(self._fetch(query, (self._store, rows.key_of(item_id), stored_text(self._run))))
 
-    def set_embeddings(self, embeddings: Mapping[str, PassageEmbeddings]) -> int:
+    def set_embeddings(self, embeddings: Mapping[str, PassageEmbeddings | EmbeddingRefusal]) -> int:
         """Store the embeddings of waiting items, which everybody sees where the items are not the run's own."""
         keys = {rows.key_of(item_id): item_id for item_id in embeddings}
         which: Sql = (f"{OF_RUN} AND operation NOT IN ({GONE_SQL})", [stored_text(self._run)])
@@ -187,7 +187,7 @@ class PostgresVersions(PostgresTombstones, VersioningCollection[Connection]):
     _cleaner: IndexCleaner
 
     @abstractmethod
-    def set_embeddings(self, embeddings: Mapping[str, PassageEmbeddings]) -> int:
+    def set_embeddings(self, embeddings: Mapping[str, PassageEmbeddings | EmbeddingRefusal]) -> int:
         """Store the embeddings of waiting items."""
 
     def _version_writer(self, connection: Connection, run: str | None = None) -> CurrentVersionWriter:

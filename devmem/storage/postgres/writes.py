@@ -13,7 +13,7 @@ from devmem.model.filters import Filter
 from devmem.model.items import PINNED, MemoryItem
 from devmem.model.results import WriteOutcome
 from devmem.model.versions import Operation
-from devmem.models.embedder import PassageEmbeddings
+from devmem.models.embedder import EmbeddingRefusal, PassageEmbeddings
 from devmem.search.indexes.passages import has_text
 from devmem.storage.postgres import rows
 from devmem.storage.postgres.attachments import externalized, inlined, insert_attachments, read_attachments
@@ -369,16 +369,16 @@ class PostgresItemChanges:
 def set_embeddings(
     connection: Connection,
     store: int,
-    embeddings: Mapping[str, PassageEmbeddings],
+    embeddings: Mapping[str, PassageEmbeddings | EmbeddingRefusal],
     tables: Tables = ITEM_TABLES,
     which: Sql = ("true", []),
 ) -> int:
-    """Store the embeddings of waiting items, by id; return the number of items that took theirs.
+    """Store the embeddings of waiting items, by id, or why they get none; return the number that took embeddings.
 
     Args:
         connection: in a write transaction.
         store: number of the store.
-        embeddings: embeddings by id.
+        embeddings: embeddings or refusals by id.
         tables: where the items are.
         which: restricts the items.
     """
@@ -396,13 +396,21 @@ def set_embeddings(
     ).fetchall()
     usable: list[NewEmbeddings] = []
     for key, row, content_hash, body, passages in waiting:
-        found = usable_embeddings(keys[key], embeddings[keys[key]])
-        if found is not None and found.is_of(stored_hash(content_hash, body)):
+        given = embeddings[keys[key]]
+        found = given if isinstance(given, EmbeddingRefusal) else usable_embeddings(keys[key], given)
+        if found is None or not found.is_of(stored_hash(content_hash, body)):
+            continue
+        if isinstance(found, EmbeddingRefusal):
+            refuse = composed(f"UPDATE {tables.items} SET refusal = %s WHERE store = %s AND row = %s")
+            connection.execute(refuse, (found.reason, store, row))
+        else:
             usable.append(NewEmbeddings(row, passages, found))
     insert_embeddings(connection, store, usable, tables)
     done = [each.row for each in usable]
     if done:
-        done_now = composed(f"UPDATE {tables.items} SET waiting = false WHERE store = %s AND row = ANY(%s)")
+        done_now = composed(
+            f"UPDATE {tables.items} SET waiting = false, refusal = NULL WHERE store = %s AND row = ANY(%s)"
+        )
         connection.execute(done_now, (store, done))
         connection.execute(
             "INSERT INTO changes(store, row, kind) SELECT %s, row, 'embedded' FROM unnest(%s::bigint[]) AS row",
@@ -438,6 +446,7 @@ def replace_model(connection: Connection, location: str, store: int, model: str,
     connection.execute(
         "UPDATE items SET waiting = true WHERE store = %s AND NOT waiting AND row = ANY(%s)", (store, with_text)
     )
+    connection.execute("UPDATE items SET refusal = NULL WHERE store = %s AND refusal IS NOT NULL", (store,))
     connection.execute(
         "UPDATE stores SET model = %s, dimension = %s, generation = generation + 1 WHERE store = %s",
         (model, dimension, store),

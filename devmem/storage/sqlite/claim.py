@@ -122,6 +122,7 @@ def _claim_model(connection: sqlite3.Connection, location: str, model: ModelIden
     if recorded is None or _replaceable(meta, model):
         set_meta(connection, "model", model.name)
         set_meta(connection, "dimension", model.dimension)
+        connection.execute("UPDATE items SET refusal = NULL WHERE refusal IS NOT NULL")
         return True
     dimension = meta.get("dimension")
     check_model(location, model, recorded=str(recorded), dimension=None if dimension is None else int(dimension))

@@ -22,7 +22,7 @@ from devmem.config.store import IndexConfig
 from devmem.encryption import connect
 from devmem.errors import CollectionClosedError, CollectionUnwritableError
 from devmem.model.filters import Filter
-from devmem.models.embedder import ModelIdentity, PassageEmbeddings
+from devmem.models.embedder import EmbeddingRefusal, ModelIdentity, PassageEmbeddings
 from devmem.storage.opening import CollectionOptions, path_of
 from devmem.storage.protocol import DEFAULT_HISTORY_DAYS, MOST_EXPORTS, Durability, ExportRecord
 from devmem.storage.sidecar_db import ConnectionPool, SharedLock, read_transaction, write_transaction
@@ -275,7 +275,7 @@ class SqliteCollection(SqliteVersions, SqliteExports):
             lambda connection: self._item_changes(connection, everything).erase(self._runs(connection), ids, where)
         )
 
-    def set_embeddings(self, embeddings: Mapping[str, PassageEmbeddings]) -> int:
+    def set_embeddings(self, embeddings: Mapping[str, PassageEmbeddings | EmbeddingRefusal]) -> int:
         """Store the embeddings of waiting items."""
 
         def store(connection: sqlite3.Connection) -> int:

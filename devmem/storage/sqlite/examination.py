@@ -21,8 +21,8 @@ from pydantic import ValidationError
 
 from devmem.encryption import connect, diagnose
 from devmem.errors import CollectionDamagedError, CollectionError, Finding
-from devmem.model.items import MemoryItem, load_item_json, why_unreadable
-from devmem.model.results import Fact, FileReport, damage, unfinished
+from devmem.model.items import MemoryItem, load_item_json, original, why_unreadable
+from devmem.model.results import Fact, FileReport, damage, refused_embeddings, unfinished
 from devmem.storage.attachments import stored_names
 from devmem.storage.opening import StoreMetadata
 from devmem.storage.sqlite.claim import WORDS_ONLY
@@ -141,6 +141,8 @@ class Examination:
     """Passages whose terms, or whose item, differ from their checksum."""
     bad_versions: list[int] = field(default_factory=list)
     """Versions that ended, by row number, whose row differs from its checksums."""
+    refused: dict[str, str] = field(default_factory=dict)
+    """Why the model does not embed items that wait by themselves, by id."""
     attachments: list[Finding] = field(default_factory=list)
     """Attachments whose file is missing or has another content."""
     without_terms: list[int] = field(default_factory=list)
@@ -206,6 +208,8 @@ def _check_rows(found: Examination, connection: sqlite3.Connection) -> None:
     found.bad_columns = [row for row in found.bad_columns if row not in found.unreadable]
     try:
         found.attachments = check_attachments(connection, found.path.with_name(found.path.name + ".files"))
+        refused = connection.execute("SELECT id, refusal FROM items WHERE waiting AND refusal IS NOT NULL ORDER BY row")
+        found.refused = {original(item_id): reason for item_id, reason in refused}
     except sqlite3.DatabaseError as error:
         found.damage.append(f"items: {error}")
 
@@ -494,6 +498,7 @@ def _findings(found: Examination) -> Iterator[Finding]:
     if found.bad_versions:
         yield damage(f"{len(found.bad_versions):,} versions with damaged rows, which no history shows")
     yield from found.attachments
+    yield from refused_embeddings(found.refused)
     yield from (unfinished(f"{count:,} {kind}") for kind, count in found.orphans.items())
     yield from (unfinished(f"leftover of a killed writer: {path.name}") for path in found.leftovers)
 

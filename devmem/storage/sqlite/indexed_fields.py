@@ -70,7 +70,7 @@ def _refresh_columns(connection: sqlite3.Connection, table: str, row: int, prepa
     update = f"UPDATE {table} SET length = ? WHERE row = ? AND {ITEM_CHECKSUM} = columns_checksum"
     if connection.execute(update, (prepared.length(), row)).rowcount:
         connection.execute(f"UPDATE {table} SET columns_checksum = {ITEM_CHECKSUM} WHERE row = ?", (row,))
-    connection.execute(f"UPDATE {table} SET waiting = ? WHERE row = ?", (has_text(prepared.item), row))
+    connection.execute(f"UPDATE {table} SET waiting = ?, refusal = NULL WHERE row = ?", (has_text(prepared.item), row))
 
 
 def _renumber(connection: sqlite3.Connection, changed: Mapping[int, PreparedItem]) -> None:

@@ -166,14 +166,14 @@ def define_functions(connection: sqlite3.Connection) -> None:
         connection.create_function(f"joined_{count}", count, joined, deterministic=True)
 
 
-ITEM_COLUMNS: Final = f"row, {', '.join(COLUMNS)}, waiting, body, body_checksum, columns_checksum"
+ITEM_COLUMNS: Final = f"row, {', '.join(COLUMNS)}, waiting, refusal, body, body_checksum, columns_checksum"
 """Columns that items and versions have in common."""
 _INSERT_ITEM: Final = (
     f"INSERT INTO items({ITEM_COLUMNS}, operation, change_run, recorded_from, change_actor, change_checksum) "
-    f"VALUES ({', '.join('?' * 28)})"
+    f"VALUES ({', '.join('?' * 29)})"
 )
 _INSERT_PENDING: Final = (
-    f"INSERT INTO versions({ITEM_COLUMNS}, operation, change_run, change_actor, base) VALUES ({', '.join('?' * 27)})"
+    f"INSERT INTO versions({ITEM_COLUMNS}, operation, change_run, change_actor, base) VALUES ({', '.join('?' * 28)})"
 )
 _INSERT_PASSAGE: Final = (
     "INSERT INTO passages(row, term_hashes, term_counts, term_length, checksum) VALUES (?, ?, ?, ?, ?)"
@@ -247,7 +247,7 @@ def item_values(prepared: PreparedItem, body: MemoryItem, *, waiting: bool) -> I
     """
     stored = item_body(body)
     columns = item_columns(prepared, sql_text)
-    return (*columns, int(waiting), stored.decode(), checksum(stored), checksum(*columns))
+    return (*columns, int(waiting), prepared.refusal, stored.decode(), checksum(stored), checksum(*columns))
 
 
 def insert_passages(connection: sqlite3.Connection, row: int, prepared: PreparedItem) -> list[int]:

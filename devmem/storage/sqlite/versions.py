@@ -12,7 +12,7 @@ from devmem.errors import CollectionDamagedError
 from devmem.model.fields import embedded_hash
 from devmem.model.items import MemoryItem
 from devmem.model.versions import Operation
-from devmem.models.embedder import PassageEmbeddings
+from devmem.models.embedder import EmbeddingRefusal, PassageEmbeddings
 from devmem.search.indexes.passages import has_text
 from devmem.storage.runs import Runs
 from devmem.storage.sqlite import rows, writes
@@ -103,7 +103,7 @@ class SqliteRunView(WritingCollection, SqliteView):
         query = f"SELECT 1 FROM versions WHERE id = ? AND {OF_RUN}"
         return bool(self._fetch(query, (rows.sql_text(item_id), rows.sql_text(self._run))))
 
-    def set_embeddings(self, embeddings: Mapping[str, PassageEmbeddings]) -> int:
+    def set_embeddings(self, embeddings: Mapping[str, PassageEmbeddings | EmbeddingRefusal]) -> int:
         """Store the embeddings of waiting items, which everybody sees where the items are not the run's own."""
 
         def store(connection: sqlite3.Connection) -> int:

@@ -16,7 +16,7 @@ from devmem.model.filters import Filter
 from devmem.model.items import PINNED, MemoryItem
 from devmem.model.results import WriteOutcome
 from devmem.model.versions import Operation
-from devmem.models.embedder import PassageEmbeddings
+from devmem.models.embedder import EmbeddingRefusal, PassageEmbeddings
 from devmem.search.indexes.passages import has_text
 from devmem.storage.attachments import AttachmentFiles
 from devmem.storage.runs import Runs
@@ -258,7 +258,10 @@ def prune_changes(connection: sqlite3.Connection) -> None:
 
 
 def check_embeddings(
-    connection: sqlite3.Connection, location: str, model: str | None, embeddings: Iterable[PassageEmbeddings | None]
+    connection: sqlite3.Connection,
+    location: str,
+    model: str | None,
+    embeddings: Iterable[PassageEmbeddings | EmbeddingRefusal | None],
 ) -> None:
     """Refuse embeddings of another model or length; the first embedding of all sets the length.
 
@@ -271,7 +274,7 @@ def check_embeddings(
     Raises:
         EmbeddingMismatchError: the model or the length is another.
     """
-    lengths = {encoding.vectors.shape[1] for encoding in embeddings if encoding is not None}
+    lengths = {encoding.vectors.shape[1] for encoding in embeddings if isinstance(encoding, PassageEmbeddings)}
     if not lengths:
         return
     meta = database.read_meta(connection)
@@ -522,21 +525,27 @@ class SqliteItemChanges:
 _SELECT_BODIES: Final = "SELECT row, CAST(body AS BLOB), body_checksum FROM items"
 
 
-def set_embeddings(connection: sqlite3.Connection, embeddings: Mapping[str, PassageEmbeddings]) -> int:
-    """Store the embeddings of waiting items, by id; return the number of items that took theirs."""
+def set_embeddings(
+    connection: sqlite3.Connection, embeddings: Mapping[str, PassageEmbeddings | EmbeddingRefusal]
+) -> int:
+    """Store the embeddings of waiting items, by id, or why they get none; return the number that took embeddings."""
     done = 0
     for item_id, encoding in embeddings.items():
         found = connection.execute(
             f"SELECT row, {rows.HASHED} FROM items WHERE id = ? AND waiting", (rows.sql_text(item_id),)
         ).fetchone()
-        usable = usable_embeddings(item_id, encoding)
+        usable = encoding if isinstance(encoding, EmbeddingRefusal) else usable_embeddings(item_id, encoding)
         if found is None or usable is None or not usable.is_of(rows.embedded_hash_of(*found[1:])):
             continue
         row = found[:1]
+        if isinstance(usable, EmbeddingRefusal):
+            for table in ("main.items", "main.versions"):
+                connection.execute(f"UPDATE {table} SET refusal = ? WHERE row = ?", (usable.reason, *row))
+            continue
         passages = connection.execute("SELECT passage FROM passages WHERE row = ? ORDER BY passage", row).fetchall()
         rows.insert_embeddings(connection, [number for (number,) in passages], usable)
         for table in ("main.items", "main.versions"):
-            connection.execute(f"UPDATE {table} SET waiting = 0 WHERE row = ?", row)
+            connection.execute(f"UPDATE {table} SET waiting = 0, refusal = NULL WHERE row = ?", row)
         connection.execute("INSERT INTO changes(row, kind) VALUES (?, 'embedded')", row)
         done += 1
     if done:
@@ -561,6 +570,7 @@ def replace_model(connection: sqlite3.Connection, model: str, dimension: int | N
     items = ((row, rows.item_from_row(damaged, row, *rest)) for row, *rest in done)
     with_text = [(row,) for row, item in items if item is not None and has_text(item)]
     connection.executemany("UPDATE items SET waiting = 1 WHERE row = ?", with_text)
+    connection.execute("UPDATE items SET refusal = NULL WHERE refusal IS NOT NULL")
     database.set_meta(connection, "model", model)
     database.set_meta(connection, "dimension", dimension)
     connection.execute("UPDATE meta SET value = value + 1 WHERE key = 'generation'")
