@@ -67,7 +67,10 @@ from devmem.redaction import location_without_credentials, without_credentials
 
 
 class DevmemError(Exception):
-    """Base of every error that devmem raises on purpose."""
+    """Base of every error that devmem raises on purpose; its text has no key or password, whatever a library said."""
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*(without_credentials(each) if isinstance(each, str) else each for each in args))
 
 
 class CollectionError(DevmemError):
@@ -75,7 +78,7 @@ class CollectionError(DevmemError):
 
     def __init__(self, location: Path | str, message: str) -> None:
         self.location = location_without_credentials(str(location))
-        super().__init__(f"{self.location}: {without_credentials(message)}")
+        super().__init__(f"{self.location}: {message}")
 
 
 class CollectionDamagedError(CollectionError):
@@ -459,10 +462,11 @@ class MessageError(DevmemError, ValueError):
 class MissingExtraError(DevmemError, ImportError):
     """A feature needs a package that is not installed."""
 
-    def __init__(self, *, feature: str, package: str, extra: str, advice: str = "") -> None:
+    def __init__(self, *, feature: str, package: str, extra: str | None, advice: str = "") -> None:
         self.feature, self.package, self.extra = feature, package, extra
         more = f" {advice}" if advice else ""
-        super().__init__(f"{feature} needs the package {package!r}: {install_command(extra)}.{more}")
+        command = install_command(extra) if extra else f"pip install {package}"
+        super().__init__(f"{feature} needs the package {package!r}: {command}.{more}")
 
 
 class HostNotFoundError(DevmemError, ImportError):

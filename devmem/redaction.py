@@ -1,10 +1,85 @@
-"""Keeping the passwords of URLs, and the texts of a memory, out of messages."""
+"""Keeping keys, the passwords of URLs, and the texts of a memory, out of messages."""
 
 from __future__ import annotations
 
+import json
+import logging
 import re
-from collections.abc import Iterable
+from base64 import b64encode
+from collections.abc import Iterable, Iterator
+from threading import Lock
 from typing import Final
+from urllib.parse import quote, quote_plus, unquote, urlsplit
+
+_LOG: Final = logging.getLogger(__name__)
+_LEAST_SECRET: Final = 4
+"""Characters of the shortest secret that is masked."""
+_LEAST_ENCODED: Final = 6
+"""Characters of the shortest one that is masked in base64."""
+_WORD: Final = 8
+"""Characters from which a secret is masked within a word, and letters from which it is more than any word."""
+_AROUND: Final = re.compile(r"\A[\s\ufeff\u200b-\u200d\u2060]+|[\s\ufeff\u200b-\u200d\u2060]+\Z")
+"""White space and invisible characters around a key, as files and web pages leave them."""
+_hidden: set[str] = set()
+_hiding: Final = Lock()
+_masks: re.Pattern[str] | None = None
+
+
+def hide(secret: str) -> None:
+    """Mask a key or a password, or that of a URL, in every message from now on.
+
+    A few letters are not hidden: a service without keys takes any word as one, and messages need their words.
+    """
+    global _masks
+    password = urlsplit(secret).password or "" if "://" in secret else secret
+    found = {_AROUND.sub("", each) for each in (password, unquote(password))}
+    with _hiding:
+        new = {one for one in found if _is_secret(one)} - _hidden
+        if new:
+            _hidden.update(new)
+            patterns = {pattern for one in _hidden for pattern in _patterns_of(one)}
+            _masks = re.compile("|".join(sorted(patterns, key=len, reverse=True)), re.IGNORECASE)
+
+
+def _is_secret(text: str) -> bool:
+    return len(text) >= (_WORD if text.isalpha() else _LEAST_SECRET)
+
+
+def _patterns_of(secret: str) -> Iterator[str]:
+    """Yield patterns of the forms in which libraries repeat a secret: as it is, escaped, %-encoded, and in base64."""
+    raw = secret.encode("utf-8", "surrogatepass")
+    forms = {secret, quote(raw, safe=""), quote(raw), quote_plus(raw), repr(secret)[1:-1], repr(raw)[2:-1]}
+    forms |= {json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}
+    for form in forms:
+        is_part = len(form) >= _WORD and not form.isalpha()
+        yield re.escape(form) if is_part else rf"(?<!\w){re.escape(form)}(?!\w)"
+    for before in range(3 if len(raw) >= _LEAST_ENCODED else 0):
+        # As in `Authorization: Basic`, behind a user: only the characters that are of the secret's bits alone.
+        encoded = b64encode(b"\0" * before + raw).decode()
+        yield re.escape(encoded[-(-before * 4 // 3) : (before + len(raw)) * 4 // 3])
+
+
+def usable_key(given: str, name: str) -> str:
+    """Return a service's key without white space and invisible characters around it, hidden from all messages.
+
+    Args:
+        given: the key as it was configured.
+        name: name of the variable, or of the place in the configuration, that holds it.
+
+    Raises:
+        ValueError: no HTTP header can carry it.
+    """
+    key = _AROUND.sub("", given)
+    hide(given)
+    if not (key.isascii() and key.isprintable()):
+        raise ValueError(
+            f"the key in {name} has a control character or one beyond ASCII, which no HTTP header can carry: copy the "
+            "key again"
+        )
+    if key != given:
+        _LOG.warning("the key in %s has white space or invisible characters around it, which are left out", name)
+    return key
+
 
 _USERINFO: Final = re.compile(
     # What PostgreSQL's driver would read as user and password, also where one of them has a character that belongs
@@ -22,8 +97,9 @@ _IN_LOCATION: Final = re.compile(r"\A([\w.+-]+:/{1,2})(?:[^?]|\?(?!\w+=))*@")
 
 
 def without_credentials(text: str) -> str:
-    """Return the text with the user and password of every URL in it masked, also a password among its parameters."""
-    return _PARAMETER.sub(r"\1***", _USERINFO.sub(_masked, text) if "@" in text else text)
+    """Return the text with the user and password of every URL in it masked, and with everything that is hidden."""
+    text = _PARAMETER.sub(r"\1***", _USERINFO.sub(_masked, text) if "@" in text else text)
+    return _masks.sub("***", text) if _masks else text
 
 
 def location_without_credentials(location: str) -> str:

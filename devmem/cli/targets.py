@@ -109,9 +109,7 @@ def load(terminal: Terminal, file: Path, *, uses_key: bool = False) -> Workflow:
 
 
 def announce(terminal: Terminal, workflow: Workflow, *, uses_key: bool = False) -> None:
-    """Print a workflow's warnings, and keep its keys off the terminal."""
-    for secret in _secrets(workflow):
-        terminal.hide(secret)
+    """Print a workflow's warnings."""
     for warning in workflow.warnings:
         terminal.report("warning", str(warning))
     declared = (getattr(store.config, "encryption", None) for store in workflow.memory)
@@ -121,19 +119,6 @@ def announce(terminal: Terminal, workflow: Workflow, *, uses_key: bool = False) 
             f"{workflow.file}: no store declares `encryption`, so what they write is plain; --key-file is for memories "
             "that are named by their files",
         )
-
-
-def _secrets(part: object) -> Iterator[str]:
-    from pydantic import BaseModel, SecretStr
-
-    if isinstance(part, SecretStr):
-        yield part.get_secret_value()
-    elif isinstance(part, BaseModel):
-        for name in type(part).model_fields:
-            yield from _secrets(getattr(part, name))
-    elif isinstance(part, (list, tuple)):
-        for each in part:
-            yield from _secrets(each)
 
 
 def check_session(workflow: Workflow, session: str) -> None:

@@ -31,8 +31,6 @@ _SURROGATE: Final = "Cs"
 """Unicode's category of half a surrogate pair, which UTF-8 cannot hold."""
 _LONG_REASON: Final = 80
 """Characters from which a reason is not repeated."""
-_LEAST_SECRET: Final = 4
-"""Characters of the shortest key that is masked: a shorter one would take ordinary words with it."""
 
 
 def _escaped(char: str) -> str:
@@ -70,27 +68,15 @@ class Terminal:
     """Whether --key-file was given."""
     out: Console = field(default_factory=lambda: _Console(file=_writable(sys.stdout), highlight=False))
     err: Console = field(default_factory=lambda: _Console(file=_writable(sys.stderr), highlight=False))
-    _secrets: set[str] = field(default_factory=set, repr=False)
     _said: set[str] = field(default_factory=set, repr=False)
     _reasons: set[str] = field(default_factory=set, repr=False)
     """Long reasons that were given."""
     _is_in_line: bool = field(default=False, repr=False)
     """Whether a line of stdout was begun and not ended."""
 
-    def hide(self, secret: str) -> None:
-        """Never print this on stderr."""
-        if len(secret) >= _LEAST_SECRET:
-            self._secrets.add(secret)
-
-    def masked(self, text: str) -> str:
-        """Return the text with every secret masked, also user and password of a URL."""
-        for secret in sorted(self._secrets, key=len, reverse=True):
-            text = text.replace(secret, "***")
-        return without_credentials(text)
-
     def report(self, level: str, text: str, *, repeat: bool = False) -> None:
         """Print a `note`, a `warning` or an `error` on stderr, each text once unless it is to be repeated."""
-        text = self._without_told_reason(self.masked(visible(text)))
+        text = self._without_told_reason(visible(without_credentials(text)))
         # An error that says what a warning said before has happened now.
         said = f"{level == 'error'} {text}"
         if said in self._said and not repeat:

@@ -29,7 +29,7 @@ from pydantic_core import PydanticCustomError
 from pydantic_core.core_schema import ValidationInfo
 
 from devmem.config.document import DocumentPath, SourcePosition
-from devmem.redaction import without_credentials
+from devmem.redaction import hide, usable_key, without_credentials
 from devmem.text.durations import parse_duration
 from devmem.text.files import expanded
 
@@ -87,6 +87,19 @@ class ConfigModel(BaseModel):
         if isinstance(value, (int, float)) and not isinstance(value, bool) and wants_flag:
             raise PydanticCustomError("flag_expected", "expected true or false")
         return value
+
+    @field_validator("*", mode="after")
+    @classmethod
+    def _hide_secrets(cls, value: object, info: ValidationInfo) -> object:
+        """Keep every secret out of messages; a key is taken without the white space around it."""
+        secret = value.get_secret_value() if isinstance(value, SecretStr) else "${"
+        if "${" in secret:  # a variable that is not set
+            return value
+        if info.field_name != "api_key":
+            hide(secret)
+            return value
+        where = f" of {info.context.path}" if isinstance(info.context, SourcePosition) else ""
+        return SecretStr(usable_key(secret, f"`api_key`{where}"))
 
     @field_validator("*", mode="before")
     @classmethod

@@ -124,6 +124,11 @@ def has_placeholder(value: object) -> bool:
     return isinstance(value, str) and any(not found["escaped"] for found in _found(value))
 
 
+def names_only(text: str) -> str:
+    """Return the placeholders of a text without their defaults, and nothing else of it."""
+    return " ".join(f"${{{found['name']}}}" for found in _found(text) if found["name"])
+
+
 class Placeholders:
     """Expands the values of one document; remembers each variable, so that it is worked out once."""
 

@@ -13,7 +13,7 @@ from pydantic_core import ErrorDetails
 from devmem.config.base import Annotation, ConfigModel, all_keys, field_at, mentions
 from devmem.config.document import DocumentPath, Report, holds
 from devmem.config.findings import Rule, choices, did_you_mean, expectation, found, possible_values, quoted
-from devmem.config.placeholders import Placeholders, has_placeholder
+from devmem.config.placeholders import Placeholders, has_placeholder, names_only
 from devmem.config.workflow import unset_message
 
 _WORDS: Final = {"key", "apikey", "token", "password", "passwd", "passphrase", "secret", "credential", "credentials"}
@@ -152,7 +152,8 @@ class Validator:
         secret = is_secret(whole[:-1] if _is_number_field(model, inner, annotation) else whole, annotation)
         written = self._report.document.nearest(whole)
         if isinstance(written, str) and has_placeholder(written):
-            shown = "the value of a placeholder" if secret else f"the value of {quoted(written)}"
+            # A default in the placeholder may be the secret.
+            shown = f"the value of {quoted(names_only(written) if secret else written)}"
             hidden = [value]
         else:
             shown = found(value, secret=secret)

@@ -16,10 +16,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from devmem.redaction import without_credentials
+from devmem.errors import DevmemError, MissingExtraError
+from devmem.redaction import usable_key, without_credentials
 from devmem.text.retry import DeadlineExceededError, within
+
+if TYPE_CHECKING:
+    from pydantic import SecretStr
 
 DEFAULT_LIMIT: Final = 32_000_000
 """Bytes of an answer, unpacked, where nothing else is set."""
@@ -42,6 +46,21 @@ def service_address(provider: str, base_url: str | None) -> str | None:
     if provider == "openai" and not base_url:
         return os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1"
     return None if is_in_process(provider) else base_url
+
+
+KEY_VARIABLE: Final = "OPENAI_API_KEY"
+_PROXY: Final = "ALL_PROXY, HTTPS_PROXY or HTTP_PROXY"
+
+
+def openai_key(given: SecretStr | None) -> str:
+    """Return the key of a block, or else of the environment; empty where neither has one.
+
+    Raises:
+        ValueError: no HTTP header can carry it.
+    """
+    if given is not None:
+        return usable_key(given.get_secret_value(), "`api_key`")
+    return usable_key(os.environ.get(KEY_VARIABLE, ""), KEY_VARIABLE)
 
 
 def is_in_process(provider: str) -> bool:
@@ -102,7 +121,12 @@ def guarded_client(base: type[Any], timeout: float) -> Any:  # noqa: ANN401 - of
             except DeadlineExceededError:
                 raise library.ReadTimeout("the answer did not end in time", request=request) from None
 
-    return GuardedClient(timeout=timeout)
+    try:
+        return GuardedClient(timeout=timeout)
+    except ImportError as error:
+        raise MissingExtraError(feature=f"the SOCKS proxy in {_PROXY}", package="socksio", extra=None) from error
+    except ValueError as error:
+        raise DevmemError(f"the proxy in {_PROXY} cannot be used: {error}") from None
 
 
 def _followed(send: Callable[[Any], Any], request: Any) -> Any:  # noqa: ANN401 - httpx's

@@ -25,8 +25,8 @@ from pydantic import (
 from devmem.errors import ChatModelError, MissingExtraError
 from devmem.model.message import AttachmentRef, Message, MessageBlock, Role
 from devmem.models.chat import MAX_RETRIES, TIMEOUT, ChatReply, ChatRequest, ToolCall, Usage
-from devmem.models.http_client import AnswerRefusedError, answers_within, guarded_client, library_errors
-from devmem.redaction import without_credentials, without_repeated
+from devmem.models.http_client import AnswerRefusedError, answers_within, guarded_client, library_errors, openai_key
+from devmem.redaction import without_repeated
 from devmem.text.display import well_formed
 from devmem.text.retry import RETRIES_SHARE, DeadlineExceededError, within
 
@@ -261,7 +261,7 @@ Params: TypeAlias = dict[str, Any]
 def _check_address(base_url: str | None) -> None:
     """Raise `ChatModelError` for an address that no service can have."""
     if base_url is not None and not base_url.startswith(("http://", "https://")):
-        raise ChatModelError(f"`base_url` begins with http:// or https://, unlike {without_credentials(base_url)!r}")
+        raise ChatModelError(f"`base_url` begins with http:// or https://, unlike {base_url!r}")
 
 
 class OpenAIChat:
@@ -300,17 +300,19 @@ class OpenAIChat:
         self._errors = (openai.OpenAIError, library_errors(client), AnswerRefusedError)
         self._refusal = openai.APIStatusError
         self._takes_attachments = self._counts_streams = True
-        key = api_key.get_secret_value() if api_key else None
+        try:
+            key = openai_key(api_key)
+        except ValueError as error:
+            raise ChatModelError(f"chat model {model!r} cannot be asked: {error}") from None
         try:
             self._client = openai.OpenAI(
-                api_key=key, base_url=base_url, timeout=timeout, max_retries=max_retries, http_client=client
+                api_key=key or None, base_url=base_url, timeout=timeout, max_retries=max_retries, http_client=client
             )
         except openai.OpenAIError as error:
             raise ChatModelError(
                 f"chat model {model!r} has no key: set `api_key`, or OPENAI_API_KEY in the environment "
                 "(agents and `llm:` blocks need neither with `provider: extractive`)."
             ) from error
-        self._secret = self._client.api_key
 
     def complete(self, request: ChatRequest) -> ChatReply:
         """Ask the service; images, sound and PDFs of the messages go with them.
@@ -446,4 +448,4 @@ class OpenAIChat:
         return reply
 
     def _worded(self, what: str) -> str:
-        return f"chat model {self._model!r} {without_credentials(what.replace(self._secret, '***'))}"
+        return f"chat model {self._model!r} {what}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import time
 from base64 import b64decode
@@ -20,8 +19,8 @@ from devmem.config.store import EmbeddingConfig
 from devmem.errors import EmbeddingError, EmbeddingUnavailableError, MissingExtraError, TextsRefusedError
 from devmem.model.items import Vector
 from devmem.models.embedder import ModelIdentity, unit_rows
-from devmem.models.http_client import AnswerRefusedError, answers_within, guarded_client
-from devmem.redaction import without_credentials, without_repeated
+from devmem.models.http_client import KEY_VARIABLE, AnswerRefusedError, answers_within, guarded_client, openai_key
+from devmem.redaction import without_repeated
 from devmem.text.display import one_line
 from devmem.text.retry import RETRIES_SHARE, Backoff, DeadlineExceededError, within
 
@@ -90,17 +89,15 @@ class _RefusedError(EmbeddingError):
 
 
 @contextmanager
-def translated_errors(*, address: str, secret: str, texts: Sequence[str] = ()) -> Iterator[None]:
+def translated_errors(*, address: str, texts: Sequence[str] = ()) -> Iterator[None]:
     """Turn what the `openai` package raises inside the block into our errors.
 
     Args:
         address: Where the request went, for the message.
-        secret: The key; some services repeat it in their message, ours never does.
         texts: What the service was sent, which is not repeated either.
     """
     import openai
 
-    address = without_credentials(address)
     try:
         yield
     except DeadlineExceededError as error:
@@ -111,16 +108,15 @@ def translated_errors(*, address: str, secret: str, texts: Sequence[str] = ()) -
     except openai.APITimeoutError as error:
         raise EmbeddingUnavailableError(f"{address}: no answer in time; raise `timeout` or try again") from error
     except openai.APIConnectionError as error:
-        reason = without_credentials(str(error.__cause__ or error))
-        raise EmbeddingUnavailableError(f"{address}: no connection: {reason}") from error
+        # Without its cause, here and below: it holds the library's own words, which may hold the key.
+        raise EmbeddingUnavailableError(f"{address}: no connection: {error.__cause__ or error}") from None
     except openai.APIStatusError as error:
         refusal = _RefusedError if error.status_code in _REFUSALS else EmbeddingError
         kind = EmbeddingUnavailableError if _passes(error.status_code) else refusal
-        said = without_repeated(_message(error).replace(secret, "***"), texts)
-        # Without its cause: that one holds the service's own words, which may hold the key.
+        said = without_repeated(_message(error), texts)
         raise kind(f"{address}: status {error.status_code}: {said}") from None
     except openai.OpenAIError as error:
-        raise EmbeddingError(f"{address}: {str(error).replace(secret, '***')}") from None
+        raise EmbeddingError(f"{address}: {error}") from None
 
 
 def _passes(status: int) -> bool:
@@ -135,7 +131,6 @@ def _message(error: object) -> str:
 
 DEFAULT_MODEL: Final = "text-embedding-3-small"
 """Model of a block that names none."""
-_KEY_VARIABLE = "OPENAI_API_KEY"
 _PLACEHOLDER = re.compile(r"\$\{?\w*\}?")
 _BATCH_CHARACTERS = 200_000
 """Maximum number of characters in one request: OpenAI takes 300 000 tokens, and a Chinese character can be several."""
@@ -233,7 +228,7 @@ class Provider:
 
     def _ask(self, client: OpenAI, texts: list[str]) -> Vector:
         size = self._params.dimensions
-        with translated_errors(address=str(client.base_url), secret=client.api_key, texts=texts):
+        with translated_errors(address=str(client.base_url), texts=texts):
             # The package gives whatever JSON it got as if it were right; the raw answer can be checked.
             ask = partial(
                 client.embeddings.with_raw_response.create,
@@ -243,8 +238,7 @@ class Provider:
                 extra_body=None if size is None else {"dimensions": size},
             )
             answer = self._patiently(ask, _SPARE + len(texts) * (size or _WIDEST) * _NUMBER)
-        address = without_credentials(str(client.base_url))
-        return read_answer(answer.http_response.content, texts=texts, address=address)
+        return read_answer(answer.http_response.content, texts=texts, address=str(client.base_url))
 
     def _patiently(self, ask: Callable[[], T], limit: int) -> T:
         """Ask for an answer of limited size, unless the service cost its callers a long wait a moment ago."""
@@ -277,8 +271,7 @@ class Provider:
             ) from error
         address = self._config.base_url
         if address is not None and not address.startswith(("http://", "https://")):
-            shown = without_credentials(address)
-            raise EmbeddingError(f"the embedding's `base_url` begins with http:// or https://, unlike {shown!r}")
+            raise EmbeddingError(f"the embedding's `base_url` begins with http:// or https://, unlike {address!r}")
         return OpenAI(
             api_key=self._key(),
             base_url=address,
@@ -288,12 +281,14 @@ class Provider:
         )
 
     def _key(self) -> str:
-        given = self._config.api_key
-        key = given.get_secret_value() if given is not None else os.environ.get(_KEY_VARIABLE, "")
+        try:
+            key = openai_key(self._config.api_key)
+        except ValueError as error:
+            raise EmbeddingError(f"the embedding provider 'openai' cannot be asked: {error}") from None
         if not key or _PLACEHOLDER.fullmatch(key):
             found = f"{key!r} was not replaced" if key else "none is given"
             raise EmbeddingError(
                 f"the embedding provider 'openai' has no key: {found}. "
-                f"Set `api_key`, or the environment's {_KEY_VARIABLE}; a service without keys takes any word."
+                f"Set `api_key`, or the environment's {KEY_VARIABLE}; a service without keys takes any word."
             )
         return key

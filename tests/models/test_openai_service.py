@@ -27,6 +27,7 @@ from devmem.model.items import Vector
 from devmem.models import open_embedder
 from devmem.models.embedder import unit_rows
 from devmem.models.openai_embedding import translated_errors
+from devmem.redaction import hide
 from devmem.stores import CollectionMemory
 
 from .conftest import OpenOpenAI
@@ -209,7 +210,8 @@ def test_the_key_is_in_no_error_even_if_the_service_repeats_it(service: FakeServ
 
 
 def test_any_other_error_of_the_package_is_ours_and_without_the_key() -> None:
-    with pytest.raises(EmbeddingError, match=r"^here: no \*\*\*$"), translated_errors(address="here", secret="sk-1"):
+    hide("sk-1")
+    with pytest.raises(EmbeddingError, match=r"^here: no \*\*\*$"), translated_errors(address="here"):
         raise openai.OpenAIError("no sk-1")
 
 

@@ -19,6 +19,7 @@ from devmem.cli.terminal import Terminal
 from devmem.config.reading import WorkflowCheck
 from devmem.config.workflow import Workflow
 from devmem.errors import Level, install_command
+from devmem.redaction import without_credentials
 from devmem.text.display import number_of
 from devmem.text.files import replace_file
 
@@ -29,7 +30,7 @@ def show_check(terminal: Terminal, check: WorkflowCheck) -> None:
     """Print every finding as `FILE:LINE: PATH: MESSAGE`, led by its level unless it is an error; then a summary."""
     for finding in check.findings:
         level = "" if finding.level is Level.ERROR else f"{finding.level}: "
-        terminal.print(terminal.masked(f"{level}{finding}"), style=_STYLES[finding.level])
+        terminal.print(without_credentials(f"{level}{finding}"), style=_STYLES[finding.level])
     if check.workflow is not None:
         counted = [number_of(count, level.value) for level in Level if (count := check.count(level))]
         verdict, style = ("cannot run here", "red") if check.count(Level.ERROR) else ("OK", "green")

@@ -99,7 +99,7 @@ class RunPrinter:
             self._streamed.finish()
         if isinstance(error, NodeFailedError):
             if self._as_json:
-                self._terminal.json(failed_run_json(text, error, self._terminal.masked(str(error))))
+                self._terminal.json(failed_run_json(text, error, str(error)))
             writes = writes_of(error.nodes)
             if writes and not self._as_json:
                 what = "kept" if self.keeps_writes else "dropped with the run"

@@ -39,8 +39,6 @@ class RedisCache:
         self._config = config
         self._redis = redis
         self._refusals = (AuthenticationError, NoPermissionError)
-        secrets = (config.password, urlsplit(config.url.get_secret_value()).password)
-        self._secrets = [s if isinstance(s, str) else s.get_secret_value() for s in secrets if s]
         password = {"password": config.password.get_secret_value()} if config.password else {}
         # A connection that the server closed is opened again at once; a server that is gone is not waited for.
         self._client: Redis = redis.Redis.from_url(
@@ -122,11 +120,8 @@ class RedisCache:
         return result
 
     def _failed(self, operation: str, error: Exception) -> BrainCacheError:
-        detail = str(error) or type(error).__name__
-        for secret in self._secrets:
-            detail = detail.replace(secret, "***")
         kind = CacheRefusedError if isinstance(error, self._refusals) else CacheUnavailableError
-        failure = kind(self.place, operation, detail)
+        failure = kind(self.place, operation, str(error) or type(error).__name__)
         self._last = failure
         self._backoff.failed()
         return failure

@@ -23,13 +23,13 @@ import logging
 import re
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from devmem import DevmemError, MissingExtraError
-from devmem.redaction import without_repeated
+from devmem.redaction import without_credentials, without_repeated
 
 if TYPE_CHECKING:
     import httpx
@@ -139,42 +139,29 @@ _LONGEST: Final = 300
 _OF_MEM0: Final = "mem0."
 
 
-def masked(text: str, secrets: Iterable[str]) -> str:
-    """Blot secrets out of a text, and cut it short."""
-    text = blotted(text, secrets)
+def masked(text: str) -> str:
+    """Return a text without keys, cut short."""
+    text = without_credentials(text)
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
-def blotted(text: str, secrets: Iterable[str]) -> str:
-    """Blot secrets out of a text."""
-    for secret in secrets:
-        text = text.replace(secret, "***") if secret else text
-    return text
-
-
-class _Blotting(logging.Filter):
-    """Blots secrets out of log records: mem0 logs the answers of services, which may repeat a key."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.secrets: set[str] = set()
+class _Masking(logging.Filter):
+    """Masks keys in log records: mem0 logs the answers of services, which may repeat one."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Let every record through, blotted."""
-        message = record.getMessage()
-        record.msg, record.args = blotted(message, tuple(self.secrets)), ()
+        """Let every record through, masked."""
+        record.msg, record.args = without_credentials(record.getMessage()), ()
         return True
 
 
-_BLOTTING: Final = _Blotting()
+_MASKING: Final = _Masking()
 
 
-def hide_in_logs(secrets: Iterable[str]) -> None:
-    """Keep secrets out of what mem0 logs from now on. A logger's filter does not reach its children: all get it."""
-    _BLOTTING.secrets.update(secret for secret in secrets if secret)
+def hide_in_logs() -> None:
+    """Keep keys out of what mem0 logs from now on. A logger's filter does not reach its children: all get it."""
     for name in list(logging.root.manager.loggerDict):
         if name.startswith(_OF_MEM0):
-            logging.getLogger(name).addFilter(_BLOTTING)
+            logging.getLogger(name).addFilter(_MASKING)
 
 
 _TEXTS: Final = frozenset({"query", "content", "metadata"})
@@ -183,8 +170,8 @@ _SECONDS: Final = re.compile(r"\d+(\.\d+)?")
 
 
 @contextmanager
-def translated_errors(operation: str, *secrets: str) -> Iterator[None]:
-    """Raise our error for whatever mem0 raises; secrets are blotted out of its text.
+def translated_errors(operation: str) -> Iterator[None]:
+    """Raise our error for whatever mem0 raises.
 
     The original is not chained: the server's answer, which may repeat the key, is part of its text.
     """
@@ -195,12 +182,12 @@ def translated_errors(operation: str, *secrets: str) -> Iterator[None]:
     except (Mem0Error, MissingExtraError):
         raise
     except DevmemError as error:
-        raise Mem0ModelError(operation, masked(str(error), secrets)) from error
+        raise Mem0ModelError(operation, masked(str(error))) from error
     except Exception as error:  # noqa: BLE001 - a stranger's code, with libraries of its own behind it
-        raise _translated(error, outside, operation, secrets) from None
+        raise _translated(error, outside, operation) from None
 
 
-def _translated(error: Exception, outside: BaseException | None, operation: str, secrets: tuple[str, ...]) -> Mem0Error:
+def _translated(error: Exception, outside: BaseException | None, operation: str) -> Mem0Error:
     # Here it is loaded already, as mem0's clients are built on it.
     import httpx
 
@@ -209,15 +196,15 @@ def _translated(error: Exception, outside: BaseException | None, operation: str,
     for cause in _chain(error, outside):
         if isinstance(cause, httpx.HTTPStatusError):
             response = cause.response
-            return _by_status(response.status_code, response.headers, _detail(response), operation, secrets)
+            return _by_status(response.status_code, response.headers, _detail(response), operation)
         if isinstance(status := getattr(cause, "status_code", None), int):
-            return _by_model(status, cause, operation, secrets)
+            return _by_model(status, cause, operation)
         if isinstance(cause, httpx.TimeoutException):
             return Mem0TimeoutError(operation, "no answer in time", maybe_done=not isinstance(cause, not_sent))
         if isinstance(cause, httpx.RequestError):
-            detail = masked(f"the connection failed ({cause})", secrets)
+            detail = masked(f"the connection failed ({cause})")
             return Mem0ConnectionError(operation, detail, maybe_done=not isinstance(cause, not_sent))
-    text = masked(f"{type(error).__name__}: {error}", secrets)
+    text = masked(f"{type(error).__name__}: {error}")
     if isinstance(error, (json.JSONDecodeError, UnicodeDecodeError, RecursionError)):
         return Mem0AnswerError(operation, f"the answer is malformed: {text}", maybe_done=True)
     # What mem0 refuses to send, it will refuse the next time too; anything else may pass.
@@ -233,10 +220,8 @@ def _chain(error: BaseException, outside: BaseException | None) -> Iterator[Base
         step = step.__cause__ or step.__context__
 
 
-def _by_status(
-    status: int, headers: Mapping[str, str], said: str, operation: str, secrets: tuple[str, ...]
-) -> Mem0Error:
-    detail = masked(f"HTTP {status}: {said}", secrets)
+def _by_status(status: int, headers: Mapping[str, str], said: str, operation: str) -> Mem0Error:
+    detail = masked(f"HTTP {status}: {said}")
     if status in (401, 403):
         return Mem0AuthError(operation, detail)
     if status == 429:
@@ -246,10 +231,10 @@ def _by_status(
     return Mem0RejectedError(operation, detail, status=status)
 
 
-def _by_model(status: int, cause: BaseException, operation: str, secrets: tuple[str, ...]) -> Mem0Error:
+def _by_model(status: int, cause: BaseException, operation: str) -> Mem0Error:
     """Read the failure of a language model's client, as openai's, in `mode: oss`."""
     headers = getattr(getattr(cause, "response", None), "headers", None) or {}
-    found = _by_status(status, headers, f"the language model's service: {cause}", operation, secrets)
+    found = _by_status(status, headers, f"the language model's service: {cause}", operation)
     # Not mem0 refused the text, but a service that may be set up wrongly: the write is worth keeping in its place.
     return Mem0ModelError(operation, found.detail) if isinstance(found, Mem0RejectedError) else found
 

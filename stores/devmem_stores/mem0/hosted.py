@@ -47,7 +47,7 @@ class HostedMem0:
         """Return the client; the first call opens it, which asks the server whether the key is good."""
         with self._lock:
             if self._opened is None:
-                mem0 = load_mem0(telemetry=self._config.telemetry, folder=self._folder, secrets=(self._key,))
+                mem0 = load_mem0(telemetry=self._config.telemetry, folder=self._folder)
                 http = guarded_client(httpx.Client, self._config.timeout)
                 try:
                     client = self._make_client(mem0, http, operation)
@@ -60,7 +60,7 @@ class HostedMem0:
 
     def _make_client(self, mem0: Any, http: httpx.Client, operation: str) -> Any:  # noqa: ANN401 - see `_client`
         try:
-            with translated_errors(operation, self._key):
+            with translated_errors(operation):
                 try:
                     return mem0.MemoryClient(api_key=self._key, host=self.location, client=http)
                 except (AttributeError, TypeError) as error:
@@ -88,7 +88,7 @@ class HostedMem0:
 
     def _ask(self, operation: str, verb: str, *arguments: object, **options: object) -> Any:  # noqa: ANN401 - JSON
         client = self._client(operation)
-        with translated_errors(operation, self._key):
+        with translated_errors(operation):
             return getattr(client, verb)(*arguments, **options)
 
     def search(self, text: str, ids: Ids, top_k: int, threshold: float | None) -> list[Record]:

@@ -21,6 +21,7 @@ from typing import Any, Final
 from pydantic import JsonValue
 
 from devmem import MissingExtraError
+from devmem.redaction import hide
 from devmem.stores import Embedder, StoreSetup
 from devmem_stores.mem0.backend import Ids, Page, Write
 from devmem_stores.mem0.config import Mem0Config
@@ -176,13 +177,12 @@ def check_package() -> None:
         raise Mem0SetupError(_OPERATION, f"mem0ai {installed} is installed, and devmem works with 2.x")
 
 
-def load_mem0(*, telemetry: bool, folder: Path | None, secrets: Sequence[str]) -> ModuleType:
+def load_mem0(*, telemetry: bool, folder: Path | None) -> ModuleType:
     """Import mem0.
 
     Args:
         telemetry: whether it may report its use.
         folder: takes the files that it keeps about itself; None makes a temporary one.
-        secrets: stay out of its logs.
 
     Raises:
         MissingExtraError, Mem0SetupError: see `check_package`; or its telemetry cannot be switched any more.
@@ -197,7 +197,7 @@ def load_mem0(*, telemetry: bool, folder: Path | None, secrets: Sequence[str]) -
             warnings.simplefilter("ignore")
             mem0 = importlib.import_module("mem0")
             reporting = importlib.import_module("mem0.memory.telemetry").MEM0_TELEMETRY
-    hide_in_logs(secrets)
+    hide_in_logs()
     if reporting and not telemetry:
         raise Mem0SetupError(
             _OPERATION,
@@ -233,7 +233,8 @@ class InProcessMem0:
             folder: where mem0 keeps its vectors and history, unless `oss` says otherwise.
         """
         self._setup, self._config, self._embedder, self._folder = setup, config, embedder, folder
-        self._secrets = tuple(_secrets(config.oss))
+        for secret in _secrets(config.oss):
+            hide(secret)
         self._watch = Watch()
         self._lock = threading.RLock()
         self._opened: Any = None
@@ -252,10 +253,10 @@ class InProcessMem0:
             # Another thread was between two calls: mem0 opened again would keep the folder from everybody else.
             raise Mem0SetupError(operation, f"memory store {self._setup.name!r} was closed")
         if self._opened is None:
-            mem0 = load_mem0(telemetry=self._config.telemetry, folder=self._folder, secrets=self._secrets)
+            mem0 = load_mem0(telemetry=self._config.telemetry, folder=self._folder)
             register_parts()
             try:
-                with translated_errors(operation, *self._secrets):
+                with translated_errors(operation):
                     self._folder.mkdir(parents=True, exist_ok=True)
                     memory = mem0.Memory(self._mem0_config())
             except Mem0RejectedError as error:
@@ -303,7 +304,7 @@ class InProcessMem0:
     @contextmanager
     def _asking(self, operation: str) -> Iterator[Any]:
         """Return mem0's memory; a failure that mem0 keeps to itself is raised at the end."""
-        with self._lock, translated_errors(operation, *self._secrets):
+        with self._lock, translated_errors(operation):
             self._watch.take()
             try:
                 yield self._memory(operation)

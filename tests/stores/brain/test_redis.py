@@ -5,9 +5,12 @@ from __future__ import annotations
 import logging
 import socket
 import sys
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given
@@ -52,6 +55,28 @@ def test_without_the_package_the_extra_is_named(make_brain: MakeBrain, monkeypat
     with pytest.raises(MissingExtraError, match=r"pip install 'devmem-framework\[redis\]'"):
         make_brain(redis={"url": "redis://127.0.0.1:1"})
     assert make_brain().brain().add_talk("Hello").failure is None
+
+
+@pytest.mark.parametrize("password", ["hunter2secret", "p@ss/w0rd#1", "two words 7", "пароль-123"])
+def test_a_password_that_the_server_repeats_is_in_no_error(make_brain: MakeBrain, password: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def refuse() -> None:
+            with suppress(OSError):  # the test is over
+                while True:
+                    connection, _ = server.accept()
+                    connection.recv(4096)
+                    connection.sendall(f"-ERR {password} and {quote(password, safe='')} are wrong\r\n".encode() * 9)
+                    connection.close()
+
+        threading.Thread(target=refuse, daemon=True).start()
+        place = f"127.0.0.1:{server.getsockname()[1]}"
+        for url in (f"redis://:{quote(password, safe='')}@{place}", f"redis://{place}"):
+            redis = {"url": url, "password": password} if "@" not in url else {"url": url}
+            failure = make_brain(redis=redis).brain().add_talk("Hello").failure
+            assert failure is not None
+            assert password not in str(failure)
+            assert quote(password, safe="") not in str(failure)
 
 
 def test_a_state_expires(make_brain: MakeBrain, redis_server: RedisServer) -> None:

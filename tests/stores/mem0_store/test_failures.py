@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 import traceback
+from base64 import b64encode
 from collections.abc import Callable
 from email.utils import formatdate
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -100,6 +102,21 @@ def test_what_repeats_the_request_is_left_out(
             store.retrieve("", text)
         assert "Quillfeather" not in f"{caught.value} {caplog.text}"
         fake.faults.clear()
+
+
+@pytest.mark.parametrize("around", ["{}\n", "\ufeff{}", "{}\u00a0", " {}\r"])
+def test_a_key_that_the_service_repeats_is_in_no_error(
+    make_store: MakeStore, fake: FakeMem0, caplog: pytest.LogCaptureFixture, around: str
+) -> None:
+    """White space around it is left out, or the service would refuse it."""
+    store = make_store(api_key=around.format(KEY), retries=0)
+    assert store.retrieve("", "tea") == []
+    encoded = b64encode(f"user:{KEY}".encode()).decode()
+    fake.faults.append(failure(401, f"wrong: {KEY}, {encoded}, {quote(KEY)}"))
+    with pytest.raises(Mem0AuthError, match=r"wrong: \*\*\*") as caught:
+        store.retrieve("", "tea")
+    assert KEY not in f"{caught.value} {caplog.text}"
+    assert encoded not in str(caught.value)
 
 
 @pytest.mark.parametrize(("header", "pause"), [("7", 7.0), ("0", 0.0), ("1.5", 1.5), ("soon", 0.5)])
