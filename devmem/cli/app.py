@@ -90,7 +90,7 @@ _COMMANDS: Final = {
     "run": ("running", "Run a workflow's agents with their memories."),
     "validate": ("checking", "Check workflows and list every problem."),
     "check": ("checking", "Check workflows in continuous integration."),
-    "plan": ("plan", "Show what a run of a workflow will do and cost."),
+    "plan": ("plan", "Show what a run of a workflow will do."),
     "stores": ("stores", "List the store types, or a workflow's stores."),
     "stats": ("stats", "Show counts, sizes, hit rates and slow searches."),
     "search": ("searching", "Search a memory."),

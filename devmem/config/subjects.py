@@ -1,4 +1,4 @@
-"""What the rules look at: the parts of a workflow's document, each with the place where it stands."""
+"""Subjects of the rules: the parts of a workflow's document, each with the place where it stands."""
 
 from __future__ import annotations
 
