@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, Self, TypeAlias, Unpack, overload
 import numpy as np
 
 from devmem.errors import EmbeddingError, EmbeddingMismatchError, ItemNotFoundError
-from devmem.memory.records import Hits, MemoryRecord, Numbers, Records, SearchHit, When, seconds_of, text_of
+from devmem.memory.records import Hits, MemoryRecord, Numbers, Records, SearchHit, When, text_of
 from devmem.memory.scope import (
     ScopeGuard,
     ScopeParts,
@@ -41,6 +41,7 @@ from devmem.stores.archiving import archived_items
 from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.memory import MemoryBase, MemoryQuery
 from devmem.stores.query_embedding import QueryEmbedding
+from devmem.text.moments import asker_time
 
 _LOG: Final = logging.getLogger(__name__)
 BATCH_SIZE: Final = 100
@@ -70,7 +71,7 @@ class SearchOptions(ScopeParts, total=False):
     """Whether of hits that say the same on the same day only the best is returned, with `same_as` naming the others;
     None is as the store's configuration says."""
     asked_at: When | None
-    """Time from which "last week" in the query counts; None is now."""
+    """Time from which "last week" in the query counts; None is now. Days are those of its zone, where it names one."""
 
 
 QUARANTINED: Final = Filter(none_of=(Filter(min_trust=LEAST_TRUST),))
@@ -127,7 +128,7 @@ class MemoryReader:
             min_relevance=said.get("min_relevance"),
             where=matching,
             caller=Caller.of(matching.scope),
-            asked_at=None if asked_at is None else seconds_of(asked_at),
+            asked_at=None if asked_at is None else asker_time(asked_at),
             collapse=said.get("collapse"),
         )
         return self._hits(asked, slice(offset, offset + limit), like)
@@ -193,6 +194,7 @@ class MemoryReader:
         where: Where | None = None,
         exclude: Collection[str] = (),
         shown: Collection[str] = (),
+        asked_at: When | None = None,
         **scope: Unpack[ScopeParts],
     ) -> str:
         """Return the hits for a query as one text for a prompt; empty without any.
@@ -208,6 +210,7 @@ class MemoryReader:
             where: a filter beside the scope.
             exclude: ids of the records that the prompt has already; others take their place.
             shown: texts that the prompt has already, compared without regard to white space.
+            asked_at: time from which "last week" in the query counts, with the asker's zone; None is now.
             scope: whose items are searched: user, agent, session, conversation.
 
         Raises:
@@ -215,7 +218,8 @@ class MemoryReader:
             CollectionError: the memory cannot be read.
         """
         limit, began = checked_number("limit", limit), time.perf_counter()
-        found = self._not_shown(query, limit, exclude, shown, where, scope)
+        search = partial(self.search, query, where=where, asked_at=asked_at, **scope)
+        found = self._not_shown(search, limit, exclude, shown)
         # A memory in a file is named by its path, which no model needs to know.
         name = PurePath(self.store.name).stem if "/" in self.store.name or "\\" in self.store.name else self.store.name
         hits = [replace(one.hit, store=name) for one in found]
@@ -272,18 +276,16 @@ class MemoryReader:
 
     def _not_shown(
         self,
-        query: str,
+        search: Callable[..., Hits],
         limit: int,
         exclude: Collection[str],
         shown: Collection[str],
-        where: Where | None,
-        scope: ScopeParts,
     ) -> list[SearchHit]:
         """Return the best hits that a prompt does not have yet; the search is widened while they are too few."""
         known = {" ".join(text.split()) for text in shown}
         asked = limit + len(exclude)
         while True:
-            found = self.search(query, limit=asked, where=where, **scope)
+            found = search(limit=asked)
             new = [hit for hit in found if hit.id not in exclude and " ".join(hit.text.split()) not in known]
             if len(new) >= limit or len(found) < asked:
                 return new[:limit]

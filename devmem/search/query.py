@@ -13,6 +13,7 @@ from devmem.model.filters import Filter
 from devmem.model.items import Vector
 from devmem.models.embedder import TokenEmbedding
 from devmem.search.spelling import SpellingCheck
+from devmem.text.times import AskedAt
 
 DAY: Final = 86_400.0
 """Seconds."""
@@ -122,9 +123,9 @@ class SearchQuery:
     ranking: Ranking = field(default_factory=Ranking)
     candidates: int = 200
     """Maximum number of candidates by each signal (at least `limit`)."""
-    now: float | None = None
-    """Time of the question, from which "last week" and recency count, in seconds since the epoch; None takes the
-    clock's."""
+    now: AskedAt | None = None
+    """Time of the question, from which "last week" and recency count; None takes the clock's. Days are those of a
+    `datetime`'s zone, or for seconds since the epoch of the machine's."""
     spelling: SpellingCheck | None = None
     """How misspelled words of `text` are found and replaced; None searches for them unchanged."""
     corrected: Mapping[str, str] = field(default_factory=dict)

@@ -257,7 +257,7 @@ def _features(
         is_question=np.where(has_cue(cues, Cue.IS_QUESTION), brevity, 0.0),
         in_time=within(context, positions, period) if period else nothing,
         standing=_standing(context, cues, positions, similarity),
-        recency=0.5 ** (np.maximum(context.asked_at - times, 0) / query.ranking.half_life),
+        recency=0.5 ** (np.maximum(context.now - times, 0) / query.ranking.half_life),
         importance=doc_values.column("importance")[positions].astype(np.float64),
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,7 +16,7 @@ from devmem.models.embedder import TokenCodes
 from devmem.search.indexes.columns import Mask, Positions, Rows, computed_once, places_in
 from devmem.search.query import MAX_QUERY_CHARACTERS, SearchQuery
 from devmem.text.query_text import QueryText
-from devmem.text.times import period_of
+from devmem.text.times import AskedAt, period_of
 
 
 class DocValuesReader(Protocol):
@@ -235,8 +236,10 @@ class QueryContext:
         """The part of the query's text that is analysed."""
         self.text = self.query_text.asked
         """The sentences of it that ask something, or all of it."""
-        self.asked_at = query.now if query.now is not None else now
-        """Time of the question; seconds since the epoch."""
+        self.asked_at: AskedAt = query.now if query.now is not None else now
+        """Time of the question, with the asker's zone where that is known."""
+        self.now = self.asked_at.timestamp() if isinstance(self.asked_at, datetime) else self.asked_at
+        """The same in seconds since the epoch."""
         names_times = query.ranking.time != "off" and query.weights is None
         self.period = period_of(self.text, self.asked_at) if names_times else None
         """The time that the query names; None when it names none, or times do not count."""
@@ -257,7 +260,8 @@ class QueryContext:
             return
         newest = np.max(times[times < period.end], initial=-np.inf)
         if np.isfinite(newest) and newest < period.start:
-            self.period = period_of(self.text, float(newest)) or period
+            zone = self.asked_at.tzinfo if isinstance(self.asked_at, datetime) else None
+            self.period = period_of(self.text, datetime.fromtimestamp(float(newest), zone)) or period
 
     @computed_once
     def matches(self) -> FilterMatches:

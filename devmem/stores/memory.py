@@ -50,6 +50,7 @@ from devmem.stores.query_embedding import QueryEmbedding
 from devmem.stores.recalls import RecallRecorder
 from devmem.stores.staleness import judged, judged_groups
 from devmem.text.files import expanded
+from devmem.text.times import AskedAt
 
 if TYPE_CHECKING:
     from devmem.models.summarizer import Summarizer
@@ -76,8 +77,9 @@ class MemoryQuery:
     snapshot: MemoryContentSnapshot | None = None
     """The query with its multimodal blocks."""
     where: Filter = field(default_factory=Filter)
-    asked_at: float | None = None
-    """Time of the question in seconds since the epoch, which "last week" is relative to; None means now."""
+    asked_at: AskedAt | None = None
+    """Time of the question, which "last week" is relative to; None means now. Days are those of a `datetime`'s zone, or
+    for seconds since the epoch of the machine's."""
     collapse: bool | None = None
     """Whether of hits that say the same only the best is returned; None is as the store's `retrieval:` block says."""
     explain: bool = False

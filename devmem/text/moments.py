@@ -11,9 +11,9 @@ import time
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from devmem.text.dates import dates_in, readable
 from devmem.text.durations import parse_duration
 from devmem.text.patterns import lazy_pattern
+from devmem.text.times import EARLIEST, AskedAt, period_of, without_times
 
 _MILLISECONDS_FROM: Final = 1e11
 """A number this large (the year 5138 in seconds) counts milliseconds."""
@@ -151,10 +151,30 @@ def _spelled(text: str) -> str:
 
 
 def _of_words(text: str, now: float) -> float | None:
-    """Read one date in words, such as `last Monday`, `May 2023` or `上周`, that is all of the text."""
-    lowered = readable(text)
-    named = dates_in(lowered)
-    if len(named) != 1 or (named[0].at, named[0].until) != (0, len(lowered)):
+    """Read a period in words, such as `last Monday`, `May 2023` or `上周`, that is all of the text."""
+    if _AHEAD.fullmatch(text):
         return None
-    start, _ = named[0].read(_midnight(now).replace(tzinfo=UTC))
-    return start.replace(tzinfo=None).timestamp()
+    for before in ("", "in", "on"):
+        said = f"{before} {text}"
+        if without_times(said, now) == before and (found := period_of(said, now)):
+            return found.start if found.start > EARLIEST.timestamp() else None
+    return None
+
+
+def asker_time(when: AskedAt | str) -> AskedAt:
+    """Return the time of a question, with the asker's zone where it names one.
+
+    Raises:
+        ValueError: it is not a point in time; see `parse_moment`.
+    """
+    if isinstance(when, datetime):
+        return when
+    try:
+        seconds = parse_moment(when)
+    except OverflowError:
+        raise ValueError("not a time: the number is too large for seconds since 1970") from None
+    try:
+        zoned = datetime.fromisoformat(" ".join(str(when).split()))
+    except ValueError:
+        return seconds
+    return zoned if zoned.timestamp() == seconds else seconds

@@ -38,6 +38,8 @@ from devmem.search.rendering import rank_as_devall, strip_recalled
 from devmem.stores.memory import MemoryBase, MemoryQuery
 from devmem.stores.query_embedding import QueryEmbedding
 from devmem.text.devall_frames import split_turns, strip_frames
+from devmem.text.moments import asker_time
+from devmem.text.times import AskedAt
 from devmem.workflow.attachments import (
     AttachmentHandle,
     OperationCounts,
@@ -168,6 +170,7 @@ class MemoryManager:
         run: str | None = None,
         where: Filter | None = None,
         caller: Caller | None = None,
+        asked_at: AskedAt | str | None = None,
     ) -> MemoryRetrievalResult | None:
         """Search every attachment that reads at this stage; None when nothing was found and nothing failed.
 
@@ -181,9 +184,10 @@ class MemoryManager:
             run: the run that asks; stores that last for one run show its items alone.
             where: a further filter.
             caller: who asks; parts that it leaves open are those of the manager.
+            asked_at: when it is asked, with the asker's zone, from which "last week" counts; None is now.
 
         Raises:
-            ValueError: there is no such stage, or the user is empty text.
+            ValueError: there is no such stage, the user is empty text, or `asked_at` is not a point in time.
         """
         stage = Stage(current_stage)
         asked = MemoryQuery(
@@ -192,6 +196,7 @@ class MemoryManager:
             caller=self._completed(caller),
             snapshot=MemoryContentSnapshot(text=query) if isinstance(query, str) else query,
             where=visible_to(user, where),
+            asked_at=None if asked_at is None else asker_time(asked_at),
         )
         queries = self._queries(asked, turns)
         texts = [each.text for each in queries]

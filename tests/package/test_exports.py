@@ -113,5 +113,5 @@ def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
 
 
 def test_the_manager_loads_no_collection_and_no_reader_of_workflows() -> None:
-    unneeded = {*"devmem.storage.sqlite devmem.search.pipeline devmem.config.reading devmem.text.dates".split()}
+    unneeded = {*"devmem.storage.sqlite devmem.search.pipeline devmem.config.reading devmem.text.times".split()}
     assert loaded_by("import devmem; devmem.MemoryManager", unneeded | {"yaml", "dotenv"}) == set()
