@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Final, Literal
 
 import numpy as np
@@ -13,7 +14,6 @@ from devmem.model.filters import Filter
 from devmem.model.items import Vector
 from devmem.models.embedder import TokenEmbedding
 from devmem.search.spelling import SpellingCheck
-from devmem.text.times import AskedAt
 
 DAY: Final = 86_400.0
 """Seconds."""
@@ -123,7 +123,7 @@ class SearchQuery:
     ranking: Ranking = field(default_factory=Ranking)
     candidates: int = 200
     """Maximum number of candidates by each signal (at least `limit`)."""
-    now: AskedAt | None = None
+    now: datetime | float | None = None
     """Time of the question, from which "last week" and recency count; None takes the clock's. Days are those of a
     `datetime`'s zone, or for seconds since the epoch of the machine's."""
     spelling: SpellingCheck | None = None

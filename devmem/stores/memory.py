@@ -7,6 +7,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol, TypeVar
 
@@ -50,7 +51,6 @@ from devmem.stores.query_embedding import QueryEmbedding
 from devmem.stores.recalls import RecallRecorder
 from devmem.stores.staleness import judged, judged_groups
 from devmem.text.files import expanded
-from devmem.text.times import AskedAt
 
 if TYPE_CHECKING:
     from devmem.models.summarizer import Summarizer
@@ -77,7 +77,7 @@ class MemoryQuery:
     snapshot: MemoryContentSnapshot | None = None
     """The query with its multimodal blocks."""
     where: Filter = field(default_factory=Filter)
-    asked_at: AskedAt | None = None
+    asked_at: datetime | float | None = None
     """Time of the question, which "last week" is relative to; None means now. Days are those of a `datetime`'s zone, or
     for seconds since the epoch of the machine's."""
     collapse: bool | None = None

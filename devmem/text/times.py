@@ -7,7 +7,6 @@ the northern hemisphere, and a month, a holiday or a weekday alone is the last o
 
 from __future__ import annotations
 
-import calendar
 import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
@@ -75,14 +74,15 @@ def period_of(text: str, asked_at: AskedAt) -> Period | None:
         # For example milliseconds in the place of seconds: the search then goes without a time.
         return None
     text = _readable(text)
-    readings = _readings(text, today)
+    named = _named_in(text)
+    readings = _readings(text, named, today)
     found = _overlap(readings, zone)
     cycle = max((reading.cycle for reading in readings), default=0)
     if found is None or not all(reading.cycle for reading in readings):
         return found
     floats = all(reading.cycle == _YEARLY for reading in readings)
     try:
-        coming = _overlap(_readings(text, today + timedelta(days=cycle)), zone)
+        coming = _overlap(_readings(text, named, today + timedelta(days=cycle)), zone)
     except OverflowError:
         coming = None
     is_ahead = coming is not None and coming.start > found.start and coming.end > _seconds(today, zone)
@@ -98,7 +98,7 @@ def without_times(text: str, asked_at: AskedAt) -> str:
         today, _ = _wall_clock(asked_at)
     except (ValueError, OverflowError, OSError):
         return text
-    for reading in reversed(_readings(text, today)):
+    for reading in reversed(_readings(text, _named_in(text), today)):
         text = f"{text[: reading.at]} {text[reading.until :]}"
     return " ".join(text.split())
 
@@ -188,9 +188,10 @@ def _overlap(readings: Sequence[_Reading], zone: tzinfo | None) -> Period | None
     return Period(_seconds(first, zone), _seconds(last, zone), seconds)
 
 
-def _readings(text: str, today: datetime) -> list[_Reading]:
+def _readings(text: str, named: Sequence[_Named], today: datetime) -> list[_Reading]:
+    """Return the times that a normalised text names, resolved together with the words beside them, in order."""
     readings: list[_Reading] = []
-    named, behind = _named_in(text), 0
+    behind = 0
     for at, one in enumerate(named):
         if one.at < behind:
             continue
@@ -210,8 +211,10 @@ def _readings(text: str, today: datetime) -> list[_Reading]:
 
 def _named_in(text: str) -> list[_Named]:
     """Return the times that a normalised text names, in order; none overlaps another."""
-    found, rest = [], text
+    found, rest, has_chinese = [], text, _HAN.search(text) is not None
     for form in _FORMS:
+        if form.is_chinese and not has_chinese:
+            continue
         matches = list(form.pattern.finditer(rest))
         found += [_Named(match.start(), match.end(), form, match.groupdict()) for match in matches]
         if matches:  # A later, shorter form must not match what this one matched.
@@ -375,6 +378,8 @@ def _edge(span: Span, edge: str | None) -> Span:
 
 # Numbers, units and calendars.
 
+_HAN: Final = re.compile("[\u4e00-\u9fff]")
+
 _COUNTS: Final = {
     **dict(zip("one two three four five six seven eight nine ten eleven twelve".split(), range(1, 13), strict=True)),
     **dict(zip("一二三四五六七八九十", range(1, 11), strict=True)),
@@ -500,8 +505,8 @@ def _unit(today: datetime, unit: str, step: int) -> Span:
 def _moved(day: datetime, unit: str, count: int) -> datetime:
     if unit not in _MONTHS_OF:
         return day + timedelta(days=_DAYS_OF[unit] * count)
-    year, month = divmod(12 * day.year + day.month - 1 + _MONTHS_OF[unit] * count, 12)
-    return day.replace(year=year, month=month + 1, day=min(day.day, calendar.monthrange(year, month + 1)[1]))
+    start, end = _months(12 * day.year + day.month - 1 + _MONTHS_OF[unit] * count)
+    return min(start + timedelta(days=day.day - 1), end - _DAY)
 
 
 def _around(day: datetime, unit: str, count: int) -> Span:
@@ -660,9 +665,12 @@ class _Form:
     about: bool = False
     """Whether its middle day is meant."""
     pattern: re.Pattern[str] = field(init=False)
+    is_chinese: bool = field(init=False)
+    """Whether only a text with a Chinese character matches."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "pattern", _pattern(self.source))
+        object.__setattr__(self, "is_chinese", _HAN.search(self.source) is not None)
 
 
 _N: Final = r"(?P<number>\d+|an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|couple)"

@@ -12,6 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar, cast
@@ -38,8 +39,6 @@ from devmem.search.rendering import rank_as_devall, strip_recalled
 from devmem.stores.memory import MemoryBase, MemoryQuery
 from devmem.stores.query_embedding import QueryEmbedding
 from devmem.text.devall_frames import split_turns, strip_frames
-from devmem.text.moments import asker_time
-from devmem.text.times import AskedAt
 from devmem.workflow.attachments import (
     AttachmentHandle,
     OperationCounts,
@@ -170,7 +169,7 @@ class MemoryManager:
         run: str | None = None,
         where: Filter | None = None,
         caller: Caller | None = None,
-        asked_at: AskedAt | str | None = None,
+        asked_at: datetime | float | str | None = None,
     ) -> MemoryRetrievalResult | None:
         """Search every attachment that reads at this stage; None when nothing was found and nothing failed.
 
@@ -190,13 +189,18 @@ class MemoryManager:
             ValueError: there is no such stage, the user is empty text, or `asked_at` is not a point in time.
         """
         stage = Stage(current_stage)
+        if isinstance(asked_at, str):
+            # Reading a time in words takes a grammar that few agents need.
+            from devmem.text.moments import asker_time
+
+            asked_at = asker_time(asked_at)
         asked = MemoryQuery(
             text="",
             agent_role=agent_role,
             caller=self._completed(caller),
             snapshot=MemoryContentSnapshot(text=query) if isinstance(query, str) else query,
             where=visible_to(user, where),
-            asked_at=None if asked_at is None else asker_time(asked_at),
+            asked_at=asked_at,
         )
         queries = self._queries(asked, turns)
         texts = [each.text for each in queries]
