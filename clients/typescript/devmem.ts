@@ -87,6 +87,8 @@ export interface SearchRequest {
   limit?: number;
   after?: string | null;
   before?: string | null;
+  /** When it is asked, from which `last week` counts; ISO 8601, in days of its zone. */
+  asked_at?: string | null;
   /** Values that the memories have; of a list one of them. */
   metadata?: Record<string, string | number | boolean | Array<string | number | boolean>>;
   /** Conditions, all of which hold: {"metadata.stars": {">=": 3}, "none_of": [{"metadata.state": ["done", "dropped"]}]} */

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 from urllib.parse import urlencode
@@ -71,6 +72,12 @@ WorkflowFile: TypeAlias = Annotated[Path, typer.Argument(metavar="FILE", help="W
 WorkflowFiles: TypeAlias = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Workflows (YAML).")]
 StoreName: TypeAlias = Annotated[str, typer.Argument(metavar="STORE", help="Store of the workflow.")]
 Session: TypeAlias = Annotated[str, typer.Option(metavar="NAME", help="Session whose `auto` files are used.")]
+AskedAtOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--asked-at", metavar="TIME", help="When it is asked, from which `last week` counts; with a zone, in its days."
+    ),
+]
 AsOf: TypeAlias = Annotated[
     str | None,
     typer.Option(
@@ -259,6 +266,16 @@ def seconds_of_option(option: str, time: str) -> float:
         return parse_moment(time)
     except ValueError as error:
         raise CommandError(f"{option}: {error}") from error
+
+
+def asked_at_of_option(time: str | None) -> datetime | float | None:
+    """Return the time that `--asked-at` names, with its zone; raise `CommandError` for any other text."""
+    from devmem.text.moments import asker_time
+
+    try:
+        return None if time is None else asker_time(time)
+    except ValueError as error:
+        raise CommandError(f"--asked-at: {error}") from error
 
 
 def period_of_options(since: str, until: str | None) -> tuple[float, float | None]:

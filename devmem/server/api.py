@@ -104,6 +104,9 @@ class SearchRequest(_Body):
     limit: int = Field(default=5, ge=1, le=100)
     after: _Time | None = None
     before: _Time | None = None
+    asked_at: _Time | None = Field(
+        default=None, description="When it is asked, from which `last week` counts; ISO 8601, in days of its zone."
+    )
     metadata: _Labels = Field(default_factory=dict, description="Values that the memories have; of a list one of them.")
     where: FilterForm = Field(default_factory=Filter, description=_WHERE)
     archived: bool = Field(default=False, description=f"{_ARCHIVED} The search indexes all of them first.")
@@ -244,7 +247,14 @@ def _reader(memory: Memory, *, archived: bool) -> AbstractContextManager[MemoryR
 def _search(access: Access, _id: str, asked: SearchRequest) -> MemoryPage:
     where = asked.where & load_filter({f"metadata.{label}": wanted for label, wanted in asked.metadata.items()})
     with _reader(access.memory, archived=asked.archived) as memory:
-        hits = memory.search(asked.query, limit=asked.limit, after=asked.after, before=asked.before, where=where)
+        hits = memory.search(
+            asked.query,
+            limit=asked.limit,
+            after=asked.after,
+            before=asked.before,
+            asked_at=asked.asked_at,
+            where=where,
+        )
         return MemoryPage(memories=[_stored(hit) for hit in hits])
 
 

@@ -160,7 +160,7 @@ class _Named:
     @property
     def cycle(self) -> int:
         """Days after which it comes again; 0 where it names its year, or "last" or "next" stands before it."""
-        return 0 if self._is_fixed else self.form.cycle
+        return 0 if self._is_fixed else _CYCLES.get(self.form.read, 0)
 
     def read(self, today: datetime) -> Span:
         """Resolve it as said on a day; raises ValueError or OverflowError for a time that no calendar has."""
@@ -235,7 +235,7 @@ def _reading(text: str, one: _Named, last: _Named | None, today: datetime) -> _R
     if end - start == _DAY and (part := _PART_BEHIND.match(text, until) or _PART_INSIDE.search(text, one.at, until)):
         first, behind = _HOURS[part["part"][0].lower()]
         until, exact = max(until, part.end()), (start + timedelta(hours=first), start + timedelta(hours=behind))
-    elif one.form.about and not one.groups.get("few") and _DAY < end - start <= 7 * _DAY:
+    elif one.form.read in (_ago, _ahead) and not one.groups.get("few") and _DAY < end - start <= 7 * _DAY:
         middle = start + (end - start - _DAY) / 2
         exact = (middle, middle + _DAY)
     return _Reading(one.at, until, (start, end), one.cycle, exact)
@@ -298,7 +298,7 @@ def _is_range(text: str, first: _Named, second: _Named) -> bool:
     if gap[: to.start()].strip() or (second.bare and first.cycle and not second.cycle):
         return False
     return not first.bare or (
-        first.form.cycle != _WEEKLY and (text[first.at].isupper() or _in_front(_IN, text, first) is not None)
+        first.cycle != _WEEKLY and (text[first.at].isupper() or _in_front(_IN, text, first) is not None)
     )
 
 
@@ -382,9 +382,9 @@ _HAN: Final = re.compile("[\u4e00-\u9fff]")
 
 _COUNTS: Final = {
     **dict(zip("one two three four five six seven eight nine ten eleven twelve".split(), range(1, 13), strict=True)),
-    **dict(zip("一二三四五六七八九十", range(1, 11), strict=True)),
-    **dict.fromkeys(("a", "an"), 1),
-    **dict.fromkeys(("couple", "两", "兩"), 2),
+    "a": 1,
+    "an": 1,
+    "couple": 2,
 }
 _ONES: Final = (
     "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth fifteenth "
@@ -439,10 +439,10 @@ _HOURS: Final = {
     **dict.fromkeys("etn晚傍夜", (17, 24)),
 }
 """First hour of a part of the day, and the hour behind it, by the first letter of its name."""
-_DIGITS: Final = {**{digit: str(at) for at, digit in enumerate("〇一二三四五六七八九")}, "零": "0"}
+_DIGITS: Final = dict(zip("〇一二三四五六七八九零两兩", "0123456789022", strict=True))
 _CHINESE_NUMBER: Final = lazy_pattern(
     # Not the weekday of "周三", nor the tail of a longer number.
-    r"(?<![周週期拜\d〇零一二三四五六七八九十百千万两几数])[〇零一二三四五六七八九十]+"
+    r"(?<![周週期拜\d〇零一二三四五六七八九十百千万两兩几幾数數])[〇零一二两兩三四五六七八九十]+"
     r"(?=\s*(?:[年月日号號天周週季次场場个個]|星期|[礼禮]拜|[到至][〇零一二三四五六七八九十]+[年月日号號]))"
 )
 
@@ -644,6 +644,10 @@ def _recent(said: _Groups, today: datetime) -> Span:
     return today - timedelta(days=count * _DAYS_OF[_unit_of(said["unit"] or "")]), today + _DAY
 
 
+_CYCLES: Final[Mapping[_Read, int]] = {_date: _YEARLY, _part_of_year: _YEARLY, _weekday: _WEEKLY, _relative: _WEEKLY}
+"""Days after which what a reader resolves comes again, where neither its year nor "last" or "next" is said."""
+
+
 # The forms. A pattern ignores case: with Unicode's rules for case "ſeven" and "fıve" would match, which no table knows,
 # and a month's name inside a Chinese text would have no word boundary.
 
@@ -658,12 +662,8 @@ class _Form:
 
     source: str
     read: _Read
-    cycle: int = 0
-    """Days after which it comes again, where neither its year nor "last" or "next" is said."""
     alone: re.Pattern[str] | None = None
     """Matches what has to stand before a word that is not always a time; None where it always is."""
-    about: bool = False
-    """Whether its middle day is meant."""
     pattern: re.Pattern[str] = field(init=False)
     is_chinese: bool = field(init=False)
     """Whether only a text with a Chinese character matches."""
@@ -675,7 +675,7 @@ class _Form:
 
 _N: Final = r"(?P<number>\d+|an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|couple)"
 _COUNT: Final = rf"(?:(?P<few>(?:a\s+)?few|several)|(?:a\s+)?{_N}(?:\s+of)?)"
-_COUNT_CHINESE: Final = r"(?:(?P<number>(?<!\d)\d+|[一二三四五六七八九十两兩])|(?P<few>[几幾数數]))"
+_COUNT_CHINESE: Final = r"(?:(?P<number>(?<!\d)\d+)|(?P<few>[几幾数數]))"
 _UNIT: Final = r"(?P<unit>day|week|month|year)"
 _UNIT_CHINESE: Final = r"[个個]?(?P<unit>天|日|周|週|星期|[礼禮]拜|月|年)"
 _WHICH: Final = r"(?P<which>last|past|previous|this(?:\s+(?:past|coming))?|next|coming|upcoming)"
@@ -688,7 +688,6 @@ _MONTH: Final = (
 _MONTH_CHINESE: Final = rf"(?:{_YEAR_CHINESE}\s*)?(?<!\d)(?P<month>1[0-2]|0?[1-9])"
 _WEEKDAY: Final = r"(?P<day>(?:mon|tues|wednes|thurs|fri|satur|sun)day|(?-i:Mon|Tue|Wed|Thu|Fri|Sat|Sun))\b"
 _TH: Final = r"(?:st|nd|rd|th)?"
-_WITHIN: Final = r"(?:(?:over|in|during|within)\s+)?"
 _UP_TO: Final = r"(?:[-–—~]|to|until|till|through)"
 _ENDS: Final = (
     r"(?=\s*(?:$|[^\w\s-])|\s+-|\s+(?:and|or|but|if|while|i|you|he|she|it|they|we|that|this|who|what|when|where|which|how|"
@@ -708,18 +707,16 @@ _FORMS: Final = (
         r"(?<![\d./])(?P<first>\d\d?)(?P<sign>[./])\s?(?P<second>\d\d?)(?P=sign)\s?(?P<year>(?:19|20)\d\d)\b(?!\.?\d)",
         _numeric_date,
     ),
-    _Form(rf"{_MONTH_CHINESE}(?=\s*[-–—~到至]\s*(?:1[0-2]|0?[1-9])\s*月(?!\s*\d))", _date, _YEARLY),
+    _Form(rf"{_MONTH_CHINESE}(?=\s*[-–—~到至]\s*(?:1[0-2]|0?[1-9])\s*月(?!\s*\d))", _date),
     _Form(
         rf"{_MONTH_CHINESE}\s*月(?:份?的?(?P<third>[上中下])旬|份|\s*(?P<day>\d{{1,2}})"
         r"(?:\s*[日号號]?\s*[-–—~到至]\s*(?P<last>\d{1,2}))?\s*[日号號])?",
         _date,
-        _YEARLY,
     ),
     _Form(
-        rf"(?:{_YEAR_CHINESE}\s*的?)?(?:第?(?P<quarter>[1-4])季度?(?![节節])|(?<!孕)第(?P<week>\d\d?)[周週]"
+        rf"(?:{_YEAR_CHINESE}\s*的?)?(?:(?:第?(?=[1-4]季度)|Q(?=[1-4]\b))(?P<quarter>[1-4])(?:季度)?|(?<!孕)第(?P<week>\d\d?)[周週]"
         r"|(?P<holiday>平安夜|[圣聖][诞誕][节節夜]?|跨年夜|元旦|[情万萬][人圣聖][节節]|[劳勞][动動][节節]|[国國][庆慶][节節]?))",
         _part_of_year,
-        _YEARLY,
     ),
     _Form(rf"(?:{_YEAR_CHINESE}\s*的?|(?P<which>上|[这這]|下)[个個])(?P<season>[春夏秋冬])[天季]?", _part_of_year),
     _Form(rf"(?:{_YEAR_CHINESE}\s*的?)(?P<half>[上下])半年", _year),
@@ -728,16 +725,36 @@ _FORMS: Final = (
         rf"(?<![\d:.-])\b(?P<between>between\s+(?:the\s+)?)?(?P<day>\d{{1,2}}){_TH}\s*(?(between)and|{_UP_TO})\s*"
         rf"(?:the\s+)?(?P<last>\d{{1,2}}){_TH}(?:\s+of)?\s+{_MONTH}\b,?(?:\s+{_YEAR}\b)?",
         _date,
-        _YEARLY,
     ),
-    _Form(rf"\b(?P<day>\d{{1,2}}){_TH}(?:\s+of)?\s+{_MONTH}\b,?(?:\s+{_YEAR}\b)?", _date, _YEARLY),
+    _Form(rf"\b(?P<day>\d{{1,2}}){_TH}(?:\s+of)?\s+{_MONTH}\b,?(?:\s+{_YEAR}\b)?", _date),
     _Form(
         rf"\b(?P<between>between\s+)?{_MONTH}\.?\s+(?P<day>\d{{1,2}}){_TH}\s*(?(between)and|{_UP_TO})\s*"
         rf"(?P<last>\d{{1,2}}){_TH}\b(?!:\d)(?:,?\s+{_YEAR}\b|{_ENDS})",
         _date,
-        _YEARLY,
     ),
-    _Form(rf"\b{_MONTH}\.?\s+(?P<day>\d{{1,2}}){_TH}\b(?:,?\s+{_YEAR}\b)?", _date, _YEARLY),
+    _Form(rf"\b{_MONTH}\.?\s+(?P<day>\d{{1,2}}){_TH}\b(?:,?\s+{_YEAR}\b)?", _date),
+    _Form(r"\b(?P<year>(?:19|20)\d\d)[-\s]?(?:Q(?P<quarter>[1-4])|W(?P<week>\d\d))\b", _part_of_year),
+    _Form(
+        rf"\b(?:{_WHICH}\s+)?(?P<season>spring|summer|autumn|fall|winter)\b(?:,?\s+(?:of\s+)?{_YEAR}\b|(?(which)|{_ENDS}))",
+        _part_of_year,
+        alone=_AT,
+    ),
+    _Form(
+        rf"\b(?:{_WHICH}\s+)?(?P<holiday>christmas(?:\s+(?:eve|day))?|boxing\s+day|new\s+year's(?:\s+(?:eve|day))?"
+        rf"|valentine's\s+day|halloween)\b(?:,?\s+(?:of\s+|in\s+)?{_YEAR}\b|(?(which)|{_ENDS}))",
+        _part_of_year,
+        alone=_AT,
+    ),
+    _Form(
+        rf"\b(?:Q(?P<quarter>[1-4])|(?P<nth>first|second|third|fourth|[1-4](?:st|nd|rd|th))\s+quarter"
+        rf"|week\s+(?P<week>\d\d?))\b(?:,?\s+(?:of\s+)?{_YEAR}\b|(?!\s+of\b))",
+        _part_of_year,
+        alone=_AT,
+    ),
+    _Form(r"\b(?P<digits>(?:19|20)\d\d)-(?P<month>0[1-9]|1[0-2])\b(?!-)", _date, alone=_IN),
+    _Form(
+        rf"\b(?:{_WHICH}\s+(?:early\s+|mid\s+|late\s+)?)?{_MONTH}\b(?:\.?,?\s+(?:of\s+)?{_YEAR}\b)?", _date, alone=_IN
+    ),
     _Form(
         r"\b(?:(?P<before>(?:the\s+)?day\s+before\s+)?(?P<back>yesterday|last\s+night)"
         r"|(?P<after>(?:the\s+)?day\s+after\s+)?(?P<ahead>tomorrow)"
@@ -747,20 +764,19 @@ _FORMS: Final = (
     _Form(rf"\b{_WHICH}\s+(?P<unit>week)(?P<day>end)\b", _relative),
     _Form(rf"\b{_WEEKDAY}\s+(?:of\s+)?{_WHICH}\s+(?P<unit>week)\b", _relative),
     _Form(rf"\b{_WHICH}\s+{_WEEKDAY}", _weekday),
-    _Form(rf"\b{_WITHIN}(?:the\s+)?(?:last|past|previous)\s+{_COUNT}\s+{_UNIT}s?\b(?!\s+(?:of|before)\b)", _recent),
     _Form(
-        rf"\b{_WITHIN}(?:(?:this|the)\s+(?:last|past)|past)\s+(?P<unit>week|month|year)\b(?!\s+(?:of|before)\b)",
+        rf"\b(?:(?:over|in|during|within)\s+)?(?:(?:(?:the|this)\s+)?(?:last|past|previous)\s+{_COUNT}\s+"
+        rf"|(?:(?:the|this)\s+(?:last|past)|past)\s+(?!day)){_UNIT}s?\b(?!\s+(?:of|before)\b)",
         _recent,
     ),
     _Form(rf"\b(?:(?:earlier|later)\s+)?{_WHICH}\s+(?P<unit>week|month|quarter|year)\b(?!\s+of\b)", _relative),
-    _Form(rf"(?<![\w-])(?<!ty ){_COUNT}\s+{_UNIT}s?\s+ago\b", _ago, about=True),
+    _Form(rf"(?<![\w-])(?<!ty ){_COUNT}\s+{_UNIT}s?\s+ago\b", _ago),
     _Form(
         rf"\b(?:in\s+(?P<soon>))?(?:a\s+)?{_N}(?:\s+of)?\s+{_UNIT}s?(?(soon)(?:'?\s+time)?(?=\W*$)|\s+from\s+now\b)",
         _ahead,
-        about=True,
     ),
-    _Form(rf"{_COUNT_CHINESE}{_UNIT_CHINESE}[之以]?前", _ago, about=True),
-    _Form(rf"(?<![^，。,？?！!\s在过過]){_COUNT_CHINESE}{_UNIT_CHINESE}[之以]?[后後]", _ahead, about=True),
+    _Form(rf"{_COUNT_CHINESE}{_UNIT_CHINESE}[之以]?前", _ago),
+    _Form(rf"(?<![^，。,？?！!\s在过過]){_COUNT_CHINESE}{_UNIT_CHINESE}[之以]?[后後]", _ahead),
     _Form(rf"(?:最近|[过過]去|[近这這]|前(?=[几幾])){_COUNT_CHINESE}{_UNIT_CHINESE}(?:[之以]?[来來内內])?", _recent),
     _Form(
         r"(?P<which>上上|下下|(?<!上)上|(?<![以之下])下|[这這]|(?<![日版基根])本)[个個]?"
@@ -772,39 +788,10 @@ _FORMS: Final = (
         r"(?P<which>[昨今明]|去(?=年)|(?<![目以之今往从從])大?[前后後](?=[天年]))(?P<unit>[天日晚早年])(?![气性龄])",
         _relative,
     ),
-    _Form(r"(?<![每逢隔个個\d一])(?:[周週]|星期|[礼禮]拜)(?P<day>[一二三四五六日天])(?![次个個小])", _weekday, _WEEKLY),
-    _Form(r"(?<![每逢隔])(?P<unit>[周週])(?P<day>末)", _relative, _WEEKLY),
-    # The words below are times only where a preposition, "last" or a year stands beside them.
-    _Form(rf"\b{_WEEKDAY}", _weekday, _WEEKLY, alone=_ON),
-    _Form(rf"\b(?P<unit>week)(?P<day>end)\b{_ENDS}", _relative, _WEEKLY, alone=_AT),
-    _Form(
-        rf"\b(?:{_WHICH}\s+)?(?P<season>spring|summer|autumn|fall|winter)\b(?:,?\s+(?:of\s+)?{_YEAR}\b|(?(which)|{_ENDS}))",
-        _part_of_year,
-        _YEARLY,
-        alone=_AT,
-    ),
-    _Form(
-        rf"\b(?:{_WHICH}\s+)?(?P<holiday>christmas(?:\s+(?:eve|day))?|boxing\s+day|new\s+year's(?:\s+(?:eve|day))?"
-        rf"|valentine's\s+day|halloween)\b(?:,?\s+(?:of\s+|in\s+)?{_YEAR}\b|(?(which)|{_ENDS}))",
-        _part_of_year,
-        _YEARLY,
-        alone=_AT,
-    ),
-    _Form(
-        rf"\b(?:Q(?P<quarter>[1-4])|(?P<nth>first|second|third|fourth|[1-4](?:st|nd|rd|th))\s+quarter"
-        rf"|week\s+(?P<week>\d\d?))\b(?:,?\s+(?:of\s+)?{_YEAR}\b|(?!\s+of\b))",
-        _part_of_year,
-        _YEARLY,
-        alone=_AT,
-    ),
-    _Form(r"\b(?P<year>(?:19|20)\d\d)[-\s]?(?:Q(?P<quarter>[1-4])|W(?P<week>\d\d))\b", _part_of_year),
-    _Form(r"\b(?P<digits>(?:19|20)\d\d)-(?P<month>0[1-9]|1[0-2])\b(?!-)", _date, alone=_IN),
-    _Form(
-        rf"\b(?:{_WHICH}\s+(?:early\s+|mid\s+|late\s+)?)?{_MONTH}\b(?:\.?,?\s+(?:of\s+)?{_YEAR}\b)?",
-        _date,
-        _YEARLY,
-        alone=_IN,
-    ),
+    _Form(r"(?<![每逢隔个個\d一])(?:[周週]|星期|[礼禮]拜)(?P<day>[一二三四五六日天])(?![次个個小])", _weekday),
+    _Form(r"(?<![每逢隔个個])(?P<unit>[周週])(?P<day>末)", _relative),
+    _Form(rf"\b{_WEEKDAY}", _weekday, alone=_ON),
+    _Form(rf"\b(?P<unit>week)(?P<day>end)\b{_ENDS}", _relative, alone=_AT),
     _Form(r"\b(?P<digits>(?:19|20)\d\d)\b", _year, alone=_IN),
 )
 
@@ -851,12 +838,12 @@ _AHEAD: Final[tuple[tuple[re.Pattern[str], _Beside], ...]] = (
 _BEHIND: Final[tuple[tuple[re.Pattern[str], _Beside], ...]] = (
     (
         _pattern(
-            rf"{_EDGE}(?P<whole>{_SIDE_CHINESE})的?(?=[那整\d两兩几幾数數])那?整?"
-            rf"(?:(?P<number>\d{{1,3}}|[两兩])|(?P<some>[几幾数數]))?{_UNIT_BESIDE}"
+            rf"{_EDGE}(?P<whole>{_SIDE_CHINESE})的?(?=[那整\d几幾数數])那?整?"
+            rf"(?:(?P<number>\d{{1,3}})|(?P<some>[几幾数數]))?{_UNIT_BESIDE}"
         ),
         _beside,
     ),
-    (_pattern(rf"{_EDGE}的?(?P<number>\d{{1,3}}|[两兩]){_UNIT_BESIDE}{_SIDE_CHINESE}(?![后後])"), _beside),
+    (_pattern(rf"{_EDGE}的?(?P<number>\d{{1,3}}){_UNIT_BESIDE}{_SIDE_CHINESE}(?![后後])"), _beside),
     (
         _pattern(
             rf"{_EDGE}(?:(?P<until>[为為]?止)|(?P<since>以[来來]|至今|[到至][现現]在|起(?![床来來飞飛诉訴草码碼身点點火夜]))|"
@@ -902,9 +889,9 @@ _SESSION: Final = _pattern(
     rf"\b(?<!his )(?<!her )(?<!their )(?P<ordinal>{_ORDINAL}"
     rf"|\d{{1,4}}(?:st|nd|rd|th))\s+{_TALK}\b(?!\s+of\b)|第\s*(?P<place>\d{{1,4}})\s*[场場个個]?{_TALK_CHINESE}"
     rf"|\b{_N.replace('number', 'count')}\s+{_TALK}\s+(?:ago|back|before|earlier)\b"
-    rf"|(?P<times>\d{{1,4}}|[两兩]){_TALK_CHINESE}[之以]?前"
+    rf"|(?P<times>\d{{1,4}}){_TALK_CHINESE}[之以]?前"
     rf"|(?P<last>(?P<twice>\b(?:session|conversation|chat|talk)\s+before\s+(?:the\s+)?last\b|上上{_TALK_CHINESE})"
-    rf"|\b(?:last|previous|latest|most\s+recent)\s+{_TALK}\b|(?:上[一1]?|最[后後近][一1]?){_TALK_CHINESE})"
+    rf"|\b(?:last|previous|latest|most\s+recent)\s+{_TALK}\b(?!\s+of\b)|(?:上1?|最[后後近]1?){_TALK_CHINESE})"
 )
 _SESSION_HINT: Final = lazy_pattern(
     r"sess|conv|chat|talk|disc|[对對][话話]|聊天|[会會][话話]|[谈談][话話]", re.IGNORECASE

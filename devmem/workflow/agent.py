@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import partial
 from typing import Final
 
@@ -45,6 +46,8 @@ class AgentRun:
     """Whose items are recalled, beside unscoped ones; `devmem.ANY` is everybody."""
     caller: Caller = field(default_factory=Caller)
     """The node's agent, and this call of it."""
+    asked_at: datetime | float | None = None
+    """When the run was asked for, with the asker's zone; None is now."""
     on_text: Callable[[str], None] | None = None
     """Is called with each piece of what the model says, while it comes; plans and drafts that are reviewed, too."""
     recalls: RecallRecorder | None = None
@@ -109,6 +112,7 @@ class AgentRun:
             user=self.user,
             run=self.scope.run,
             caller=self.caller,
+            asked_at=self.asked_at,
         )
         seconds = time.perf_counter() - begin
         if result is not None:

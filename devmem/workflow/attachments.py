@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, fields, replace
+from datetime import datetime
 from numbers import Real
 from typing import Final, Literal, TypeAlias
 
@@ -199,8 +200,13 @@ class AttachmentHandle:
         within = Filter(scope=Scope(agent=scope.agent, run=run), include_unscoped=True, min_trust=least)
         self._reach = visible_to(scope.user, within) & (attachment.where or Filter())
 
-    def search(self, query: str, limit: int | None = None) -> list[Hit]:
-        """Return what answers a query, best first; `limit` is the maximum number, None the attachment's `top_k`.
+    def search(self, query: str, limit: int | None = None, *, asked_at: datetime | float | None = None) -> list[Hit]:
+        """Return what answers a query, best first.
+
+        Args:
+            query: a question or words.
+            limit: maximum number of hits; None is the attachment's `top_k`.
+            asked_at: when it is asked, with the asker's zone, from which "last week" counts; None is now.
 
         Raises:
             AccessError: the attachment does not read.
@@ -214,6 +220,7 @@ class AttachmentHandle:
             where=self._reach,
             caller=self._caller,
             view=self._attachment.view,
+            asked_at=asked_at,
         )
         with self._timed("search") as counts:
             report = self._store.search_report(asked)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Final, Self, TypeAlias
@@ -83,6 +84,7 @@ Managers: TypeAlias = Mapping[str, MemoryManager]
 """The manager of each agent node, by node id."""
 ChatModels = Callable[[NodeConfig, AgentConfig], ChatModel]
 """Chooses the chat model of an agent node."""
+_Time: TypeAlias = datetime | float | None
 TextHook = Callable[[str, str], None]
 """Takes a node's id and a piece of what its model says."""
 
@@ -166,8 +168,22 @@ class WorkflowRunner:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def run(self, text: str, *, node: str | None = None, attachments: Sequence[MessageBlock] = ()) -> RunResult:
+    def run(
+        self,
+        text: str,
+        *,
+        node: str | None = None,
+        attachments: Sequence[MessageBlock] = (),
+        asked_at: _Time = None,
+    ) -> RunResult:
         """Run the workflow, or one of its nodes alone, with a text as its input.
+
+        Args:
+            text: what the user says.
+            node: the node that runs alone.
+            attachments: files beside the text.
+            asked_at: when it is said, from which "last week" in it counts; the days are those of a `datetime`'s zone,
+                or for seconds since the epoch of the machine's. None is now.
 
         Raises:
             KeyError: there is no such node.
@@ -184,19 +200,19 @@ class WorkflowRunner:
             trace = self._scope.trace or telemetry.trace_id()
             scope = replace(self._scope, run=self._scope.run or uuid4().hex, trace=trace)
             with self._recording.run(scope), acting_as(run=scope.run):
-                result = self._run_committed(chosen, asked, scope)
+                result = self._run_committed(chosen, asked, scope, asked_at)
         self._recording.settle()
         return replace(result, trace=scope.trace or scope.run if self._recording.is_on else None)
 
     arun = as_async(run)
 
-    def _run_committed(self, node: NodeConfig | None, asked: Message, scope: Scope) -> RunResult:
+    def _run_committed(self, node: NodeConfig | None, asked: Message, scope: Scope, asked_at: _Time) -> RunResult:
         """Run all or one of the nodes, as a transaction where the workflow says so."""
 
         def run(managers: Managers) -> RunResult:
             if node is None:
-                return self._run_all(asked, scope, managers)
-            return self._run_one(node, asked, scope, managers)
+                return self._run_all(asked, scope, managers, asked_at)
+            return self._run_one(node, asked, scope, managers, asked_at)
 
         def run_on(stores: Mapping[str, MemoryBase]) -> RunResult:
             # A write that fails ends the run: nothing is left to be rescued.
@@ -206,12 +222,14 @@ class WorkflowRunner:
             return run(self._managers)
         return in_transaction(self._workflow, self._stores, scope.run or "", self._rescue_dir, run_on)
 
-    def _run_one(self, node: NodeConfig, asked: Message, scope: Scope, managers: Managers) -> RunResult:
-        result = self._run_node(node, [asked], scope, managers)
+    def _run_one(
+        self, node: NodeConfig, asked: Message, scope: Scope, managers: Managers, asked_at: _Time
+    ) -> RunResult:
+        result = self._run_node(node, [asked], scope, managers, asked_at)
         hidden = count_hidden([node], self._stores, self._user)
         return RunResult(nodes=(result,), output=result.text, warnings=self._not_carried_out(node), hidden=hidden)
 
-    def _run_all(self, asked: Message, scope: Scope, managers: Managers) -> RunResult:
+    def _run_all(self, asked: Message, scope: Scope, managers: Managers, asked_at: _Time) -> RunResult:
         warnings = [
             f"the edge from {edge.source!r} to {edge.target!r} leads back and is not followed"
             for edge in self._graph.back_edges
@@ -228,7 +246,7 @@ class WorkflowRunner:
             if node.type == "human" and inputs != [asked]:
                 _LOG.warning("%s", warnings[-1])
             try:
-                done[name] = self._run_node(node, inputs, scope, managers)
+                done[name] = self._run_node(node, inputs, scope, managers, asked_at)
             except NodeFailedError as error:
                 error.nodes = (*done.values(), *error.nodes)
                 raise
@@ -238,7 +256,9 @@ class WorkflowRunner:
         hidden = count_hidden(self._workflow.nodes, self._stores, self._user)
         return RunResult(nodes=results, output=output, warnings=tuple(warnings), hidden=hidden)
 
-    def _run_node(self, node: NodeConfig, inputs: Sequence[Message], scope: Scope, managers: Managers) -> NodeResult:
+    def _run_node(
+        self, node: NodeConfig, inputs: Sequence[Message], scope: Scope, managers: Managers, asked_at: _Time
+    ) -> NodeResult:
         if node.config is None:
             return pass_on(node, inputs)
         if node.id not in managers:
@@ -255,6 +275,7 @@ class WorkflowRunner:
                     scope=scope,
                     user=self._user,
                     caller=_caller(node, node.config, scope),
+                    asked_at=asked_at,
                     recalls=self._recalls,
                     on_text=None if self._on_text is None else partial(self._on_text, node.id),
                 )

@@ -64,6 +64,9 @@ class RecallArguments(Arguments):
     limit: int = Field(default=5, ge=1, le=50, description="Maximum number of memories.")
     after: _Time | None = Field(default=None, description="Only what happened at this ISO date or time, or later.")
     before: _Time | None = Field(default=None, description="Only what happened before this ISO date or time.")
+    asked_at: _Time | None = Field(
+        default=None, description="The user's time, ISO with zone, from which `yesterday` in the query counts."
+    )
     metadata: Labels = Field(default_factory=dict, description="Labels they must have; of a list one of the values.")
     where: FilterForm = Field(default_factory=Filter, description=_WHERE)
 
@@ -423,7 +426,14 @@ def _recall(call: Call, asked: RecallArguments) -> Answer:
         HOST,
         call.memory,
         asked.query,
-        lambda: call.memory.search(asked.query, limit=asked.limit, after=asked.after, before=asked.before, where=where),
+        lambda: call.memory.search(
+            asked.query,
+            limit=asked.limit,
+            after=asked.after,
+            before=asked.before,
+            asked_at=asked.asked_at,
+            where=where,
+        ),
     )
     passages, none = [passage_of(hit) for hit in hits], "No relevant memories found."
     return passages_answer(passages, budget=call.budget, none=none)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from enum import StrEnum
@@ -19,7 +19,16 @@ from devmem.cli.commands.searching import show_hits
 from devmem.cli.failures import EXIT_PARTLY, CommandError, unknown, well_formed
 from devmem.cli.inputs import STDIN, UTF8_MARK, read_stdin
 from devmem.cli.options import AllUsers, checked_name, report_left_out
-from devmem.cli.targets import AsJson, Session, WorkflowFile, check_session, load, load_with_progress
+from devmem.cli.targets import (
+    AsJson,
+    AskedAtOption,
+    Session,
+    WorkflowFile,
+    asked_at_of_option,
+    check_session,
+    load,
+    load_with_progress,
+)
 from devmem.cli.terminal import Terminal, outcome_text
 from devmem.config.store import EmbeddingConfig, StoreDeclaration
 from devmem.config.workflow import Workflow
@@ -349,6 +358,7 @@ def run(
     embedding: _Embedding = None,
     user: _User = None,
     all_users: AllUsers = False,
+    asked_at: AskedAtOption = None,
     show_memory: _ShowMemory = False,
     stream: _Stream = False,
     as_json: AsJson = False,
@@ -378,7 +388,10 @@ def run(
         )
         stack.callback(runner.close)  # logs a write that failed until the end, with the file that holds it
         printer.keeps_writes = not workflow.transaction
-        _run_all(terminal, runner, inputs, node=node, attachments=_attached(attach or ()), printer=printer)
+        run_one = partial(
+            runner.run, node=node, attachments=_attached(attach or ()), asked_at=asked_at_of_option(asked_at)
+        )
+        _run_all(terminal, run_one, inputs, printer=printer)
     if printer.failed:
         raise typer.Exit(EXIT_PARTLY)
 
@@ -418,11 +431,9 @@ def _attached(paths: Sequence[Path]) -> list[MessageBlock]:
 
 def _run_all(
     terminal: Terminal,
-    runner: WorkflowRunner,
+    run_one: Callable[[str], RunResult],
     inputs: Inputs,
     *,
-    node: str | None,
-    attachments: Sequence[MessageBlock],
     printer: RunPrinter,
 ) -> None:
     """Run every input; what earlier inputs stored is kept when one fails."""
@@ -430,7 +441,7 @@ def _run_all(
         for text in inputs.texts:
             try:
                 with terminal.waiting("waiting for the answer", shown=inputs.few and not printer.streams):
-                    result = runner.run(text, node=node, attachments=attachments)
+                    result = run_one(text)
             except DevmemError as error:
                 printer.show_failure(text, error)
                 raise

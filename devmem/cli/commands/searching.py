@@ -14,11 +14,13 @@ from devmem.cli.options import Selection, report_hidden, selecting
 from devmem.cli.targets import (
     Archived,
     AsJson,
+    AskedAtOption,
     AsOf,
     EmbeddingName,
     MemoryPlace,
     OptionalStore,
     Session,
+    asked_at_of_option,
     find_store,
     opened_if_written,
     split_words,
@@ -159,6 +161,7 @@ def search(
     grouped: Annotated[bool, typer.Option("--by-conversation", help="Find conversations instead of items.")] = False,
     as_json: AsJson = False,
     session: Session = DEFAULT_SESSION,
+    asked_at: AskedAtOption = None,
     as_of: AsOf = None,
     archived: Archived = False,
     embedding: EmbeddingName = None,
@@ -184,6 +187,7 @@ def search(
         terminal, memory, words, session, least=1, most=1, usage=_USAGE, reading=True, embedding=embedding
     )
     query = _query(place.words[0], top_k, threshold, relevance, selection.visible)
+    query = replace(query, asked_at=asked_at_of_option(asked_at))
     with opened_if_written(terminal, place, as_of=as_of, archived=archived) as store:
         if grouped:
             _show_groups(terminal, store.search_conversations(query) if store else [], explain=explain, as_json=as_json)
