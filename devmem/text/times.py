@@ -21,7 +21,7 @@ AskedAt: TypeAlias = datetime | float
 Span: TypeAlias = tuple[datetime, datetime]
 """A half-open interval: from the first time on, before the second."""
 _Groups: TypeAlias = Mapping[str, str | None]
-"""What the named groups of a pattern matched."""
+"""Texts that the named groups of a pattern matched."""
 _Read: TypeAlias = Callable[[_Groups, datetime], Span]
 
 EARLIEST: Final = datetime.min.replace(tzinfo=UTC)

@@ -43,6 +43,28 @@ def test_a_question_about_a_day_means_the_local_one(devmem: Devmem, tmp_path: Pa
     assert "the query names 2026-06-02 00:00 to 2026-06-03 00:00 +14" in explained
 
 
+@pytest.mark.usefixtures("far_east")
+def test_yesterday_is_that_of_who_asked(devmem: Devmem, tmp_path: Path) -> None:
+    file = tmp_path / "notes.db"
+    devmem("add", file, "Breakfast was noodles.", "--time", "2026-11-26T08:00+08:00")
+    devmem("add", file, "Breakfast was congee.", "--time", "2026-11-25T08:00+08:00")
+    ask = ("search", file, "What was breakfast yesterday?", "--top-k", 1, "--asked-at")
+    assert "noodles" in devmem(*ask, "2026-11-27T07:00+08:00").stdout
+    assert "congee" in devmem(*ask, "2026-11-26T23:00Z").stdout
+    assert "--asked-at: not a time" in devmem(*ask, "soon", code=2).stderr
+
+
+@pytest.mark.usefixtures("far_east")
+def test_a_run_counts_from_the_time_that_it_is_told(workflow: Path, devmem: Devmem) -> None:
+    devmem("add", workflow, "notes", "Breakfast was noodles.", "--time", "2026-11-26T08:00+08:00")
+    devmem("add", workflow, "notes", "Breakfast was congee.", "--time", "2026-11-25T08:00+08:00")
+    ask = ("run", workflow, "--node", "analyst", "--input", "What was breakfast yesterday?", "--json", "--asked-at")
+    (run,) = map(json.loads, devmem(*ask, "2026-11-27T07:00+08:00").stdout.splitlines())
+    assert "noodles" in run["nodes"][0]["recalled"][0]["text"]
+    (run,) = map(json.loads, devmem(*ask, "2026-11-26T23:00Z").stdout.splitlines())
+    assert "congee" in run["nodes"][0]["recalled"][0]["text"]
+
+
 @pytest.mark.parametrize("expiry", ["in 30 days", "P30D", "30d"])
 def test_an_expiry_is_counted_from_now(devmem: Devmem, tmp_path: Path, expiry: str) -> None:
     file = tmp_path / "notes.db"

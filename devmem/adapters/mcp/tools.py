@@ -62,11 +62,9 @@ class RecallArguments(Arguments):
 
     query: str = Field(min_length=1, max_length=10_000, description="A question, or words to search for.")
     limit: int = Field(default=5, ge=1, le=50, description="Maximum number of memories.")
-    after: _Time | None = Field(default=None, description="Only what happened at this ISO date or time, or later.")
-    before: _Time | None = Field(default=None, description="Only what happened before this ISO date or time.")
-    asked_at: _Time | None = Field(
-        default=None, description="The user's time, ISO with zone, from which `yesterday` in the query counts."
-    )
+    after: _Time | None = Field(default=None, description="Only what happened then or later (ISO).")
+    before: _Time | None = Field(default=None, description="Only what happened before then (ISO).")
+    asked_at: _Time | None = Field(default=None, description="The user's time with its zone (ISO), for `yesterday`.")
     metadata: Labels = Field(default_factory=dict, description="Labels they must have; of a list one of the values.")
     where: FilterForm = Field(default_factory=Filter, description=_WHERE)
 

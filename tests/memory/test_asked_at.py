@@ -1,0 +1,74 @@
+"""The time of a question: what "yesterday" means is decided by the asker's clock and zone, not by the machine's."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+
+import devmem
+
+SHANGHAI = timezone(timedelta(hours=8))
+ASKED = datetime(2026, 11, 27, 7, tzinfo=SHANGHAI)  # still the 26th in UTC
+QUESTION = "What was breakfast yesterday?"
+
+
+@pytest.fixture(params=["UTC", "Asia/Shanghai", "America/Los_Angeles"])
+def _machine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("TZ", request.param)
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.fixture
+def breakfasts(memory: devmem.Memory) -> devmem.Memory:
+    memory.add("Breakfast was noodles.", time=datetime(2026, 11, 26, 8, tzinfo=SHANGHAI))
+    memory.add("Breakfast was congee.", time=datetime(2026, 11, 25, 8, tzinfo=SHANGHAI))
+    return memory
+
+
+@pytest.mark.usefixtures("_machine")
+def test_yesterday_is_the_askers(breakfasts: devmem.Memory) -> None:
+    for asked in (ASKED, ASKED.isoformat(), "2026-11-27 07:00+08:00"):
+        assert breakfasts.search(QUESTION, asked_at=asked)[0].text == "Breakfast was noodles."
+        assert "noodles" in breakfasts.context(QUESTION, limit=1, asked_at=asked)
+    assert breakfasts.search(QUESTION, asked_at=ASKED.astimezone(UTC))[0].text == "Breakfast was congee."
+    with breakfasts.as_of("now") as earlier:
+        assert "noodles" in earlier.context(QUESTION, limit=1, asked_at=ASKED)
+
+
+@pytest.mark.parametrize("asked", ["soon", "03/04/2025", float("nan"), 10**400])
+def test_what_is_no_time_is_refused(breakfasts: devmem.Memory, asked: object) -> None:
+    with pytest.raises(ValueError, match=r"not a time|not clear"):
+        breakfasts.search(QUESTION, asked_at=asked)  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("_machine")
+def test_a_workflow_is_told_when_it_is_asked(tmp_path: Path) -> None:
+    """The manager, an attachment's handle and each node of a run count from the same time."""
+    (tmp_path / "team.yaml").write_text(
+        "memory: [{name: notes, type: simple, config: {memory_path: notes.db}}]\n"
+        "nodes:\n"
+        "  - {id: cook, type: agent, config: {provider: extractive, name: none, memories: [{name: notes, top_k: 1}]}}\n"
+    )
+    workflow = devmem.load_workflow(tmp_path / "team.yaml")
+    with devmem.open(tmp_path / "team.yaml#notes") as memory:
+        memory.add("Breakfast was noodles.", time=datetime(2026, 11, 26, 8, tzinfo=SHANGHAI))
+        memory.add("Breakfast was congee.", time=datetime(2026, 11, 25, 8, tzinfo=SHANGHAI))
+    with devmem.open_stores(workflow) as stores:
+        manager = devmem.MemoryManager(workflow.node("cook").config.memories, stores)
+        for asked in (ASKED, ASKED.isoformat()):
+            result = manager.retrieve(query=QUESTION, asked_at=asked)
+            assert result is not None
+            assert "noodles" in result.formatted_text
+        (hit,) = manager.attachment("notes").search(QUESTION, asked_at=ASKED)
+        assert "noodles" in hit.item.content_summary
+        with devmem.WorkflowRunner(workflow, stores) as runner:
+            (node,) = runner.run(QUESTION, asked_at=ASKED).nodes
+            shown = {hit.item.content_summary for stage in node.recalled.values() for hit in stage.hits}
+            assert shown == {"Breakfast was noodles."}
