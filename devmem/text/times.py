@@ -77,6 +77,10 @@ def period_of(text: str, asked_at: AskedAt) -> Period | None:
     named = _named_in(text)
     readings = _readings(text, named, today)
     found = _overlap(readings, zone)
+    if found is None:
+        # "What did she say on 8 July of the race next month?"
+        readings = [one for one in readings if one.cycle != _WEEKLY and one.span[0] <= today]
+        found = _overlap(readings, zone)
     cycle = max((reading.cycle for reading in readings), default=0)
     if found is None or not all(reading.cycle for reading in readings):
         return found
@@ -230,6 +234,8 @@ def _reading(text: str, one: _Named, last: _Named | None, today: datetime) -> _R
         return related
     if one.bare and not _in_front(one.form.alone or _IN, text, one):
         return None
+    if one.form.read is _ahead and _PAST.search(text, 0, one.at):
+        return None  # "How much did he earn in two weeks?" names no time to come
     start, end = one.read(today)
     until, exact = one.until, None
     if end - start == _DAY and (part := _PART_BEHIND.match(text, until) or _PART_INSIDE.search(text, one.at, until)):
@@ -405,14 +411,14 @@ _SEASONS: Final = {"spr": 3, "sum": 6, "aut": 9, "fal": 9, "win": 12, "春": 3, 
 """First month of each."""
 _HOLIDAYS: Final = {
     **dict.fromkeys(("christmas eve", "平安夜", "圣诞夜", "聖誕夜"), (12, 24)),
-    **dict.fromkeys(("christmas", "christmas day", "圣诞", "圣诞节", "聖誕", "聖誕節"), (12, 25)),
+    **dict.fromkeys(("christmas", "christmas day", "圣诞节", "聖誕節"), (12, 25)),
     **dict.fromkeys(("boxing day",), (12, 26)),
     **dict.fromkeys(("new year's eve", "跨年夜"), (12, 31)),
     **dict.fromkeys(("new year's", "new year's day", "元旦"), (1, 1)),
     **dict.fromkeys(("valentine's day", "情人节", "情人節"), (2, 14)),
     **dict.fromkeys(("halloween", "万圣节", "萬聖節"), (10, 31)),
     **dict.fromkeys(("劳动节", "勞動節"), (5, 1)),
-    **dict.fromkeys(("国庆", "国庆节", "國慶", "國慶節"), (10, 1)),
+    **dict.fromkeys(("国庆节", "國慶節"), (10, 1)),
 }
 """Month and day."""
 _UNITS: Final = {
@@ -532,15 +538,16 @@ def _recurring(said: _Groups, today: datetime, of_year: Callable[[int], Span]) -
     if (stated := _year_of(said, today)) is not None:
         return of_year(stated)
     which = said.get("which")
-    if which and not _step(which):
-        return of_year(today.year)
     found: list[Span] = []
     for year in range(today.year - 8, today.year + 9):  # 29 February may be eight years away
         try:
             found.append(of_year(year))
         except (ValueError, OverflowError):
             continue
-    if _step(which) > 0:
+    if which and not _step(which):
+        of_now = [span for span in found if span[0] <= today < span[1]]
+        wanted = of_now or [span for span in found if span[0].year == today.year]
+    elif _step(which) > 0:
         wanted = [span for span in found if span[0] > today][:1]
     else:
         wanted = [span for span in found if (span[1] if which else span[0]) <= today][-1:]
@@ -714,8 +721,8 @@ _FORMS: Final = (
         _date,
     ),
     _Form(
-        rf"(?:{_YEAR_CHINESE}\s*的?)?(?:(?:第?(?=[1-4]季度)|Q(?=[1-4]\b))(?P<quarter>[1-4])(?:季度)?|(?<!孕)第(?P<week>\d\d?)[周週]"
-        r"|(?P<holiday>平安夜|[圣聖][诞誕][节節夜]?|跨年夜|元旦|[情万萬][人圣聖][节節]|[劳勞][动動][节節]|[国國][庆慶][节節]?))",
+        rf"(?:{_YEAR_CHINESE}\s*的?)?(?:(?:第?(?=[1-4]季度)|Q(?=[1-4]\b))(?P<quarter>[1-4])(?:季度)?|(?<![孕月])第(?P<week>\d\d)[周週]"
+        r"|(?P<holiday>平安夜|[圣聖][诞誕][节節夜]|跨年夜|元旦|[情万萬][人圣聖][节節]|[劳勞][动動][节節]|[国國][庆慶][节節]))",
         _part_of_year,
     ),
     _Form(rf"(?:{_YEAR_CHINESE}\s*的?|(?P<which>上|[这這]|下)[个個])(?P<season>[春夏秋冬])[天季]?", _part_of_year),
@@ -747,7 +754,7 @@ _FORMS: Final = (
     ),
     _Form(
         rf"\b(?:Q(?P<quarter>[1-4])|(?P<nth>first|second|third|fourth|[1-4](?:st|nd|rd|th))\s+quarter"
-        rf"|week\s+(?P<week>\d\d?))\b(?:,?\s+(?:of\s+)?{_YEAR}\b|(?!\s+of\b))",
+        rf"|week\s+(?P<week>\d\d))\b(?:,?\s+(?:of\s+)?{_YEAR}\b|(?!\s+of\b))",
         _part_of_year,
         alone=_AT,
     ),
@@ -777,7 +784,10 @@ _FORMS: Final = (
     ),
     _Form(rf"{_COUNT_CHINESE}{_UNIT_CHINESE}[之以]?前", _ago),
     _Form(rf"(?<![^，。,？?！!\s在过過]){_COUNT_CHINESE}{_UNIT_CHINESE}[之以]?[后後]", _ahead),
-    _Form(rf"(?:最近|[过過]去|[近这這]|前(?=[几幾])){_COUNT_CHINESE}{_UNIT_CHINESE}(?:[之以]?[来來内內])?", _recent),
+    _Form(
+        rf"(?:最近|[过過]去|近|[这這](?=[几幾])|(?<!的)前(?=[几幾])){_COUNT_CHINESE}{_UNIT_CHINESE}(?:[之以]?[来來内內])?",
+        _recent,
+    ),
     _Form(
         r"(?P<which>上上|下下|(?<!上)上|(?<![以之下])下|[这這]|(?<![日版基根])本)[个個]?"
         r"(?P<unit>[周週]|星期|[礼禮]拜|月|季度)(?![围圍边邊亮台])"
@@ -790,7 +800,7 @@ _FORMS: Final = (
     ),
     _Form(r"(?<![每逢隔个個\d一])(?:[周週]|星期|[礼禮]拜)(?P<day>[一二三四五六日天])(?![次个個小])", _weekday),
     _Form(r"(?<![每逢隔个個])(?P<unit>[周週])(?P<day>末)", _relative),
-    _Form(rf"\b{_WEEKDAY}", _weekday, alone=_ON),
+    _Form(rf"\b{_WEEKDAY}(?!\s+(?:morning|afternoon|evening|night)s\b)", _weekday, alone=_ON),
     _Form(rf"\b(?P<unit>week)(?P<day>end)\b{_ENDS}", _relative, alone=_AT),
     _Form(r"\b(?P<digits>(?:19|20)\d\d)\b", _year, alone=_IN),
 )
@@ -872,6 +882,7 @@ _SENTENCE_END: Final = lazy_pattern("[.?!;。？！；]")
 _ENDS_HERE: Final = _pattern(_ENDS)
 _NAME: Final = _pattern(r"'s\b|\s+(?!I\b)(?-i:[A-Z])")
 _HAS_YEAR: Final = lazy_pattern(r"\d{4}", re.ASCII)
+_PAST: Final = _pattern(r"\b(?:did|was|were|had|has|have)\b")
 _PART_INSIDE: Final = _pattern(_PART)
 _PART_BEHIND: Final = _pattern(rf"(?:\s+(?:in\s+the\s+)?|的)?{_PART}")
 _HINT: Final = lazy_pattern(

@@ -60,8 +60,10 @@ def test_a_workflow_is_told_when_it_is_asked(tmp_path: Path) -> None:
     with devmem.open(tmp_path / "team.yaml#notes") as memory:
         memory.add("Breakfast was noodles.", time=datetime(2026, 11, 26, 8, tzinfo=SHANGHAI))
         memory.add("Breakfast was congee.", time=datetime(2026, 11, 25, 8, tzinfo=SHANGHAI))
+    config = workflow.node("cook").config
+    assert config is not None
     with devmem.open_stores(workflow) as stores:
-        manager = devmem.MemoryManager(workflow.node("cook").config.memories, stores)
+        manager = devmem.MemoryManager(config.memories, stores)
         for asked in (ASKED, ASKED.isoformat()):
             result = manager.retrieve(query=QUESTION, asked_at=asked)
             assert result is not None

@@ -80,6 +80,7 @@ def asked(text: str) -> str | None:
         ("next weekend", "2026-12-05..12-06"),
         ("next month", "2026-12-01..12-31"),
         ("next summer", "2027-06-01..08-31"),
+        ("this winter", "2026-12-01..02-28"),
         ("in two days", "2026-11-30"),
         ("in two weeks", "2026-12-09..12-15"),
         ("two weeks from now", "2026-12-09..12-15"),
@@ -137,7 +138,7 @@ def test_chinese(words: str, wanted: str) -> None:
         "The baby came in week 40 of pregnancy.",
         "He plays for the Friday team.",
         "She teaches every Friday.",
-        "We eat fish on Fridays.",
+        "We eat fish on Fridays, and she dances on Sunday nights.",
         "The office is open Monday to Friday.",
         "The sun was hot and the sat phone died.",
         "Do not fall in the mud.",
@@ -148,6 +149,7 @@ def test_chinese(words: str, wanted: str) -> None:
         "Version 2.10.2024.3 is out.",
         "The box holds 10 people and room 2023 is free.",
         "It takes two weeks to dry.",
+        "How much did he earn in two weeks?",
         "The puppy is three months old.",
         "A two-day trip costs 200 dollars.",
         "They won 3 to 2 in the end.",
@@ -169,6 +171,9 @@ def test_chinese(words: str, wanted: str) -> None:
         "他每周三打球，每个周末休息。",
         "怀孕第40周要注意什么？",
         "以后天天锻炼。",
+        "这三天的进程如何？",
+        "她入住的前几天订了房。",
+        "第一周很忙。",
         "我想去天津和日本。",
         "第三季的结局很好。",
         "桌下周围都是书，天上月亮很圆。",
@@ -179,6 +184,19 @@ def test_chinese(words: str, wanted: str) -> None:
 def test_ordinary_prose_names_no_time(text: str) -> None:
     assert asked(text) is None
     assert session_named(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("On July 8, 2023, which race did Tara mention for next month?", "2023-07-08"),
+        ("Who came on a run on Friday in May 2024?", "2024-05-01..05-31"),
+        ("在六月的一次周末训练中，我与谁一起训练？", "2026-06-01..06-30"),
+        ("Was it yesterday or last month?", None),
+    ],
+)
+def test_a_date_outweighs_a_weekday_and_a_time_to_come(text: str, wanted: str | None) -> None:
+    assert asked(text) == wanted
 
 
 @pytest.mark.parametrize(
