@@ -411,14 +411,14 @@ _SEASONS: Final = {"spr": 3, "sum": 6, "aut": 9, "fal": 9, "win": 12, "春": 3, 
 """First month of each."""
 _HOLIDAYS: Final = {
     **dict.fromkeys(("christmas eve", "平安夜", "圣诞夜", "聖誕夜"), (12, 24)),
-    **dict.fromkeys(("christmas", "christmas day", "圣诞节", "聖誕節"), (12, 25)),
+    **dict.fromkeys(("christmas", "christmas day", "圣诞", "圣诞节", "聖誕", "聖誕節"), (12, 25)),
     **dict.fromkeys(("boxing day",), (12, 26)),
     **dict.fromkeys(("new year's eve", "跨年夜"), (12, 31)),
     **dict.fromkeys(("new year's", "new year's day", "元旦"), (1, 1)),
     **dict.fromkeys(("valentine's day", "情人节", "情人節"), (2, 14)),
     **dict.fromkeys(("halloween", "万圣节", "萬聖節"), (10, 31)),
     **dict.fromkeys(("劳动节", "勞動節"), (5, 1)),
-    **dict.fromkeys(("国庆节", "國慶節"), (10, 1)),
+    **dict.fromkeys(("国庆", "国庆节", "國慶", "國慶節"), (10, 1)),
 }
 """Month and day."""
 _UNITS: Final = {
@@ -722,7 +722,7 @@ _FORMS: Final = (
     ),
     _Form(
         rf"(?:{_YEAR_CHINESE}\s*的?)?(?:(?:第?(?=[1-4]季度)|Q(?=[1-4]\b))(?P<quarter>[1-4])(?:季度)?|(?<![孕月])第(?P<week>\d\d)[周週]"
-        r"|(?P<holiday>平安夜|[圣聖][诞誕][节節夜]|跨年夜|元旦|[情万萬][人圣聖][节節]|[劳勞][动動][节節]|[国國][庆慶][节節]))",
+        r"|(?P<holiday>平安夜|[圣聖][诞誕](?:[节節夜]|(?![树樹老礼禮装裝卡歌帽快]))|跨年夜|元旦|[情万萬][人圣聖][节節]|[劳勞][动動][节節]|[国國][庆慶](?:[节節]|(?![装裝活阅閱快]))))",
         _part_of_year,
     ),
     _Form(rf"(?:{_YEAR_CHINESE}\s*的?|(?P<which>上|[这這]|下)[个個])(?P<season>[春夏秋冬])[天季]?", _part_of_year),
