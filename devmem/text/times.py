@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, tzinfo
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from devmem.text.patterns import lazy_pattern
 
@@ -66,13 +66,10 @@ def period_of(text: str, asked_at: AskedAt) -> Period | None:
         text: the question.
         asked_at: when it was asked.
     """
-    if not _HINT.search(text):
+    clock = _wall_clock(asked_at)
+    if clock is None or not _HINT.search(text):
         return None
-    try:
-        today, zone = _wall_clock(asked_at)
-    except (ValueError, OverflowError, OSError):
-        # For example milliseconds in the place of seconds: the search then goes without a time.
-        return None
+    today, zone = clock
     text = _readable(text)
     named = _named_in(text)
     readings = _readings(text, named, today)
@@ -98,11 +95,8 @@ def without_times(text: str, asked_at: AskedAt) -> str:
     text = _readable(text)
     if session := _session(text):
         text = f"{text[: session.start()]} {text[session.end() :]}"
-    try:
-        today, _ = _wall_clock(asked_at)
-    except (ValueError, OverflowError, OSError):
-        return text
-    for reading in reversed(_readings(text, _named_in(text), today)):
+    clock = _wall_clock(asked_at)
+    for reading in reversed(_readings(text, _named_in(text), clock[0]) if clock else []):
         text = f"{text[: reading.at]} {text[reading.until :]}"
     return " ".join(text.split())
 
@@ -127,9 +121,15 @@ def _session(text: str) -> re.Match[str] | None:
     return _SESSION.search(text) if _SESSION_HINT.search(text) else None
 
 
-def _wall_clock(asked_at: AskedAt) -> tuple[datetime, tzinfo | None]:
-    """Return the asker's day, labelled as UTC, and zone; None is the machine's."""
-    wall = asked_at if isinstance(asked_at, datetime) else datetime.fromtimestamp(asked_at)
+def _wall_clock(asked_at: AskedAt) -> tuple[datetime, tzinfo | None] | None:
+    """Return the asker's day, labelled as UTC, and zone (None is the machine's); None for a time that no calendar has.
+
+    For example milliseconds in the place of seconds: the search then goes without a time.
+    """
+    try:
+        wall = asked_at if isinstance(asked_at, datetime) else datetime.fromtimestamp(asked_at)
+    except (ValueError, OverflowError, OSError):
+        return None
     return datetime(wall.year, wall.month, wall.day, tzinfo=UTC), wall.tzinfo
 
 
@@ -663,21 +663,19 @@ def _pattern(source: str) -> re.Pattern[str]:
     return lazy_pattern(source, re.IGNORECASE | re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class _Form:
+class _Form(NamedTuple):
     """A way to name a time."""
 
-    source: str
-    read: _Read
-    alone: re.Pattern[str] | None = None
-    """Matches what has to stand before a word that is not always a time; None where it always is."""
-    pattern: re.Pattern[str] = field(init=False)
-    is_chinese: bool = field(init=False)
+    pattern: re.Pattern[str]
+    is_chinese: bool
     """Whether only a text with a Chinese character matches."""
+    read: _Read
+    alone: re.Pattern[str] | None
+    """Matches what has to stand before a word that is not always a time; None where it always is."""
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "pattern", _pattern(self.source))
-        object.__setattr__(self, "is_chinese", _HAN.search(self.source) is not None)
+
+def _form(source: str, read: _Read, *, alone: re.Pattern[str] | None = None) -> _Form:
+    return _Form(_pattern(source), _HAN.search(source) is not None, read, alone)
 
 
 _N: Final = r"(?P<number>\d+|an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|couple)"
@@ -709,100 +707,102 @@ _AT: Final = _pattern(r"\b(?:in|on|at|over|during|of)\s+(?:the\s+)?(?:(?:early|m
 _ON: Final = _pattern(r"\bon\s+$")
 
 _FORMS: Final = (
-    _Form(r"(?<![\d.])(?P<year>(?:19|20)\d\d)[-/.](?P<month>\d{1,2})[-/.](?P<day>\d{1,2})(?=T\d|\b(?!\.?\d))", _date),
-    _Form(
+    _form(r"(?<![\d.])(?P<year>(?:19|20)\d\d)[-/.](?P<month>\d{1,2})[-/.](?P<day>\d{1,2})(?=T\d|\b(?!\.?\d))", _date),
+    _form(
         r"(?<![\d./])(?P<first>\d\d?)(?P<sign>[./])\s?(?P<second>\d\d?)(?P=sign)\s?(?P<year>(?:19|20)\d\d)\b(?!\.?\d)",
         _numeric_date,
     ),
-    _Form(rf"{_MONTH_CHINESE}(?=\s*[-–—~到至]\s*(?:1[0-2]|0?[1-9])\s*月(?!\s*\d))", _date),
-    _Form(
+    _form(rf"{_MONTH_CHINESE}(?=\s*[-–—~到至]\s*(?:1[0-2]|0?[1-9])\s*月(?!\s*\d))", _date),
+    _form(
         rf"{_MONTH_CHINESE}\s*月(?:份?的?(?P<third>[上中下])旬|份|\s*(?P<day>\d{{1,2}})"
         r"(?:\s*[日号號]?\s*[-–—~到至]\s*(?P<last>\d{1,2}))?\s*[日号號])?",
         _date,
     ),
-    _Form(
-        rf"(?:{_YEAR_CHINESE}\s*的?)?(?:(?:第?(?=[1-4]季度)|Q(?=[1-4]\b))(?P<quarter>[1-4])(?:季度)?|(?<![孕月])第(?P<week>\d\d)[周週]"
-        r"|(?P<holiday>平安夜|[圣聖][诞誕](?:[节節夜]|(?![树樹老礼禮装裝卡歌帽快]))|跨年夜|元旦|[情万萬][人圣聖][节節]|[劳勞][动動][节節]|[国國][庆慶](?:[节節]|(?![装裝活阅閱快]))))",
+    _form(
+        rf"(?:{_YEAR_CHINESE}\s*的?)?(?:(?:第?(?=[1-4]季度)|Q(?=[1-4]\b))(?P<quarter>[1-4])(?:季度)?"
+        r"|(?<![孕月])第(?P<week>\d\d)[周週]"
+        r"|(?P<holiday>平安夜|[圣聖][诞誕](?:[节節夜]|(?![树樹老礼禮装裝卡歌帽快]))|跨年夜"
+        r"|元旦|[情万萬][人圣聖][节節]|[劳勞][动動][节節]|[国國][庆慶](?:[节節]|(?![装裝活阅閱快]))))",
         _part_of_year,
     ),
-    _Form(rf"(?:{_YEAR_CHINESE}\s*的?|(?P<which>上|[这這]|下)[个個])(?P<season>[春夏秋冬])[天季]?", _part_of_year),
-    _Form(rf"(?:{_YEAR_CHINESE}\s*的?)(?P<half>[上下])半年", _year),
-    _Form(r"(?P<year>(?<!\d)(?:19|20)\d\d(?=\s*[-–—~到至]\s*\d{4}\s*年)|\d{4}\s*年)", _year),
-    _Form(
+    _form(rf"(?:{_YEAR_CHINESE}\s*的?|(?P<which>上|[这這]|下)[个個])(?P<season>[春夏秋冬])[天季]?", _part_of_year),
+    _form(rf"(?:{_YEAR_CHINESE}\s*的?)(?P<half>[上下])半年", _year),
+    _form(r"(?P<year>(?<!\d)(?:19|20)\d\d(?=\s*[-–—~到至]\s*\d{4}\s*年)|\d{4}\s*年)", _year),
+    _form(
         rf"(?<![\d:.-])\b(?P<between>between\s+(?:the\s+)?)?(?P<day>\d{{1,2}}){_TH}\s*(?(between)and|{_UP_TO})\s*"
         rf"(?:the\s+)?(?P<last>\d{{1,2}}){_TH}(?:\s+of)?\s+{_MONTH}\b,?(?:\s+{_YEAR}\b)?",
         _date,
     ),
-    _Form(rf"\b(?P<day>\d{{1,2}}){_TH}(?:\s+of)?\s+{_MONTH}\b,?(?:\s+{_YEAR}\b)?", _date),
-    _Form(
+    _form(rf"\b(?P<day>\d{{1,2}}){_TH}(?:\s+of)?\s+{_MONTH}\b,?(?:\s+{_YEAR}\b)?", _date),
+    _form(
         rf"\b(?P<between>between\s+)?{_MONTH}\.?\s+(?P<day>\d{{1,2}}){_TH}\s*(?(between)and|{_UP_TO})\s*"
         rf"(?P<last>\d{{1,2}}){_TH}\b(?!:\d)(?:,?\s+{_YEAR}\b|{_ENDS})",
         _date,
     ),
-    _Form(rf"\b{_MONTH}\.?\s+(?P<day>\d{{1,2}}){_TH}\b(?:,?\s+{_YEAR}\b)?", _date),
-    _Form(r"\b(?P<year>(?:19|20)\d\d)[-\s]?(?:Q(?P<quarter>[1-4])|W(?P<week>\d\d))\b", _part_of_year),
-    _Form(
+    _form(rf"\b{_MONTH}\.?\s+(?P<day>\d{{1,2}}){_TH}\b(?:,?\s+{_YEAR}\b)?", _date),
+    _form(r"\b(?P<year>(?:19|20)\d\d)[-\s]?(?:Q(?P<quarter>[1-4])|W(?P<week>\d\d))\b", _part_of_year),
+    _form(
         rf"\b(?:{_WHICH}\s+)?(?P<season>spring|summer|autumn|fall|winter)\b(?:,?\s+(?:of\s+)?{_YEAR}\b|(?(which)|{_ENDS}))",
         _part_of_year,
         alone=_AT,
     ),
-    _Form(
+    _form(
         rf"\b(?:{_WHICH}\s+)?(?P<holiday>christmas(?:\s+(?:eve|day))?|boxing\s+day|new\s+year's(?:\s+(?:eve|day))?"
         rf"|valentine's\s+day|halloween)\b(?:,?\s+(?:of\s+|in\s+)?{_YEAR}\b|(?(which)|{_ENDS}))",
         _part_of_year,
         alone=_AT,
     ),
-    _Form(
+    _form(
         rf"\b(?:Q(?P<quarter>[1-4])|(?P<nth>first|second|third|fourth|[1-4](?:st|nd|rd|th))\s+quarter"
         rf"|week\s+(?P<week>\d\d))\b(?:,?\s+(?:of\s+)?{_YEAR}\b|(?!\s+of\b))",
         _part_of_year,
         alone=_AT,
     ),
-    _Form(r"\b(?P<digits>(?:19|20)\d\d)-(?P<month>0[1-9]|1[0-2])\b(?!-)", _date, alone=_IN),
-    _Form(
+    _form(r"\b(?P<digits>(?:19|20)\d\d)-(?P<month>0[1-9]|1[0-2])\b(?!-)", _date, alone=_IN),
+    _form(
         rf"\b(?:{_WHICH}\s+(?:early\s+|mid\s+|late\s+)?)?{_MONTH}\b(?:\.?,?\s+(?:of\s+)?{_YEAR}\b)?", _date, alone=_IN
     ),
-    _Form(
+    _form(
         r"\b(?:(?P<before>(?:the\s+)?day\s+before\s+)?(?P<back>yesterday|last\s+night)"
         r"|(?P<after>(?:the\s+)?day\s+after\s+)?(?P<ahead>tomorrow)"
         r"|(?:(?:earlier|later)\s+)?(?:today|tonight|this\s+(?:morning|afternoon|evening)))\b",
         _near_day,
     ),
-    _Form(rf"\b{_WHICH}\s+(?P<unit>week)(?P<day>end)\b", _relative),
-    _Form(rf"\b{_WEEKDAY}\s+(?:of\s+)?{_WHICH}\s+(?P<unit>week)\b", _relative),
-    _Form(rf"\b{_WHICH}\s+{_WEEKDAY}", _weekday),
-    _Form(
+    _form(rf"\b{_WHICH}\s+(?P<unit>week)(?P<day>end)\b", _relative),
+    _form(rf"\b{_WEEKDAY}\s+(?:of\s+)?{_WHICH}\s+(?P<unit>week)\b", _relative),
+    _form(rf"\b{_WHICH}\s+{_WEEKDAY}", _weekday),
+    _form(
         rf"\b(?:(?:over|in|during|within)\s+)?(?:(?:(?:the|this)\s+)?(?:last|past|previous)\s+{_COUNT}\s+"
         rf"|(?:(?:the|this)\s+(?:last|past)|past)\s+(?!day)){_UNIT}s?\b(?!\s+(?:of|before)\b)",
         _recent,
     ),
-    _Form(rf"\b(?:(?:earlier|later)\s+)?{_WHICH}\s+(?P<unit>week|month|quarter|year)\b(?!\s+of\b)", _relative),
-    _Form(rf"(?<![\w-])(?<!ty ){_COUNT}\s+{_UNIT}s?\s+ago\b", _ago),
-    _Form(
+    _form(rf"\b(?:(?:earlier|later)\s+)?{_WHICH}\s+(?P<unit>week|month|quarter|year)\b(?!\s+of\b)", _relative),
+    _form(rf"(?<![\w-])(?<!ty ){_COUNT}\s+{_UNIT}s?\s+ago\b", _ago),
+    _form(
         rf"\b(?:in\s+(?P<soon>))?(?:a\s+)?{_N}(?:\s+of)?\s+{_UNIT}s?(?(soon)(?:'?\s+time)?(?=\W*$)|\s+from\s+now\b)",
         _ahead,
     ),
-    _Form(rf"{_COUNT_CHINESE}{_UNIT_CHINESE}[之以]?前", _ago),
-    _Form(rf"(?<![^，。,？?！!\s在过過]){_COUNT_CHINESE}{_UNIT_CHINESE}[之以]?[后後]", _ahead),
-    _Form(
+    _form(rf"{_COUNT_CHINESE}{_UNIT_CHINESE}[之以]?前", _ago),
+    _form(rf"(?<![^，。,？?！!\s在过過]){_COUNT_CHINESE}{_UNIT_CHINESE}[之以]?[后後]", _ahead),
+    _form(
         rf"(?:最近|[过過]去|近|[这這](?=[几幾])|(?<!的)前(?=[几幾])){_COUNT_CHINESE}{_UNIT_CHINESE}(?:[之以]?[来來内內])?",
         _recent,
     ),
-    _Form(
+    _form(
         r"(?P<which>上上|下下|(?<!上)上|(?<![以之下])下|[这這]|(?<![日版基根])本)[个個]?"
         r"(?P<unit>[周週]|星期|[礼禮]拜|月|季度)(?![围圍边邊亮台])"
         r"(?P<day>(?<=[周週期拜])[一二三四五六日天末]|(?<=月)\d{1,2}(?=\s*[日号號]))?",
         _relative,
     ),
-    _Form(
+    _form(
         r"(?P<which>[昨今明]|去(?=年)|(?<![目以之今往从從])大?[前后後](?=[天年]))(?P<unit>[天日晚早年])(?![气性龄])",
         _relative,
     ),
-    _Form(r"(?<![每逢隔个個\d一])(?:[周週]|星期|[礼禮]拜)(?P<day>[一二三四五六日天])(?![次个個小])", _weekday),
-    _Form(r"(?<![每逢隔个個])(?P<unit>[周週])(?P<day>末)", _relative),
-    _Form(rf"\b{_WEEKDAY}(?!\s+(?:morning|afternoon|evening|night)s\b)", _weekday, alone=_ON),
-    _Form(rf"\b(?P<unit>week)(?P<day>end)\b{_ENDS}", _relative, alone=_AT),
-    _Form(r"\b(?P<digits>(?:19|20)\d\d)\b", _year, alone=_IN),
+    _form(r"(?<![每逢隔个個\d一])(?:[周週]|星期|[礼禮]拜)(?P<day>[一二三四五六日天])(?![次个個小])", _weekday),
+    _form(r"(?<![每逢隔个個])(?P<unit>[周週])(?P<day>末)", _relative),
+    _form(rf"\b{_WEEKDAY}(?!\s+(?:morning|afternoon|evening|night)s\b)", _weekday, alone=_ON),
+    _form(rf"\b(?P<unit>week)(?P<day>end)\b{_ENDS}", _relative, alone=_AT),
+    _form(r"\b(?P<digits>(?:19|20)\d\d)\b", _year, alone=_IN),
 )
 
 # The words beside a date.
