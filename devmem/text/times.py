@@ -12,6 +12,7 @@ import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, tzinfo
+from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
 from devmem.text.patterns import lazy_pattern
@@ -634,15 +635,15 @@ def _relative(said: _Groups, today: datetime) -> Span:
     return _weekday_before(end, day)
 
 
-def _ago(said: _Groups, today: datetime) -> Span:
+def _counted(said: _Groups, today: datetime, *, sign: int) -> Span:
     unit = _unit_of(said["unit"] or "")
     if said.get("few"):
-        return _moved(today, unit, -_FEW), _moved(today, unit, -1)
-    return _around(today, unit, -_number(said["number"] or ""))
+        start, end = sorted((_moved(today, unit, sign), _moved(today, unit, sign * _FEW)))
+        return start, end
+    return _around(today, unit, sign * _number(said["number"] or ""))
 
 
-def _ahead(said: _Groups, today: datetime) -> Span:
-    return _around(today, _unit_of(said["unit"] or ""), _number(said["number"] or ""))
+_ago, _ahead = partial(_counted, sign=-1), partial(_counted, sign=1)
 
 
 def _recent(said: _Groups, today: datetime) -> Span:

@@ -169,15 +169,14 @@ class MemoryManager:
         run: str | None = None,
         where: Filter | None = None,
         caller: Caller | None = None,
-        asked_at: datetime | float | str | None = None,
+        asked_at: datetime | float | None = None,
     ) -> MemoryRetrievalResult | None:
         """Search every attachment that reads at this stage; None when nothing was found and nothing failed.
 
         Args:
             agent_role: the agent's name or system prompt.
             query: what the user or the previous nodes said; an earlier block of memories in it is not searched for.
-            turns: what each of them said, in order, where the caller knows it; None takes DevAll's frames in the
-                query's text apart. All are searched for, the last one weighted at most.
+            turns: what each of them said, in order, the last weighing most; None reads DevAll's frames in the query.
             current_stage: the stage at which the node is.
             user: whose items are seen, beside unscoped ones; None sees only these, `devmem.ANY` everybody's.
             run: the run that asks; stores that last for one run show its items alone.
@@ -186,14 +185,8 @@ class MemoryManager:
             asked_at: when it is asked, with the asker's zone, from which "last week" counts; None is now.
 
         Raises:
-            ValueError: there is no such stage, the user is empty text, or `asked_at` is not a point in time.
+            ValueError: there is no such stage, or the user is empty text.
         """
-        stage = Stage(current_stage)
-        if isinstance(asked_at, str):
-            # Reading a time in words takes a grammar that few agents need.
-            from devmem.text.moments import asker_time
-
-            asked_at = asker_time(asked_at)
         asked = MemoryQuery(
             text="",
             agent_role=agent_role,
@@ -203,13 +196,12 @@ class MemoryManager:
             asked_at=asked_at,
         )
         queries = self._queries(asked, turns)
-        texts = [each.text for each in queries]
-        found, failures = self._search_all(queries, stage, run)
+        found, failures = self._search_all(queries, Stage(current_stage), run)
         if self._options.ranking == "devall":
-            found = rank_as_devall(found, texts[-1], self._clock())
+            found = rank_as_devall(found, queries[-1].text, self._clock())
         result = merge(found, self._policy_for(asked.caller), failures)
-        for text in texts:
-            self._recalls.remember(text, (hit for hits in found for hit in hits))
+        for each in queries:
+            self._recalls.remember(each.text, (hit for hits in found for hit in hits))
         return result if result.hits or failures else None
 
     def _search_all(

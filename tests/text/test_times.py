@@ -121,6 +121,7 @@ def test_english(words: str, wanted: str) -> None:
         ("下个月5号", "2026-12-05"),
         ("明年", "2027-01-01..12-31"),
         ("在三天后", "2026-12-01"),
+        ("过几天后", "2026-11-29..12-03"),
     ],
 )
 def test_chinese(words: str, wanted: str) -> None:

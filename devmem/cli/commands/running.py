@@ -365,8 +365,7 @@ def run(
 ) -> None:
     """Run a workflow's agents with their memories.
 
-    The workflow runs once for each input; a run recalls what the one before it stored. Without an input, on a terminal,
-    it prompts for one line after another. `--json` prints one object per run.
+    Each input is a run, which recalls what the one before it stored; without one, on a terminal, it prompts for lines.
 
     Examples:
         devmem run team.yaml --input "When is the launch?" --show-memory
@@ -375,23 +374,20 @@ def run(
     terminal: Terminal = ctx.obj
     workflow = _checked(load(terminal, file), node=node, session=session, embedding=embedding)
     _check_user(user, all_users=all_users)
-    inputs = _find_inputs(terminal, text, input_file)
+    inputs, files = _find_inputs(terminal, text, input_file), _attached(attach or ())
     streamed = _streamed(terminal, stream=stream, others=show_memory or as_json)
     printer = RunPrinter(terminal, with_memory=show_memory, as_json=as_json, each=inputs.few, streamed=streamed)
     with ExitStack() as stack:
         names, load_store = attached_stores(workflow, node), partial(load_with_progress, terminal)
-        stores = open_stores(workflow, names, session=session, load=load_store)
-        opened, scope = stack.enter_context(stores), Scope(user=user, session=session)
-        folder, models = session_folder(workflow, session), _chat_models(workflow, chat)
+        opened = stack.enter_context(open_stores(workflow, names, session=session, load=load_store))
+        scope, folder = Scope(user=user, session=session), session_folder(workflow, session)
+        models, when = _chat_models(workflow, chat), asked_at_of_option(asked_at)
         runner = WorkflowRunner(
             workflow, opened, chat_models=models, scope=scope, all_users=all_users, rescue_dir=folder, on_text=streamed
         )
         stack.callback(runner.close)  # logs a write that failed until the end, with the file that holds it
         printer.keeps_writes = not workflow.transaction
-        run_one = partial(
-            runner.run, node=node, attachments=_attached(attach or ()), asked_at=asked_at_of_option(asked_at)
-        )
-        _run_all(terminal, run_one, inputs, printer=printer)
+        _run_all(terminal, partial(runner.run, node=node, attachments=files, asked_at=when), inputs, printer=printer)
     if printer.failed:
         raise typer.Exit(EXIT_PARTLY)
 

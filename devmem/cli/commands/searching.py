@@ -173,9 +173,8 @@ def search(
     `--explain` shows each hit's similarity (cosine), lexical score (BM25), recency and rerank score, the contributions
     to its score, and the candidates that were left out and why.
 
-    `--by-conversation` ranks conversations and lists the best items of each.
-
-    Without `--user`, only unscoped items are searched; `--all-users` searches every item.
+    `--by-conversation` ranks conversations and lists the best items of each. Without `--user`, only unscoped items are
+    searched; `--all-users` searches every item.
 
     Examples:
         devmem search notes.db "When is the launch?"
@@ -186,8 +185,7 @@ def search(
     place = split_words(
         terminal, memory, words, session, least=1, most=1, usage=_USAGE, reading=True, embedding=embedding
     )
-    query = _query(place.words[0], top_k, threshold, relevance, selection.visible)
-    query = replace(query, asked_at=asked_at_of_option(asked_at))
+    query = _query(place.words[0], top_k, threshold, relevance, asked_at, selection.visible)
     with opened_if_written(terminal, place, as_of=as_of, archived=archived) as store:
         if grouped:
             _show_groups(terminal, store.search_conversations(query) if store else [], explain=explain, as_json=as_json)
@@ -211,7 +209,9 @@ def _report_waiting(terminal: Terminal, store: MemoryBase) -> None:
         )
 
 
-def _query(text: str, top_k: int, threshold: float, relevance: float | None, where: Filter) -> MemoryQuery:
+def _query(
+    text: str, top_k: int, threshold: float, relevance: float | None, asked_at: str | None, where: Filter
+) -> MemoryQuery:
     from devmem.stores.memory import MemoryQuery
 
     return MemoryQuery(
@@ -221,6 +221,7 @@ def _query(text: str, top_k: int, threshold: float, relevance: float | None, whe
         min_relevance=relevance,
         where=where,
         caller=Caller.of(where.scope),
+        asked_at=asked_at_of_option(asked_at),
     )
 
 
