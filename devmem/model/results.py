@@ -242,7 +242,7 @@ class MemoryWritePayload:
     trust: float = 1.0
     """From 0 to 1, see `MemoryItem.trust`."""
     quoted: bool = False
-    """The output only quotes what was recalled."""
+    """Whether the output only quotes what was recalled, as the chat provider says; a summary may leave it out."""
     metadata: dict[str, JsonValue] = field(default_factory=dict)
 
     def output_text(self) -> str:

@@ -96,10 +96,8 @@ class ChatReply:
     tool_calls: tuple[ToolCall, ...] = ()
     usage: Usage | None = None
     """Cost of the answer; None where the service does not say, or there is none."""
-    quoted: bool = False
-    """Whether the answer only quotes what was recalled, so that there is nothing in it to remember."""
     quotation: Quotation | None = None
-    """The quoted passages and their question, where the model reports them; a node that comes next reads them."""
+    """The recalled passages that the answer only quotes, and their question; a node that comes next reads them."""
 
 
 @runtime_checkable

@@ -39,6 +39,11 @@ _NOTHING: Final = {
     False: "No relevant memories found (no language model is configured).",
     True: "没有找到相关的记忆(未配置语言模型)。",
 }
+_QUOTATION: Final = lazy_pattern(
+    rf"(?:(?:Output|输出)[:：] *)?(?:{'|'.join(re.escape(head) for head in (*_FOUND.values(), *_NOTHING.values()))})"
+    r"(?:\s*\n\s*- .*)*"
+)
+"""An earlier answer of this provider."""
 
 
 class ExtractiveChat:
@@ -47,8 +52,8 @@ class ExtractiveChat:
     def complete(self, request: ChatRequest) -> ChatReply:
         """Quote the best passages: up to three of the recalled items, up to five where the input quotes some as well.
 
-        What repeats the question or shares nothing with it is not quoted: a board's last entries are recalled whatever
-        is asked.
+        What repeats the question, shares nothing with it, or is an earlier answer of this provider is not quoted: a
+        board's last entries are recalled whatever is asked.
         """
         said = [m for m in request.messages if m.role is Role.USER and m.source not in _NOT_ASKED]
         quotations = [found for message in said if (found := Quotation.in_message(message))]
@@ -57,12 +62,11 @@ class ExtractiveChat:
         hits = sorted(request.recalled, key=lambda hit: -hit.score)
         chinese = mostly_unspaced(asked)
         language: Language = "zh" if chinese else "en"
-        recalled = [_passage(labelled_text(hit, language), wanted) for hit in hits if _fits(hit, wanted)]
+        fitting = (_QUOTATION.sub("", labelled_text(hit, language)).strip() for hit in hits if _fits(hit, wanted))
+        recalled = [_passage(text, wanted) for text in fitting if text]
         passages = _merged(Quotation.joined(quotations).passages, recalled[:_PASSAGES], wanted)
         lines = [_FOUND[chinese], *(f"- {passage}" for passage in passages)] if passages else [_NOTHING[chinese]]
-        return ChatReply(
-            text="\n".join(lines), quoted=True, quotation=Quotation(question=asked, passages=tuple(passages))
-        )
+        return ChatReply(text="\n".join(lines), quotation=Quotation(question=asked, passages=tuple(passages)))
 
 
 def _question(said: Sequence[Message], quotations: Sequence[Quotation]) -> str:
@@ -73,7 +77,9 @@ def _question(said: Sequence[Message], quotations: Sequence[Quotation]) -> str:
 
 def _fits(hit: Hit, wanted: set[str]) -> bool:
     """Whether an item adds something to the question, and shares a word, meaning or context with it."""
-    said = set(query_terms(_LABEL.sub(" ", f"{hit.item.content_summary}\n{hit.passage or ''}")))
+    summary = _QUOTATION.sub("", hit.item.content_summary)
+    passage = hit.passage or "" if summary == hit.item.content_summary else ""
+    said = set(query_terms(_LABEL.sub(" ", f"{summary}\n{passage}")))
     if said and said <= wanted:
         return False
     if _shared(said, wanted) > 0:

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from devmem.search.merging import MergePolicy as MergePolicy
     from devmem.search.merging import by_conversation as by_conversation
     from devmem.search.merging import merge as merge
-    from devmem.search.merging import repeats_recalled as repeats_recalled
-    from devmem.search.merging import says_nothing_new as says_nothing_new
     from devmem.search.merging import with_related as with_related
     from devmem.search.query import DAY as DAY
     from devmem.search.query import Ranking as Ranking

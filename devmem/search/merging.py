@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
@@ -11,8 +11,8 @@ from typing import Final
 
 from devmem.model.caller import Caller
 from devmem.model.filters import event_key
-from devmem.model.interactions import NAMES, SIDES, Language, labelled_text
-from devmem.model.items import MemoryItem
+from devmem.model.interactions import SIDES, Language, labelled_text
+from devmem.model.items import MemoryItem, content_hash
 from devmem.model.results import CutHit, CutReason, Hit, HitGroup, MemoryRetrievalResult, StoreFailure
 from devmem.search.rendering import (
     Shown,
@@ -24,7 +24,7 @@ from devmem.search.rendering import (
     render,
     section_line,
 )
-from devmem.text.analysis import STOP_WORDS, estimate_tokens, mostly_unspaced, shorten, split_sentences, terms
+from devmem.text.analysis import STOP_WORDS, estimate_tokens, mostly_unspaced, shorten, terms
 from devmem.text.patterns import lazy_pattern
 from devmem.text.statements import is_update, restated_share
 
@@ -51,13 +51,6 @@ _BEGINNING: Final = 4
 _WORD: Final = lazy_pattern(r"\w+")
 _COMPARED: Final = 50
 """Number of hits that are compared with each other."""
-_REPEATED_SHARE: Final = 0.8
-_DATE: Final = lazy_pattern(r"\[\d{4}-\d\d-\d\d\]")
-_NO_WORD: Final = lazy_pattern(r"\W+")
-_CLAUSE_END: Final = lazy_pattern(r"(?<=[;；\n])")
-_NUMBER: Final = lazy_pattern(r"^\W*\d+[.)]\s+")
-_LABEL: Final = lazy_pattern(r"^\W*(\w[\w ]{0,30})[:：]")
-"""A label in front of a clause: a speaker, or `Output:`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,14 +110,17 @@ def _content_keys(hit: Hit) -> set[str]:
     """Return keys of which two hits share one when they say the same.
 
     These are the item, the text with its day, and the exchange that both were made of: `simple` keeps it as `Input: X`,
-    `blackboard` as `X`.
+    `blackboard` as `X`. Texts with different attachments do not say the same.
     """
     item = hit.item
     day = item.dated_summary().removesuffix(item.content_summary.strip())
-    keys = {f"text {day}{' '.join(_unlabelled(item.content_summary).casefold().split())}", f"id {item.id}"}
-    asked, answered = (snapshot.text if snapshot else "" for snapshot in (item.input_snapshot, item.output_snapshot))
+    snapshots = (item.input_snapshot, item.output_snapshot)
+    attached = content_hash("", *(snapshot and replace(snapshot, text="") for snapshot in snapshots))
+    text = " ".join(_unlabelled(item.content_summary).casefold().split())
+    keys = {f"text {attached}{day}{text}", f"id {item.id}"}
+    asked, answered = (snapshot.text if snapshot else "" for snapshot in snapshots)
     if asked or answered:
-        keys.add(f"exchange {asked}\x00{answered}")
+        keys.add(f"exchange {attached}{asked}\x00{answered}")
     return keys
 
 
@@ -306,51 +302,3 @@ def _mark(hit: Hit, language: Language) -> str:
         # Not a day of the calendar, as with milliseconds in place of seconds.
         return plain
     return with_day.format(day=day)
-
-
-def repeats_recalled(answer: str, recalled: Iterable[str]) -> bool:
-    """Whether at least four fifths of the answer's clauses, by length, were recalled word for word."""
-    known = _Known(recalled)
-    total = repeated = 0
-    for clause in _clauses(answer):
-        length = len(_normalized(clause))
-        total += length
-        repeated += length if length and known.holds(clause) else 0
-    return total > 0 and repeated >= _REPEATED_SHARE * total
-
-
-def says_nothing_new(text: str, recalled: Iterable[str]) -> bool:
-    """Whether each sentence of the text is a question or was recalled word for word."""
-    known = _Known(recalled)
-    told = (sentence for sentence in split_sentences(text) if not sentence.rstrip().endswith(("?", "？")))
-    return all(known.holds(clause) for sentence in told for clause in _clauses(sentence) if _normalized(clause))
-
-
-class _Known:
-    """The recalled texts as clauses; only whole clauses count, since "do not deploy" contains "deploy"."""
-
-    def __init__(self, recalled: Iterable[str]) -> None:
-        self._labels: set[str] = set()
-        self._clauses: set[str] = set()
-        for clause in (clause for text in recalled for clause in _clauses(text)):
-            self._clauses.add(_normalized(clause))
-            if label := _LABEL.match(clause):
-                self._labels.add(_normalized(label[1]))
-                self._clauses.add(_normalized(clause[label.end() :]))
-
-    def holds(self, clause: str) -> bool:
-        """Whether a clause was recalled word for word, its list number and its label aside."""
-        plain = _NUMBER.sub("", clause)
-        label = _LABEL.match(plain)
-        if label and _normalized(label[1]) in self._labels | NAMES:
-            plain = plain[label.end() :]
-        return _normalized(clause) in self._clauses or _normalized(plain) in self._clauses
-
-
-def _clauses(text: str) -> Iterator[str]:
-    for sentence in split_sentences(_DATE.sub(" ", text)):
-        yield from _CLAUSE_END.split(sentence)
-
-
-def _normalized(text: str) -> str:
-    return " ".join(_NO_WORD.sub(" ", text.casefold()).split())

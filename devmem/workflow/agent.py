@@ -89,7 +89,6 @@ class AgentRun:
         return replace(
             self.so_far(),
             text=answer.text,
-            quoted=answer.quoted,
             quotation=answer.quotation,
             context=context,
             tool_calls=answer.tool_calls,
@@ -207,22 +206,19 @@ class AgentRun:
         return self._complete(self._messages(*planned, role=self.config.role))
 
     def _write(self, stage: Stage, answer: ChatReply | None) -> None:
-        quoted = answer is not None and answer.quoted
-        # Beside an answer that only quotes memory, an input that does the same is nothing new either.
-        inputs = [each for each in self.inputs if not (quoted and Quotation.in_message(each))]
         payload = MemoryWritePayload(
             agent_role=self.config.role or "",
-            inputs_text=_framed(inputs),
+            inputs_text=_framed(self.inputs),
             turns=tuple(
-                Turn(text=message.text(), speaker=message.source, role=message.role.value) for message in inputs
+                Turn(text=message.text(), speaker=message.source, role=message.role.value) for message in self.inputs
             ),
-            input_snapshot=MemoryContentSnapshot.from_messages(inputs),
+            input_snapshot=MemoryContentSnapshot.from_messages(self.inputs),
             output_snapshot=MemoryContentSnapshot(text=answer.text) if answer is not None else None,
             scope=self.scope,
             source=self.node,
             caller=self.caller,
-            trust=min([*map(_trust_of, inputs), *self._trust_of_answer(answer)]),
-            quoted=quoted,
+            trust=min([*map(_trust_of, self.inputs), *self._trust_of_answer(answer)]),
+            quoted=answer is not None and answer.quotation is not None,
         )
         result = self.manager.update(payload, current_stage=stage)
         if result.writes or result.failures:

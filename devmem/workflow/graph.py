@@ -62,10 +62,8 @@ class NodeResult:
     """Text that it passes on."""
     messages: tuple[Message, ...] = ()
     """Messages that it passes on as they came, in the place of its text; empty for an agent."""
-    quoted: bool = False
-    """Whether it only quotes recalled items."""
     quotation: Quotation | None = None
-    """The passages that it quotes, and the question that they answer."""
+    """The recalled passages that it only quotes, and the question that they answer."""
     recalled: Mapping[Stage, MemoryRetrievalResult] = field(default_factory=dict)
     """Result of each stage at which memory was searched and something was found or failed."""
     context: MemoryRetrievalResult | None = None
@@ -156,5 +154,5 @@ def messages_of(result: NodeResult) -> Sequence[Message]:
     """Return what a node passes on: messages as they came, or one with the text that it said."""
     if result.messages:
         return result.messages
-    metadata = (result.quotation or Quotation()).metadata() if result.quoted else {}
+    metadata = {} if result.quotation is None else result.quotation.metadata()
     return (Message(role=Role.ASSISTANT, content=result.text, source=result.node, metadata=metadata),)

@@ -1,7 +1,4 @@
-"""The memory of one agent node: its attachments, and what they retrieve and write at each stage.
-
-An answer that only repeats recalled text is not stored again.
-"""
+"""The memory of one agent node: its attachments, and what they retrieve and write at each stage."""
 
 from __future__ import annotations
 
@@ -9,13 +6,13 @@ import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Final, TypeVar, cast
+from typing import Final, cast
 
 from devmem.config.agent import Attachment
 from devmem.config.base import MemoryOptions
@@ -34,11 +31,11 @@ from devmem.model.results import (
     WriteStatus,
 )
 from devmem.model.twins import as_async
-from devmem.search.merging import MergePolicy, merge, repeats_recalled, says_nothing_new
+from devmem.search.merging import MergePolicy, merge
 from devmem.search.rendering import rank_as_devall, strip_recalled
 from devmem.stores.memory import MemoryBase, MemoryQuery
 from devmem.stores.query_embedding import QueryEmbedding
-from devmem.text.devall_frames import split_turns, strip_frames
+from devmem.text.devall_frames import split_turns
 from devmem.workflow.attachments import (
     AttachmentHandle,
     OperationCounts,
@@ -59,14 +56,9 @@ MAX_TURNS: Final = 8
 EARLIER_WEIGHT: Final = 0.9
 """Factor of the scores that a turn before the last gives; the last one's count in full."""
 _KEPT: Final = 256
-_REPEATED: Final = WriteOutcome(
-    status=WriteStatus.SKIPPED, reason="the answer only repeats what was recalled, and the input says nothing new"
-)
-"""Outcome of a payload that brings nothing new."""
 _UNSAID: Final = WriteOutcome(status=WriteStatus.STORED, reason="the store says nothing about it, as DevAll's do")
 _ACCEPTED: Final = (WriteStatus.STORED, WriteStatus.SUPERSEDED, WriteStatus.QUEUED)
 _LOG: Final = logging.getLogger(__name__)
-T = TypeVar("T")
 
 
 def _keys_of(stores: Mapping[str, MemoryBase]) -> dict[str, StoreKey]:
@@ -121,7 +113,7 @@ class MemoryManager:
         self._on_operation = on_operation
         self._run_only = frozenset(run_only)
         self._caller = caller or Caller()
-        self._recalls = RecallCache()
+        self._embeddings = EmbeddingCache()
         self._unsaved = UnsavedWrites(rescue_dir, _keys_of(stores))
 
     @property
@@ -200,8 +192,6 @@ class MemoryManager:
         if self._options.ranking == "devall":
             found = rank_as_devall(found, queries[-1].text, self._clock())
         result = merge(found, self._policy_for(asked.caller), failures)
-        for each in queries:
-            self._recalls.remember(each.text, (hit for hits in found for hit in hits))
         return result if result.hits or failures else None
 
     def _search_all(
@@ -221,7 +211,7 @@ class MemoryManager:
         """Return a query for each turn, the last said one last."""
         said = turns_in(asked.snapshot.text if asked.snapshot else "") if turns is None else turns
         texts = turns_to_search([strip_recalled(turn) for turn in said])
-        return [replace(asked, text=text, embedding=self._recalls.embedding(text)) for text in texts]
+        return [replace(asked, text=text, embedding=self._embeddings.of(text)) for text in texts]
 
     def _search(
         self, attachment: Attachment, queries: Sequence[MemoryQuery], stage: Stage, run: str | None
@@ -262,14 +252,11 @@ class MemoryManager:
         A write that fails is kept, and tried again before the next one to that store.
         """
         stage = Stage(current_stage)
-        fresh, repeated = without_recalled(replace(payload, caller=self._completed(payload.caller)), self._recalls)
+        fresh = without_block(replace(payload, caller=self._completed(payload.caller)))
         writes: list[StoreWrite] = []
         failures: list[StoreFailure] = []
         for attachment in self._attachments:
             if not attachment.write or stage not in attachment.write_stage:
-                continue
-            if repeated and says_only_known(fresh.inputs_text, self._recalls, attachment.name):
-                writes.append(StoreWrite(store=attachment.name, outcome=_REPEATED))
                 continue
             operation = "update"
             try:
@@ -377,66 +364,39 @@ def search_turns(
     return sorted(best.values(), key=lambda hit: -hit.score)[:top_k]
 
 
-class RecallCache:
-    """The last queries, their embeddings, and what was recalled for them; safe to use from several threads."""
+class EmbeddingCache:
+    """The embeddings of the last queries; safe to use from several threads."""
 
     def __init__(self) -> None:
         self._embeddings: OrderedDict[str, QueryEmbedding] = OrderedDict()
-        self._texts: OrderedDict[str, dict[str, set[str]]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def embedding(self, query: str) -> QueryEmbedding:
+    def of(self, query: str) -> QueryEmbedding:
         """Return the query's embedding, the same at every stage; one whose provider failed is tried again."""
         with self._lock:
             known = self._embeddings.pop(query, None)
             if known is None or known.failures:
                 known = QueryEmbedding(query)
             self._embeddings[query] = known
-            _shrink(self._embeddings)
+            while len(self._embeddings) > _KEPT:
+                self._embeddings.popitem(last=False)
             return known
 
-    def remember(self, query: str, hits: Iterable[Hit]) -> None:
-        """Note what each store recalled for a query."""
-        with self._lock:
-            by_store = self._texts.setdefault(query, {})
-            for hit in hits:
-                by_store.setdefault(hit.store, set()).add(hit.item.content_summary)
-            self._texts.move_to_end(query)
-            _shrink(self._texts)
 
-    def texts(self, queries: Iterable[str], store: str | None = None) -> frozenset[str]:
-        """Return the texts that a store, or any store, recalled for one of the queries."""
-        with self._lock:
-            found = [self._texts.get(query, {}) for query in queries]
-            wanted = [texts for by_store in found for name, texts in by_store.items() if store in (None, name)]
-            return frozenset().union(*wanted)
+def without_block(payload: MemoryWritePayload) -> MemoryWritePayload:
+    """Return the payload without the block of memories that its input, or a part of its answer, repeats.
 
-
-def _shrink(cache: OrderedDict[str, T]) -> None:
-    while len(cache) > _KEPT:
-        cache.popitem(last=False)
-
-
-def without_recalled(payload: MemoryWritePayload, recalls: RecallCache) -> tuple[MemoryWritePayload, bool]:
-    """Return the payload without what only repeats memory, and whether its answer did and was taken out."""
-    turns = payload.turns
-    fresh = replace(
+    An answer that is nothing but a block is kept: it is what the agent said.
+    """
+    turns, output = payload.turns, _without_block(payload.output_snapshot)
+    return replace(
         payload,
         inputs_text=strip_recalled(payload.inputs_text),
         turns=turns and tuple(replace(turn, text=strip_recalled(turn.text)) for turn in turns),
         input_snapshot=_without_block(payload.input_snapshot),
-        output_snapshot=_without_block(payload.output_snapshot),
+        output_snapshot=output if output and output.text else payload.output_snapshot,
     )
-    answer = fresh.output_text()
-    only_block = bool(payload.output_text().strip()) and not answer.strip()
-    repeated = payload.quoted or only_block or repeats_recalled(answer, recalls.texts(turns_in(fresh.inputs_text)))
-    return (replace(fresh, output_snapshot=None) if repeated else fresh), repeated
 
 
 def _without_block(snapshot: MemoryContentSnapshot | None) -> MemoryContentSnapshot | None:
     return snapshot and replace(snapshot, text=strip_recalled(snapshot.text))
-
-
-def says_only_known(inputs: str, recalls: RecallCache, store: str) -> bool:
-    """Whether the inputs only ask, or repeat what this store recalled; another store may not have it."""
-    return says_nothing_new(strip_frames(inputs), recalls.texts(turns_in(inputs), store))

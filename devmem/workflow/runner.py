@@ -77,7 +77,7 @@ def pass_on(node: NodeConfig, inputs: Sequence[Message]) -> NodeResult:
     quotations = [found for each in inputs if (found := Quotation.in_message(each))]
     quotation = Quotation.joined(quotations) if quotations and len(quotations) == len(inputs) else None
     messages = tuple(inputs) if is_passthrough else ()
-    return NodeResult(node=node.id, text=text, quoted=quotation is not None, quotation=quotation, messages=messages)
+    return NodeResult(node=node.id, text=text, quotation=quotation, messages=messages)
 
 
 Managers: TypeAlias = Mapping[str, MemoryManager]

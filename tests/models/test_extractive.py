@@ -28,7 +28,7 @@ def test_it_is_a_chat_model_that_needs_nothing() -> None:
 
 def test_quotes_the_three_best_and_says_so() -> None:
     reply = answer("Which tea?", ("third", 0.3), ("first", 0.9), ("fourth", 0.1), ("second\n line", 0.5))
-    assert reply.quoted
+    assert reply.quotation is not None
     head, *quotes = reply.text.splitlines()
     assert "quoted" in head
     assert "no language model" in head
@@ -37,7 +37,7 @@ def test_quotes_the_three_best_and_says_so() -> None:
 
 def test_nothing_recalled_is_said() -> None:
     reply = answer("Which tea?")
-    assert reply.quoted
+    assert reply.quotation is not None
     assert reply.text == "No relevant memories found (no language model is configured)."
 
 

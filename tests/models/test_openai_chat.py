@@ -53,7 +53,7 @@ def test_sends_the_messages_and_gives_the_answer(service: ChatService, open_chat
         Message(role=Role.ASSISTANT, content="I see.", source="answer"),
     )
     reply = open_chat().complete(ChatRequest(messages=messages, params={"temperature": 0.1}))
-    assert (reply.text, reply.quoted) == (" Grüß dich, 世界! ", False)
+    assert (reply.text, reply.quotation) == (" Grüß dich, 世界! ", None)
     assert service.requests == [
         {
             "model": "m-1",
@@ -215,7 +215,7 @@ def test_a_store_names_its_model_in_a_block(service: ChatService) -> None:
 
 
 def test_a_block_without_a_model_may_only_be_extractive() -> None:
-    assert open_store_chat(ChatConfig(provider="extractive")).complete(request()).quoted
+    assert open_store_chat(ChatConfig(provider="extractive")).complete(request()).quotation
     with pytest.raises(ChatModelError, match="needs the model's name"):
         open_store_chat(ChatConfig())
 

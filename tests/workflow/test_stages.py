@@ -8,6 +8,7 @@ import pytest
 
 from devmem import MemoryWritePayload, Stage, Workflow, WorkflowRunner
 from devmem.errors import ChatModelError
+from devmem.models import Quotation
 from devmem.stores import ChatReply
 from tests.workflow.doubles import ScriptedStore, hit
 
@@ -106,7 +107,7 @@ def test_reflection_replaces_the_answer_and_the_final_one_is_written(tmp_path: P
     assert payload.inputs_text == "=== INPUT FROM user (user) ===\n\nWhich tea?"
     assert payload.input_snapshot is not None
     assert payload.input_snapshot.text == "(user) Which tea?"
-    assert (payload.source, payload.scope.run is not None, payload.quoted) == ("answer", True, False)
+    assert (payload.source, payload.scope.run is not None) == ("answer", True)
 
 
 def test_devalls_reflection_is_a_critique(tmp_path: Path) -> None:
@@ -125,23 +126,11 @@ def test_nothing_is_written_when_the_model_fails(tmp_path: Path, answers: list[s
     assert stores["gen_notes"].payloads == []
 
 
-def test_an_answer_that_only_quotes_is_not_written_here_nor_by_the_next_node(tmp_path: Path) -> None:
-    quoting = ScriptedChat(ChatReply(text="Remembered: tea.", quoted=True))
-    read = write_workflow(
-        tmp_path,
-        stores_yaml(),
-        "nodes:",
-        agent_yaml("first", "{name: notes}"),
-        "  - {id: gate, type: python}",
-        agent_yaml("second", "{name: notes}"),
-        "edges: [{from: first, to: gate}, {from: gate, to: second}]",
-    )
-    store = ScriptedStore("notes")
-    chats = ChatsByNode(first=quoting, second=ScriptedChat(ChatReply(text="Remembered: cake.", quoted=True)))
-    WorkflowRunner(read, {"notes": store}, chat_models=chats).run("Which tea?")
-    assert store.payloads == []
-    WorkflowRunner(read, {"notes": store}, chat_models=chats).run("Ann left.")
-    assert [(payload.source, output_of(payload)) for payload in store.payloads] == [("first", None)]
+def test_an_answer_that_only_quotes_is_written_as_any_other(tmp_path: Path) -> None:
+    quoting = ScriptedChat(ChatReply(text="Remembered: tea.", quotation=Quotation(passages=("tea",))))
+    stores, runner = run(tmp_path, quoting, "{name: gen_notes}")
+    runner.run("Which tea?")
+    assert [output_of(payload) for payload in stores["gen_notes"].payloads] == ["Remembered: tea."]
 
 
 def test_the_block_stands_before_the_last_input_and_other_nodes_speak_as_users(tmp_path: Path) -> None:

@@ -25,10 +25,11 @@ class BlackboardMemory(KeyedMemory):
         self.config = setup.config_as(BlackboardConfig)
 
     def compose(self, payload: MemoryWritePayload) -> MemoryItem | WriteOutcome:
-        """Take the output, or else the input, as an entry."""
+        """Take the output as an entry, or the input where there is no output or it only quotes the board."""
         asked = strip_frames(payload.inputs_text)
         snapshot_text = payload.input_snapshot.text if payload.input_snapshot else ""
-        texts = (payload.output_text(), asked, snapshot_text)
+        answered = payload.output_text()
+        texts = (asked, answered) if payload.quoted else (answered, asked, snapshot_text)
         text = next((text.strip() for text in texts if text.strip()), "")
         if not text:
             return skipped("neither the output nor the input has a text")

@@ -84,8 +84,6 @@ class SimpleMemory(FactKeepingMemory, KeyedMemory):
         asked, answered = strip_frames(payload.inputs_text), payload.output_text()
         if not asked.strip() and not answered.strip():
             return skipped("neither the input nor the output has a text")
-        if not any(char.isalnum() for char in asked + answered):
-            return skipped("neither the input nor the output has a letter or a digit")
         if len(asked.strip()) + len(answered.strip()) < self.config.min_content_length:
             return skipped(f"shorter than min_content_length = {self.config.min_content_length} characters")
         summary = summarize_exchange(asked, answered, self.config.max_content_length)
