@@ -69,7 +69,7 @@ class TraceContext:
     frames: tuple[Frame, ...]
     """Callers, the outermost first; there is at least the one who began the trace."""
     types: frozenset[ParticipantType] | None = None
-    """Kinds of callees whose calls are recorded, of those that the recorder records; None means all of these."""
+    """Kinds of callees whose calls are recorded, in the place of the recorder's `types`; None means these."""
     not_before: float = 0.0
     """Event time of the latest record that is known to precede, in seconds since the epoch."""
 
@@ -92,9 +92,7 @@ class TraceContext:
 
     def records(self, callee: ParticipantType) -> bool:
         """Whether calls of this kind of callee are recorded."""
-        return (
-            self.recorder is not None and self.recorder.records(callee) and (self.types is None or callee in self.types)
-        )
+        return self.recorder is not None and self.recorder.records(callee, self.types)
 
 
 INPUT_SUFFIX: Final = "-input"
@@ -125,21 +123,6 @@ class Entered:
         if self._context is not None:
             _CURRENT.reset(self._token)
         self._operation.detach(self._attached)
-
-
-@contextmanager
-def recording_only(types: Iterable[ParticipantType] | None) -> Iterator[None]:
-    """Record in a block only calls of some kinds of callees, of those that are recorded around it.
-
-    None changes nothing, as does a block outside of a trace.
-    """
-    current = _CURRENT.get()
-    if current is None or types is None:
-        yield
-        return
-    wanted = frozenset(types)
-    with Entered(replace(current, types=wanted if current.types is None else wanted & current.types)):
-        yield
 
 
 @contextmanager
@@ -243,6 +226,8 @@ _OBSERVED: Final[Mapping[ParticipantType, telemetry.CallKind]] = {
     ParticipantType.KNOWLEDGE: "knowledge",
     ParticipantType.LLM: "llm",
 }
+_NOTHING: Final = frozenset[ParticipantType]()
+"""Kinds of callees that are recorded within an agent that is not traced."""
 ARGUMENTS: Final = object()
 """Content of a call whose question is its arguments."""
 
@@ -261,6 +246,8 @@ class Call:
         *,
         params: Mapping[str, object] | None = None,
         call_id: str | None = None,
+        auto_trace: bool = True,
+        collection_types: Iterable[ParticipantType | str] | None = None,
     ) -> None:
         """Describe a call.
 
@@ -270,8 +257,16 @@ class Call:
             params: arguments of the call.
             call_id: identifies the call within its trace where a wrapper and a callback both see it: it is recorded
                 once, as the first of them sees it.
+            auto_trace: whether to record the call, and those from within it.
+            collection_types: kinds of callees whose calls from within this one are recorded: `agent`, `tool`,
+                `knowledge`, `llm`; None takes those of the call around it, or the recorder's.
+
+        Raises:
+            ValueError: there is no such kind of callee.
         """
         self._callee, self._content, self._params, self._call_id = callee, content, params or {}, call_id
+        self._auto_trace = auto_trace
+        self._types = None if collection_types is None else frozenset(map(ParticipantType, collection_types))
         self._output: object = None
         self._outer: TraceContext | None = None
         self._inner: TraceContext | None = None
@@ -291,6 +286,8 @@ class Call:
         if current is None or current.recorder is None:
             self._observe()
             return
+        if not self._auto_trace:
+            current = replace(current, types=_NOTHING)
         record_id = None
         if current.records(self._callee.type):
             pair_id = self._pair_id = unique_id() if self._call_id is None else _named_id(current.trace, self._call_id)
@@ -300,6 +297,8 @@ class Call:
             self._outer = current
             self._append(record_id, InteractionKind.INPUT, self._content, current.caller, self._callee)
         self._inner = current.within(Frame(callee=self._callee, record_id=record_id))
+        if self._types is not None and current.types != _NOTHING:
+            self._inner = replace(self._inner, types=self._types)
         self._observe()
 
     def _observe(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterable, Mapping, Sequence
 from inspect import getattr_static
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any, Final, ParamSpec, TypeAlias, TypeGuard, TypeVar, cast
@@ -189,6 +189,8 @@ class RecordedCall(Call):
         call_id: str | None = None,
         input_field: str | None = None,
         output_field: str | None = None,
+        auto_trace: bool = True,
+        collection_types: Iterable[ParticipantType | str] | None = None,
     ) -> None:
         """Describe a call; see `Call`.
 
@@ -200,16 +202,26 @@ class RecordedCall(Call):
             input_field: argument that is the question, where `content` does not say it.
             output_field: key of the result that is the answer, and of the parts of a stream those of the answer;
                 where none has the key, the whole is.
+            auto_trace: see `Call`.
+            collection_types: see `Call`.
 
         Raises:
             TypeError: the callee's name is not text, or the arguments are not a mapping.
+            ValueError: there is no such kind of callee.
         """
         name, arguments = cast("object", callee.name), cast("object", params or {})
         if not (isinstance(name, str) and isinstance(arguments, Mapping)):
             raise TypeError(f"a name is a text and `params` are a mapping, not {name!r} and {arguments!r}")
         self._input_field, self._output_field = input_field, output_field
         question = self._question(arguments) if content is None else content
-        super().__init__(callee, question, params=params, call_id=call_id)
+        super().__init__(
+            callee,
+            question,
+            params=params,
+            call_id=call_id,
+            auto_trace=auto_trace,
+            collection_types=collection_types,
+        )
 
     def output(self, value: object) -> None:
         """Set the answer, of any type: a result, of which `output_field` may be the answer."""
@@ -280,7 +292,8 @@ class RecordedCall(Call):
         return result
 
     def _call(self, params: dict[str, object]) -> Call:
-        return Call(self._callee, self._question(params), params=params)
+        question, traced, types = self._question(params), self._auto_trace, self._types
+        return Call(self._callee, question, params=params, auto_trace=traced, collection_types=types)
 
     def _question(self, params: Mapping[str, object]) -> object:
         return params.get(self._input_field, ARGUMENTS) if self._input_field else ARGUMENTS

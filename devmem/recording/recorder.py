@@ -10,7 +10,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -134,9 +134,9 @@ class InteractionRecorder:
         """Begin a trace that this recorder records; see `devmem.recording.trace`."""
         return context.trace(self, conversation=conversation, trace=trace, user=user)
 
-    def records(self, callee: ParticipantType) -> bool:
-        """Whether calls of this kind of callee are recorded."""
-        return self.options.active and not self._closed and callee in self.options.types
+    def records(self, callee: ParticipantType, types: Collection[ParticipantType] | None = None) -> bool:
+        """Whether calls of this kind of callee are recorded, by the kinds `types`; None takes those of the options."""
+        return self.options.active and not self._closed and callee in (self.options.types if types is None else types)
 
     def stamp(self, not_before: float = 0.0) -> tuple[float, int]:
         """Return the time and the position of the next record: later than every one before it, whatever the clock does.

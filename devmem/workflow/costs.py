@@ -209,7 +209,7 @@ class RunEstimate:
             writes = writes_at(agent, entry)
             sizes = [asked + (0 if stage is Stage.PRE else answer) for stage in writes]
             self._count_writes(entry.name, sizes)
-        self._count_records([(asked, answer)], prompts)
+        self._count_records(agent, [(asked, answer)], prompts)
 
     def _recalled(self, node: str, agent: AgentConfig, stage: Stage) -> int:
         """Return the tokens of the block that an agent is shown at a stage."""
@@ -249,10 +249,15 @@ class RunEstimate:
                 prompts = len(sizes) * _prompt_tokens(self._stores[store], path)
                 self._use(block).add(f"store {store}: {path}", len(sizes), sum(sizes) + prompts, said)
 
-    def _count_records(self, said: Sequence[tuple[int, int]], prompts: Sequence[tuple[int, int]]) -> None:
+    def _count_records(
+        self, agent: AgentConfig, said: Sequence[tuple[int, int]], prompts: Sequence[tuple[int, int]]
+    ) -> None:
         """Count what a `conversation` block records of an agent, each call with its answer."""
         block = self._workflow.conversation
-        calls = [*said, *prompts] if block is not None and "llm" in block.types else said
+        if block is None or not agent.auto_trace:
+            return
+        types = block.types if agent.collection_types is None else agent.collection_types
+        calls = [*(said if "agent" in block.types else ()), *(prompts if "llm" in types else ())]
         for store in self._workflow.recording_stores:
             self._count_writes(store, [size for call in calls for size in call])
 

@@ -14,7 +14,7 @@ from devmem.config.workflow import ConversationRecording, CopyRule, Workflow
 from devmem.model.interactions import Interaction, Participant, ParticipantType
 from devmem.model.items import Scope
 from devmem.model.message import Message, Role
-from devmem.recording.calls import Call, asked_by, recording_only
+from devmem.recording.calls import Call, asked_by
 from devmem.recording.forwarder import journal_folder
 from devmem.recording.log import CopySource, InteractionStore
 from devmem.recording.recorder import InteractionRecorder, RecordingOptions
@@ -146,11 +146,14 @@ class RunRecording:
 
         Outside of a trace nothing is recorded. Inside of one that the caller began, the call belongs to that.
         """
-        call, config = Call(Participant(self._agents[node], ParticipantType.AGENT), _asked(inputs)), self._configs[node]
-        kinds = config.collection_types
-        within = None if kinds is None else [ParticipantType(kind) for kind in kinds]
-        own = None if config.auto_trace else ()
-        with recording_only(own), asked_by(self._sender(inputs)), call, recording_only(within):
+        config = self._configs[node]
+        call = Call(
+            Participant(self._agents[node], ParticipantType.AGENT),
+            _asked(inputs),
+            auto_trace=config.auto_trace,
+            collection_types=config.collection_types,
+        )
+        with asked_by(self._sender(inputs)), call:
             yield call
 
     def _sender(self, inputs: Sequence[Message]) -> Participant | None:

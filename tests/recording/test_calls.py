@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -54,6 +55,42 @@ def test_the_fields_of_question_and_answer_count_in_a_block_too(recorder: Intera
         "ann input helper: said",
         "helper output ann: plain",
     ]
+
+
+def test_an_agent_may_be_left_out_with_what_it_calls(recorder: InteractionRecorder, sink: ListSink) -> None:
+    @record_agent("secretary", auto_trace=False)
+    def note(number: int) -> int:
+        with record_agent("typist", collection_types=["tool"]):
+            return cast("int", double(number))
+
+    with recorder, recorder.trace(user="ann"):
+        assert note(2) == 4
+        double(3)
+    assert sink.told() == ["ann input calculator: 3", "calculator output ann: 6"]
+
+
+@pytest.mark.parametrize(("kinds", "recorded"), [(["llm"], ["m"]), (["tool"], ["calculator"]), (None, ["calculator"])])
+def test_an_agent_has_kinds_of_calls_of_its_own(
+    sink: ListSink, tmp_path: Path, kinds: Any, recorded: list[str]
+) -> None:
+    @record_agent("writer", collection_types=kinds)
+    def write() -> None:
+        double(2)
+        with record_llm("m"):
+            pass
+
+    types = frozenset({ParticipantType.AGENT, ParticipantType.TOOL})
+    with InteractionRecorder(sink, tmp_path / "own", RecordingOptions(types=types)) as recorder, recorder.trace():
+        write()
+        with record_llm("outside"):
+            pass
+    asked = [one.target.name for one in sink.in_order() if one.kind is InteractionKind.INPUT]
+    assert asked == ["writer", *recorded]
+
+
+def test_an_unknown_kind_of_calls_is_refused() -> None:
+    with pytest.raises(ValueError, match="'modell' is not a valid"):
+        record_agent("writer", collection_types=["modell"])
 
 
 def test_nested_calls_name_the_call_that_they_were_made_from(recorder: InteractionRecorder, sink: ListSink) -> None:

@@ -90,6 +90,15 @@ def test_an_agent_may_have_kinds_of_calls_of_its_own(tmp_path: Path) -> None:
     assert ("ann", "agent") in asked
 
 
+def test_an_agent_may_have_more_kinds_of_calls_than_the_workflow(tmp_path: Path) -> None:
+    nodes = (agent_yaml("writer", collection_types="[llm]"), agent_yaml("reviewer", agent="critic"))
+    read = write_workflow(tmp_path, STORE, "conversation: {store: global, types: [agent]}", "nodes:", *nodes, EDGE)
+    with recorded(read, "Write.") as log:
+        records = log.log("monday")
+    asked = [(one.source.name, one.target.type.value) for one in records if one.kind.value == "input"]
+    assert asked == [("ann", "agent"), ("writer", "llm"), ("writer", "agent")]
+
+
 DOCUMENTED = Path(__file__).parents[2] / "docs" / "stores" / "conversation.md"
 EXAMPLE = Path(__file__).parents[2] / "configs" / "recorded.yaml"
 

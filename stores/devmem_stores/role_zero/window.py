@@ -174,7 +174,7 @@ def related_hits(
 
 
 class Fresh:
-    """Predicate for recall: not a recent message, not a repetition, and important enough."""
+    """Predicate for recall: a message with a text, not a recent one, not a repetition, and important enough."""
 
     def __init__(self, recent: Sequence[MemoryItem], importance: Importance, least: float) -> None:
         self._importance, self._least = importance, least
@@ -184,10 +184,11 @@ class Fresh:
 
     def __call__(self, item: MemoryItem) -> bool:
         """Whether the item may be recalled; the answer about an item is always the same."""
-        if item.id in self._ids or _said(item) in self._texts:
+        said = _said(item)
+        if not said or item.id in self._ids or said in self._texts:
             return False
         # The same words twice are recalled once; asked again about the same item, the answer is the same.
-        if self._seen.setdefault(_said(item), item.id) != item.id:
+        if self._seen.setdefault(said, item.id) != item.id:
             return False
         return self._least <= 0 or self._importance(item_to_message(item)) >= self._least
 

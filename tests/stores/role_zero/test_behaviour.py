@@ -37,6 +37,14 @@ def test_what_overflows_the_window_is_long_term(memory: RoleMemory) -> None:
     assert memory.count() == len(memory) == 4
 
 
+def test_an_empty_message_is_kept_and_not_recalled(make_store: MakeStore) -> None:
+    memory = make_store(memory_k=1).role("Bob")
+    for at, (made, text) in enumerate([(AIMessage, ""), (UserMessage, "tea"), (AIMessage, " "), (UserMessage, "tea?")]):
+        memory.add(made(text, id=f"m{at}", created_at=1000.0 + at))
+    assert [message.content for message in memory.history()] == ["", "tea", " ", "tea?"]
+    assert [message.content for message in memory.get(1)] == ["tea", "tea?"]
+
+
 @pytest.mark.parametrize(
     ("k", "last", "count", "looks"),
     [
