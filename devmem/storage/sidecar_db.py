@@ -102,10 +102,10 @@ def _is_in_table(connection: sqlite3.Connection, table: str, word: str) -> bool:
     name = table.replace('"', '""')
     columns = [column.replace('"', '""') for _, column, *_ in connection.execute(f'PRAGMA table_info("{name}")')]
     texts = " OR ".join(
-        f'instr(CAST("{column}" AS TEXT), ?1) OR instr(CAST("{column}" AS TEXT), ?2)' for column in columns
+        f'instr(CAST("{column}" AS TEXT), :word) OR instr(CAST("{column}" AS TEXT), :escaped)' for column in columns
     )
     query = f'SELECT 1 FROM "{name}" WHERE {texts} LIMIT 1'  # noqa: S608 - names of the database itself, quoted
-    return connection.execute(query, (word, json.dumps(word)[1:-1])).fetchone() is not None
+    return connection.execute(query, {"word": word, "escaped": json.dumps(word)[1:-1]}).fetchone() is not None
 
 
 def _connect(path: Path) -> sqlite3.Connection:

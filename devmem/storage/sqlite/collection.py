@@ -256,10 +256,10 @@ class SqliteCollection(SqliteVersions, SqliteExports):
 
         def is_due(connection: sqlite3.Connection) -> bool:
             query = (
-                "SELECT 1 FROM items WHERE created_at < ?1 UNION ALL "
-                "SELECT 1 FROM versions WHERE archived AND created_at < ?1 LIMIT 1"
+                "SELECT 1 FROM items WHERE created_at < :before UNION ALL "
+                "SELECT 1 FROM versions WHERE archived AND created_at < :before LIMIT 1"
             )
-            if stored_before is not None and connection.execute(query, (stored_before,)).fetchone():
+            if stored_before is not None and connection.execute(query, {"before": stored_before}).fetchone():
                 return True
             return keep is not None and surplus_of(connection, self._total(connection), keep, self._clock()) > 0
 

@@ -305,8 +305,7 @@ class SqliteEraser(SqliteReader):
 
 
 _KEPT_IN_VERSIONS: Final = (
-    f"SELECT 1 FROM versions WHERE instr(body, ?1) AND id NOT IN ({listed('?2')}) "
-    f"AND row NOT IN ({listed('?3')}) LIMIT 1"
+    f"SELECT 1 FROM versions WHERE instr(body, ?) AND id NOT IN ({listed('?')}) AND row NOT IN ({listed('?')}) LIMIT 1"
 )
 
 

@@ -45,12 +45,13 @@ from devmem.storage.writing import (
 _LONG: Final = 5_000
 """Microseconds for which a write takes the time at which it began for that of its commit."""
 _STAMP: Final = tuple(
-    f"UPDATE {table} SET {column} = ?1, change_checksum = {CHANGE_CHECKSUMS[table].replace(column, '?1')} WHERE {which}"
+    f"UPDATE {table} SET {column} = :until, change_checksum = {CHANGE_CHECKSUMS[table].replace(column, ':until')} "
+    f"WHERE {which}"
     for table, column, which in (
-        ("items", "recorded_from", "row > ?3 AND recorded_from = ?2"),
-        ("versions", "recorded_until", "recorded_until = ?2"),
+        ("items", "recorded_from", "row > :newest AND recorded_from = :before"),
+        ("versions", "recorded_until", "recorded_until = :before"),
         # What was replaced by the same write was never seen.
-        ("versions", "recorded_from", "recorded_until = ?1 AND recorded_from = ?2"),
+        ("versions", "recorded_from", "recorded_until = :until AND recorded_from = :before"),
     )
 )
 _SWEEP_LIMIT: Final = 200
@@ -58,8 +59,8 @@ _SWEEP_LIMIT: Final = 200
 _KEEP: Final = (
     f"INSERT INTO versions({rows.ITEM_COLUMNS}, operation, change_run, recorded_from, change_actor, "
     "recorded_until, end_operation, end_run, end_actor, change_checksum, archived) "
-    f"SELECT {rows.ITEM_COLUMNS}, {CHANGE}, ?1, ?2, ?3, ?4, {end_checksum(BEGAN, ('?1', '?2', '?3', '?4'))}, "
-    f"CASE WHEN ?2 = '{Operation.ARCHIVE.value}' THEN 1 END FROM items WHERE "
+    f"SELECT {rows.ITEM_COLUMNS}, {CHANGE}, ?, ?, ?, ?, {end_checksum(BEGAN, '????')}, "
+    f"CASE WHEN ? = '{Operation.ARCHIVE.value}' THEN 1 END FROM items WHERE "
 )
 _CHANGES_KEPT: Final = 20_000
 """A cache that missed more changes than about this number is rebuilt."""
@@ -151,7 +152,7 @@ class CurrentVersionWriter:
             return
         self._at = until
         for statement in _STAMP:
-            self.connection.execute(statement, (until, before, self._newest)[: statement.count("?3") + 2])
+            self.connection.execute(statement, {"until": until, "before": before, "newest": self._newest})
         database.set_meta(self.connection, "recorded", until)
 
     def insert(
@@ -173,7 +174,7 @@ class CurrentVersionWriter:
             return self.remove(condition, values)
         by = replace(ending, run=self._actor.run or ending.run, actor=ending.actor or self._actor.name)
         ended = (self.at, by.operation.value, rows.sql_text(by.run), rows.sql_text(by.actor))
-        self.connection.execute(_KEEP + condition, (*ended, *values))
+        self.connection.execute(_KEEP + condition, (*ended, *ended, by.operation.value, *values))
         return self._delete(condition, values)
 
     def remove(self, condition: str, values: Sequence[object]) -> int:
