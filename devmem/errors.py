@@ -9,6 +9,7 @@
     │   ├── UnknownPluginError
     │   ├── PluginClashError         two packages claim one name
     │   ├── BrokenPluginError
+    │   ├── StorePluginError         the code of a store type failed
     │   └── PluginLoadError          a module that `plugins:` names
     ├── CollectionError              knows the collection's location
     │   ├── CollectionDamagedError
@@ -206,8 +207,25 @@ PACKAGE: Final = "devmem"
 
 
 def install_command(extra: str | None = None) -> str:
-    """Return the command that installs devmem, with an extra."""
-    return f"pip install '{NAME}[{extra}]'" if extra else f"pip install {NAME}"
+    """Return the command that installs devmem from where it was installed, with an extra."""
+    import json
+    import shlex
+    from importlib.metadata import PackageNotFoundError, distribution
+    from urllib.parse import urlsplit
+    from urllib.request import url2pathname
+
+    extras = f"[{extra}]" if extra else ""
+    try:
+        origin = json.loads(distribution(NAME).read_text("direct_url.json") or "{}")
+    except PackageNotFoundError:
+        origin = {}
+    url, vcs = str(origin.get("url", "")), origin.get("vcs_info")
+    if "dir_info" in origin:
+        editable = "--editable " if origin["dir_info"].get("editable") else ""
+        return f"pip install {editable}{shlex.quote(url2pathname(urlsplit(url).path) + extras)}"
+    if vcs:
+        url = f"{vcs['vcs']}+{url}@{vcs['commit_id']}"
+    return f"pip install {shlex.quote(f'{NAME}{extras} @ {url}' if url else f'{NAME}{extras}')}"
 
 
 def installed_version() -> str:
@@ -292,6 +310,17 @@ class BrokenPluginError(PluginError):
         self.kind, self.name, self.owner, self.reason = kind, name, owner, reason
         super().__init__(
             f"{kind} {name!r} of {owner} cannot be loaded: {reason}. Update or uninstall that package, or use another."
+        )
+
+
+class StorePluginError(PluginError):
+    """The code of a store type that is not devmem's failed."""
+
+    def __init__(self, store: str, store_type: str, source: str, error: Exception) -> None:
+        self.store, self.store_type, self.source = store, store_type, source
+        """The store, its type, and the file and line of the type's code."""
+        super().__init__(
+            f"memory store {store!r}: its type {store_type!r} ({source}) failed: {type(error).__name__}: {error}"
         )
 
 

@@ -40,9 +40,7 @@ def test_memory_is_shown_with_its_scores(workflow: Path, devmem: Devmem) -> None
     assert shown.startswith("> When is the launch?")
     assert "[scribe]" in shown
     assert re.search(r"^1\. 0\.\d{3}  notes  \d{4}-\d\d-\d\d \d\d:\d\d  \w+\n   lexical 0\.", shown, re.M)
-    assert "notes: skipped (the answer only repeats" in shown
-    again = devmem("run", workflow, "--node", "scribe", "--input", "The venue is the old mill.", "--show-memory").stdout
-    assert "notes: stored " in again
+    assert "notes: stored " in shown
 
 
 def test_nothing_recalled_is_said(workflow: Path, devmem: Devmem) -> None:
@@ -62,8 +60,7 @@ def test_json_has_everything_for_programs(workflow: Path, devmem: Devmem) -> Non
     assert asked["input"] == "When is the launch?"
     assert asked["answer"] == asked["nodes"][-1]["answer"]
     assert [node["node"] for node in asked["nodes"]] == ["scribe", "someone", "analyst"]
-    (hit,) = asked["nodes"][0]["recalled"]
-    assert hit["id"] == write["id"]
+    (hit,) = (each for each in asked["nodes"][0]["recalled"] if each["id"] == write["id"])
     assert hit["store"] == "notes"
     assert TOLD in hit["text"]
     assert hit["score"] > 0
@@ -195,13 +192,11 @@ def test_a_file_goes_with_the_input_and_is_stored_with_it(workflow: Path, devmem
 
 @pytest.mark.parametrize("said", ["李娜对花生过敏。", "Call Bob."])
 def test_a_short_text_is_stored_and_that_is_said(workflow: Path, devmem: Devmem, said: str) -> None:
-    """A fresh store keeps short texts; one line says what was stored and what was skipped, and why."""
+    """A fresh store keeps short texts and questions; one line says what was stored."""
     result = devmem("run", workflow, "--node", "scribe", "--input", said)
     assert result.stderr == "memory: 1 stored in notes; 1 stored in board\n"
     again = devmem("run", workflow, "--node", "scribe", "--input", "Who is Bob?")
-    assert "stored in notes" not in again.stderr
-    assert re.fullmatch(r"memory: 1 skipped by notes \(.+\); 1 skipped by board \(.+\)\n", again.stderr)
-    assert "1 skipped by notes (" in devmem("run", workflow, "--node", "scribe", "--input", "?!").stderr
+    assert again.stderr == "memory: 1 stored in notes; 1 stored in board\n"
     reader = devmem("run", workflow, "--node", "analyst", "--input", "Who is Bob?")
     assert reader.stderr == "memory: nothing was written\n"
 
@@ -248,7 +243,6 @@ def test_a_workflow_runs_without_the_keys_of_its_models(
         " base_url: '${BASE_URL}', memories: [{name: notes}]}\n"
     )
     without = ("--chat", "extractive", "--embedding", embedding)
-    assert "API_KEY is not set" in devmem("run", path, "--input", TOLD, "--chat", "extractive", code=2).stderr
     devmem("run", path, "--input", TOLD, *without)
     assert TOLD in devmem("run", path, "--input", "When is the launch?", *without).stdout
 
@@ -273,3 +267,22 @@ def test_answers_are_printed_while_they_come(workflow: Path, devmem: Devmem) -> 
     assert lines[-1]
     refused = devmem("run", workflow, "--input", "x", "--chat", "extractive", "--stream", "--json", code=2)
     assert "neither --json nor --show-memory" in " ".join(refused.stderr.split())
+
+
+@pytest.mark.parametrize("key", ["", ", api_key: '${NO_SUCH_KEY}'"])
+def test_without_a_key_a_run_searches_by_words_and_says_so(
+    key: str, devmem: Devmem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    file = tmp_path / "keyless.yaml"
+    file.write_text(
+        f"memory:\n  - name: notes\n    type: simple\n"
+        f"    config: {{memory_path: n.db, embedding: {{provider: openai, model: m{key}}}}}\n"
+        "nodes:\n"
+        f"  - {{id: helper, type: agent, config: {{provider: openai, name: gpt{key}, memories: [{{name: notes}}]}}}}\n",
+        encoding="utf-8",
+    )
+    devmem("run", file, "--chat", "extractive", "--input", "Ann moved the launch to June 2nd.")
+    result = devmem("run", file, "--chat", "extractive", "--input", "When is the launch?")
+    assert "- Input: Ann moved the launch to June 2nd." in result.stdout
+    assert "searched by words alone, since there is no key for the embedding model: notes" in result.stderr

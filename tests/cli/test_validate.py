@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from devmem.errors import install_command
+
 from .conftest import Devmem, one_paragraph
 
 
@@ -121,7 +123,7 @@ def test_a_package_that_a_place_needs_is_named_with_its_extra(
     monkeypatch.setitem(sys.modules, "psycopg", None)
     shown = devmem("validate", path).stdout
     assert f"warning: {path}:1: memory[0].config.memory_path: PostgreSQL needs the package 'psycopg'" in shown
-    assert "devmem-framework[postgres]" in shown
+    assert install_command("postgres") in shown
 
 
 def test_the_schema_is_printed_or_written(devmem: Devmem, tmp_path: Path) -> None:

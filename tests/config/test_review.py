@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from devmem.config import Rule, check_workflow, parse_workflow
-from devmem.errors import Level
+from devmem.errors import Level, install_command
 from devmem.plugins import registry
 
 from .fakes import FakeTypes
@@ -142,7 +142,7 @@ def test_a_package_that_is_not_installed(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr("devmem.config.closer_look.find_spec", lambda name: None)
     ((level, rule, _, message),) = checked(tmp_path, agent("provider: openai, name: m,"))
     assert (level, rule) == (Level.ERROR, Rule.MISSING_EXTRA)
-    assert "pip install 'devmem-framework[openai]'" in message
+    assert install_command("openai") in message
 
 
 @pytest.mark.parametrize("place", ["a.db", "'known://host/team?tenant=acme&store=notes'"])

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from devmem.encryption import StoreKey, connect, diagnose, protect, read_file, sealed_for, unlock
 from devmem.encryption.files import seal, unseal
-from devmem.errors import EncryptionError, MissingExtraError
+from devmem.errors import EncryptionError, MissingExtraError, install_command
 from tests.generated import examples
 
 KEY = StoreKey(bytes(range(32)))
@@ -179,7 +179,7 @@ except ImportError as error:
 """
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout.startswith(MissingExtraError.__name__)
-    assert f"{package!r}: pip install 'devmem-framework[encrypted]'" in done.stdout
+    assert f"{package!r}: {install_command('encrypted')}" in done.stdout
 
 
 def test_nothing_of_a_key_is_imported_for_plain_stores() -> None:

@@ -92,7 +92,7 @@ def test_the_doubles_need_no_pytest() -> None:
         "try:\n"
         "    devmem.testing.StoreSuite\n"
         "except ImportError as error:\n"
-        "    assert 'devmem-framework[dev]' in str(error), error\n"
+        "    assert '[dev]' in str(error), error\n"
         "else:\n"
         "    raise SystemExit('it was imported')\n"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import socket
 import sys
 import traceback
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from devmem.errors import ChatModelError, MissingExtraError
+from devmem.errors import ChatModelError, MissingExtraError, install_command
 from devmem.messages import Message, MessageBlock, Role
 from devmem.model.message import AttachmentRef
 from devmem.models.openai_chat import OpenAIChat
@@ -204,7 +205,7 @@ def test_an_address_that_is_none_is_refused() -> None:
 
 def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "openai", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'devmem-framework\[openai\]'"):
+    with pytest.raises(MissingExtraError, match=re.escape(install_command("openai"))):
         open_chat_model("openai", model="m", api_key=SecretStr("k"))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import compileall
+import json
 import os
 import re
 import shutil
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import devmem
-from devmem.errors import NAME, DistributionClashError, install_command, installed_version
+from devmem.errors import NAME, DistributionClashError, MissingExtraError, install_command, installed_version
 from devmem.installation import check_installation
 from tools.trips.recorder import PACKAGES, package_folder
 
@@ -24,8 +25,31 @@ ROOT = Path(__file__).parents[2]
 def test_the_name_of_the_project_is_the_one_in_messages() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert project["name"] == NAME == devmem.__distribution__
-    assert install_command("openai") == f"pip install '{NAME}[openai]'"
     assert re.fullmatch(r"\d+\.\d+\.\d+\S*", installed_version())
+
+
+@pytest.mark.parametrize(
+    ("origin", "command"),
+    [
+        (None, f"pip install '{NAME}[openai]'"),
+        ({"url": "file:///src/dev%20mem", "dir_info": {}}, "pip install '/src/dev mem[openai]'"),
+        ({"url": "file:///src/devmem", "dir_info": {"editable": True}}, "pip install --editable '/src/devmem[openai]'"),
+        ({"url": "file:///w/d.whl", "archive_info": {}}, f"pip install '{NAME}[openai] @ file:///w/d.whl'"),
+        (
+            {"url": "https://host/devmem.git", "vcs_info": {"vcs": "git", "commit_id": "abc"}},
+            f"pip install '{NAME}[openai] @ git+https://host/devmem.git@abc'",
+        ),
+    ],
+)
+def test_the_hint_installs_from_where_devmem_was_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, origin: dict[str, object] | None, command: str
+) -> None:
+    dist_info(tmp_path, NAME.replace("-", "_"))
+    if origin is not None:
+        (next(tmp_path.iterdir()) / "direct_url.json").write_text(json.dumps(origin), encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert install_command("openai") == command
+    assert command in str(MissingExtraError(feature="it", package="openai", extra="openai"))
 
 
 @pytest.mark.parametrize("page", [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))], ids=lambda p: p.name)
@@ -42,7 +66,7 @@ def dist_info(site: Path, name: str, *files: str) -> None:
 
 def test_files_of_the_other_project_in_the_folder_are_refused(tmp_path: Path) -> None:
     dist_info(tmp_path, "devmem", "devmem/__init__.py", "devmem/memory.py")
-    with pytest.raises(DistributionClashError, match=f"pip uninstall -y devmem {NAME} && pip install {NAME}") as caught:
+    with pytest.raises(DistributionClashError, match=f"pip uninstall -y devmem {NAME} && pip install ") as caught:
         check_installation(tmp_path / "devmem")
     assert isinstance(caught.value, ImportError)
     assert "the distribution 'devmem', a tool for /dev/mem" in str(caught.value)

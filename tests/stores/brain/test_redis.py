@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import socket
 import sys
 import threading
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 
 from devmem import ConfigError, Filter, MissingExtraError, Scope, open_stores
 from devmem.config import parse_workflow
+from devmem.errors import install_command
 from devmem.messages import Message
 from devmem.plugins import registry
 from devmem.storage import EraseRequest
@@ -52,7 +54,7 @@ def run(server: RedisServer, command: str, *arguments: Any) -> Any:
 def test_without_the_package_the_extra_is_named(make_brain: MakeBrain, monkeypatch: pytest.MonkeyPatch) -> None:
     """A store without Redis does not need it."""
     monkeypatch.setitem(sys.modules, "redis", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'devmem-framework\[redis\]'"):
+    with pytest.raises(MissingExtraError, match=re.escape(install_command("redis"))):
         make_brain(redis={"url": "redis://127.0.0.1:1"})
     assert make_brain().brain().add_talk("Hello").failure is None
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from devmem.errors import install_command
 from devmem.text.files import UnreadableError, decode_text
 from devmem_stores.file import formats
 from devmem_stores.file.chunks import Section
@@ -220,7 +221,7 @@ print(store.report.files, store.report.problems)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("1 ")
-    assert "needs the package 'pypdf': pip install 'devmem-framework[files]'" in done.stdout
+    assert f"needs the package 'pypdf': {install_command('files')}" in done.stdout
 
 
 def test_readers_are_chosen_by_ending(folder: Folder) -> None:

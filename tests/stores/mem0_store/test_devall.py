@@ -210,7 +210,7 @@ def test_missing_package_says_what_to_install(store: Mem0Memory, monkeypatch: py
         raise PackageNotFoundError(name)
 
     monkeypatch.setattr(in_process, "version", missing)
-    with pytest.raises(ImportError, match=r"devmem-framework\[mem0\].*pip install mem0ai") as caught:
+    with pytest.raises(ImportError, match=r"\[mem0\].*pip install mem0ai") as caught:
         store.load()
     assert isinstance(caught.value, MissingExtraError)
 
