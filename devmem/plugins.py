@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final, TypeVar, overload
 
 from devmem.config.base import ConfigModel
+from devmem.errors import DevmemError, StorePluginError
 from devmem.models.embedding_providers import embedding_provider_names
 from devmem.models.reranking import reranker_names
 from devmem.models.write_checks import write_check_names
@@ -101,6 +105,42 @@ class StoreRegistry:
             PluginLoadError: it cannot be imported.
         """
         load_plugin_module(module)
+
+
+_OURS: Final = ("devmem", "devmem_stores")
+
+
+def is_foreign(code: object) -> bool:
+    """Whether the factory or the class of a store is not devmem's."""
+    return str(getattr(code, "__module__", "")).partition(".")[0] not in _OURS
+
+
+@contextmanager
+def plugin_errors(setup: StoreSetup, code: object, *, only_inside: bool = False) -> Iterator[None]:
+    """Name the store, its type and the file where code of a store type that is not devmem's fails in a `with` block.
+
+    Args:
+        setup: of the store.
+        code: the factory, or the class of the store.
+        only_inside: leave errors alone that were not raised by the code itself or what it calls.
+
+    Raises:
+        StorePluginError: the code raised an exception that is not a `DevmemError`.
+    """
+    try:
+        yield
+    except DevmemError:
+        raise
+    except Exception as error:
+        if not is_foreign(code):
+            raise
+        module = str(getattr(code, "__module__", ""))
+        file = getattr(sys.modules.get(module), "__file__", None) or module
+        lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == file]
+        if only_inside and not lines:
+            raise
+        source = f"{file}:{lines[-1]}" if lines else file
+        raise StorePluginError(setup.name, setup.store_type, source, error) from error
 
 
 def _described(name: str, loaded: object) -> StoreType:

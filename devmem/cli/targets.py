@@ -16,7 +16,6 @@ import typer
 
 from devmem.cli.failures import CommandError, unknown
 from devmem.cli.terminal import Terminal
-from devmem.errors import DevmemError
 from devmem.model.caller import DEFAULT_SESSION
 from devmem.redaction import location_without_credentials
 
@@ -42,12 +41,13 @@ def index_with_progress(
 def load_with_progress(terminal: Terminal, store: MemoryBase) -> None:
     """Load a store; of one that is made from files, show the progress and print the changes."""
     from devmem.stores.indexing import Indexing
+    from devmem.workflow.stores import load_store
 
     if isinstance(store, Indexing):
         report = index_with_progress(terminal, store.name, store)
         if not report.is_empty():
             terminal.report("note", f"{store.name}: {report_text(report)}")
-    store.load()
+    load_store(store)
 
 
 def plan_text(plan: IndexPlan) -> str:
@@ -161,37 +161,7 @@ def make(address: StoreAddress) -> MemoryBase:
     names = [store.name for store in workflow.memory]
     if name not in names:
         raise unknown("store", name, names, file=str(workflow.file or "workflow"))
-    try:
-        return make_store(workflow, name, session=address.session)
-    except DevmemError:
-        raise
-    except Exception as error:
-        raise _unusable(name, error) from error
-
-
-def _unusable(name: str, error: Exception) -> CommandError:
-    """Return the error for an exception of a store type, which may be third-party code."""
-    return CommandError(f"memory store {name!r} cannot be opened: {type(error).__name__}: {error}")
-
-
-def open_files(terminal: Terminal, store: MemoryBase) -> None:
-    """Open a store's files, and index those of a store of files; raises `DevmemError` when that is impossible."""
-    try:
-        load_with_progress(terminal, store)
-    except DevmemError:
-        raise
-    except Exception as error:
-        raise _unusable(store.name, error) from error
-
-
-def look(store: MemoryBase) -> None:
-    """Open a store to look at it, so that nothing is written; raises `DevmemError` when that is impossible."""
-    try:
-        store.look()
-    except DevmemError:
-        raise
-    except Exception as error:
-        raise _unusable(store.name, error) from error
+    return make_store(workflow, name, session=address.session)
 
 
 @contextmanager
@@ -218,19 +188,22 @@ def opened(
         DevmemError: the store cannot be used.
     """
     from devmem.memory.opening import record_words_only
+    from devmem.plugins import plugin_errors
+    from devmem.workflow.stores import load_store
 
     store = make(address)
     try:
         if looking:
-            look(store)
+            load_store(store, looking=True)
         else:
-            open_files(terminal, store)
+            load_with_progress(terminal, store)
         if save and address.words_only:
             record_words_only(store)
-        with _state_of(store, as_of, archived=archived) as shown:
-            yield shown
-        if save:
-            store.save()
+        with plugin_errors(store.setup, type(store), only_inside=True):
+            with _state_of(store, as_of, archived=archived) as shown:
+                yield shown
+            if save:
+                store.save()
     finally:
         store.close()
 

@@ -43,6 +43,7 @@ class Rule(StrEnum):
     NOT_RECORDED = "not-recorded", "A rule needs to know what agents were shown, and it is not recorded."
     PLAIN_FILE = "plain-file", "A file that would be left plain beside the encrypted ones of a store."
     MISSING_MODEL = "missing-model", "A provider that needs a model's name does not have one."
+    BROKEN_PLUGIN = "broken-plugin", "The code of a store type that is not devmem's fails."
     MISSING_EXTRA = "missing-extra", "A package that the workflow needs is not installed."
     UNWRITABLE_FILE = "unwritable-file", "A file of a store that cannot be written."
     MISSING_FILE = "missing-file", "A file or folder that the workflow needs is not there."

@@ -31,7 +31,7 @@ from devmem.storage.protocol import SupportsWordsOnly
 from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.memory import MemoryBase
 from devmem.text.files import expanded
-from devmem.workflow.stores import load_workflow, make_store
+from devmem.workflow.stores import load_store, load_workflow, make_store
 
 if TYPE_CHECKING:
     # Otherwise imported where one is made: the command line opens stores, and starts sooner without it.
@@ -139,7 +139,7 @@ def _unlock_files(path: str, key: StoreKey) -> None:
 
 def _load(store: MemoryBase, *, words_only: bool) -> None:
     try:
-        store.load()
+        load_store(store)
         if words_only:
             record_words_only(store)
     except BaseException:

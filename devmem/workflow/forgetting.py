@@ -30,7 +30,7 @@ from devmem.workflow.erasing import (
     select_erasure,
 )
 from devmem.workflow.recording import journals_of
-from devmem.workflow.stores import make_store, session_folder, session_names
+from devmem.workflow.stores import load_store, make_store, session_folder, session_names
 from devmem.workflow.waiting import settle_journals
 
 _NONE: Final[Mapping[str, MemoryBase]] = {}
@@ -173,7 +173,7 @@ class WorkflowForgetting:
                 # Neither the model is needed, nor what loading does beside opening, such as indexing files.
                 store.search_by_words()
             else:
-                store.load()
+                load_store(store)
             yield store
         finally:
             store.close()

@@ -9,6 +9,7 @@ import mimetypes
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -16,15 +17,16 @@ from uuid import uuid4
 
 from devmem import config
 from devmem.config import reading
+from devmem.config.findings import Rule
 from devmem.config.store import EmbeddingConfig, EncryptionConfig, StoreDeclaration
 from devmem.config.workflow import RecallRecording, Workflow, base_dir_of
 from devmem.encryption import key_of, protect
-from devmem.errors import PluginError, SessionNameError
+from devmem.errors import ConfigError, DevmemError, Finding, PluginError, SessionNameError
 from devmem.model.caller import DEFAULT_SESSION
 from devmem.model.message import AttachmentRef, MessageBlock
 from devmem.models.embedder import Embedder
 from devmem.models.embedding_providers import open_embedder
-from devmem.plugins import StoreRegistry, registry
+from devmem.plugins import StoreRegistry, is_foreign, plugin_errors, registry
 from devmem.storage.opening import file_of
 from devmem.storage.recall_log import FILE_NAME as RECALLS
 from devmem.storage.recall_log import RecallLog
@@ -98,7 +100,7 @@ def make_store(
     Raises:
         KeyError: the workflow declares no such store.
         ConfigError: a placeholder in its configuration has no value.
-        PluginError: its type cannot be used.
+        PluginError: its type cannot be used, or its code failed.
     """
     declaration = workflow.store(name)
     workflow.require_resolved(*declaration.place.location)
@@ -120,7 +122,12 @@ def make_store(
         recalls=open_recalls(workflow, session_folder(workflow, session)),
         open_store=open_part,
     )
-    return types.get(declaration.type).factory(setup)
+    factory = types.get(declaration.type).factory
+    with plugin_errors(setup, factory):
+        store: object = factory(setup)
+        if not isinstance(store, MemoryBase):
+            raise TypeError(f"its factory returned {store!r}, which is not a devmem.MemoryBase")
+        return store
 
 
 def _folder_beside(workflow: Workflow, declaration: StoreDeclaration, base_dir: Path) -> Path | None:
@@ -164,7 +171,7 @@ def open_stores(
             opened.callback(store.close)
             if store.setup.recalls is not None:
                 opened.callback(store.setup.recalls.close)
-            (load or _load)(store)
+            (load or load_store)(store)
             opened.push(partial(_save, store))
             stores[name] = store
         if left := erase_records(erasures_folder(workflow.base_dir)):
@@ -175,14 +182,24 @@ def open_stores(
         yield stores
 
 
-def _load(store: MemoryBase) -> None:
-    store.load()
+def load_store(store: MemoryBase, *, looking: bool = False) -> None:
+    """Load a store, or make it ready to be looked at.
+
+    Raises:
+        DevmemError: it cannot be used, or the code of its type failed.
+    """
+    with plugin_errors(store.setup, type(store)):
+        if looking:
+            store.look()
+        else:
+            store.load()
 
 
 def _save(store: MemoryBase, _kind: type[BaseException] | None, error: BaseException | None, _trace: object) -> None:
     """Save a store at the end; after an error, which must not be hidden by another one, a failure is logged."""
     try:
-        store.save()
+        with plugin_errors(store.setup, type(store)):
+            store.save()
     except Exception:
         if error is None:
             raise
@@ -210,12 +227,36 @@ def check_workflow(
 ) -> reading.WorkflowCheck:
     """Check a workflow file, ours or DevAll's: findings instead of errors, and a closer look than loading it takes.
 
+    Stores of types that are not devmem's are opened to find out whether their code works; no other store is.
+
     Args:
         path: the YAML file.
         types: where store types are looked up.
         environ: values for placeholders; None takes the process's environment.
     """
-    return reading.check_workflow(path, types, environ=environ)
+    check = reading.check_workflow(path, types, environ=environ)
+    if check.workflow is None:
+        return check
+    found = [finding for each in check.workflow.memory for finding in _trial(check.workflow, each, types)]
+    return replace(check, findings=(*check.findings, *found))
+
+
+def _trial(workflow: Workflow, declaration: StoreDeclaration, types: StoreRegistry) -> Iterator[Finding]:
+    """Open a store of a type that is not devmem's, and yield what fails."""
+    if not is_foreign(types.get(declaration.type).factory):
+        return
+    try:
+        store = make_store(workflow, declaration.name, types=types)
+        try:
+            load_store(store, looking=True)
+        finally:
+            with plugin_errors(store.setup, type(store)):
+                store.close()
+    except ConfigError:
+        return  # a placeholder without a value, of which the check has told
+    except DevmemError as error:
+        place, file = declaration.place, str(workflow.file or "")
+        yield Finding(message=str(error), rule=Rule.BROKEN_PLUGIN, file=file, line=place.line, path=place.path)
 
 
 _TYPES: Final = frozenset({"image", "audio", "video"})

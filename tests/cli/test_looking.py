@@ -249,7 +249,7 @@ def test_a_store_of_anyone_may_fail_to_load(
         "plugins: [strange_plugin]\nmemory:\n  - {name: odd, type: strange, config: {memory_path: odd.db}}\n"
     )
     (tmp_path / "odd.db").touch()
-    said = "memory store 'odd' cannot be opened: RuntimeError: the moon is full"
+    said = "failed: RuntimeError: the moon is full"
     assert said in one_paragraph(devmem("search", path, "odd", "x", code=2))
     assert said in devmem("stores", path, code=1).stdout
 

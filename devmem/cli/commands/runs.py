@@ -20,7 +20,6 @@ from devmem.cli.targets import (
     announce,
     find_store,
     load_with_progress,
-    look,
     make,
     opened_existing,
     several_stores,
@@ -36,7 +35,7 @@ from devmem.stores.abilities import keeps_versions, versions_of
 from devmem.stores.memory import MemoryBase
 from devmem.text.display import number_of
 from devmem.views.documents import run_info_json
-from devmem.workflow.stores import open_stores, session_folder
+from devmem.workflow.stores import load_store, open_stores, session_folder
 from devmem.workflow.transaction import commit_run, discard_run, revert_run, stores_of_runs
 
 _COLUMNS = ("run", "state", "started", "ended", "changes", "by")
@@ -184,6 +183,6 @@ def _opened_written(
     if not written:
         told = "; ".join(reason for reason in reasons.values() if reason is not None)
         raise CommandError(f"{told or 'no agent of the workflow writes a store'}.")
-    load = look if looking else partial(load_with_progress, terminal)
+    load = partial(load_store, looking=True) if looking else partial(load_with_progress, terminal)
     with open_stores(workflow, written, session=session, load=load) as stores:
         yield stores

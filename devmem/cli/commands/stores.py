@@ -18,7 +18,6 @@ from devmem.cli.targets import (
     index_with_progress,
     load,
     location_of,
-    look,
     make,
     plan_text,
     report_text,
@@ -89,6 +88,9 @@ def _types() -> list[dict[str, Any]]:
 
 
 def _store(workflow: Workflow, name: str, store_type: str, session: str) -> dict[str, Any]:
+    from devmem.plugins import plugin_errors
+    from devmem.workflow.stores import load_store
+
     row: dict[str, Any] = {"store": name, "type": store_type, **dict.fromkeys((*_STORE_COLUMNS[2:], "error"))}
     try:
         store = make(StoreAddress(workflow=workflow, store=name, session=session))
@@ -96,8 +98,9 @@ def _store(workflow: Workflow, name: str, store_type: str, session: str) -> dict
         if why_empty(store):
             return row | {"items": 0, "waiting": 0, "size": 0, "location": _location(store)}
         try:
-            look(store)
-            info = store.info()
+            load_store(store, looking=True)
+            with plugin_errors(store.setup, type(store)):
+                info = store.info()
         finally:
             store.close()
     except DevmemError as error:

@@ -14,14 +14,14 @@ import typer
 from devmem.cli.failures import CommandError
 from devmem.cli.inputs import whole_id
 from devmem.cli.options import checked_name
-from devmem.cli.targets import Session, announce, find_store, load_with_progress, look
+from devmem.cli.targets import Session, announce, find_store, load_with_progress
 from devmem.cli.terminal import Terminal
 from devmem.config.workflow import Workflow
 from devmem.errors import MissingExtraError
 from devmem.memory.opening import is_workflow
 from devmem.model.caller import DEFAULT_SESSION
 from devmem.storage.recall_log import FILE_NAME, RecallLog
-from devmem.workflow.stores import load_workflow, open_stores, session_folder
+from devmem.workflow.stores import load_store, load_workflow, open_stores, session_folder
 
 if TYPE_CHECKING:
     from devmem.web.desk import Desk
@@ -67,7 +67,7 @@ def web(
     if export is not None:
         _export(terminal, RecallLog(session_folder(workflow, session) / FILE_NAME), export, run, user, mask=mask)
         return
-    load = look if read_only else partial(load_with_progress, terminal)
+    load = partial(load_store, looking=True) if read_only else partial(load_with_progress, terminal)
     with open_stores(workflow, names, session=session, load=load) as stores:
         _serve(terminal, Desk(workflow, stores, session=session, user=user, read_only=read_only), port, browser=browser)
 
