@@ -70,6 +70,19 @@ class StoreRegistry:
         """Return a store type; raises what `PluginRegistry.get` does."""
         return self._types.get(name)
 
+    def make(self, setup: StoreSetup) -> MemoryBase:
+        """Make a store of the type that its setup names, without opening its files.
+
+        Raises:
+            PluginError: the type cannot be used, or its code failed.
+        """
+        factory = self.get(setup.store_type).factory
+        with plugin_errors(setup, factory):
+            store: object = factory(setup)
+            if not isinstance(store, MemoryBase):
+                raise TypeError(f"its factory returned {store!r}, which is not a devmem.MemoryBase")
+            return store
+
     def config_model(self, name: str) -> type[ConfigModel]:
         """Return the model of the type's `config:` block; raises as `get` does."""
         return self.get(name).config_model

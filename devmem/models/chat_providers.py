@@ -40,7 +40,7 @@ _NOTHING: Final = {
     True: "没有找到相关的记忆(未配置语言模型)。",
 }
 _QUOTATION: Final = lazy_pattern(
-    rf"(?:(?:Output|输出)[:：] *)?(?:{'|'.join(re.escape(head) for head in (*_FOUND.values(), *_NOTHING.values()))})"
+    rf"(?:\w[\w ]{{0,30}}[:：] *)?(?:{'|'.join(re.escape(head) for head in (*_FOUND.values(), *_NOTHING.values()))})"
     r"(?:\s*\n\s*- .*)*"
 )
 """An earlier answer of this provider."""

@@ -37,7 +37,7 @@ else:
     _ORIGINS = {
         "devmem.model.interactions": "Language",
         "devmem.search.conversations": "ConversationBreakdown first_mentions nearness score_conversations",
-        "devmem.search.merging": "MergePolicy by_conversation merge repeats_recalled says_nothing_new with_related",
+        "devmem.search.merging": "MergePolicy by_conversation merge with_related",
         "devmem.search.query": "DAY Ranking Weights fuse",
         "devmem.search.rendering": "devall_score quote_labels rank_as_devall render strip_recalled",
         "devmem.search.score": "ContextFeatures Features ScoreBreakdown add_context overview_scores score_features",

@@ -122,12 +122,7 @@ def make_store(
         recalls=open_recalls(workflow, session_folder(workflow, session)),
         open_store=open_part,
     )
-    factory = types.get(declaration.type).factory
-    with plugin_errors(setup, factory):
-        store: object = factory(setup)
-        if not isinstance(store, MemoryBase):
-            raise TypeError(f"its factory returned {store!r}, which is not a devmem.MemoryBase")
-        return store
+    return types.make(setup)
 
 
 def _folder_beside(workflow: Workflow, declaration: StoreDeclaration, base_dir: Path) -> Path | None:

@@ -296,11 +296,15 @@ class EmbeddingChoice(StrEnum):
     NONE = "none"
 
 
-def _with_embedding(workflow: Workflow, choice: EmbeddingChoice, replaced: Sequence[StoreDeclaration]) -> Workflow:
-    """Return the workflow with another embedding model for some of its stores.
+def _with_embedding(
+    workflow: Workflow, choice: EmbeddingChoice, replaced: Sequence[StoreDeclaration] | None = None
+) -> Workflow:
+    """Return the workflow with another embedding model for some of its stores; None takes all that have one.
 
     Placeholders in the `embedding:` blocks that are replaced need no value any more.
     """
+    if replaced is None:
+        replaced = [store for store in workflow.memory if getattr(store.config, _KEY, None) is not None]
     unresolved = tuple(one for one in workflow.unresolved if not any(_is_in_embedding(one, each) for each in replaced))
     stores = tuple(_with(store, choice) if store in replaced else store for store in workflow.memory)
     return workflow.model_copy(update={"memory": stores, "unresolved": unresolved})
@@ -311,8 +315,17 @@ def _is_in_embedding(unresolved: Unresolved, store: StoreDeclaration) -> bool:
     return unresolved.location[: len(block)] == block
 
 
-def _stores_without_key(workflow: Workflow) -> list[StoreDeclaration]:
-    """Return the stores whose embedding model is behind a service for which no key is given."""
+def _with_models(
+    terminal: Terminal, workflow: Workflow, chat: str | None, embedding: EmbeddingChoice | None
+) -> Workflow:
+    """Return the workflow with the embedding models that `--embedding` names, or those that `--chat` can do with."""
+    if embedding is not None:
+        return _with_embedding(workflow, embedding)
+    return _without_keyless(terminal, workflow) if chat == "extractive" else workflow
+
+
+def _without_keyless(terminal: Terminal, workflow: Workflow) -> Workflow:
+    """Return the workflow without the embedding models that are behind a service for which no key is given."""
 
     def lacks_key(store: StoreDeclaration) -> bool:
         block: EmbeddingConfig | None = getattr(store.config, _KEY, None)
@@ -321,7 +334,12 @@ def _stores_without_key(workflow: Workflow) -> list[StoreDeclaration]:
         is_unset = any(_is_in_embedding(one, store) for one in workflow.unresolved)
         return is_unset or (block.api_key is None and not os.environ.get("OPENAI_API_KEY"))
 
-    return [store for store in workflow.memory if lacks_key(store)]
+    without = [store for store in workflow.memory if lacks_key(store)]
+    if not without:
+        return workflow
+    names = ", ".join(store.name for store in without)
+    terminal.report("note", f"searched by words alone, since there is no key for the embedding model: {names}")
+    return _with_embedding(workflow, EmbeddingChoice.NONE, without)
 
 
 def _with(store: StoreDeclaration, choice: EmbeddingChoice) -> StoreDeclaration:
@@ -388,14 +406,7 @@ def run(
         devmem run devall.yaml --chat extractive --embedding none --input "Hello."
     """
     terminal: Terminal = ctx.obj
-    workflow = _checked(load(terminal, file), node=node, session=session)
-    if embedding is not None:
-        embedded = [store for store in workflow.memory if getattr(store.config, _KEY, None) is not None]
-        workflow = _with_embedding(workflow, embedding, embedded)
-    elif chat == "extractive" and (without := _stores_without_key(workflow)):
-        listed = ", ".join(store.name for store in without)
-        terminal.report("note", f"searched by words alone, since there is no key for the embedding model: {listed}")
-        workflow = _with_embedding(workflow, EmbeddingChoice.NONE, without)
+    workflow = _with_models(terminal, _checked(load(terminal, file), node, session), chat, embedding)
     _check_user(user, all_users=all_users)
     inputs, files = _find_inputs(terminal, text, input_file), _attached(attach or ())
     streamed = _streamed(terminal, stream=stream, others=show_memory or as_json)
@@ -415,7 +426,7 @@ def run(
         raise typer.Exit(EXIT_PARTLY)
 
 
-def _checked(workflow: Workflow, *, node: str | None, session: str) -> Workflow:
+def _checked(workflow: Workflow, node: str | None, session: str) -> Workflow:
     """Return the workflow to run.
 
     Raises:
