@@ -17,6 +17,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from devmem.errors import DevmemError
+from devmem.server.connections import http_config
 from devmem.web.desk import Desk
 from devmem.web.guard import Guard
 from devmem.web.pages import Pages
@@ -89,7 +90,7 @@ class _Server(uvicorn.Server):
     """A server that says when it answers."""
 
     def __init__(self, app: Guard, ready: Callable[[], None]) -> None:
-        super().__init__(uvicorn.Config(app, log_level="warning", access_log=False, server_header=False))
+        super().__init__(http_config(app, access_log=False, server_header=False))
         self._ready = ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:

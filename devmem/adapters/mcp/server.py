@@ -56,6 +56,7 @@ from devmem.errors import DevmemError
 from devmem.memory import Memory
 from devmem.server import LOOPBACK, Access, Door, Guard, Limits, TokenFile, checked_address, token_of
 from devmem.server.api import OPENAPI_PATH, answer_unrouted, api_routes
+from devmem.server.connections import http_config
 from devmem.stores import LEAST_TRUST
 from devmem.text import one_line, shorten, well_formed_json
 
@@ -456,8 +457,11 @@ def serve_http(
         if ready is not None:
             ready()
         app = http_app(server, host, hosts=hosts, limits=limits)
-        config = uvicorn.Config(
-            app, log_level="warning", timeout_graceful_shutdown=_LAST_SECONDS, timeout_keep_alive=KEEP_ALIVE
+        config = http_config(
+            app,
+            header_seconds=(limits or Limits()).body_seconds,
+            timeout_graceful_shutdown=_LAST_SECONDS,
+            timeout_keep_alive=KEEP_ALIVE,
         )
         uvicorn.Server(config).run(sockets=[bound])
 
