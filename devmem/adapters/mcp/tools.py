@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from datetime import datetime
 from typing import Annotated, Any, Final, Generic, TypeAlias, TypeVar
 
 from mcp import types
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationError, model_validator
 
 from devmem import Filter, MemoryItem, load_filter
 from devmem.adapters.hosts import agents_word, shown
@@ -26,6 +27,7 @@ Labels: TypeAlias = dict[str, Value | Annotated[list[Value], Field(min_length=1,
 """Labels with the value, or the values of which one, that memories must have."""
 _Id: TypeAlias = Annotated[str, Field(min_length=1, max_length=200)]
 _Text: TypeAlias = Annotated[str, Field(min_length=1, max_length=100_000)]
+_Texts: TypeAlias = Annotated[list[_Text], Field(min_length=1, max_length=100)]
 _Time: TypeAlias = Annotated[str, Field(min_length=4, max_length=64)]
 _WHERE: Final = (
     'Further conditions, all of which hold: {"metadata.stars": {">=": 3}, "none_of": [{"metadata.state": "done"}]}.'
@@ -33,15 +35,51 @@ _WHERE: Final = (
 
 
 class Arguments(BaseModel):
-    """Arguments of a tool; an unknown one is refused."""
+    """Arguments of a tool; an unknown one is refused.
+
+    Models send null, or an empty string, for what they leave out, and lists and objects as JSON in a string.
+    """
 
     model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_meant(cls, given: object) -> object:
+        if not isinstance(given, Mapping):
+            return given
+        optional = {name for name, field in cls.model_fields.items() if name != "text" and not field.is_required()}
+        left_out = (None, "", "null")
+        kept = {name: value for name, value in given.items() if name not in optional or value not in left_out}
+        for name in kept.keys() & {"metadata", "where"}:
+            found = _json(kept[name])
+            kept[name] = found if isinstance(found, dict) else kept[name]
+        return kept
+
+
+def _json(value: object) -> object:
+    """Return what a string holds as JSON; None for what does not."""
+    try:
+        return json.loads(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+
+
+def _texts(value: object) -> object:
+    """Return the texts of a JSON list of strings that is a string itself; other values unchanged."""
+    found = _json(value)
+    return found if isinstance(found, list) and found and all(isinstance(each, str) for each in found) else value
+
+
+def _ids(value: object) -> object:
+    """Return one id as a list of one."""
+    found = _texts(value)
+    return [found] if isinstance(found, str) else found
 
 
 class RememberArguments(Arguments):
     """Arguments of `remember`."""
 
-    text: _Text | Annotated[list[_Text], Field(min_length=1, max_length=100)] = Field(
+    text: Annotated[_Text | _Texts, BeforeValidator(_texts)] = Field(
         description="The fact, decision or preference, in words that make sense without this conversation; or a list.",
     )
     key: _Id | None = Field(
@@ -72,7 +110,9 @@ class RecallArguments(Arguments):
 class ForgetArguments(Arguments):
     """Arguments of `forget`."""
 
-    ids: list[_Id] = Field(min_length=1, max_length=100, description="Ids, as recall and list show them.")
+    ids: Annotated[list[_Id], BeforeValidator(_ids)] = Field(
+        min_length=1, max_length=100, description="Ids, as recall and list show them."
+    )
 
 
 class ListArguments(Arguments):
@@ -453,10 +493,32 @@ def _list(call: Call, asked: ListArguments) -> Answer:
     return passages_answer([passage_of(record) for record in records], budget=call.budget, none=none, total=total)
 
 
+_SHORT_ID: Final = 6
+"""Characters from which the beginning of an id names a memory."""
+
+
+def _whole_id(memory: Memory, given: str) -> str:
+    """Return the only id that begins as given; another id than that of a memory is returned unchanged.
+
+    Raises:
+        ValueError: several do.
+    """
+    begun = given.strip().rstrip(".…")
+    if given in memory or memory.archived_record(given) is not None or len(begun) < _SHORT_ID:
+        return given
+    found = {record.id for record in memory.recent(max(memory.count(), 1)) if record.id.startswith(begun)}
+    with memory.archived() as archived:
+        found |= {record.id for record in archived.recent(max(archived.count(), 1)) if record.id.startswith(begun)}
+    if len(found) > 1:
+        raise ValueError(f"{given!r} is the beginning of {len(found)} ids; give more of it")
+    return found.pop() if found else given
+
+
 def _update(call: Call, asked: UpdateArguments) -> Answer:
+    item_id = _whole_id(call.memory, asked.id)
     given = {name: getattr(asked, name) for name in ("time", "expires_at") if name in asked.model_fields_set}
-    if_version = _whole_version(call.memory.get(asked.id), asked.if_version)
-    record = call.memory.update(asked.id, asked.text, metadata=asked.metadata, if_version=if_version, **given)
+    if_version = _whole_version(call.memory.get(item_id), asked.if_version)
+    record = call.memory.update(item_id, asked.text, metadata=asked.metadata, if_version=if_version, **given)
     return _written(f"Updated {record.id}", record)
 
 
@@ -466,9 +528,10 @@ def _written(done: str, record: MemoryRecord) -> Answer:
 
 
 def _history(call: Call, asked: IdArguments) -> Answer:
-    found = call.memory.history(asked.id)
+    item_id = _whole_id(call.memory, asked.id)
+    found = call.memory.history(item_id)
     if not found:
-        raise ItemNotFoundError(asked.id)
+        raise ItemNotFoundError(item_id)
     shown = [
         Version(
             since=_date(version.since),
@@ -483,24 +546,25 @@ def _history(call: Call, asked: IdArguments) -> Answer:
         f"{indented(quote_labels(one.text))}"
         for number, one in enumerate(shown, start=1)
     ]
-    return Answer(text="\n".join([f"Versions of {asked.id} ({_QUOTED}):", *lines]), data=Versions(versions=shown))
+    return Answer(text="\n".join([f"Versions of {item_id} ({_QUOTED}):", *lines]), data=Versions(versions=shown))
 
 
 def _undo(call: Call, asked: IdArguments) -> Answer:
     """Undo the last change of a memory, if it is the caller's own."""
-    found = call.memory.history(asked.id)
+    item_id = _whole_id(call.memory, asked.id)
+    found = call.memory.history(item_id)
     if not found or found[-1].until is not None:
-        raise ItemNotFoundError(asked.id)
+        raise ItemNotFoundError(item_id)
     current = found[-1]
     if current.actor not in (call.actor, call.memory.new_scope().agent):
-        raise ValueError(f"the last change of {asked.id} was made by {current.actor or 'somebody else'}, not by you")
+        raise ValueError(f"the last change of {item_id} was made by {current.actor or 'somebody else'}, not by you")
     if len(found) == 1:
-        call.memory.forget(asked.id)
-        return _written(f"Undone: {asked.id} was new and is forgotten", current.record)
+        call.memory.forget(item_id)
+        return _written(f"Undone: {item_id} was new and is forgotten", current.record)
     before = found[-2].record
     added = dict.fromkeys(current.record.metadata.keys() - before.metadata.keys())
     record = call.memory.update(
-        asked.id,
+        item_id,
         before.text,
         metadata={**added, **before.metadata},
         time=before.item.event_time,
@@ -511,11 +575,11 @@ def _undo(call: Call, asked: IdArguments) -> Answer:
 
 
 def _forget(call: Call, asked: ForgetArguments) -> Answer:
-    memory = call.memory
-    missing = [one for one in dict.fromkeys(asked.ids) if one not in memory and not memory.archived_record(one)]
-    if missing and len(missing) == len(set(asked.ids)):
+    memory, ids = call.memory, [_whole_id(call.memory, one) for one in asked.ids]
+    missing = [one for one in dict.fromkeys(ids) if one not in memory and not memory.archived_record(one)]
+    if missing and len(missing) == len(set(ids)):
         raise ItemNotFoundError(missing[0])
-    count = memory.forget(*asked.ids)
+    count = memory.forget(*ids)
     unknown = f" Not found: {', '.join(map(one_line, missing))}." if missing else ""
     text = f"Forgot {count} {'memory' if count == 1 else 'memories'}.{unknown}"
     return Answer(text=text, data=Forgotten(forgotten=count, missing=missing))
