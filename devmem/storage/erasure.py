@@ -28,6 +28,9 @@ from devmem.text.patterns import lazy_pattern
 FOREVER: Final = float("-inf")
 """A time at which nothing has expired: what has expired is forgotten too."""
 _WORD: Final = lazy_pattern(r"\w{6,}")
+_PAIR: Final = lazy_pattern(r"\w{6,}\W{1,3}\w{2,}")
+_RARE: Final = lazy_pattern(r"(?=.*[\d\u0080-\U0010ffff])\w{6,}|\w{12,}")
+"""A word that no file of ours has by itself, unlike those of SQL."""
 _WORD_LENGTH: Final = 16
 """Characters of a word that are looked for: a text without spaces is one word."""
 _WORDS_OF_ITEM: Final = 8
@@ -209,20 +212,25 @@ def descendants(items: Sequence[MemoryItem], ids: Sequence[str]) -> list[MemoryI
 
 
 def words_of(items: Sequence[MemoryItem]) -> list[str]:
-    """Return words by which items are recognized in a file: their ids and the longest of their words."""
+    """Return what only these items can have left in a file: their ids, pairs of their words, and rare words.
+
+    A word such as "UPDATE" alone is in every database.
+    """
     most = max(1, min(_WORDS_OF_ITEM, _WORDS // max(len(items), 1)))
     found: dict[str, None] = {}
     step = max(1, len(items) // _WORDS)
     for item in items[::step]:
         # The metadata may be full of ids and hashes, which are longer than any word.
         for texts, number in ((texts_of(item), most), (metadata_texts(item), (most + 1) // 2)):
-            words = {word[:_WORD_LENGTH] for text in texts for word in _WORD.findall(text)}
+            words = {pair[: 2 * _WORD_LENGTH] for text in texts for pair in _PAIR.findall(text)}
+            words |= {word[:_WORD_LENGTH] for text in texts for word in _WORD.findall(text) if _RARE.fullmatch(word)}
             found.update(dict.fromkeys(sorted(words, key=lambda word: (-len(word), word))[:number]))
         if _WORD.match(item.id):
             found[item.id] = None
     return list(found)
 
 
+_SOUGHT: Final = "ids, pairs of words and rare words of the erased items"
 _PART: Final = 1 << 24
 """Number of bytes of a file that are searched at a time."""
 
@@ -319,7 +327,7 @@ def search_files(
             left.append(Residue(place=str(file), reason=f"it cannot be read: {error}", failed=True))
             continue
         if found:
-            left.append(Residue(place=str(file), reason=f"{found} of {len(words)} words were found in it"))
+            left.append(Residue(place=str(file), reason=f"{found} of {len(words)} {_SOUGHT} were found in it"))
         else:
             clean.append(str(file))
     return clean, left

@@ -16,13 +16,27 @@ from devmem.errors import CollectionUnwritableError
 from devmem.model.caller import acting_as
 from devmem.model.items import MemoryItem
 from devmem.storage import EraseRequest, SqliteCollection
-from devmem.storage.erasure import ErasePlan, words_in
+from devmem.storage.erasure import ErasePlan, search_files, words_in, words_of
 from devmem.storage.sqlite import erasing
 from tests.conftest import StartScript
 
 
 def left_in(folder: Path, *words: str) -> set[str]:
     return {word for file in folder.rglob("*") for word in words_in(file, words)}
+
+
+def test_the_search_for_what_is_left_does_not_find_our_own_sql(tmp_path: Path) -> None:
+    text = "Please UPDATE the records, and CREATE TRIGGER metadata."
+    with closing(SqliteCollection(tmp_path / "notes.db")) as kept:
+        kept.add([MemoryItem(id="pleasant-first", content_summary=text)])
+        (item,) = kept.scan()
+        sought = words_of([item])
+        assert sought
+        receipt = kept.finish_erasure(kept.begin_erasure(EraseRequest(ids=(item.id,))), sought)
+        assert receipt.residues == ()
+    (tmp_path / "copy.txt").write_text(f"A copy: {text}", encoding="utf-8")
+    _, (residue,) = search_files([tmp_path / "copy.txt"], sought, lambda word: False)
+    assert "pairs of words" in residue.reason
 
 
 def test_each_erasure_ends_its_own_plan(tmp_path: Path) -> None:
