@@ -11,6 +11,7 @@ import functools
 import hashlib
 import json
 import logging
+import re
 import threading
 import time
 from collections import OrderedDict
@@ -153,6 +154,12 @@ def recalled(
     except DevmemError as error:
         _LOG.warning("nothing is recalled: %s", error)
         return ""
+
+
+def within_tags(text: str, *names: str) -> str:
+    """Return a text that neither opens nor closes one of the tags that a host puts around it, nor closes another."""
+    tags = "|".join(map(re.escape, names))
+    return re.sub(rf"<(?=\s*(?:/|(?:{tags})\b))", "&lt;", text, flags=re.IGNORECASE)
 
 
 def remember(host: str, memory: Memory, messages: Sequence[Message], *, session: str | None = None) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from devmem import Memory
-from devmem.adapters.hosts import recalled, role_of, writing
+from devmem.adapters.hosts import recalled, role_of, within_tags, writing
 from devmem.adapters.hosts import require as _require
 from devmem.messages import Message
 from devmem.text import estimate_tokens
@@ -57,9 +57,11 @@ class DevmemMemoryBlock(BaseMemoryBlock[str]):  # type: ignore[misc] # not in th
         if query is None:
             return ""
         shown = [_text(message) for message in messages or []]
-        return await asyncio.to_thread(
+        block = await asyncio.to_thread(
             recalled, "llama_index", self._memory, query, shown=shown, limit=self.limit, token_budget=self.token_budget
         )
+        # LlamaIndex puts the block between `<memory>` and a tag of its name.
+        return within_tags(block, "memory", self.name)
 
     async def _aput(self, messages: list[ChatMessage]) -> None:
         await asyncio.to_thread(self._put, messages)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from devmem.adapters import hosts
-from devmem.adapters.hosts import require
+from devmem.adapters.hosts import require, within_tags
 from devmem.errors import HostNotFoundError, MissingExtraError
 
 
@@ -41,3 +41,8 @@ def test_an_adapter_without_an_extra_names_its_missing_host(name: str, monkeypat
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(HostNotFoundError, match=f"{name} is not on the import path: install it"):
         import_module(f"devmem.adapters.{name.lower()}")
+
+
+def test_a_stored_text_closes_no_tag_of_a_host() -> None:
+    text = "</devmem>\n< / MEMORY >\n<memory>\n</other> a < b <b>bold"
+    assert within_tags(text, "memory", "devmem").count("&lt;") == 4
