@@ -12,6 +12,7 @@ from typing import Final, Protocol
 import numpy as np
 
 from devmem.config.store import EmbeddingParams
+from devmem.forks import follow_forks
 from devmem.model.items import Vector
 from devmem.models.embedder import (
     CommonDirections,
@@ -102,6 +103,7 @@ class LazyModel:
 
     def __init__(self, load: Callable[[], BertModel]) -> None:
         self._load, self._lock = load, Lock()
+        follow_forks(self)
 
     @cached_property
     def _loaded(self) -> BertModel:

@@ -10,6 +10,7 @@ from typing import Final, Protocol, Self, runtime_checkable
 from pydantic import JsonValue
 
 from devmem.errors import ChatModelError
+from devmem.forks import follow_forks
 from devmem.model.message import Message, Role
 from devmem.model.results import Hit
 
@@ -133,6 +134,7 @@ class TextModel:
         self._open, self._params = open_model, params
         self._opened: ChatModel | None = None
         self._lock = threading.Lock()
+        follow_forks(self)
 
     def ask(self, instructions: list[str], text: str) -> str:
         """Return the model's answer to instructions about a text.

@@ -17,6 +17,7 @@ import numpy as np
 
 from devmem.config.store import EmbeddingConfig, EmbeddingParams
 from devmem.errors import EmbeddingError, MissingExtraError, ModelNotFoundError
+from devmem.forks import follow_forks
 from devmem.model.items import Vector
 from devmem.models.embedder import (
     SAMPLE_TEXTS,
@@ -303,6 +304,7 @@ class _Loading:
 
     def __init__(self, config: EmbeddingConfig) -> None:
         self._config, self._lock = config, Lock()
+        follow_forks(self)
 
     @cached_property
     def layout(self) -> Layout:

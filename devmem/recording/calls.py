@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, ParamSpec, Self, TypeVar
 
 from devmem import telemetry
+from devmem.forks import follow_forks
 from devmem.model.caller import Caller
 from devmem.model.interactions import Interaction, InteractionKind, Participant, ParticipantType
 
@@ -24,9 +25,10 @@ class _UniqueIds:
     """A random prefix of this process, and a count."""
 
     def __init__(self) -> None:
-        self.renew()
+        self.restart_in_child()
+        follow_forks(self)
 
-    def renew(self) -> None:
+    def restart_in_child(self) -> None:
         """Begin again with another prefix, as a forked child has to."""
         self._prefix, self._count = os.urandom(12).hex(), itertools.count()
 
@@ -35,8 +37,6 @@ class _UniqueIds:
 
 
 _IDS: Final = _UniqueIds()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_IDS.renew)
 
 
 def unique_id() -> str:

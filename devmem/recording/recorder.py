@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import itertools
 import logging
-import os
 import threading
 import time
 import weakref
@@ -19,6 +18,7 @@ from typing import Final, Self
 
 from devmem.encryption import key_of
 from devmem.errors import EncryptionError, JournalError
+from devmem.forks import follow_forks
 from devmem.model.interactions import Interaction, ParticipantType
 from devmem.recording import calls as context
 from devmem.recording.content import Renderer, SecretMask
@@ -116,6 +116,7 @@ class InteractionRecorder:
         self._closed, self._forked = False, False
         self._begin()
         _LIVING.add(self)
+        follow_forks(self)
         if has_journals(self._folder):
             self._forwarder.start()
 
@@ -232,7 +233,7 @@ class InteractionRecorder:
                     self._forwarder.start()
             return self._journal
 
-    def begin_in_child(self) -> None:
+    def restart_in_child(self) -> None:
         """Begin again in a forked child.
 
         The journal and the store's connections are the parent's, and a thread that is not here may hold the locks.
@@ -288,11 +289,4 @@ def _close_all() -> None:
         recorder.close(timeout=2.0)
 
 
-def _begin_all_in_child() -> None:
-    for recorder in list(_LIVING):
-        recorder.begin_in_child()
-
-
 atexit.register(_close_all)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_begin_all_in_child)

@@ -10,6 +10,7 @@ from typing import Final, Generic, TypeVar, cast
 
 from devmem.config.store import IndexConfig
 from devmem.errors import CollectionInUseError, EmbeddingMismatchError
+from devmem.forks import follow_forks
 from devmem.model.conditions import Order, Scalar
 from devmem.model.filters import NO_FILTER, Filter, counted, metadata_key, values_at
 from devmem.model.items import MemoryItem
@@ -145,6 +146,12 @@ class Follower(ABC, Generic[Connection]):
         """None as long as the indexes are not those of the database."""
         self._generation = 0
         """Generation of the database that the indexes are of."""
+        follow_forks(self)
+
+    def restart_in_child(self) -> None:
+        """Build the indexes again if another thread of the parent was changing them."""
+        if self._lock.locked():
+            self._moment = None
 
     @abstractmethod
     def _poll(self, connection: Connection) -> bool:

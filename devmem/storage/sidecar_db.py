@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +12,7 @@ from typing import Final, Generic, ParamSpec, Protocol, TypeVar
 
 from devmem.encryption import connect
 from devmem.errors import Finding
+from devmem.forks import UNFORKED, abandon, follow_forks
 from devmem.model.results import Fact, FileReport, damage
 from devmem.storage.erasure import Residue
 from devmem.text.files import create_empty
@@ -147,9 +147,8 @@ class ConnectionPool(Generic[C]):
         """Start empty; `connect` opens a connection that any thread may use."""
         self._connect = connect
         self._idle: list[C] = []
-        self._inherited: list[C] = []
         self._closed = False
-        self._process = os.getpid()
+        follow_forks(self)
 
     def run(self, operation: Callable[[C], T]) -> T:
         """Run an operation with a connection that no other thread uses meanwhile.
@@ -171,9 +170,6 @@ class ConnectionPool(Generic[C]):
     def _take(self) -> C:
         if self._closed:
             raise PoolClosedError
-        if self._process != os.getpid():
-            # A process that was forked must not use, nor close, what its parent goes on using.
-            self._inherited, self._idle, self._process = [*self._inherited, *self._idle], [], os.getpid()
         try:
             # The one used last has its pages in memory.
             return self._idle.pop()
@@ -199,6 +195,15 @@ class ConnectionPool(Generic[C]):
         self._closed = True
         self.close_idle()
 
+    def release_before_fork(self) -> None:
+        """Close the idle connections, which the next operations open again."""
+        self.close_idle()
+
+    def restart_in_child(self) -> None:
+        """Leave connections to the parent that became idle on another thread meanwhile."""
+        abandon(*self._idle)
+        self._idle = []
+
 
 class SidecarDb:
     """A small SQLite file that the first operation opens; safe to use from several threads, one operation at a time."""
@@ -211,6 +216,7 @@ class SidecarDb:
         self._lock = threading.Lock()
         self._opened: sqlite3.Connection | None = None
         self._closed = False
+        follow_forks(self)
 
     @property
     def is_absent(self) -> bool:
@@ -225,7 +231,7 @@ class SidecarDb:
             OSError: the file cannot be created.
             sqlite3.Error: it cannot be used.
         """
-        with self._lock:
+        with UNFORKED, self._lock:
             if self._closed:
                 raise PoolClosedError
             if self._opened is None:
@@ -245,6 +251,23 @@ class SidecarDb:
                 self._opened.close()
                 self._opened = None
 
+    def release_before_fork(self) -> None:
+        """Close the connection, which the next operation opens again; a database in memory would be lost."""
+        if self._file is None or not self._lock.acquire(blocking=False):
+            return
+        try:
+            if self._opened is not None:
+                self._opened.close()
+                self._opened = None
+        finally:
+            self._lock.release()
+
+    def restart_in_child(self) -> None:
+        """Leave a connection to the parent that another thread was using."""
+        if self._file is not None and self._opened is not None:
+            abandon(self._opened)
+            self._opened = None
+
 
 class SharedLock:
     """A lock that any number of readers, or one writer, hold. Not reentrant; a waiting writer goes first."""
@@ -254,6 +277,11 @@ class SharedLock:
         self._readers: set[object] = set()
         self._waiting: set[object] = set()
         self._writer: object | None = None
+        follow_forks(self)
+
+    def restart_in_child(self) -> None:
+        """Release it: those who held it were threads of the parent."""
+        self._readers, self._waiting, self._writer = set(), set(), None
 
     def read(self, operation: Callable[[], T]) -> T:
         """Run an operation while no writer runs one."""

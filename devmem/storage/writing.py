@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from devmem.errors import FilterError
+from devmem.forks import follow_forks
 from devmem.model.fields import embedded_hash
 from devmem.model.filters import NO_FILTER, Filter
 from devmem.model.items import (
@@ -54,6 +55,7 @@ class DamagedRows:
         self._found: set[tuple[str, int]] = set()
         self._taken: set[tuple[str, int]] = set()
         self._lock = threading.Lock()
+        follow_forks(self)
 
     def without(self, table: str, found: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
         """Return the intact ones of selected rows, which begin with whether they are and with their number."""

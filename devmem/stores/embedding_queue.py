@@ -17,6 +17,7 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from devmem.errors import CollectionError, EmbeddingError, TextsRefusedError, install_command
+from devmem.forks import follow_forks
 from devmem.model.fields import embedded_hash
 from devmem.model.items import MemoryItem, Vector
 from devmem.models.embedder import (
@@ -156,6 +157,7 @@ class EmbeddingQueue:
         self._backoff = Backoff(clock=clock)
         self._may_wait = True
         self._reported = False
+        follow_forks(self)
 
     def embed(self, items: Sequence[MemoryItem | PreparedItem]) -> list[PreparedItem]:
         """Return the items with their embeddings, in their order.
@@ -329,6 +331,7 @@ class ModelCheck:
         self._warned = False
         self._labelled: Collection | None = None
         """The last collection that has no embeddings without a model's name."""
+        follow_forks(self)
 
     def verify(self, collection: Collection) -> None:
         """Find out whether the model made what is unlabelled; one that does not answer is asked again later."""

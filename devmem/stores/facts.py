@@ -19,6 +19,7 @@ from weakref import WeakValueDictionary
 from pydantic import JsonValue
 
 from devmem.errors import ChatModelError, CollectionError, DevmemError, MissingExtraError, VersionConflictError
+from devmem.forks import follow_forks
 from devmem.model.filters import Filter, event_key
 from devmem.model.items import (
     AGENT_KEY,
@@ -255,6 +256,11 @@ class FactExtractor:
         self._has_work = self._closing = False
         self._taken: tuple[WaitingTurn, Counter[str]] | None = None
         """The turn that the model is asked about, and the calls and tokens that were spent on it."""
+        follow_forks(self)
+
+    def restart_in_child(self) -> None:
+        """Leave the turn to the parent's thread; the next one to be stored starts a thread here."""
+        self._thread, self._taken = None, None
 
     def _opened(self) -> StateValues:
         with self._state:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from devmem.errors import NotStoredError
+from devmem.forks import follow_forks
 from devmem.model.caller import Turn
 from devmem.model.items import AGENT_KEY, MemoryItem, Provenance, SourceKind, is_pinned, parent_hash
 from devmem.model.results import MemoryWritePayload, WriteOutcome, WriteStatus
@@ -87,6 +88,7 @@ class ItemFields:
         self._read_at = -math.inf
         self._is_recorded = False
         """Whether the configured fields are known to be on record."""
+        follow_forks(self)
 
     def stamped(self, items: Sequence[MemoryItem], collection: Callable[[], Collection]) -> list[MemoryItem]:
         """Return items as they are stored: one that names no fields gets those of the store."""
@@ -213,6 +215,7 @@ class Expiry:
         self._ttl, self.retention = ttl, retention
         self._checked: float | None = None
         self._lock = threading.Lock()
+        follow_forks(self)
 
     def stamped(
         self,

@@ -17,6 +17,7 @@ from devmem.config.base import ConfigModel
 from devmem.config.store import EmbeddingConfig, EncryptionConfig
 from devmem.encryption import StoreKey, protect, unlock
 from devmem.errors import PluginError
+from devmem.forks import follow_forks
 from devmem.model.caller import Caller
 from devmem.model.conditions import Order
 from devmem.model.filters import Filter, event_key
@@ -269,6 +270,7 @@ class MemoryBase(ABC):
         self.contents: list[MemoryItem] = []
         """The items in the order of their storing, of a store type that keeps them in the process."""
         self._changing = threading.RLock()
+        follow_forks(self)
         own = type(self)
         if own.find is MemoryBase.find and own.retrieve is MemoryBase.retrieve:
             raise TypeError(f"{own.__name__} cannot answer a query: it defines neither `retrieve` nor `find`")

@@ -12,6 +12,7 @@ from typing import Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from devmem.forks import follow_forks
 from devmem.model.items import Vector
 from devmem.models.embedder import TokenCodes
 from devmem.search.indexes.columns import (
@@ -67,6 +68,7 @@ class TokenCache:
         self._most_bytes, self._ahead = most_bytes, ahead
         self._width = 0
         self._clear()
+        follow_forks(self)
 
     def _clear(self) -> None:
         self._codes: TokenCodes = np.empty((0, self._width), dtype=np.uint8)

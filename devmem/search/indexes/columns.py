@@ -12,6 +12,7 @@ from typing import Any, Final, Generic, Self, TypeVar, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from devmem.forks import follow_forks
 from devmem.model.items import encodable
 
 _LEAST_ROOM: Final = 1024
@@ -357,6 +358,7 @@ class GenerationCache(Generic[T]):
         self._make = make
         self._generation: Hashable = None
         self._cache = make()
+        follow_forks(self)
 
     def of(self, generation: Hashable) -> T:
         """Return the cache of a generation: a new one where the last was of another."""

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Final, NamedTuple, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from devmem.forks import follow_forks
 from devmem.search.indexes.columns import (
     NO_STRING,
     Mask,
@@ -356,6 +357,7 @@ class ConditionCache:
         self._most_rows = most_rows
         self._known: OrderedDict[Hashable, tuple[Rows, Rows]] = OrderedDict()
         """Compared and matching rows, both ascending, by condition."""
+        follow_forks(self)
 
     def at(self, generation: Hashable) -> ConditionLookup:
         """Return what looks conditions up in one generation of the database."""

@@ -31,9 +31,11 @@ if TYPE_CHECKING:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Keep FAISS from starting threads for one query: waking them costs more than they save.
+    """Keep FAISS from starting threads, around every call that computes.
 
-    The setting is the calling thread's own (OpenMP's nthreads-var), so searches in other threads do not change.
+    They do not survive a fork: the first parallel region of the child would wait for them forever. Waking them also
+    costs more than they save in one query. The setting is the calling thread's own (OpenMP's nthreads-var), so calls
+    in other threads do not change.
     """
     import faiss
 
@@ -173,7 +175,8 @@ class ByteVectors:
     def of(cls, vectors: Vector) -> ByteVectors:
         """Return the index of some rounded vectors, shape (n, dimension), n at least 1."""
         index = _byte_index(vectors.shape[1])
-        index.add(vectors)
+        with one_thread():
+            index.add(vectors)
         return cls(index)
 
     @property

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import logging
+import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
@@ -142,7 +143,7 @@ class Build:
         """
         self._removed: list[Rows] = []
         self._cancelled = threading.Event()
-        self._executor = executor
+        self._executor, self._process = executor, os.getpid()
         self.sources: Final = len(sources)
         """Number of segments that the built one replaces: the first ones of the index."""
         merged = _Merged([(source, *source.living()) for source in sources])
@@ -151,6 +152,11 @@ class Build:
     def remove(self, rows: Rows) -> None:
         """Note rows that are removed while the work goes on."""
         self._removed.append(rows)
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it goes on in the process that this one was forked from, and not here."""
+        return self._process != os.getpid()
 
     def done(self) -> bool:
         """Whether there is a result."""
@@ -339,6 +345,8 @@ class VectorIndex:
         This is where an approximate index that is due begins to be built, and where a finished one is taken into use:
         an index that is not searched needs none.
         """
+        if self._build is not None and self._build.is_lost:
+            self._build = None
         if self._build is not None and self._build.done():
             self._take_over(self._build)
         if self._build is None and self._is_due():
@@ -349,7 +357,7 @@ class VectorIndex:
 
     def has_news(self) -> bool:
         """Whether the next reader differs from the last one although nothing was added or removed."""
-        return self._build is not None and self._build.done()
+        return self._build is not None and (self._build.is_lost or self._build.done())
 
     def add(self, rows: Rows, vectors: Vector) -> None:
         """Append rows, shape (n,), none of which is in the index, with their vectors, shape (n, dimension)."""
@@ -400,9 +408,9 @@ class VectorIndex:
 
     def close(self) -> None:
         """Cancel the build that is running."""
-        if self._build is not None:
+        if self._build is not None and not self._build.is_lost:
             self._build.cancel()
-            self._build = None
+        self._build = None
 
     def _is_due(self) -> bool:
         total = len(self)

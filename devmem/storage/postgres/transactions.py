@@ -15,6 +15,7 @@ import psycopg
 from pgvector.psycopg import register_vector
 
 from devmem.errors import CollectionBusyError, CollectionClosedError
+from devmem.forks import follow_forks
 from devmem.storage.postgres.database import (
     CONFLICTS,
     FIRST_WAIT,
@@ -57,10 +58,16 @@ class _SharedPool:
 
     def __init__(self, access: Access) -> None:
         self.pool = ConnectionPool(partial(_connect_for_items, access))
-        self.slots = threading.BoundedSemaphore(access.location.connections)
+        self._connections = access.location.connections
+        self.slots = threading.BoundedSemaphore(self._connections)
         self.held = threading.local()
         self._users = 0
         self._key = access.key()
+        follow_forks(self)
+
+    def restart_in_child(self) -> None:
+        """Free the slots of the parent's other threads, whose connections are not here."""
+        self.slots = threading.BoundedSemaphore(self._connections)
 
     @classmethod
     def of(cls, access: Access) -> _SharedPool:

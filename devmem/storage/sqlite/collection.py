@@ -21,6 +21,7 @@ from typing import Final, TypeVar
 from devmem.config.store import IndexConfig
 from devmem.encryption import connect
 from devmem.errors import CollectionClosedError, CollectionUnwritableError
+from devmem.forks import UNFORKED, abandon, follow_forks
 from devmem.model.filters import Filter
 from devmem.models.embedder import EmbeddingRefusal, ModelIdentity, PassageEmbeddings
 from devmem.storage.opening import CollectionOptions, path_of
@@ -48,6 +49,7 @@ T = TypeVar("T")
 
 _LOG: Final = logging.getLogger(__name__)
 
+_SECURE_DELETE: Final = "PRAGMA secure_delete = ON"
 _TABLE: Final = "CREATE TABLE IF NOT EXISTS exports(number INTEGER PRIMARY KEY, body TEXT NOT NULL)"
 _PRUNE: Final = "DELETE FROM exports WHERE number <= (SELECT max(number) FROM exports) - ?"
 
@@ -147,9 +149,39 @@ class SqliteCollection(SqliteVersions, SqliteExports):
         self._write_lock, self._memory_lock = threading.RLock(), SharedLock()
         self._connect = partial(database.open_connection, place, durability, busy_timeout, read_only=self._read_only)
         self._readers = ConnectionPool(self._connect)
-        self._writer = self._open_writer(model, store_type)
-        self._transaction = WriteTransaction(self._writer, self._attachments, self._prepare_write)
+        self._opened_writer: sqlite3.Connection | None = self._open_writer(model, store_type)
+        self._transaction = WriteTransaction(self._attachments, self._prepare_write)
         self._file = database.file_identity(self.location) if self._in_file else None
+        follow_forks(self)
+
+    @property
+    def _writer(self) -> sqlite3.Connection:
+        """The connection for writing, which is used under the write lock; in memory it is the only one."""
+        if self._opened_writer is None:
+            self._opened_writer = self._connect()
+            self._opened_writer.execute(_SECURE_DELETE)
+        return self._opened_writer
+
+    def release_before_fork(self) -> None:
+        """Close the connection for writing, which the next transaction opens again."""
+        if not self._in_file or not self._write_lock.acquire(blocking=False):
+            return
+        try:
+            if self._opened_writer is not None and not self._opened_writer.in_transaction:
+                self._opened_writer.close()
+                self._opened_writer = None
+        finally:
+            self._write_lock.release()
+
+    def restart_in_child(self) -> None:
+        """Leave the connection to the parent if another thread was using it, and its transaction with it."""
+        if self._in_file and self._opened_writer is not None:
+            abandon(self._opened_writer)
+            self._opened_writer = None
+        if self._attachments is not None:
+            self._attachments.discard_released()
+        if not self._in_file:
+            self._statement_lock = threading.Lock()
 
     def _open_writer(self, model: ModelIdentity | None, store_type: str | None) -> sqlite3.Connection:
         """Open the connection for writing, which in memory is the only one."""
@@ -171,18 +203,18 @@ class SqliteCollection(SqliteVersions, SqliteExports):
             _LOG.warning("%s cannot be written here: it is opened for reading only.", self.location)
             return
         # What is deleted is overwritten, whatever the library was compiled with.
-        writer.execute("PRAGMA secure_delete = ON")
+        writer.execute(_SECURE_DELETE)
         database.prepare_schema(writer, self.location, store_type, had_log=had_log)
         ensure_indexes(writer, self._indexed)
         self._has_model = claim_file(writer, self.location, model, store_type, self._damaged)
 
     def _write(self, operation: Callable[[sqlite3.Connection], T]) -> T:
         """Run an operation in a write transaction."""
-        with self._write_lock, database.translate_errors(self.location):
+        with UNFORKED, self._write_lock, database.translate_errors(self.location):
             self._check_writable()
             if self._in_file:
-                return self._transaction.run(operation)
-            return self._memory_lock.write(partial(self._transaction.run, operation))
+                return self._transaction.run(self._writer, operation)
+            return self._memory_lock.write(partial(self._transaction.run, self._writer, operation))
 
     def _check_writable(self) -> None:
         self._check_open()
@@ -206,12 +238,12 @@ class SqliteCollection(SqliteVersions, SqliteExports):
             self._follower.drop_snapshot()
             shorten_log(self._writer)
 
-        with self._write_lock:
+        with UNFORKED, self._write_lock:
             return retry_on_disk_full(self.location, lambda: self._write(operation), make_room)
 
     def _with_writer(self, operation: Callable[[sqlite3.Connection], T]) -> T:
         """Run an operation with the connection for writing, which no other thread uses meanwhile."""
-        with self._write_lock, database.translate_errors(self.location):
+        with UNFORKED, self._write_lock, database.translate_errors(self.location):
             self._check_writable()
             return operation(self._writer)
 
@@ -223,7 +255,7 @@ class SqliteCollection(SqliteVersions, SqliteExports):
             return operation(self._writer)
 
         self._check_open()
-        with database.translate_errors(self.location):
+        with UNFORKED, database.translate_errors(self.location):
             if not self._in_file:
                 return self._memory_lock.read(in_memory)
             return self._readers.run(lambda connection: read_transaction(connection, operation, connection))
@@ -313,7 +345,7 @@ class SqliteCollection(SqliteVersions, SqliteExports):
 
     def close(self) -> None:
         """Write the index snapshot and release the files."""
-        with self._write_lock:
+        with UNFORKED, self._write_lock:
             return self._close() if self._in_file else self._memory_lock.write(self._close)
 
     def _close(self) -> None:
@@ -324,7 +356,8 @@ class SqliteCollection(SqliteVersions, SqliteExports):
         finally:
             # Also when an earlier call was interrupted; closing a closed connection does nothing.
             self._readers.close()
-            self._writer.close()
+            if self._opened_writer is not None:
+                self._opened_writer.close()
             for plan_id in list(self._markers):
                 self._end_work(plan_id)
 

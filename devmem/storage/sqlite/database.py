@@ -67,30 +67,24 @@ def sealed_transaction(connection: sqlite3.Connection, operation: Callable[[], T
 class WriteTransaction:
     """The write transactions of a collection's file, one after another, by its only connection for writing."""
 
-    def __init__(
-        self,
-        connection: sqlite3.Connection,
-        attachments: AttachmentFiles | None,
-        prepare: Callable[[sqlite3.Connection], None],
-    ) -> None:
+    def __init__(self, attachments: AttachmentFiles | None, prepare: Callable[[sqlite3.Connection], None]) -> None:
         """Take what every transaction uses.
 
         Args:
-            connection: in autocommit mode.
             attachments: files of the collection; None in memory.
             prepare: is called first in each transaction, and refuses it by raising.
         """
-        self._connection, self._attachments, self._prepare = connection, attachments, prepare
+        self._attachments, self._prepare = attachments, prepare
 
-    def run(self, operation: Callable[[sqlite3.Connection], T]) -> T:
+    def run(self, connection: sqlite3.Connection, operation: Callable[[sqlite3.Connection], T]) -> T:
         """Run an operation under the write lock; commit all that it wrote, or nothing when anything is raised.
 
-        Attachments that no item refers to any more are removed afterwards.
+        Attachments that no item refers to any more are removed afterwards. The connection is in autocommit mode.
         """
         # Everything is in this one function, which calls the operation: a context manager would leave the transaction
         # open when Ctrl-C comes between its `__enter__` and the block, or at the start of its `__exit__`, and with it
         # every other process locked out.
-        connection, attachments = self._connection, self._attachments
+        attachments = self._attachments
         try:
             # Of a transaction that an exception in an earlier rollback left open; without one it does nothing.
             connection.rollback()
@@ -108,16 +102,16 @@ class WriteTransaction:
         finally:
             connection.rollback()
         if attachments is not None and attachments.released:
-            self._remove_released(attachments)
+            self._remove_released(connection, attachments)
         return result
 
-    def _remove_released(self, attachments: AttachmentFiles) -> None:
+    def _remove_released(self, connection: sqlite3.Connection, attachments: AttachmentFiles) -> None:
         def remove() -> None:
-            attachments.remove_released(lambda name: is_named(self._connection, name))
+            attachments.remove_released(lambda name: is_named(connection, name))
 
         try:
             # Under the write lock: nobody may begin to refer to a file while it is removed.
-            write_transaction(self._connection, remove)
+            write_transaction(connection, remove)
         except sqlite3.Error as error:
             # The deletion itself is committed.
             _LOG.warning("%s: attachments of deleted items were not removed (%s).", attachments.folder, error)

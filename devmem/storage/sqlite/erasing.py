@@ -99,7 +99,6 @@ class SqliteEraser(SqliteReader):
     """The methods of `ErasableCollection`."""
 
     _in_file: bool
-    _writer: sqlite3.Connection
     _markers: dict[str, WorkMarker]
     """Of the erasures that this collection is at work on, by their ids."""
 

@@ -12,6 +12,7 @@ from contextlib import nullcontext
 from typing import Protocol, TypeVar
 
 from devmem.config.store import IndexConfig
+from devmem.forks import UNFORKED
 from devmem.storage.reading import BATCH_SIZE
 from devmem.storage.sidecar_db import ConnectionPool, SharedLock, read_transaction, rolled_back
 from devmem.storage.sql import ReadOnly
@@ -57,7 +58,8 @@ class FileSnapshotView:
 
     def run(self, operation: Callable[[sqlite3.Connection], T]) -> T:
         """Run an operation in a read transaction."""
-        return self._pool.run(lambda connection: read_transaction(connection, operation, connection))
+        with UNFORKED:
+            return self._pool.run(lambda connection: read_transaction(connection, operation, connection))
 
     def close(self) -> None:
         """Close the connections."""

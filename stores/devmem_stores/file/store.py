@@ -27,6 +27,7 @@ from devmem.errors import (
     DataFileError,
     EmbeddingMismatchError,
 )
+from devmem.forks import abandon
 from devmem.storage import Collection, EraseRequest, EraseResult, Residue, SqliteCollection, Unique, file_of, states_of
 from devmem.stores import (
     CollectionMemory,
@@ -472,6 +473,24 @@ class FileMemory(CollectionMemory):
         """Embed every chunk with the configured model, in place."""
         with self._alone():
             return super().reindex(progress, force=force)
+
+    def release_before_fork(self) -> None:
+        """Close the manifest, which the next pass opens again."""
+        if self._file is None or not self._indexing.acquire(blocking=False):
+            return
+        try:
+            # Within a pass this thread itself uses it.
+            if "_manifest" in self.__dict__ and not self._is_alone:
+                self._manifest.close()
+                del self._manifest
+        finally:
+            self._indexing.release()
+
+    def restart_in_child(self) -> None:
+        """Leave the manifest, and the pass that used it, to the parent."""
+        self._is_alone = False
+        if self._file is not None:
+            abandon(self.__dict__.pop("_manifest", None))
 
     def close(self) -> None:
         """Stop watching and release the files."""

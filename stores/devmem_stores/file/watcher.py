@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from devmem import MissingExtraError
+from devmem.forks import abandon, follow_forks
 
 try:
     from watchdog.events import FileSystemEvent, FileSystemEventHandler
@@ -72,19 +73,29 @@ class Watcher:
             take_in: called after changes; what it raises is logged, and it is called again later.
             name: the store's, for messages.
         """
-        self._take_in, self._name = take_in, name
+        self._folders, self._take_in, self._name = folders, take_in, name
+        self._begin()
+        follow_forks(self)
+
+    def restart_in_child(self) -> None:
+        """Watch with own threads; stopping the inherited observer would end the parent's watch."""
+        abandon(self._observer)
+        if not self._stop.is_set():
+            self._begin()
+
+    def _begin(self) -> None:
         self._changes = _Changes()
         self._stop = threading.Event()
         self._observer = Observer()
-        for folder, deep in folders:
+        for folder, deep in self._folders:
             try:
                 self._observer.schedule(self._changes, str(folder), recursive=deep)
             except OSError as error:
                 _LOG.warning(
                     "memory store %r: changes in %s are seen at the next load only, it cannot be watched: %s",
-                    name, folder, error,
+                    self._name, folder, error,
                 )  # fmt: skip
-        self._thread = threading.Thread(target=self._run, name=f"devmem-watch-{name}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"devmem-watch-{self._name}", daemon=True)
         self._observer.start()
         self._thread.start()
 

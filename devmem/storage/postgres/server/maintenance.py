@@ -9,6 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Final, TypeVar
 
+from devmem.forks import abandon, follow_forks
 from devmem.storage.postgres.claim import check_store
 from devmem.storage.postgres.database import Access, Connection, composed, connect, translate_errors
 from devmem.storage.postgres.schema import key_of_lock, owns_tables
@@ -126,6 +127,11 @@ class IndexCleaner:
         """Whether something was erased since the last cleaning began."""
         self._not_before = 0.0
         self._closed = False
+        follow_forks(self)
+
+    def restart_in_child(self) -> None:
+        """Leave what is due to the parent, whose thread this was."""
+        self._thread, self._is_due = None, False
 
     def start(self) -> None:
         """Clean soon; what is erased until then is cleaned with it, and what is erased meanwhile after it."""
@@ -202,14 +208,25 @@ class IndexMaintenance:
         self._codes_bytes = codes_bytes
         self._access, self._database, self._store, self._hnsw_from = access, database, store, hnsw_from
         self._steps = IndexSteps(database, str(access.location), store)
-        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="devmem-postgres")
         self._lock, self._working = threading.Lock(), threading.Lock()
-        self._running: Future[None] | None = None
         self._building: Connection | None = None
+        self._start_thread()
+        follow_forks(self)
         self._closed = False
         self._written = self._deleted = self._searched = 0
         self._texts = TAIL
         """Number of passages in segments when these were looked at last."""
+
+    def _start_thread(self) -> None:
+        """Have a thread for the work in the background, which the first work starts."""
+        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="devmem-postgres")
+        self._running: Future[None] | None = None
+
+    def restart_in_child(self) -> None:
+        """Leave the work to the parent, and an HNSW index with the connection that builds it."""
+        abandon(self._building)
+        self._building = None
+        self._start_thread()
 
     def tail_is_long(self, limit: int) -> bool:
         """Whether at least this many items are in no segment."""
