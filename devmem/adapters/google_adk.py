@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
@@ -21,7 +21,7 @@ from devmem.adapters.hosts import shown, writing
 from devmem.errors import NotStoredError
 from devmem.memory import MemoryRecord, ScopeParts, SearchHit
 from devmem.messages import Message, Role
-from devmem.stores import Provenance, SourceKind
+from devmem.stores import Provenance, SourceKind, parse_time
 
 _require("google.adk.memory", package="google-adk", extra="google-adk")
 
@@ -242,7 +242,7 @@ def _message_of_entry(entry: MemoryEntry, custom: Mapping[str, Any]) -> Message:
         id=entry.id or "",
         role=Role.USER if author == _USER or entry.content.role == _USER else Role.ASSISTANT,
         source=author,
-        created_at=_seconds(entry.timestamp),
+        created_at=parse_time(entry.timestamp, zone=UTC) if entry.timestamp else None,
     )
     extras = _extras(entry.content, {**_json_of(entry.custom_metadata), **custom})
     return message.with_metadata(**{_EVENT: message.id, **extras})
@@ -300,15 +300,3 @@ def _is_json(value: object) -> bool:
             return all(isinstance(key, str) and _is_json(each) for key, each in value.items())
         case _:
             return False
-
-
-def _seconds(timestamp: str | None) -> float | None:
-    """Return a time of ISO 8601 in seconds since the epoch; without an offset it is UTC.
-
-    Raises:
-        ValueError: it is not such a time.
-    """
-    if not timestamp:
-        return None
-    time = datetime.fromisoformat(timestamp)
-    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()

@@ -111,7 +111,7 @@ def _seconds(value: object) -> float:
     from devmem.text.moments import parse_moment
 
     try:
-        return parse_moment(value.isoformat() if isinstance(value, date) else value)
+        return parse_moment(value)
     except ValueError as error:
         raise FilterError("values", str(error)) from error
 

@@ -16,13 +16,14 @@ from pydantic import JsonValue
 
 from devmem.errors import ItemNotFoundError, NotStoredError, VersionConflictError
 from devmem.memory.contents import ConsolidateOptions, check_trust, field_paths, with_metadata, with_text, with_vector
-from devmem.memory.records import When, expiry_of, seconds_of
+from devmem.memory.records import expiry_of
 from devmem.memory.repeats import ATTEMPTS, check_vectors, let_others_go_first
 from devmem.memory.scope import ScopeGuard, checked_name, split_scope
 from devmem.model.caller import acting_as
 from devmem.model.filters import Filter, same_owner
 from devmem.model.items import QUARANTINE, TRUST, MemoryItem, is_quarantined, version_hash
 from devmem.model.results import NOT_ARCHIVED, WriteOutcome, WriteStatus
+from devmem.model.times import When
 from devmem.models.embedder import PassageEmbeddings
 from devmem.storage.writing import Unique
 from devmem.stores.abilities import every_item
@@ -32,6 +33,7 @@ from devmem.stores.consolidation import Consolidation, consolidate
 from devmem.stores.guarding import admitting
 from devmem.stores.items import kept_ids
 from devmem.stores.memory import MemoryBase, Progress, observed
+from devmem.text.moments import parse_moment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +61,7 @@ class Changes:
         new = new if self.metadata is None else with_metadata(new, self.metadata)
         changed: dict[str, Any] = {}
         if self.time is not ...:
-            changed["event_time"] = None if self.time is None else seconds_of(self.time)
+            changed["event_time"] = None if self.time is None else parse_moment(self.time)
         if self.expires_at is not ...:
             changed["expires_at"] = None if self.expires_at is None else expiry_of(self.expires_at, now)
         if self.trust is not None:
@@ -180,13 +182,13 @@ def consolidated(
     scope, said = split_scope(options, ConsolidateOptions)
     digested, archived_before = said.get("digest_before"), said.get("archive_before")
     check_trust(most := said.get("max_trust", MAX_TRUST))
-    rule = None if archived_before is None else ArchiveRule(before=seconds_of(archived_before), max_trust=most)
+    rule = None if archived_before is None else ArchiveRule(before=parse_moment(archived_before), max_trust=most)
     with observed(store, "update_memory") as operation, acting_as(guard.parts.agent):
         done = consolidate(
             store,
             guard.matching(scope),
             ignore=said.get("ignore", ()),
-            digest_before=None if digested is None else seconds_of(digested),
+            digest_before=None if digested is None else parse_moment(digested),
             archive=rule,
             dry_run=dry_run,
             progress=progress,

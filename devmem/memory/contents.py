@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias, TypedDict
 import numpy as np
 from pydantic import JsonValue
 
-from devmem.memory.records import VECTOR, Numbers, When, expiry_of, seconds_of
+from devmem.memory.records import VECTOR, Numbers, expiry_of
 from devmem.memory.scope import ScopeParts, checked_mapping, checked_name
 from devmem.model.fields import is_path
 from devmem.model.items import (
@@ -31,8 +31,10 @@ from devmem.model.items import (
 from devmem.model.message import MadeId, Message, Role
 from devmem.model.message_json import holds_message, load_message, message_to_item, readable_text
 from devmem.model.record_fields import start_of
+from devmem.model.times import TIME_KEYS, When, time_key
 from devmem.models.given_vectors import checked_vector
 from devmem.text.analysis import SUMMARY_LENGTH, shorten
+from devmem.text.moments import parse_moment
 
 Content: TypeAlias = str | Message | Mapping[str, Any]
 """A text, or a message: devmem's, or a dict with `role` and `content` as chat APIs have it; a dict with `text` is a
@@ -134,7 +136,7 @@ def envelope_of(
         scope=scope,
         metadata=checked_metadata(metadata),
         stored_at=now,
-        event_time=None if time is None else seconds_of(time),
+        event_time=None if time is None else parse_moment(time),
         expires_at=None if expires_at is None else expiry_of(expires_at, now),
         trust=trust,
         source=source,
@@ -191,7 +193,7 @@ def field_paths(fields: Sequence[str] | None) -> tuple[str, ...] | None:
 
 
 _OF_TEXTS: Final = ("metadata", "time", "expires_at", "trust", "id", "key", "embedding", "if_version")
-"""Keys that a dict with a text may have beside it."""
+"""Keys that a dict with a text may have beside it; its time may have any of `TIME_KEYS`."""
 _FORMS: Final = (
     "a text, a devmem.messages.Message, a dict with `role` and `content`, a dict with `text` (and "
     f"{', '.join(f'`{key}`' for key in _OF_TEXTS)}), or a list of these"
@@ -240,7 +242,7 @@ def _is_message_form(raw: Mapping[str, Any]) -> bool:
 
 
 def _is_text_form(raw: Mapping[str, Any]) -> bool:
-    return "text" in raw and raw.keys() <= {"text", *_OF_TEXTS}
+    return "text" in raw and raw.keys() <= {"text", *_OF_TEXTS, *TIME_KEYS}
 
 
 def check_one_text(content: object, named: Mapping[str, object]) -> None:
@@ -333,7 +335,7 @@ def _name_of(message: Message, envelope: Envelope, *, has_time: bool, seen: Coun
 
 
 def _has_time(raw: Mapping[str, Any]) -> bool:
-    return any(raw.get(key) is not None for key in ("created_at", "timestamp"))
+    return time_key(raw) is not None
 
 
 def _item_of_message(message: Message, envelope: Envelope, summary: str, name: str) -> MemoryItem:
@@ -357,8 +359,10 @@ def _with_own(raw: Mapping[str, Any], envelope: Envelope) -> Envelope:
     """Return what holds for a dict with a text: what it says itself goes before what the call says."""
     own = checked_metadata(raw.get("metadata"))
     said: dict[str, Any] = {"metadata": {**envelope.metadata, **own}}
-    if raw.get("time") is not None:
-        said["event_time"] = seconds_of(raw["time"])
+    if (key := time_key(raw)) is not None:
+        if other := next((name for name in TIME_KEYS if name != key and raw.get(name) is not None), None):
+            raise ValueError(f"`{key}` and `{other}` both say when the text was said; put one of them into `metadata`")
+        said["event_time"] = parse_moment(raw[key])
     if raw.get("expires_at") is not None:
         said["expires_at"] = expiry_of(raw["expires_at"], envelope.stored_at)
     if raw.get("trust") is not None:
@@ -469,6 +473,8 @@ def _read_message(raw: Mapping[str, Any]) -> Message:
     if isinstance(parts := form.get("content"), Sequence) and not isinstance(parts, str | bytes):
         form["content"] = "\n".join(part["text"] for part in parts if _is_text(part))
         form["blocks"] = [*(form.get("blocks") or []), *(_block(part) for part in parts if not _is_text(part))]
+    if (key := time_key(form)) is not None:
+        form[key] = parse_moment(form[key])
     return load_message(form)
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Unpack, cast
 
 from devmem.config.workflow import Workflow
-from devmem.memory.records import When
 from devmem.memory.repeats import copies_of, is_copy
 from devmem.memory.scope import PARTS, ScopeGuard, ScopeParts, Values, Where, in_scope, make_filter
 from devmem.model.filters import Filter
+from devmem.model.times import When
 from devmem.storage.erasure import EraseRequest
 from devmem.stores import erasing
 from devmem.stores.archiving import archived_items, every_archived

@@ -37,9 +37,7 @@ from devmem.memory.records import (
     Records,
     RecordVersion,
     StaleRecord,
-    When,
     record_of,
-    seconds_of,
 )
 from devmem.memory.repeats import remembered
 from devmem.memory.runs import MemoryRun, RunsWithin
@@ -48,6 +46,7 @@ from devmem.model.caller import acting_as
 from devmem.model.items import Scope
 from devmem.model.message import Message
 from devmem.model.results import WriteOutcome
+from devmem.model.times import When
 from devmem.model.twins import as_async, in_thread
 from devmem.model.versions import RunInfo, replaced_versions
 from devmem.storage.tombstones import Tombstone
@@ -58,6 +57,7 @@ from devmem.stores.erasing import ForgetReceipt
 from devmem.stores.memory import MemoryBase, Progress, observed, records_of
 from devmem.stores.staleness import renew, stale_items
 from devmem.text.display import number_of
+from devmem.text.moments import parse_moment
 
 _LOG: Final = logging.getLogger(__name__)
 _SHOWN: Final = 10
@@ -406,7 +406,7 @@ class Memory(MemoryReader):
             NoVersionsError: the store keeps no versions.
             ValueError: `when` is not a point in time.
         """
-        return MemorySnapshot(as_of(self.store, seconds_of(when)), self._guard)
+        return MemorySnapshot(as_of(self.store, parse_moment(when)), self._guard)
 
     def run(self, id: str | None = None, *, actor: str | None = None) -> MemoryRun[Self]:  # noqa: A002
         """Return a run, for a `with` block: what is written in it is seen by others from its end on, or not at all.
@@ -474,8 +474,8 @@ class Memory(MemoryReader):
             raise ValueError("give the time before, or the run")
         if run is not None:
             return [RecordDifference(change) for change in self._runs.changes_of(run)]
-        later = None if after is None else seconds_of(after)
-        found = versions_of(self.store).diff(seconds_of(before or 0.0), later)
+        later = None if after is None else parse_moment(after)
+        found = versions_of(self.store).diff(parse_moment(before or 0.0), later)
         return [RecordDifference(change) for change in self._runs.within(found)]
 
     def approve(self, id: str, *, reason: str = "") -> MemoryRecord:  # noqa: A002 - what databases call it

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, Self, TypeAlias, Unpack, overload
 import numpy as np
 
 from devmem.errors import EmbeddingError, EmbeddingMismatchError, ItemNotFoundError
-from devmem.memory.records import Hits, MemoryRecord, Numbers, Records, SearchHit, When, text_of
+from devmem.memory.records import Hits, MemoryRecord, Numbers, Records, SearchHit, text_of
 from devmem.memory.scope import (
     ScopeGuard,
     ScopeParts,
@@ -33,6 +33,7 @@ from devmem.model.conditions import Order, Scalar
 from devmem.model.filters import Filter, counted, kind_of, values_at
 from devmem.model.items import ANY, LEAST_TRUST, MemoryItem
 from devmem.model.results import Hit, MemoryRetrievalResult, SearchReport
+from devmem.model.times import When
 from devmem.model.twins import as_async, in_thread
 from devmem.models.given_vectors import checked_vector
 from devmem.search.merging import MergePolicy, merge, with_related

@@ -15,13 +15,10 @@ from devmem.model.items import QUARANTINE, REPEATS, MemoryItem, Scope, Vector, v
 from devmem.model.message import Message
 from devmem.model.message_json import CAUSE_KEY, MESSAGE_KEY, holds_message, item_to_message
 from devmem.model.results import Hit, html_table
+from devmem.model.times import When
 from devmem.model.versions import Change, ItemDifference, ItemVersion, Operation
 from devmem.text.analysis import SUMMARY_LENGTH, shorten
 from devmem.text.moments import local, parse_moment
-
-When: TypeAlias = datetime | float | str
-"""A point in time: a `datetime` (a naive one is local time, as Python has it), seconds since the epoch, or text such as
-`2026-06-02`, `2026-06-02T14:30:00Z`, `yesterday`, `3 days ago` or `in 30 days` (local time where it names no zone)."""
 
 Numbers: TypeAlias = Sequence[float] | Vector
 """A vector, shape (dimension,)."""
@@ -34,18 +31,6 @@ _REPR_LENGTH: Final = 60
 """Characters of a text in a `repr`."""
 
 
-def seconds_of(when: When, now: float | None = None, *, ahead: bool = False) -> float:
-    """Return the seconds since the epoch, UTC; see `parse_moment` for `now` and `ahead`.
-
-    Raises:
-        ValueError: it is not a point in time.
-    """
-    try:
-        return when.timestamp() if isinstance(when, datetime) else parse_moment(when, now=now, ahead=ahead)
-    except OverflowError:
-        raise ValueError("not a time: the number is too large for seconds since 1970") from None
-
-
 def expiry_of(expires_at: When | timedelta, now: float) -> float:
     """Return the seconds since the epoch at which something expires; a `timedelta` counts from `now`.
 
@@ -55,7 +40,7 @@ def expiry_of(expires_at: When | timedelta, now: float) -> float:
     if isinstance(expires_at, timedelta):
         expiry = now + expires_at.total_seconds()
     else:
-        expiry = seconds_of(expires_at, now, ahead=True)
+        expiry = parse_moment(expires_at, now=now, ahead=True)
     if expiry <= now:
         raise ValueError(f"`expires_at` is {datetime_of(expiry).isoformat()}, which is past; forget the item instead")
     return expiry

@@ -8,10 +8,11 @@ from typing import Any, Final, TypeAlias, TypedDict, cast
 
 from devmem.config.filter_forms import load_filter
 from devmem.errors import FilterError, ItemNotFoundError, ScopeError
-from devmem.memory.records import When, seconds_of
 from devmem.model.conditions import Condition
 from devmem.model.filters import Filter
 from devmem.model.items import ANY, AnyUser, MemoryItem, Scope
+from devmem.model.times import When
+from devmem.text.moments import parse_moment
 
 User: TypeAlias = str | AnyUser | None
 """A user's id; None stands for unscoped items, `devmem.ANY` for everybody's."""
@@ -224,8 +225,8 @@ def make_filter(
     restricted = replace(
         where,
         metadata={**where.metadata, **checked_mapping("metadata", metadata)},
-        after=where.after if after is None else seconds_of(after),
-        before=where.before if before is None else seconds_of(before),
+        after=where.after if after is None else parse_moment(after),
+        before=where.before if before is None else parse_moment(before),
     )
     # Filters that were combined may well admit nothing; a period that somebody wrote down is a mistake then.
     start, end = restricted.after, restricted.before

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from datetime import datetime
+from datetime import date
 from typing import Any, Final, TypeAlias
 
 from pydantic import JsonValue
@@ -13,6 +13,7 @@ from pydantic import JsonValue
 from devmem.errors import FilterError
 from devmem.model.conditions import Condition, Operator, Scalar, comparable_number, same_value, value_at
 from devmem.model.items import MemoryItem, Scope, SourceKind
+from devmem.model.times import parse_time
 
 SCOPE_PARTS: Final = tuple(part.name for part in fields(Scope))
 """Names of the parts of a scope."""
@@ -98,8 +99,8 @@ class Filter:
     scope_in: Mapping[str, Condition] = field(default_factory=dict)
     """Conditions on scope parts, by name: `{"agent": one_of("writer", "editor")}`."""
     after: float | None = None
-    """Earliest event time, or creation time where there is none, inclusive (seconds since the epoch; a `datetime` is
-    taken as such)."""
+    """Earliest event time, or creation time where there is none, inclusive (seconds since the epoch; a `datetime`
+    or a `date` is taken as such)."""
     before: float | None = None
     """Latest event time, or creation time where there is none, exclusive (likewise)."""
     source_kind: str | Condition | None = None
@@ -121,8 +122,8 @@ class Filter:
         for name, value in self._named_values():
             _check_value(name, value)
         for name in ("after", "before"):
-            if isinstance(time := getattr(self, name), datetime):
-                object.__setattr__(self, name, time.timestamp())
+            if isinstance(time := getattr(self, name), date):
+                object.__setattr__(self, name, parse_time(time))
         for name, value in (("after", self.after), ("before", self.before), ("min_trust", self.min_trust)):
             _check_number(name, value)
         for name, part in self._parts():

@@ -20,6 +20,7 @@ from pydantic import BaseModel, BeforeValidator, JsonValue, ValidationError
 from pydantic_core import PydanticSerializationError
 
 from devmem.errors import MessageError
+from devmem.model.times import When, parse_time
 
 
 def _refuse(*_: object, **__: object) -> Never:
@@ -325,7 +326,7 @@ class Message:
         source: object = None,
         sent_from: object = None,
         id: str = "",  # noqa: A002 - the field's name
-        created_at: float | None = None,
+        created_at: When | None = None,
         metadata: Mapping[str, JsonValue] | None = None,
         cause_by: object = None,
         send_to: object = ROUTE_ALL,
@@ -346,7 +347,7 @@ class Message:
             tuple(blocks),
             _speaker(source, sent_from),
             id or MadeId(uuid4().hex),
-            time.time() if created_at is None else created_at,
+            _seconds(created_at),
             ReadOnlyDict(metadata or {}),
             action_name(cause_by) or (USER_REQUIREMENT if spoken is Role.USER else ""),
             addresses(send_to),
@@ -429,6 +430,13 @@ def _role_in(made: type[Message], role: Role | str | None) -> Role:
     if spoken is not (made.fixed_role or spoken):
         raise MessageError(f"{made.__name__} has the role {made.fixed_role!r}, not {role!r}; see `with_role`")
     return spoken
+
+
+def _seconds(created_at: When | None) -> float:
+    try:
+        return time.time() if created_at is None else parse_time(created_at)
+    except ValueError as error:
+        raise MessageError(f"`created_at`: {error}") from error
 
 
 def _speaker(source: object, sent_from: object) -> str:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Annotated, Any, Final
 
-from pydantic import AliasChoices, BaseModel, BeforeValidator, Field, JsonValue, TypeAdapter, ValidationError
+from pydantic import AliasChoices, BaseModel, Field, JsonValue, TypeAdapter, ValidationError
 
 from devmem.errors import MessageError
 from devmem.model.items import TRUST, MemoryContentSnapshot, MemoryItem, Provenance, Scope, SourceKind
@@ -26,6 +26,7 @@ from devmem.model.message import (
     load_payload,
     role_of,
 )
+from devmem.model.times import TIME_KEYS, parse_time, time_key
 
 _CLASSES: Final[Mapping[str, type[Message]]] = {
     "Message": Message,
@@ -43,27 +44,32 @@ class _Form(BaseModel, defer_build=True):
     content: str = ""
     blocks: _Blocks = ()
     source: str = Field(default="", validation_alias=AliasChoices("source", "sent_from"))
-    created_at: float | None = Field(default=None, validation_alias=AliasChoices("created_at", "timestamp"))
+    created_at: float | None = None
     metadata: dict[str, JsonValue] = {}
     cause_by: str = ""
     send_to: list[str] | str = ROUTE_ALL
     instruct_content: dict[str, JsonValue] | None = None
 
 
-_KEYS: Final = frozenset(_Form.model_fields) | {"sent_from", "timestamp"}
+_KEYS: Final = (frozenset(_Form.model_fields) | {"sent_from"}).difference(TIME_KEYS)
 
 
-def _tolerate(raw: object) -> object:
-    """Treat null as absent, and move unknown keys to the metadata."""
+def _tolerated(raw: object) -> object:
+    """Return a form with its time in seconds, nothing in the place of null, and unknown keys in the metadata.
+
+    Raises:
+        MessageError: its time is not a time.
+    """
     if not isinstance(raw, Mapping):
         return raw
-    return keep_unknown({key: value for key, value in raw.items() if value is not None}, known=_KEYS, into="metadata")
-
-
-@cache
-def _forms() -> TypeAdapter[_Form]:
-    # Built on first use, so that importing stays fast.
-    return TypeAdapter(Annotated[_Form, BeforeValidator(_tolerate)])
+    given = {key: value for key, value in raw.items() if value is not None}
+    key = time_key(given)
+    try:
+        time = {} if key is None else {"created_at": parse_time(given.pop(key))}
+    except ValueError as error:
+        raise MessageError(f"not a message: {key}: {error}") from error
+    known: Any = keep_unknown(given, known=_KEYS, into="metadata")
+    return {**known, **time}
 
 
 @cache
@@ -116,7 +122,7 @@ def load_message(raw: Mapping[str, Any]) -> Message:
         MessageError: the mapping is not a message, or of a class that devmem does not have.
     """
     try:
-        form = _forms().validate_python(raw)
+        form = _Form.model_validate(_tolerated(raw))
     except ValidationError as error:
         raise MessageError(f"not a message: {_described(error)}") from error
     made = _CLASSES.get(form.type)
@@ -204,8 +210,6 @@ def load_messages(raw: object) -> list[Message]:
     return loaded
 
 
-TIME_KEYS: Final = ("created_at", "timestamp")
-"""Keys of a message's JSON that hold its time."""
 MESSAGE_KEY: Final = "message"
 """Metadata key of a message's JSON form without its text and blocks, which the item's snapshot holds."""
 SPEAKER_KEY: Final = "speaker"
@@ -240,7 +244,7 @@ def message_to_item(
     Raises:
         MessageError: the message has no JSON form.
     """
-    left_out = _IN_SNAPSHOT if timed else {*_IN_SNAPSHOT, *TIME_KEYS}
+    left_out = _IN_SNAPSHOT if timed else {*_IN_SNAPSHOT, "created_at"}
     form = {key: value for key, value in dump_message(message).items() if key not in left_out}
     snapshot = MemoryContentSnapshot.from_message(message)
     kind = _KINDS.get(message.role, SourceKind.NODE)
@@ -280,8 +284,7 @@ def item_to_message(item: MemoryItem) -> Message:
     form, snapshot = _form_of(item), _snapshot_of(item)
     if form is None or snapshot is None:
         return _message_of_summary(item)
-    known = any(form.get(key) is not None for key in TIME_KEYS)
-    time = {} if known else {"created_at": item.created_at}
+    time = {} if time_key(form) else {"created_at": item.created_at}
     try:
         loaded = load_message({**form, **time, "content": snapshot.text})
     except MessageError as error:

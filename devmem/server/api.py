@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Annotated, Any, Final, Generic, TypeAlias, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationError
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationError
 from pydantic.json_schema import models_json_schema
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -32,6 +32,7 @@ from devmem.memory.reading import QUARANTINED, MemoryReader
 from devmem.model.caller import acting_as
 from devmem.model.filters import Filter
 from devmem.model.items import LEAST_TRUST, Provenance, SourceKind, is_quarantined
+from devmem.model.times import TIME_KEYS
 from devmem.server.guard import Access, Door
 
 OPENAPI_PATH: Final = "/v1/openapi.json"
@@ -42,7 +43,7 @@ _HTTP_CLIENT: Final = "http"
 _Value: TypeAlias = str | int | float | bool
 _Labels: TypeAlias = dict[str, _Value | Annotated[list[_Value], Field(min_length=1, max_length=100)]]
 _Text: TypeAlias = Annotated[str, Field(min_length=1, max_length=100_000)]
-_Time: TypeAlias = Annotated[str, Field(min_length=4, max_length=64)]
+_Time: TypeAlias = Annotated[str, Field(min_length=4, max_length=64, coerce_numbers_to_str=True)]
 M = TypeVar("M", bound=BaseModel)
 
 
@@ -76,7 +77,9 @@ class NewMemory(_Body):
     if_version: str | None = Field(
         default=None, description="`version` of the memory that the key may replace; `none`: it must be new."
     )
-    time: _Time | None = Field(default=None, description="When it happened; ISO 8601.")
+    time: _Time | None = Field(
+        default=None, description="When it happened; ISO 8601.", validation_alias=AliasChoices(*TIME_KEYS)
+    )
     expires_at: _Time | None = Field(default=None, description="From when on it is forgotten; ISO 8601.")
     metadata: dict[str, JsonValue] = Field(default_factory=dict)
 

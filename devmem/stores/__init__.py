@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from devmem.model.results import WriteStatus as WriteStatus
     from devmem.model.results import damage as damage
     from devmem.model.results import unfinished as unfinished
+    from devmem.model.times import parse_time as parse_time
     from devmem.model.twins import as_async as as_async
     from devmem.model.versions import derived as derived
     from devmem.models.chat import ChatModel as ChatModel
@@ -95,6 +96,7 @@ else:
             "content_hash dump_item is_pinned is_quarantined load_item with_key"
         ),
         "devmem.model.results": "FileReport HitGroup RelatedStatement SearchReport WriteStatus damage unfinished",
+        "devmem.model.times": "parse_time",
         "devmem.model.twins": "as_async",
         "devmem.model.versions": "derived",
         "devmem.models.chat": "ChatModel ChatReply ChatRequest",

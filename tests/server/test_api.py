@@ -56,6 +56,17 @@ def test_yesterday_is_that_of_who_asks(team: Team) -> None:
     assert (refused.status_code, "not a time" in refused.text) == (422, True)
 
 
+@pytest.mark.parametrize("key", ["time", "created_at", "timestamp", "date"])
+@pytest.mark.parametrize("when", [1793872800, 1793872800000, "2026-11-05T10:00:00Z"])
+def test_a_time_has_each_usual_key_and_form(team: Team, key: str, when: str | int) -> None:
+    body = {"memories": [{"text": "I live in Basel.", key: when}]}
+    (item_id,) = team.request("POST", "/v1/memories", json=body, user="ann").json()["ids"]
+    assert team.request("GET", f"/v1/memories/{item_id}", user="ann").json()["time"] == "2026-11-05T10:00:00+00:00"
+    body = {"memories": [{"text": "I live in Bern.", key: "soon"}]}
+    refused = team.request("POST", "/v1/memories", json=body, user="ann")
+    assert (refused.status_code, "not a time: 'soon'" in refused.text) == (422, True)
+
+
 def test_older_memories_that_a_new_one_contradicts_are_named(tmp_path: Path) -> None:
     (tmp_path / "team.yaml").write_text(
         "memory: [{name: notes, type: simple, config: {memory_path: notes.db, on_conflict: supersede}}]\n"

@@ -62,7 +62,7 @@ def test_a_duration_alone_lies_behind_or_ahead() -> None:
     assert parse_moment("30d", now=NOW, ahead=True) == NOW + 30 * day
 
 
-@pytest.mark.parametrize("text", ["", "soon", "2.13.2026", "in 3 months", "last week or so", "25:00", "-5"])
+@pytest.mark.parametrize("text", ["", "soon", "31.2.2026", "in 3 months", "last week or so", "25:00", "-5"])
 def test_other_texts_are_refused_with_the_forms(text: str) -> None:
     with pytest.raises(ValueError, match=r"not a time: .*yesterday"):
         parse_moment(text, now=NOW)

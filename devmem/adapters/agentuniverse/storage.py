@@ -18,6 +18,7 @@ from devmem.adapters.hosts import collection_of, kept_message, scoped_id, shown,
 from devmem.messages import Message as Said
 from devmem.messages import Role
 from devmem.storage import Condition, Order, Unique, one_of
+from devmem.stores import parse_time
 
 HOST: Final = "agentuniverse"
 FORM: Final = "agentuniverse"
@@ -265,13 +266,5 @@ def metadata_of(form: Mapping[str, Any]) -> dict[str, Any] | None:
 def time_of(message: Message, now: float) -> float:
     """Return when a message was said, in seconds since the epoch: what its metadata say, or else now."""
     metadata = message.metadata or {}
-    for given in (metadata.get("timestamp"), metadata.get("gmt_created")):
-        if isinstance(given, datetime):
-            return given.timestamp()
-        if isinstance(given, str):
-            try:
-                return datetime.fromisoformat(given).timestamp()
-            except ValueError:
-                # A time in another format stays in the metadata; the message has the current time.
-                continue
-    return now
+    given = metadata.get("timestamp") or metadata.get("gmt_created")
+    return parse_time(given) if given else now

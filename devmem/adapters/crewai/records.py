@@ -13,7 +13,7 @@ from devmem import Filter, MemoryItem, Scope
 from devmem.adapters.hosts import AGENT_TRUST, scoped_id, snapshot_of
 from devmem.memory import record_of
 from devmem.storage import differs_from, starts_with
-from devmem.stores import Provenance, SourceKind
+from devmem.stores import Provenance, SourceKind, parse_time
 
 SOURCE: Final = "crewai"
 """Name of the source of items that are written here."""
@@ -84,7 +84,7 @@ def item_of(record: MemoryRecord, scope: Scope) -> MemoryItem:
             _CATEGORIES: list(record.categories),
             **{category_key(each): True for each in record.categories},
         },
-        created_at=_utc(record.created_at).timestamp(),
+        created_at=seconds_of(record.created_at),
         scope=scope,
         provenance=Provenance(kind=SourceKind.NODE, name=SOURCE),
         trust=AGENT_TRUST,
@@ -131,7 +131,7 @@ def _utc(when: datetime) -> datetime:
 
 def seconds_of(when: datetime) -> float:
     """Return a time of CrewAI's as seconds since the epoch."""
-    return _utc(when).timestamp()
+    return parse_time(when, zone=UTC)
 
 
 def _naive(seconds: float) -> datetime:

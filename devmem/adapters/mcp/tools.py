@@ -28,7 +28,7 @@ Labels: TypeAlias = dict[str, Value | Annotated[list[Value], Field(min_length=1,
 _Id: TypeAlias = Annotated[str, Field(min_length=1, max_length=200)]
 _Text: TypeAlias = Annotated[str, Field(min_length=1, max_length=100_000)]
 _Texts: TypeAlias = Annotated[list[_Text], Field(min_length=1, max_length=100)]
-_Time: TypeAlias = Annotated[str, Field(min_length=4, max_length=64)]
+_Time: TypeAlias = Annotated[str, Field(min_length=4, max_length=64, coerce_numbers_to_str=True)]
 _WHERE: Final = (
     'Further conditions, all of which hold: {"metadata.stars": {">=": 3}, "none_of": [{"metadata.state": "done"}]}.'
 )

@@ -47,6 +47,7 @@ from devmem.model.caller import DEFAULT_SESSION
 from devmem.model.conditions import Order
 from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem, Scope
+from devmem.model.times import DateOrder
 from devmem.redaction import location_without_credentials
 from devmem.stores.abilities import record_export
 from devmem.stores.archiving import count_archived
@@ -56,7 +57,6 @@ from devmem.text.display import number_of
 from devmem.transfer.copy import CopyReport, copy_items
 from devmem.transfer.exporting import json_parts, markdown_parts, snapshot_of
 from devmem.transfer.filling import Filler, RecordSummary
-from devmem.transfer.importing.dates import DateOrder
 from devmem.transfer.importing.files import FileFormat
 from devmem.transfer.importing.folders import data_files
 from devmem.transfer.importing.formats import DataFile, open_data

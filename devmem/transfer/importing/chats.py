@@ -239,13 +239,12 @@ def _turns(raw: Mapping[str, Any], origin: Origin) -> Iterator[Turn]:
         speaker = speaker_of(author.get("role")) if isinstance(author, Mapping) else None
         if speaker is None:
             continue
-        time = message.get("create_time")
         yield Turn(
             text=text_of_content(message.get("content"), here),
             speaker=speaker,
             origin=here,
             id=str(message.get("id") or key),
-            time=here.time("create_time", time) if time else None,
+            time=here.event_time("create_time", message.get("create_time") or None),
             conversation=name,
             metadata={"title": raw["title"]} if raw["title"] else {},
         )
@@ -304,13 +303,12 @@ def _claude_turns(raw: Mapping[str, Any], origin: Origin) -> Iterator[Turn]:
         speaker = speaker_of(message.get("sender"))
         if speaker is None:
             raise here.error(f"'sender': expected 'human' or 'assistant', found {message.get('sender')!r}")
-        time = message.get("created_at")
         yield Turn(
             text=_text(message, here),
             speaker=speaker,
             origin=here,
             id=str(message["uuid"]) if message.get("uuid") else None,
-            time=here.time("created_at", time) if time else None,
+            time=here.event_time("created_at", message.get("created_at")),
             conversation=name,
             metadata={"title": raw["name"]} if raw.get("name") else {},
         )

@@ -64,7 +64,7 @@ def _claude_code_turns(raw: object, origin: Origin) -> Iterator[Turn]:
         speaker=speaker,
         origin=origin,
         id=str(raw["uuid"]),
-        time=origin.time("timestamp", raw["timestamp"]) if raw.get("timestamp") else None,
+        time=origin.event_time("timestamp", raw.get("timestamp")),
         conversation=str(raw["sessionId"]),
         metadata={**folder, **summary},
     )
@@ -98,7 +98,7 @@ def _codex_turns(lines: Iterable[Line]) -> Iterator[Turn]:
             text=text,
             speaker=speaker,
             origin=origin,
-            time=origin.time("timestamp", raw["timestamp"]) if raw.get("timestamp") else None,
+            time=origin.event_time("timestamp", raw.get("timestamp")),
             conversation=session,
             metadata=folder,
         )

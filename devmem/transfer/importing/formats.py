@@ -11,6 +11,7 @@ from typing import Final, TypeGuard
 
 from devmem.errors import DataFileError, OutboxError
 from devmem.model.items import MemoryItem
+from devmem.model.times import DateOrder
 from devmem.storage.outbox import outbox_bodies
 from devmem.transfer.importing.calendars import is_calendar, read_calendar
 from devmem.transfer.importing.chats import (
@@ -32,7 +33,6 @@ from devmem.transfer.importing.chats import (
     slack_users,
 )
 from devmem.transfer.importing.coding_sessions import is_claude_code, is_codex, read_claude_code, read_codex
-from devmem.transfer.importing.dates import DateOrder
 from devmem.transfer.importing.files import (
     FileFormat,
     count_lines,
@@ -278,7 +278,7 @@ def open_data(
     origin = Origin(path=Path(name) if name else file, dates=DateOrder(dates) if dates else None)
     with _called(file, origin.path):
         found = _open(file, origin, FileFormat(format), columns or {}, encoding)
-    return replace(found, records=_each(found.records, file, origin.path))
+    return replace(found, records=_each(found.records, file, origin))
 
 
 @contextmanager
@@ -292,9 +292,12 @@ def _called(file: Path, shown: Path) -> Iterator[None]:
         raise type(error)(shown, error.message, line=error.line) from error
 
 
-def _each(records: Iterator[Record], file: Path, shown: Path) -> Iterator[Record]:
-    with _called(file, shown):
-        yield from records
+def _each(records: Iterator[Record], file: Path, origin: Origin) -> Iterator[Record]:
+    with _called(file, origin.path):
+        try:
+            yield from records
+        finally:
+            origin.unread_times.report(origin.path)
 
 
 def _open(

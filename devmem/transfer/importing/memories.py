@@ -17,7 +17,8 @@ from pydantic import ValidationError
 from devmem.errors import MessageError
 from devmem.model.fields import is_path
 from devmem.model.items import TRUST, MemoryItem, Provenance, Scope, SourceKind, load_item
-from devmem.model.message_json import TIME_KEYS, load_message, message_to_item, readable_text
+from devmem.model.message_json import load_message, message_to_item, readable_text
+from devmem.model.times import time_key
 from devmem.text.analysis import SUMMARY_LENGTH, shorten
 from devmem.transfer.importing.records import Origin, text_item, text_of
 
@@ -111,13 +112,12 @@ def _mem0_memories_item(raw: Mapping[str, Any], origin: Origin) -> MemoryItem:
     given = raw.get("metadata") or {}
     if not isinstance(given, Mapping):
         raise origin.error(f"'metadata': expected an object, found a value of type {type(given).__name__}")
-    time = raw.get("created_at")
     scope = {part: text_of(raw, key, origin) for key, part in _SCOPE.items() if raw.get(key) is not None}
     item = text_item(
         origin=origin,
         id=text_of(raw, "id", origin),
         text=text_of(raw, "memory", origin),
-        event_time=origin.time("created_at", time) if time else None,
+        event_time=origin.event_time("created_at", raw.get("created_at")),
         scope=Scope(**scope),
         metadata={**{key: raw[key] for key in _KEPT if raw.get(key)}, **given},
     )
@@ -211,8 +211,13 @@ def _unwrapped(raw: object) -> object:
 
 
 def _item_of_message(raw: Mapping[str, Any], origin: Origin, seen: Counter[str]) -> MemoryItem:
+    key = time_key(raw)
+    # MetaGPT keeps no time: that of reading is not when it was said, and would make another item of it each time.
+    time = origin.event_time(key, raw[key]) if key else None
+    known = {name: value for name, value in raw.items() if name != key} | ({} if time is None else {"created_at": time})
+    unread = {} if key is None or time is not None else {key: raw[key]}
     try:
-        message = load_message(raw)
+        message = load_message(known).with_metadata(**unread)
     except MessageError as error:
         raise origin.error(str(error)) from error
     item = message_to_item(
@@ -221,8 +226,7 @@ def _item_of_message(raw: Mapping[str, Any], origin: Origin, seen: Counter[str])
         scope=Scope(),
         summary=shorten(readable_text(message), SUMMARY_LENGTH),
         stored_at=message.created_at,
-        # MetaGPT keeps no time: that of reading is not when it was said, and would make another item of it each time.
-        timed=any(raw.get(key) is not None for key in TIME_KEYS),
+        timed=time is not None,
     )
     return replace(item, trust=TRUST[SourceKind.IMPORT])
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from devmem.errors import DateOrderError
 from devmem.model.items import MemoryItem
-from devmem.transfer.importing.dates import DateOrder, NumericDate, numeric_date
+from devmem.model.times import DateOrder, NumericDate, numeric_date
 from devmem.transfer.importing.records import Origin, Turn, turn_items
 
 _MARKS: Final = str.maketrans({"\u200e": "", "\u200f": "", "\u202a": "", "\u202c": "", "\u202f": " ", "\xa0": " "})
@@ -153,13 +153,9 @@ def _telegram_turns(chat: Mapping[str, Any], origin: Origin) -> Iterator[Turn]:
             speaker=str(raw.get("from") or raw.get("from_id") or ""),
             origin=here,
             id=f"telegram/{chat.get('id')}/{raw['id']}" if raw.get("id") is not None else None,
-            time=here.time("date", _number(raw.get("date_unixtime")) or raw.get("date")),
+            time=here.event_time("date", raw.get("date_unixtime") or raw.get("date")),
             conversation=name,
         )
-
-
-def _number(seconds: object) -> float | None:
-    return float(seconds) if isinstance(seconds, str) and seconds.isdecimal() else None
 
 
 def _telegram_text(text: object) -> str:

@@ -103,7 +103,7 @@ def _front_matter_time(front: Mapping[object, object], origin: Origin) -> float 
             key, raw = named[usual]
             is_day = isinstance(raw, int) and not isinstance(raw, bool) and raw < _SECONDS_FROM
             written = raw.isoformat() if isinstance(raw, date) else str(raw) if is_day else raw
-            if (time := origin.time_or_none(key, written)) is not None:
+            if (time := origin.event_time(key, written)) is not None:
                 return time
     return None
 
@@ -180,7 +180,7 @@ def read_html(path: Path, origin: Origin, encoding: str | None) -> list[MemoryIt
     name = declared[1].decode("ascii", "replace") if declared else ""
     page = read_page(decode_declared(data, name, encoding, path=path, shown=origin.path))
     about = {"title": page.title, "author": page.author}
-    time = origin.time_or_none("published", page.published)
+    time = origin.event_time("published", page.published)
     metadata = {key: value for key, value in about.items() if value}
     return list(paragraph_items(_blocks(page), origin, metadata=metadata, time=time))
 

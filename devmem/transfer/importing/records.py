@@ -17,12 +17,30 @@ from devmem.errors import DataFileError, DateOrderError
 from devmem.model.items import TRUST, MemoryContentSnapshot, MemoryItem, Provenance, Scope, SourceKind, load_item
 from devmem.model.record_fields import start_of
 from devmem.model.results import MemoryWritePayload
+from devmem.model.times import AmbiguousDateError, DateOrder, is_no_time, parse_time, time_key
 from devmem.text.analysis import SUMMARY_LENGTH, shorten
 from devmem.text.durations import parse_duration
-from devmem.transfer.importing.dates import AmbiguousDateError, DateOrder, is_no_time, parse_time
 from devmem.workflow.rescue import load_payload
 
 _LOG: Final = logging.getLogger(__name__)
+_TIMES_NAMED: Final = 5
+"""Number of unreadable times that a warning names."""
+
+
+@dataclass(slots=True)
+class UnreadTimes:
+    """Times that could not be read, of records that are read without them."""
+
+    count: int = 0
+    first: list[str] = field(default_factory=list)
+    """Errors of the first ones."""
+
+    def report(self, path: Path) -> None:
+        """Log how many there are, and the first of them."""
+        if self.count:
+            named = "; ".join(self.first)
+            more = f"; and {self.count - len(self.first):,} more" if self.count > len(self.first) else ""
+            _LOG.warning("%s: records that are read without their time: %s: %s%s", path, f"{self.count:,}", named, more)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +54,8 @@ class Origin:
     """In a document: `[3]`, or `[0].conversation.session_2[4]`."""
     dates: DateOrder | None = None
     """Order of day and month in dates such as `03/04/2025`; None where it is not known."""
+    unread_times: UnreadTimes = field(default_factory=UnreadTimes)
+    """Times of the file that could not be read."""
 
     def error(self, message: str) -> DataFileError:
         """Return the error that names the record's position."""
@@ -52,12 +72,13 @@ class Origin:
         try:
             return parse_time(raw, self.dates)
         except AmbiguousDateError as error:
-            raise DateOrderError(self.path, f"{key!r}: {error}", line=self.line) from error
+            hint = f"is `--dates {self.dates}` right?" if self.dates else "or say `--dates dmy` or `--dates mdy`"
+            raise DateOrderError(self.path, f"{key!r}: {error}; {hint}", line=self.line) from error
         except (ValueError, OverflowError) as error:
             raise self.error(f"{key!r}: {error}") from error
 
-    def time_or_none(self, key: str, raw: object) -> float | None:
-        """Read a time of a document that is usable without it; log anything else.
+    def event_time(self, key: str, raw: object) -> float | None:
+        """Return the time of a record; None where it is unknown, or unreadable, which `unread_times` counts and names.
 
         Raises:
             DateOrderError: two days may be meant.
@@ -69,7 +90,9 @@ class Origin:
         except DateOrderError:
             raise
         except DataFileError as error:
-            _LOG.warning("%s; it is read without a time", error)
+            self.unread_times.count += 1
+            if self.unread_times.count <= _TIMES_NAMED:
+                self.unread_times.first.append(str(error))
             return None
 
 
@@ -138,7 +161,6 @@ Record: TypeAlias = MemoryItem | MemoryWritePayload
 
 _TEXT_KEYS: Final = ("text", "content", "content_summary")
 _SPEAKER_KEYS: Final = ("speaker", "role")
-_TIME_KEYS: Final = ("event_time", "timestamp", "time", "date")
 _SCOPE_KEYS: Final = tuple(one.name for one in fields(Scope))
 _EXPIRY_KEY: Final = "expires_at"
 _TTL_KEY: Final = "ttl"
@@ -146,7 +168,7 @@ _TRUST_KEY: Final = "trust"
 _ONLY_PLAIN: Final = frozenset({"text", "content", "time", "date", _TTL_KEY, *_SPEAKER_KEYS, *_SCOPE_KEYS})
 """Keys that no dumped item has."""
 _PLAIN_KEYS: Final = frozenset(
-    {"id", "metadata", _EXPIRY_KEY, _TTL_KEY, _TRUST_KEY, *_TEXT_KEYS, *_SPEAKER_KEYS, *_TIME_KEYS, *_SCOPE_KEYS}
+    {"id", "metadata", _EXPIRY_KEY, _TTL_KEY, _TRUST_KEY, *_TEXT_KEYS, *_SPEAKER_KEYS, *_SCOPE_KEYS}
 )
 
 
@@ -235,7 +257,7 @@ def _dumped(raw: Mapping[str, Any], origin: Origin) -> MemoryItem:
     known = {key: value for key, value in raw.items() if key not in ("embedding", "embedding_model")}
     times = {
         key: origin.time(key, known[key])
-        for key in ("timestamp", "event_time", _EXPIRY_KEY)
+        for key in ("timestamp", "created_at", "event_time", _EXPIRY_KEY)
         if known.get(key) is not None
     }
     try:
@@ -255,17 +277,19 @@ def _plain(raw: Mapping[str, Any], origin: Origin) -> MemoryItem:
         raise origin.error(f"no text: expected one of the keys {', '.join(_TEXT_KEYS)}, found {_keys(raw)}")
     speaker_key = next((key for key in _SPEAKER_KEYS if raw.get(key) is not None), None)
     speaker = text_of(raw, speaker_key, origin) if speaker_key else ""
-    time_key = next((key for key in _TIME_KEYS if raw.get(key) is not None), None)
+    when = time_key(raw)
+    event_time = origin.event_time(when, raw[when]) if when else None
     given = raw.get("metadata") or {}
     if not isinstance(given, Mapping):
         raise origin.error(f"'metadata': expected an object, found {_kind(given)}")
-    unknown = {key: value for key, value in raw.items() if key not in _PLAIN_KEYS}
+    known = _PLAIN_KEYS if event_time is None else {*_PLAIN_KEYS, when}
+    unknown = {key: value for key, value in raw.items() if key not in known}
     item = text_item(
         origin=origin,
         id=text_of(raw, "id", origin, default=_digest(raw)),
         text=_said(raw, key, origin),
         speaker=speaker,
-        event_time=origin.time(time_key, raw[time_key]) if time_key else None,
+        event_time=event_time,
         scope=Scope(**{key: text_of(raw, key, origin) for key in _SCOPE_KEYS if raw.get(key) is not None}),
         metadata={**({"speaker": speaker} if speaker else {}), **unknown, **given},
     )

@@ -9,11 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from devmem.errors import DataFileError, DateOrderError
+from devmem.errors import DataFileError
 from devmem.model.fields import is_path
 from devmem.model.items import MemoryItem
-from devmem.transfer.importing.dates import (
-    AmbiguousDateError,
+from devmem.model.times import (
     DateOrder,
     NumericDate,
     is_clock,
@@ -50,7 +49,6 @@ _DATES: Final = ("date", "datum", "day", "tag")
 _CLOCKS: Final = ("time", "uhrzeit", "zeit", "clock")
 _UNTIL: Final = frozenset({"bis", "to_date", "until"})
 """Columns beside which `Von` and `From` are the start of a time and not a sender."""
-_SECONDS: Final = re.compile(r"\d{9,13}(?:\.\d+)?")
 _MIDNIGHT: Final = re.compile(r"[ T]00:00(?::00(?:\.0+)?)?$")
 _WORD: Final = re.compile(r"[^\W\d_]{2}")
 _NO_WORDS: Final = re.compile(r"[0-9a-fA-F-]{16,}|\w+://\S*|true|false|yes|no|ja|nein|none|null|nan|n/a", re.IGNORECASE)
@@ -188,7 +186,7 @@ def _order(dates: Iterable[tuple[int, str, NumericDate]], origin: Origin) -> Dat
     if len(possible) == 1:
         return next(iter(possible))
     if ambiguous is not None:
-        raise DateOrderError(origin.path, f"'time': {AmbiguousDateError(ambiguous[1])}", line=ambiguous[0])
+        replace(origin, line=ambiguous[0]).time("time", ambiguous[1])
     return None
 
 
@@ -233,8 +231,6 @@ def _record(row: list[str], names: list[str], layout: _Layout, origin: Origin) -
     for key in ("time", "expires_at"):
         if is_no_time(raw.get(key)):
             raw.pop(key, None)
-        elif _SECONDS.fullmatch(str(raw[key])):
-            raw[key] = float(str(raw[key]))
     if "text" not in layout.keys:
         raw["text"] = _built_text(row, names, layout.wordy)
     if not str(raw.get("text", "")).strip():

@@ -6,12 +6,12 @@ answer here has the answerer as its source. `metadata` holds what are fields her
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC
 from typing import Any
 
 from devmem.recording import Interaction, InteractionKind, Participant, ParticipantType
+from devmem.stores import parse_time
 
 _KINDS = {"input": InteractionKind.INPUT, "output": InteractionKind.OUTPUT, "summarize": InteractionKind.SUMMARY}
 
@@ -38,7 +38,7 @@ def from_agentuniverse(row: Mapping[str, Any]) -> Interaction:
         target=target,
         kind=kind,
         content=str(row.get("content") or ""),
-        event_time=_seconds(metadata.get("timestamp") or row.get("timestamp")),
+        event_time=parse_time(metadata.get("timestamp") or row.get("timestamp"), zone=UTC),
         pair_id=str(metadata.get("pair_id") or ""),
         params={"params": str(metadata["params"])} if metadata.get("params") else {},
         extras=dict(row.get("additional_args") or {}),
@@ -48,11 +48,3 @@ def from_agentuniverse(row: Mapping[str, Any]) -> Interaction:
 def _participant(name: object, kind: object) -> Participant:
     known = {one.value for one in ParticipantType}
     return Participant(str(name or "unknown"), ParticipantType(kind) if kind in known else ParticipantType.UNKNOWN)
-
-
-def _seconds(value: object) -> float:
-    """Return a time in seconds since the epoch; one without a zone is in UTC."""
-    if isinstance(value, int | float) and math.isfinite(value):
-        return float(value)
-    moment = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, timedelta
 from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
 
 from devmem import MemoryItem
-from devmem.stores import dump_item, load_item
+from devmem.stores import dump_item, load_item, parse_time
 from devmem_stores.mem0.errors import Mem0AnswerError
 
 _LOG: Final = logging.getLogger(__name__)
@@ -177,15 +177,14 @@ def _is_of_mem0(item: MemoryItem, key: str) -> bool:
 
 
 def _seconds(raw: str | None) -> float | None:
-    """Read ISO 8601, UTC where it names no zone; None when it is missing or no time."""
+    """Read a time, UTC where it names no zone; None when it is missing or no time."""
     if not raw:
         return None
     try:
-        found = datetime.fromisoformat(raw)
+        return parse_time(raw, zone=UTC)
     except ValueError:
         _LOG.warning("mem0 gave %r for a time; it is left out", raw[:40])
         return None
-    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
 
 
 def _end_of_day(raw: str | None) -> float | None:

@@ -32,6 +32,12 @@ def test_what_is_remembered_is_recalled_with_date_and_score(tools: Tools) -> Non
     }
 
 
+def test_a_time_may_be_a_number(tools: Tools) -> None:
+    tools("remember", text="The launch is off.", time=1793872800)
+    (found,) = tools("recall", query="launch")["memories"]
+    assert found["date"] == "2026-11-05T10:00:00Z"
+
+
 def test_a_model_is_trusted_less_than_a_user(tools: Tools, memory: devmem.Memory) -> None:
     tools("remember", text="The code is 4711.")
     assert memory.recent(1)[0].item.trust < 1

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from devmem.errors import DataFileError
 from devmem.model.items import MemoryItem
 from devmem.model.record_fields import span_of
-from devmem.transfer.importing import FileFormat, open_data, parse_time
+from devmem.model.times import parse_time
+from devmem.transfer.importing import FileFormat, open_data
 
 CALENDAR = Path(__file__).parents[2] / "data" / "imports" / "calendar.ics"
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from devmem.errors import DataFileError, DateOrderError
 from devmem.model.items import MemoryItem
-from devmem.transfer.importing import open_data, parse_time
+from devmem.model.times import parse_time
+from devmem.transfer.importing import open_data
 
 NOTE = """\
 ---

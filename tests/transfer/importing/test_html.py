@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from devmem.errors import DataFileError, DateOrderError
 from devmem.model.items import MemoryItem
+from devmem.model.times import parse_time
 from devmem.text.html import read_page
-from devmem.transfer.importing import FileFormat, open_data, parse_time
+from devmem.transfer.importing import FileFormat, open_data
 
 PAGE = Path(__file__).parents[2] / "data" / "imports" / "page.html"
 

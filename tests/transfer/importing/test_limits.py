@@ -49,7 +49,7 @@ def test_a_small_archive_of_one_endless_line_is_refused(tmp_path: Path) -> None:
 def test_times_without_a_zone_are_of_the_local_clock() -> None:
     program = (
         "from datetime import datetime, UTC\n"
-        "from devmem.transfer.importing.dates import parse_time\n"
+        "from devmem.model.times import parse_time\n"
         "for text in ('2026-06-02 21:05', '2.6.2026 21:05', '2 June 2026 21:05', '2026-06-02T21:05Z'):\n"
         "    print(datetime.fromtimestamp(parse_time(text), UTC).isoformat())\n"
     )

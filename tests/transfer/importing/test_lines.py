@@ -109,7 +109,6 @@ def test_a_rescued_write_is_a_payload(tmp_path: Path) -> None:
         ('{"text": "  "}', "'text': expected text, found empty text"),
         ('{"text": null}', "'text': expected text, found nothing"),
         ('{"text": ["a"]}', "'text': expected text, found a value of type list"),
-        ('{"text": "x", "time": "soon"}', "'time': not a time: 'soon'"),
         ('{"text": "x", "metadata": [1]}', "'metadata': expected an object"),
         ('{"text": "x", "user": true}', "'user': expected text"),
         ('{"content_summary": 5, "scope": {}}', "content_summary"),
@@ -217,3 +216,27 @@ def test_a_ttl_that_cannot_be_is_refused(tmp_path: Path, fields: str, reason: st
     path.write_text(f'{{"text": "x", {fields}}}', encoding="utf-8")
     with pytest.raises(DataFileError, match=reason):
         list(read_records(path))
+
+
+@pytest.mark.parametrize("key", ["event_time", "time", "created_at", "timestamp", "date"])
+def test_a_time_has_each_usual_key(tmp_path: Path, key: str) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps({"text": "I live in Basel.", key: "2026-11-05T10:00:00Z"}), encoding="utf-8")
+    (item,) = read_records(path)
+    assert isinstance(item, MemoryItem)
+    assert (item.event_time, item.metadata) == (1793872800.0, {})
+
+
+def test_records_whose_time_is_unreadable_are_counted_and_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They keep the value, and have no time: that of the import is not when it happened."""
+    path = tmp_path / "a.jsonl"
+    lines = [{"text": f"Note {at}.", "created_at": "soon" if at % 2 else 1793872800 + at} for at in range(20)]
+    path.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    items = [item for item in read_records(path) if isinstance(item, MemoryItem)]
+    assert [item.metadata.get("created_at") for item in items if item.event_time is None] == ["soon"] * 10
+    (said,) = caplog.messages
+    assert "read without their time: 10: " in said
+    assert "a.jsonl:2: 'created_at': not a time: 'soon'" in said
+    assert "and 5 more" in said

@@ -11,8 +11,8 @@ import pytest
 
 from devmem.errors import DataFileError
 from devmem.model.items import MemoryItem
+from devmem.model.times import DateOrder
 from devmem.transfer.importing import open_data
-from devmem.transfer.importing.dates import DateOrder
 
 ANDROID = """\
 12/31/23, 10:15 PM - Messages and calls are end-to-end encrypted. Tap to learn more.

@@ -1,35 +1,47 @@
-"""Times as data files write them: ISO 8601, `03/04/2025 10:30`, `3. April 2025`, `Tue, 1 Apr 2025 10:00:00 +0200`."""
+"""Times of records, as callers and data files write them: seconds, `datetime`, ISO 8601, `3. April 2025`, mail dates.
+
+Words that are relative to now, such as `yesterday`, are left to `devmem.text.moments`: in a file they mean another day.
+"""
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
-from email.utils import parsedate_to_datetime
+from datetime import date, datetime, tzinfo
 from enum import StrEnum
-from typing import Final
+from numbers import Real
+from typing import Any, Final, TypeAlias
 
-from devmem.text.moments import from_number
-
+When: TypeAlias = datetime | date | float | str
+"""A point in time: a `datetime` (a naive one is local time, as Python has it), a `date` (its midnight), seconds since
+the epoch (from 100,000,000,000 on milliseconds), or text such as `2026-06-02` or `2026-06-02T14:30:00Z` (local time
+where it names no zone); a caller's text may be relative to now, such as `yesterday`, `3 days ago` or `in 30 days`."""
+TIME_KEYS: Final = ("time", "event_time", "created_at", "timestamp", "date")
+"""Keys of a record that may hold its time; the first that does counts, and the others are metadata."""
+_MILLISECONDS_FROM: Final = 1e11
+"""A number this large (the year 5138 in seconds) counts milliseconds."""
+_NUMBER: Final = r"-?\d{9,13}(?:\.\d+)?"
+"""A number as text; with fewer digits it is a year, or a date of ISO 8601."""
 _FORMS: Final = (
     "%I:%M %p on %d %B, %Y",  # 1:56 pm on 8 May, 2023
     "%B-%d-%Y",  # March-15-2024
     "%B %d, %Y",
 )
-_WEEKDAY: Final = re.compile(r"\s*\((?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\w*\)")
+# `re` compiles a text once: at its first use, as each program imports this module and few read such times.
+_WEEKDAY: Final = r"\s*\((?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\w*\)"
 _CLOCK: Final = r"(?P<hour>\d{1,2}):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:[.,]\d{1,9})?)?(?: ?(?P<half>[ap])\.?m\.?)?"
-_AFTER: Final = rf"(?:,?(?: |T)(?:um )?{_CLOCK}(?: uhr)?)?"
-_NUMBERS: Final = re.compile(
-    rf"(?P<first>\d{{4}}|\d{{1,2}})(?P<separator>[./-])(?P<second_>\d{{1,2}})(?P=separator)(?P<third>\d{{4}}|\d{{1,2}})"
-    rf"{_AFTER}",
-    re.IGNORECASE,
+_AFTER: Final = rf"(?:,?(?: |T)(?:um |at )?{_CLOCK}(?: uhr)?)?"
+_NUMBERS: Final = (
+    r"(?P<first>\d{4}|\d{1,2})(?P<separator>[./-]) ?(?P<second_>\d{1,2})(?P=separator) ?(?P<third>\d{4}|\d{1,2})"
+    rf"{_AFTER}"
 )
-_NAMED_MONTH: Final = re.compile(
-    rf"(?:[^\W\d_]{{2,10}}\.?,? )?(?P<day>\d{{1,2}})\.? (?P<month>[^\W\d_]{{3,9}})\.?,? (?P<year>\d{{4}}){_AFTER}",
-    re.IGNORECASE,
+_CHINESE: Final = r"(\d{4})年(\d{1,2})月(\d{1,2})日"
+_NAMED_MONTH: Final = (
+    rf"(?:[^\W\d_]{{2,10}}\.?,? )?(?P<day>\d{{1,2}})\.? (?P<month>[^\W\d_]{{3,9}})\.?,? (?P<year>\d{{4}}){_AFTER}"
 )
-_MAIL: Final = re.compile(r"(?:[A-Z][a-z]{2}, )?\d{1,2} [A-Z][a-z]{2} \d{4} \d\d:\d\d.{0,40}")
-_ONLY_CLOCK: Final = re.compile(rf"{_CLOCK}(?: uhr)?", re.IGNORECASE)
+_MAIL: Final = r"(?:[A-Z][a-z]{2}, )?\d{1,2} [A-Z][a-z]{2} \d{4} \d\d:\d\d.{0,40}"
 _MONTHS: Final = {
     name: number
     for number, names in enumerate(
@@ -59,13 +71,7 @@ class DateOrder(StrEnum):
 
 
 class AmbiguousDateError(ValueError):
-    """Day and month of a date cannot be told apart."""
-
-    def __init__(self, raw: str) -> None:
-        super().__init__(
-            f"day and month of {raw[:40]!r} cannot be told apart: say which comes first, by `--dates dmy` or "
-            "`--dates mdy`"
-        )
+    """Day and month of a date cannot be told apart, or have another order than was named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +101,8 @@ class NumericDate:
         """Whether both orders mean the same day."""
         return self.numbers[0] > _DAYS or self.numbers[0] == self.numbers[1]
 
-    def time(self, order: DateOrder) -> float:
-        """Return the seconds since the epoch, the clock being a local one.
+    def time(self, order: DateOrder, zone: tzinfo | None = None) -> float:
+        """Return the seconds since the epoch, the clock being that of a zone; None is the local one.
 
         Raises:
             ValueError: no calendar has the day, or no day the clock.
@@ -108,12 +114,13 @@ class NumericDate:
             day, month, year = (first, second, third) if order is DateOrder.DMY else (second, first, third)
         if year < _TWO_DIGITS:
             year += 1900 if year >= _LAST_CENTURY_FROM else 2000
-        return _seconds(datetime(year, month, day, *self.clock))
+        return _seconds(datetime(year, month, day, *self.clock), zone)
 
 
 def numeric_date(text: str) -> NumericDate | None:
     """Return the date of three numbers that a text is, as `03/04/2025 10:30 PM`; None where it is something else."""
-    found = _NUMBERS.fullmatch(" ".join(text.split()))
+    plain = re.sub(_CHINESE, r"\1/\2/\3", " ".join(text.split()))
+    found = re.fullmatch(_NUMBERS, plain, re.IGNORECASE)
     if found is None:
         return None
     numbers = int(found["first"]), int(found["second_"]), int(found["third"])
@@ -122,7 +129,7 @@ def numeric_date(text: str) -> NumericDate | None:
 
 def is_clock(text: str) -> bool:
     """Whether a text is a time of the day alone, as `10:30`, `10:30 PM` or `10:30 Uhr`."""
-    return _ONLY_CLOCK.fullmatch(text.strip()) is not None
+    return re.fullmatch(rf"{_CLOCK}(?: uhr)?", text.strip(), re.IGNORECASE) is not None
 
 
 def is_no_time(raw: object) -> bool:
@@ -130,55 +137,75 @@ def is_no_time(raw: object) -> bool:
     return raw is None or (isinstance(raw, str) and raw.strip().lower() in _NO_TIME)
 
 
-def parse_time(raw: object, order: DateOrder | None = None) -> float:
-    """Return the seconds since the epoch that a number or a text means; a time without a zone is of the local one.
+def time_key(raw: Mapping[str, Any]) -> str | None:
+    """Return the key under which a record holds its time; None where it says none."""
+    return next((key for key in TIME_KEYS if not is_no_time(raw.get(key))), None)
+
+
+def parse_time(raw: object, order: DateOrder | None = None, *, zone: tzinfo | None = None) -> float:
+    """Return the seconds since the epoch that a number, a `datetime`, a `date` or a text means; see `When`.
 
     Args:
-        raw: the number or the text.
+        raw: the time.
         order: order of day and month in a date such as `03/04/2025`; None takes the one that is possible.
+        zone: zone of a time that names none; None is the local one.
 
     Raises:
         AmbiguousDateError: both orders are possible.
         ValueError: it is not a time.
     """
-    if isinstance(raw, (int, float)) and not isinstance(raw, bool):
-        return from_number(raw)
+    if isinstance(raw, float | int | Real) and not isinstance(raw, bool):
+        return _from_number(raw)
+    if isinstance(raw, date):
+        return _seconds(raw if isinstance(raw, datetime) else datetime(raw.year, raw.month, raw.day), zone)
     if not isinstance(raw, str) or not raw.strip():
-        raise ValueError(f"expected a time, found {raw!r}")
-    text = " ".join(_WEEKDAY.sub(" ", raw).split()) if len(raw) <= _LONGEST else ""
+        raise ValueError(f"expected a time, found {raw!r:.60}")
+    text = " ".join(re.sub(_WEEKDAY, " ", raw).split()) if len(raw) <= _LONGEST else ""
+    if re.fullmatch(_NUMBER, text):
+        return _from_number(float(text))
     if (found := _read(text, None)) is not None:
-        return _seconds(found)
+        return _seconds(found, zone)
     # Before the other forms, which take ten times as long to try.
-    if (date := numeric_date(text)) is not None:
-        return _time_of_numbers(date, text, order)
+    if (numbers := numeric_date(text)) is not None:
+        return _time_of_numbers(numbers, text, order, zone)
     found = _named(text) or next((time for form in _FORMS if (time := _read(text, form))), None)
     if found is not None:
-        return _seconds(found)
+        return _seconds(found, zone)
     raise ValueError(f"not a time: {raw[:60]!r}; write it as 2023-05-08T13:56:00Z or in seconds since 1970")
 
 
-def _seconds(time: datetime) -> float:
-    """Return the seconds since the epoch; a time without a zone is one of the local clock.
-
-    Raises:
-        ValueError: it is one of the first or last days that a calendar has.
-    """
+def _from_number(raw: float | Real) -> float:
+    """Return the seconds that a number of seconds or milliseconds means; raises `ValueError` for no such number."""
     try:
-        return time.timestamp()
+        number = float(raw)
+    except OverflowError:
+        number = math.inf
+    seconds = number / 1000 if abs(number) >= _MILLISECONDS_FROM else number
+    if not math.isfinite(seconds) or abs(seconds) >= _MILLISECONDS_FROM:
+        raise ValueError(f"not a time in seconds or milliseconds since 1970: {number:g}")
+    return seconds
+
+
+def _seconds(time: datetime, zone: tzinfo | None) -> float:
+    """Return the seconds since the epoch; raises `ValueError` for one of the first or last days of the calendar."""
+    try:
+        return (time if time.tzinfo else time.replace(tzinfo=zone)).timestamp()
     except (OverflowError, ValueError) as error:
         shown = time.replace(tzinfo=None).isoformat(sep=" ", timespec="minutes")
         raise ValueError(f"{shown} is too close to an end of the calendar, which has the years 1 to 9999") from error
 
 
-def _time_of_numbers(date: NumericDate, text: str, order: DateOrder | None) -> float:
+def _time_of_numbers(date: NumericDate, text: str, order: DateOrder | None, zone: tzinfo | None) -> float:
     possible = date.orders()
     if len(possible) > 1 and not date.means_one_day() and order is None:
-        raise AmbiguousDateError(text)
+        raise AmbiguousDateError(
+            f"not clear whether the day or the month comes first: {text[:60]!r}; write it as 2026-06-02"
+        )
     try:
-        return date.time(order or next(iter(sorted(possible)), DateOrder.DMY))
+        return date.time(order or next(iter(sorted(possible)), DateOrder.DMY), zone)
     except ValueError as error:
-        hint = f"; is `--dates {order}` right?" if order else ""
-        raise ValueError(f"not a time: {text!r} ({error}){hint}") from error
+        reason = f"not a time: {text!r} ({error})"
+        raise (AmbiguousDateError if order and possible - {order} else ValueError)(reason) from error
 
 
 def _read(text: str, form: str | None) -> datetime | None:
@@ -191,15 +218,17 @@ def _read(text: str, form: str | None) -> datetime | None:
 
 def _named(text: str) -> datetime | None:
     """Read a date whose month is a word, English or German, or the date of a mail."""
-    if (found := _NAMED_MONTH.fullmatch(text)) is not None:
+    if (found := re.fullmatch(_NAMED_MONTH, text, re.IGNORECASE)) is not None:
         name = found["month"].lower()
         month = _MONTHS.get(name[:3]) if len(name) == 3 or name in _LONG_MONTHS else None
         try:
             return datetime(int(found["year"]), month, int(found["day"]), *_clock(found)) if month else None
         except ValueError:
             return None
-    if _MAIL.fullmatch(text) is None:
+    if re.fullmatch(_MAIL, text) is None:
         return None
+    from email.utils import parsedate_to_datetime
+
     try:
         return parsedate_to_datetime(text)
     except ValueError:
