@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from devmem.errors import MissingExtraError as MissingExtraError
     from devmem.memory.forgetting import forget as forget
     from devmem.memory.memory import Memory as Memory
+    from devmem.memory.opening import aopen as aopen
     from devmem.memory.opening import open as open  # noqa: A004 - `devmem.open` is its name
     from devmem.memory.reading import MemorySnapshot as MemorySnapshot
     from devmem.memory.records import History as History
@@ -90,7 +91,7 @@ else:
         "devmem.errors": "CollectionError ConfigError DevmemError EmbeddingError MissingExtraError",
         "devmem.memory.forgetting": "forget",
         "devmem.memory.memory": "Memory",
-        "devmem.memory.opening": "open",
+        "devmem.memory.opening": "aopen open",
         "devmem.memory.reading": "MemorySnapshot",
         "devmem.memory.records": "History Hits MemoryRecord RecordDifference Records RecordVersion SearchHit",
         "devmem.memory.runs": "MemoryRun",

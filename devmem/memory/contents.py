@@ -225,6 +225,8 @@ def listed(
         stands_for_it = may_be_blank or form.get("metadata") or form.get("embedding") is not None
         if isinstance(text, str) and not text.strip() and not stands_for_it:
             raise ValueError(f"there is nothing to remember: text number {at + 1} is blank")
+    if isinstance(content, Message) and not readable_text(content):
+        raise ValueError("there is nothing to remember: the message has no content")
     return given
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from types import EllipsisType, TracebackType
 from typing import Any, Final, Self, Unpack, overload
@@ -72,9 +73,23 @@ class Memory(MemoryReader):
     returns. Each method that does I/O has an async twin: `aadd`, `asearch`, ...
     """
 
-    def __init__(self, store: MemoryBase, *, guard: ScopeGuard | None = None) -> None:
-        """Wrap an opened store; `guard` limits the handle to a part of it."""
+    def __init__(
+        self, store: MemoryBase, *, guard: ScopeGuard | None = None, opening: Callable[[], Memory] | None = None
+    ) -> None:
+        """Wrap an opened store; `devmem.open` opens one.
+
+        Args:
+            store: the store.
+            guard: limits the handle to a part of it.
+            opening: opens the same place again, for a pickle of the handle; None where nothing can.
+
+        Raises:
+            TypeError: it is a place, and not a store.
+        """
+        if isinstance(store, str | os.PathLike | Mapping):
+            raise TypeError(f"a `Memory` wraps an opened store; open one by its place: devmem.open({store!r:.60})")
         super().__init__(store, guard or ScopeGuard())
+        self._opening = opening
         self._runs = RunsWithin(store, self._guard)
         self._closed = False
 
@@ -90,14 +105,14 @@ class Memory(MemoryReader):
         """
         if all(value is None for value in scope.values()):
             raise ValueError("name the scope: user, agent, session or conversation (user=devmem.ANY means everyone)")
-        return Memory(self.store, guard=self._guard.bound(scope))
+        return Memory(self.store, guard=self._guard.bound(scope), opening=self._opening)
 
     def unscoped(self) -> Memory:
         """Return a handle on what calls without a scope mean here: unscoped memories, of a scoped handle all of it.
 
         For code that is given ids by others, such as tools of a model: an id of another scope is not found.
         """
-        return Memory(self.store, guard=self._guard.bound({}))
+        return Memory(self.store, guard=self._guard.bound({}), opening=self._opening)
 
     def new_scope(self) -> Scope:
         """Return the scope of what is added without naming one, for code that writes into `store` itself."""
@@ -507,6 +522,26 @@ class Memory(MemoryReader):
                 if self.store.setup.recalls is not None:
                     self.store.setup.recalls.close()
 
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, _memo: dict[int, Any]) -> Self:
+        # As of a lock or a connection, a copy is the same handle.
+        return self
+
+    def __reduce__(self) -> tuple[Callable[..., Memory], tuple[Callable[[], Memory], ScopeGuard]]:
+        """Pickle a handle on the same place, which is opened when the pickle is loaded.
+
+        Raises:
+            TypeError: no other process can open the place: it is `:memory:`, has a `key`, or is a store's own.
+        """
+        if self._opening is None:
+            raise TypeError(
+                "this memory cannot be pickled: no other process can open it by its place alone; open it there by "
+                "devmem.open"
+            )
+        return _reopened, (self._opening, self._guard)
+
     def __enter__(self) -> Self:
         return self
 
@@ -583,3 +618,8 @@ class Memory(MemoryReader):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await in_thread(self.__exit__, kind, error, trace)
+
+
+def _reopened(opening: Callable[[], Memory], guard: ScopeGuard) -> Memory:
+    """Return the handle of a pickle."""
+    return Memory(opening().store, guard=guard, opening=opening)

@@ -7,7 +7,7 @@ import logging
 import os
 import re
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -19,6 +19,7 @@ from devmem.config.workflow import Workflow
 from devmem.encryption import KeySource, StoreKey, default_key, key_of, unlock
 from devmem.errors import CollectionError, ConfigError, EncryptionError, Finding, ModelNotFoundError
 from devmem.model.caller import DEFAULT_SESSION
+from devmem.model.twins import in_thread_of
 from devmem.models.embedder import Embedder
 from devmem.models.embedding_providers import open_embedder
 from devmem.models.given_vectors import PREFIX
@@ -29,6 +30,7 @@ from devmem.redaction import location_without_credentials
 from devmem.storage.opening import StoreMetadata, file_of, inspect_location
 from devmem.storage.protocol import SupportsWordsOnly
 from devmem.stores.collection_memory import CollectionMemory
+from devmem.stores.config import PlaceConfig
 from devmem.stores.memory import MemoryBase
 from devmem.text.files import expanded
 from devmem.workflow.stores import load_store, load_workflow, make_store
@@ -95,7 +97,16 @@ def open(  # noqa: A001 - `devmem.open` is its name
     _load(store, words_only=embedding is None)
     from devmem.memory.memory import Memory
 
-    return Memory(store)
+    config = store.setup.config
+    is_lasting = not isinstance(config, PlaceConfig) or store.setup.location(config.memory_path) is not None
+    if key is not None or not is_lasting:
+        return Memory(store)
+    where = place if isinstance(place, Mapping) or "://" in os.fsdecode(place) else expanded(place).absolute()
+    again = partial(open, where, embedding=embedding, fields=fields, guard=guard, session=session)
+    return Memory(store, opening=again)
+
+
+aopen = in_thread_of(open)
 
 
 def _unlock(place: str | os.PathLike[str] | Mapping[str, Any], key: KeySource | None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from difflib import get_close_matches
 from functools import cache
 from typing import Annotated, Any, Final
 
@@ -116,7 +117,8 @@ def _plain(message: Message) -> dict[str, JsonValue]:
 def load_message(raw: Mapping[str, Any]) -> Message:
     """Return the message of a JSON form, devmem's or MetaGPT's.
 
-    A role that chat models do not know becomes the `source` of an assistant's message, and is kept in the metadata.
+    A role that chat models do not know becomes the `source` of an assistant's message, and is kept in the metadata; a
+    misspelt one is refused.
 
     Raises:
         MessageError: the mapping is not a message, or of a class that devmem does not have.
@@ -129,7 +131,11 @@ def load_message(raw: Mapping[str, Any]) -> Message:
     if made is None:
         raise MessageError(f"{form.type!r} is not a class of messages; there are {', '.join(_CLASSES)}")
     role, source, metadata = form.role, form.source, form.metadata
-    if role is not None and role not in _ROLES:
+    if role is not None and role.lower() in _ROLES:
+        role = role.lower()
+    elif role is not None:
+        if role.isalpha() and (meant := get_close_matches(role.lower(), _ROLES, n=1, cutoff=0.8)):
+            raise MessageError(f"{role!r} is not a role; did you mean {meant[0]!r}? A speaker's name is the `source`.")
         known = _OTHER_ROLES.get(role.lower(), Role.ASSISTANT)
         source = source or (role if role.lower() not in _OTHER_ROLES else "")
         metadata, role = {"role": role, **metadata}, known

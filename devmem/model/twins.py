@@ -24,6 +24,18 @@ def as_async(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, 
     return twin
 
 
+def in_thread_of(function: Callable[P, R]) -> Callable[P, Coroutine[Any, Any, R]]:
+    """Return the async twin of a function; see `as_async`."""
+
+    async def twin(*args: P.args, **kwargs: P.kwargs) -> R:
+        return await in_thread(function, *args, **kwargs)
+
+    twin.__name__ = twin.__qualname__ = f"a{function.__name__}"
+    twin.__module__ = function.__module__
+    twin.__doc__ = f"Do what `{function.__name__}` does without blocking the event loop."
+    return twin
+
+
 async def in_thread(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """Call a function in a thread, so that the event loop is not blocked."""
     # Imported here: who calls it has an event loop, and a command without one starts sooner.

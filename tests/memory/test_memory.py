@@ -74,6 +74,24 @@ def test_what_is_nothing_to_remember_is_refused_whole(memory: devmem.Memory, con
     assert len(memory) == 0
 
 
+def test_a_misspelt_role_is_refused_and_a_speaker_is_kept(memory: devmem.Memory) -> None:
+    for role, meant in (("usr", "user"), ("Asistant", "assistant"), ("sistem", "system")):
+        with pytest.raises(devmem.errors.MessageError, match=f"{role}.*did you mean '{meant}'"):
+            memory.add({"role": role, "content": "Hello."})
+    memory.add([{"role": role, "content": "Hello."} for role in ("User", "human", "Engineer", "User 2")])
+    assert {record.message.source or record.role for record in memory.recent() if record.message} == {
+        "user",
+        "Engineer",
+        "User 2",
+    }
+
+
+def test_a_message_without_content_is_refused_as_a_blank_text_is(memory: devmem.Memory) -> None:
+    with pytest.raises(ValueError, match="nothing to remember: the message has no content"):
+        memory.add(Message(""))
+    assert memory.add([Message(""), Message("Hello.")]) == [memory.recent()[0].id]
+
+
 def test_messages_of_a_chat_api_keep_role_name_and_parts(memory: devmem.Memory) -> None:
     ids = memory.add(
         [
