@@ -297,10 +297,10 @@ class PluginClashError(PluginError):
 
     def __init__(self, kind: str, name: str, owners: Sequence[str]) -> None:
         self.kind, self.name, self.owners = kind, name, tuple(owners)
-        super().__init__(
-            f"{kind} {name!r} is claimed by {' and by '.join(self.owners)}. "
-            "Uninstall one of them, or rename what it offers; other names are not affected."
-        )
+        claimed = f"is claimed by {' and by '.join(self.owners)}. Uninstall one of them, or rename what it offers"
+        if len(set(self.owners)) == 1:
+            claimed = f"is already registered by {self.owners[0]}. Register each under its own name, once"
+        super().__init__(f"{kind} {name!r} {claimed}; other names are not affected.")
 
 
 class BrokenPluginError(PluginError):

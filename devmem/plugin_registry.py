@@ -62,17 +62,20 @@ class PluginRegistry(Generic[T]):
         return " and ".join(_owner(claim) for claim in self._claims(name))
 
     def register(self, name: str, plugin: T, owner: str | None = None) -> None:
-        """Register a plugin in the name of a module, which may do so again; None takes the module that defines it.
+        """Register a plugin in the name of a module; None takes the module that defines it.
+
+        The same object may be registered again, and so may the new definition of a module that is run again, as a cell
+        of a notebook is.
 
         Raises:
-            PluginClashError: other code registered the name.
+            PluginClashError: the name is registered already.
             TypeError: the object is no such plugin.
         """
         plugin = self._check(name, plugin)
         owner = owner or str(getattr(plugin, "__module__", ""))
         with self._lock:
             known = self._registered.get(name)
-            if known is not None and known[1] != owner:
+            if known is not None and (known[1] != owner or not _is_again(known[0], plugin)):
                 raise PluginClashError(self._kind, name, [f"module {known[1]}", f"module {owner}"])
             self._registered[name] = (plugin, owner)
 
@@ -129,6 +132,17 @@ class PluginRegistry(Generic[T]):
             raise BrokenPluginError(self._kind, point.name, _owner(point), str(error)) from error
         with self._lock:
             return self._loaded.setdefault(point, plugin)
+
+
+def _is_again(known: object, plugin: object) -> bool:
+    """Whether a plugin is the known one, or made of another object of the same definition.
+
+    Lambdas and inner functions have no definition of their own. Each registration makes a new store type.
+    """
+    before, after = (getattr(each, "factory", each) for each in (known, plugin))
+    name = getattr(after, "__qualname__", "<")
+    is_redefined = before is not after and "<" not in name and getattr(before, "__qualname__", "") == name
+    return known is plugin or is_redefined
 
 
 def callable_plugin(what: str) -> Callable[[str, object], Any]:

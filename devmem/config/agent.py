@@ -124,12 +124,17 @@ ONLY_IN_CONFIG: Final = ("memories", "memory_options", "plan", "critique")
 """Keys of an agent that no system reads elsewhere in a node."""
 
 
+def _or_extractive(provider: object) -> object:
+    """Return the provider; a key that was left empty, as DevAll's editor writes it, names none."""
+    return "extractive" if provider is None else provider
+
+
 class AgentConfig(ConfigModel):
     """An agent's settings; keys that other systems read are left alone."""
 
     model_config = ConfigDict(extra="ignore", populate_by_name=True)
 
-    provider: str = Field(default="extractive", min_length=1)
+    provider: Annotated[str, BeforeValidator(_or_extractive)] = Field(default="extractive", min_length=1)
     """Who answers: `extractive` needs no model and quotes what was recalled, `openai` is any service that speaks its
     protocol."""
     model: str | None = Field(default=None, validation_alias=AliasChoices("model", "name"))

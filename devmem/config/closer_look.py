@@ -172,11 +172,20 @@ def _is_known(chat: Chat) -> bool:
 
 @check(Rule.UNKNOWN_NAME, Chat, level=Level.ERROR, close=True)
 def _chat_provider(chat: Chat) -> Found:
-    if not _is_known(chat):
-        meant = closest(chat.config.provider, _CHAT_PROVIDERS)
+    meant = closest(chat.config.provider, _CHAT_PROVIDERS)
+    if not _is_known(chat) and (meant or not isinstance(chat.config, AgentConfig)):
         hint = f"; did you mean {meant!r}?" if meant else "."
         possible = f"Possible: {choices(_CHAT_PROVIDERS)}, or any with `base_url`."
         yield ("provider",), f"unknown chat provider {chat.config.provider!r}{hint} {possible}"
+
+
+@check(Rule.UNKNOWN_NAME, Chat, close=True)
+def _chat_provider_of_a_run(chat: Chat) -> Found:
+    """Report the provider of an agent that its host knows; all but `devmem run` works without it."""
+    named = chat.config.provider
+    if isinstance(chat.config, AgentConfig) and not _is_known(chat) and closest(named, _CHAT_PROVIDERS) is None:
+        message = f"`devmem run` does not know the chat provider {named!r}: give it a `base_url`, or run with `--chat`"
+        yield ("provider",), message
 
 
 @check(Rule.MISSING_MODEL, Chat, level=Level.ERROR, close=True)

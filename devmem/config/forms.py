@@ -198,9 +198,11 @@ FORM_VERSION: Final = "0.1.0"
 
 
 def form(store_types: StoreTypes, breadcrumbs: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
-    """Return the form of a block as JSON data: `schemaVersion`, `node`, `fields`, `breadcrumbs` and `cacheKey`.
+    """Return the form of a block as JSON data.
 
-    The cache key covers the fields too, so that it changes when a store type is installed.
+    Its keys are `schemaVersion`, `node`, `fields`, `constraints`, `breadcrumbs` and `cacheKey`. The constraints are
+    DevAll's rules between fields, of which no block has any. The cache key covers the fields too, so that it changes
+    when a store type is installed.
 
     Args:
         store_types: the types that the fields `type` and `config` of a store list.
@@ -217,6 +219,7 @@ def form(store_types: StoreTypes, breadcrumbs: Sequence[Mapping[str, Any]] = ())
         "schemaVersion": FORM_VERSION,
         "node": model.__name__,
         "fields": [spec.to_json() for spec in field_specs(model, store_types)],
+        "constraints": [],
         "breadcrumbs": [
             {key: crumb[key] for key in ("node", "field", "value") if crumb.get(key) is not None}
             for crumb in breadcrumbs

@@ -419,6 +419,9 @@ class Message:
         """Return role and text in the form of an OpenAI-compatible chat API."""
         return {"role": self.role.value, "content": self.text()}
 
+    to_dict = for_chat
+    """MetaGPT's name for `for_chat`."""
+
 
 _FIELDS: Final = tuple(each.name for each in fields(Message))
 

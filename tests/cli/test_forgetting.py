@@ -116,3 +116,25 @@ def test_tombstones_are_listed_and_removed(devmem: Devmem, tmp_path: Path) -> No
     assert "1 text may be stored again" in devmem("tombstones", file, "--remove", listed["id"][:8]).stdout
     assert devmem("tombstones", file, "--json").stdout.strip() == "[]"
     assert "1 stored" in devmem("copy", saved, file).stdout
+
+
+def test_the_items_of_a_trace_are_forgotten(tmp_path: Path, devmem: Devmem) -> None:
+    data, place = tmp_path / "a.jsonl", tmp_path / "notes.db"
+    lines = [
+        {"content_summary": f"Note {at}.", "id": f"n{at}", "scope": {"trace": f"trace-{at % 2}"}} for at in range(4)
+    ]
+    data.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    devmem("import", place, data)
+    done = json.loads(devmem("forget", place, "--trace", "trace-1", "--yes", "--json").stdout)
+    assert done["forgotten"] == 2
+    assert sorted(item["id"] for item in json.loads(devmem("show", place, "--json").stdout)) == ["n0", "n2"]
+    assert "--trace is empty" in devmem("forget", place, "--trace", "", "--yes", code=2).stderr
+
+
+def test_what_is_shown_is_counted(tmp_path: Path, devmem: Devmem) -> None:
+    place = tmp_path / "notes.db"
+    for user in ((), ("--user", "ann"), ("--user", "bob")):
+        devmem("add", place, "Tea at four.", *user)
+    for user, expected in (((), 3), (("--user", "ann"), 1)):
+        assert len(json.loads(devmem("show", place, *user, "--json").stdout)) == expected
+        assert devmem("count", place, *user).stdout.strip() == str(expected)

@@ -55,6 +55,24 @@ def test_warnings_do_not_make_a_file_bad(devmem: Devmem, tmp_path: Path) -> None
     assert second.endswith("1 warning")
 
 
+def test_a_provider_that_only_a_run_needs_is_a_warning(devmem: Devmem, tmp_path: Path) -> None:
+    """Workflows of hosts name models that only they have; a misspelt name and a store's model are errors."""
+    path = tmp_path / "team.yaml"
+    path.write_text(
+        "graph:\n  nodes:\n"
+        "    - {id: a, type: agent, config: {provider: gemini, name: gemini-3}}\n"
+        "    - {id: b, type: agent, config: {provider: , name: }}\n",
+        encoding="utf-8",
+    )
+    said = devmem("validate", path).stdout
+    assert "warning: " in said
+    assert "`devmem run` does not know the chat provider 'gemini'" in said
+    path.write_text("nodes: [{id: a, type: agent, config: {provider: opnai, name: m}}]\n", encoding="utf-8")
+    assert "did you mean 'openai'" in devmem("validate", path, code=2).stdout
+    path.write_text("memory: [{name: n, type: brain, config: {llm: {provider: gemini, model: m}}}]\n", encoding="utf-8")
+    assert "unknown chat provider 'gemini'" in devmem("validate", path, code=2).stdout
+
+
 def test_a_path_and_the_url_of_a_file_are_one_place(devmem: Devmem, tmp_path: Path) -> None:
     path = tmp_path / "team.yaml"
     one, two = (

@@ -22,6 +22,7 @@ def names(shown: dict[str, Any]) -> list[str]:
 def test_the_document_a_store_and_its_settings() -> None:
     whole = form(FakeTypes())
     assert (whole["node"], whole["breadcrumbs"], whole["schemaVersion"]) == ("WorkflowDocument", [], "0.1.0")
+    assert whole["constraints"] == []
     assert {"memory", "nodes", "edges"} <= {*names(whole)}
     store = form(FakeTypes(), [TO_STORE])
     assert names(store)[:2] == ["name", "type"]

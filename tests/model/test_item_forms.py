@@ -141,6 +141,7 @@ def test_snapshots_of_messages() -> None:
     assert MemoryContentSnapshot.from_message(messages[0]).text == "look"
     assert messages[0].text() == "look\n[image attachment: x.png]"
     assert messages[0].for_chat() == {"role": "user", "content": "look\n[image attachment: x.png]"}
+    assert messages[0].to_dict() == messages[0].for_chat()
 
 
 def test_descriptions_of_blocks() -> None:

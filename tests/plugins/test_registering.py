@@ -88,8 +88,27 @@ def test_two_modules_with_one_name_clash_and_the_first_stays(own: StoreRegistry)
     own.register(described("notes"), "first")
     with pytest.raises(PluginClashError, match=r"claimed by module first and by module second"):
         own.register(described("notes"), "second")
-    own.register(described("notes"), "first")  # a module that is imported again
     assert own.owner("notes") == "module first"
+
+
+def test_a_module_registers_a_name_once(own: StoreRegistry) -> None:
+    def make(setup: StoreSetup) -> Notes:
+        return Notes(setup)
+
+    register_memory_store("notes", config_cls=NotesConfig, factory=make)
+    for again in (make, lambda setup: Notes(setup), Notes):
+        with pytest.raises(PluginClashError, match="'notes' is already registered by module"):
+            register_memory_store("notes", config_cls=NotesConfig, factory=again)
+    assert own.get("notes").factory is make
+
+
+def test_a_definition_that_is_run_again_takes_the_place_of_the_former(own: StoreRegistry) -> None:
+    cell = "class Cell(Notes): ..."
+    for _ in range(2):
+        names: dict[str, Any] = {"Notes": Notes, "__name__": "__main__"}
+        exec(cell, names)
+        register_memory_store("cell")(names["Cell"])
+    assert own.get("cell").factory is names["Cell"]
 
 
 def run_python(folder: Path, code: str) -> str:

@@ -167,6 +167,11 @@ class DevmemBrainMemory:
         return bool(self._brain.is_dirty)
 
     @property
+    def cacheable(self) -> bool:
+        """Whether the conversation is kept; it always is."""
+        return True
+
+    @property
     def is_history_available(self) -> bool:
         """Whether anything was said."""
         return bool(self._brain.is_history_available)
@@ -319,7 +324,7 @@ class DevmemBrainMemory:
             "last_history_id": self.last_history_id,
             "is_dirty": self.is_dirty,
             "last_talk": self.last_talk,
-            "cacheable": True,
+            "cacheable": self.cacheable,
         }
 
     def model_dump_json(self) -> str:

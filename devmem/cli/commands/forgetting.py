@@ -11,7 +11,15 @@ from typing import Annotated, Final, TypeAlias
 import typer
 
 from devmem.cli.failures import EXIT_PARTLY, CommandError
-from devmem.cli.inputs import Ids, check_all_there, full_ids, full_ids_in_workflow, full_run, whole_id
+from devmem.cli.inputs import (
+    Ids,
+    check_all_there,
+    full_ids,
+    full_ids_in_workflow,
+    full_run,
+    full_scope_id,
+    whole_id,
+)
 from devmem.cli.options import Selection, report_hidden, selecting
 from devmem.cli.targets import (
     AsJson,
@@ -32,7 +40,8 @@ from devmem.cli.terminal import Terminal, date_text, item_date, zoned
 from devmem.config.workflow import Workflow
 from devmem.memory.opening import is_workflow
 from devmem.model.caller import DEFAULT_SESSION
-from devmem.model.items import MemoryItem
+from devmem.model.filters import Filter
+from devmem.model.items import MemoryItem, Scope
 from devmem.recording.log import TokenTrimming
 from devmem.storage.erasure import EraseRequest, Residue
 from devmem.storage.opening import drop_location, file_of
@@ -139,6 +148,7 @@ Source: TypeAlias = Annotated[
     str | None, typer.Option("--source", metavar="NAME", help="Only items from this document or other source.")
 ]
 Run: TypeAlias = Annotated[str | None, typer.Option("--run", metavar="ID", help="Only items that this run wrote.")]
+Trace: TypeAlias = Annotated[str | None, typer.Option("--trace", metavar="ID", help="Only items of this trace.")]
 Vacuum: TypeAlias = Annotated[
     bool, typer.Option("--vacuum", help="Rewrite the database even if nothing is left in its file.")
 ]
@@ -164,6 +174,7 @@ def forget(
     matching: Matching = None,
     source: Source = None,
     run: Run = None,
+    trace: Trace = None,
     vacuum: Vacuum = False,
     tombstone: KeepOut = False,
     dry_run: DryRun = False,
@@ -188,7 +199,7 @@ def forget(
         devmem forget notes.db --where session=s1 --where metadata.room=5 --yes
     """
     terminal: Terminal = ctx.obj
-    request = replace(_erasing(ids, selection, text=matching, source=source, run=run), tombstone=tombstone)
+    request = replace(_erasing(ids, selection, text=matching, source=source, run=run, trace=trace), tombstone=tombstone)
     options = ForgetOptions(session=session, vacuum=vacuum, dry_run=dry_run, yes=yes, as_json=as_json)
     if store is None and is_workflow(memory):
         forget_in_workflow(terminal, load(terminal, Path(memory)), request, options)
@@ -200,7 +211,10 @@ def _forget_in_store(terminal: Terminal, place: StoreAddress, request: EraseRequ
     """Forget items of one store, after asking, and print the receipt."""
     with opened_existing(terminal, place, save=True) as opened:
         run = request.run and full_run([opened], request.run)
-        request = replace(request, ids=_tuple(full_ids(opened, request.ids)), run=run)
+        scope = request.where.scope
+        trace = scope.trace and full_scope_id(opened, "trace", scope.trace)
+        where = replace(request.where, scope=replace(scope, trace=trace))
+        request = replace(request, ids=_tuple(full_ids(opened, request.ids)), where=where, run=run)
         selection = select_erasure(opened, request)
         check_all_there(opened.name, request.ids or (), selection.selected)
         if request.text is None and request.run is None:
@@ -225,10 +239,16 @@ def _print(terminal: Terminal, listed: EraseSelection | None, lines: Iterable[st
 
 
 def _erasing(
-    ids: Sequence[str] | None, selection: Selection, *, text: str | None, source: str | None, run: str | None
+    ids: Sequence[str] | None,
+    selection: Selection,
+    *,
+    text: str | None,
+    source: str | None,
+    run: str | None,
+    trace: str | None,
 ) -> EraseRequest:
     """Return the items to forget; raises `CommandError` when nothing is selected."""
-    given = {"--matching": text, "--source": source, "--run": run}
+    given = {"--matching": text, "--source": source, "--run": run, "--trace": trace}
     for option, value in given.items():
         if value is not None and not value.strip():
             raise CommandError(f"{option} is empty. Is a variable not set?")
@@ -237,13 +257,15 @@ def _erasing(
     if not ids and not named and where.everything() and not selection.all_users:
         raise CommandError(
             "nothing says what to forget: give --id, --user, --agent, --conversation, --where, --after, --before, "
-            "--matching, --source or --run; --all-users alone forgets everything."
+            "--matching, --source, --run or --trace; --all-users alone forgets everything."
         )
     if source is not None and where.source_name is not None:
         raise CommandError("give either --source or --where source=NAME, not both.")
     where = where if ids else selection.visible  # an id is exact: it needs no user beside it
     if source is not None:
         where = replace(where, source_name=source)
+    if trace is not None:
+        where &= Filter(scope=Scope(trace=trace))
     return EraseRequest(ids=_tuple(ids or None), where=where, text=text, run=run)
 
 

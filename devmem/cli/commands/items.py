@@ -343,7 +343,10 @@ def _edit_matching(
     terminal.answer({"changed": count, "dry_run": dry_run}, f"{place.store}: {done}", as_json=as_json)
 
 
-@selecting(by_user=True)
+_EveryUser = Annotated[bool, typer.Option("--all-users", help="Items of every user (the default).")]
+
+
+@selecting(by_user=True, all_users=_EveryUser)
 def count(
     ctx: typer.Context,
     memory: MemoryPlace,
@@ -359,11 +362,12 @@ def count(
 ) -> None:
     """Count items, or those with each value of a key.
 
-    A list counts with each of its elements; items without a value are counted together.
+    Items of every user are counted, as `devmem show` lists them. A list counts with each of its elements; items without
+    a value are counted together.
 
     Examples:
         devmem count notes.db --by metadata.topic --where "metadata.priority>=3"
-        devmem count team.yaml notes --by user --all-users
+        devmem count team.yaml notes --by user
     """
     from devmem.memory.memory import Memory
     from devmem.model.items import ANY
@@ -374,10 +378,9 @@ def count(
     total = 0
     with opened_if_written(terminal, place, looking=True, archived=archived) as opened, usage_errors():
         if opened is not None:
-            memory_of, user = Memory(opened), ANY if selection.all_users else None
-            total = memory_of.count(where=selection.where, user=user)
-            found = [] if by is None else memory_of.count(by=by, where=selection.where, user=user)
-            report_hidden(terminal, opened, selection.visible)
+            whole = Memory(opened)
+            total = whole.count(where=selection.where, user=ANY)
+            found = [] if by is None else whole.count(by=by, where=selection.where, user=ANY)
     if as_json:
         values = [{"value": value, "count": number} for value, number in found]
         terminal.json({"count": total} if by is None else {"count": total, "values": values})
@@ -417,9 +420,6 @@ _DETAILS = (
     "text",
 )
 _NUMBERS = ("trust", "input", "output", "attachments")
-
-
-_EveryUser = Annotated[bool, typer.Option("--all-users", help="Items of every user (the default).")]
 
 
 @selecting(by_user=True, all_users=_EveryUser)

@@ -20,7 +20,7 @@ from devmem.messages import (
     message_to_item,
     readable_text,
 )
-from devmem.stores import WriteStatus
+from devmem.stores import WriteStatus, as_async
 from devmem.text import shorten
 from devmem_stores.long_term.config import LongTermConfig, watches
 
@@ -235,6 +235,8 @@ class RoleMemory(ShortTermMemory):
         """Return at most `k` kept messages that say the same as a message or a text, the most similar first."""
         text = message if isinstance(message, str) else message.text()
         return self._store.similar([text], self.scope, k)[0]
+
+    asearch_similar = as_async(search_similar)
 
     def delete(self, message: Message | str) -> bool:
         """Forget a message, or the message of an id, in both memories; return whether it was known."""

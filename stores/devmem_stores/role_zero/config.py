@@ -9,31 +9,21 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from threading import Lock
-from typing import Annotated, Any, ClassVar, Final, Literal, Protocol, TypeAlias
+from typing import Annotated, ClassVar, Final, Literal, Protocol, TypeAlias
 
-from pydantic import Field, JsonValue, SecretStr
+from pydantic import Field, JsonValue
 
 from devmem import Hit
 from devmem.config.base import KNOWN_HOME
 from devmem.errors import ChatModelError
 from devmem.messages import Message, Role, SystemMessage, UserMessage
-from devmem.stores import ChatModel, ChatRequest, CollectionConfig, ConfigModel, RetentionConfig, open_chat_model
+from devmem.stores import ChatConfig, ChatModel, ChatRequest, CollectionConfig, RetentionConfig
 from devmem.text import shorten
 
 
-class RankerConfig(ConfigModel):
+class RankerConfig(ChatConfig):
     """The chat model that puts the related messages in order."""
 
-    provider: str = Field(default="openai", min_length=1)
-    """Provider of the model: `openai` is any service that speaks its protocol."""
-    model: str | None = None
-    """The provider's name of the model."""
-    api_key: SecretStr | None = None
-    """Key for the service; None takes the environment's OPENAI_API_KEY."""
-    base_url: str | None = Field(default=None, title="Base URL")
-    """Address of the service."""
-    params: dict[str, Any] = Field(default_factory=dict, repr=False)
-    """Details of a call, handed to the provider as they are: `temperature`, `max_tokens` and so on."""
     candidates: int = Field(default=20, ge=1)
     """Number of best related messages that the model is shown, at least `similarity_top_k`."""
 
@@ -100,18 +90,13 @@ class Ranker(Protocol):
         ...
 
 
-Opener: TypeAlias = Callable[[RankerConfig], ChatModel]
-
-
-def open_ranking_model(config: RankerConfig) -> ChatModel:
-    """Open the chat model that the configuration names; raises as `open_chat_model` does."""
-    return open_chat_model(config.provider, model=config.model, api_key=config.api_key, base_url=config.base_url)
+Opener: TypeAlias = Callable[[ChatConfig], ChatModel]
 
 
 class ChatRanker:
     """Asks a chat model; the same candidates for the same query are ranked once."""
 
-    def __init__(self, config: RankerConfig, opener: Opener = open_ranking_model) -> None:
+    def __init__(self, config: RankerConfig, opener: Opener) -> None:
         self._config, self._opener = config, opener
         self._opened: ChatModel | None = None
         self._known: OrderedDict[tuple[str, ...], list[int]] = OrderedDict()

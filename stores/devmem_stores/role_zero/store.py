@@ -174,7 +174,7 @@ class RoleZeroMemory(OutboxMemory):
             config=config,
             trigger=trigger or configured_trigger(config),
             query_builder=query_builder or configured_query(config),
-            ranker=ranker or (ChatRanker(config.llm_ranker) if config.llm_ranker else None),
+            ranker=ranker or (ChatRanker(config.llm_ranker, setup.open_chat) if config.llm_ranker else None),
             importance=importance,
             earlier_messages=config.memory_k if query_builder else _earlier_messages(config),
         )

@@ -74,6 +74,7 @@ def test_what_is_similar(open_store: OpenStore) -> None:
     idea = UserMessage(IDEA, instruct_content=Task(name="snake", steps=[1, 2]))
     role.add(idea)
     (found,) = role.search_similar(UserMessage(SAME_IDEA))
+    assert asyncio.run(role.asearch_similar(UserMessage(SAME_IDEA))) == [found]
     assert found.identical(idea)
     assert found.instruct_content == Task(name="snake", steps=[1, 2])
     assert role.search_similar(OTHER_IDEA) == []

@@ -12,7 +12,7 @@ from devmem import Filter, MemoryItem, WriteOutcome
 from devmem.errors import CollectionBusyError
 from devmem.messages import AIMessage, Message, UserMessage
 from devmem.storage import Collection, PreparedItem, SqliteCollection, Unique
-from devmem.stores import Embedder, StoreSetup
+from devmem.stores import ChatModel, Embedder, StoreSetup, open_chat
 from devmem.testing import HashEmbedder, ManualClock
 from devmem_stores.role_zero import RoleZeroConfig, RoleZeroMemory
 from devmem_stores.role_zero.role import RoleMemory
@@ -28,6 +28,7 @@ class MakeStore(Protocol):
         rules: dict[str, Any] | None = None,
         embedder: Embedder | None = None,
         base: Path | None = None,
+        chat: ChatModel | None = None,
         **config: Any,
     ) -> RoleZeroMemory: ...
 
@@ -47,6 +48,7 @@ def make_store(tmp_path: Path, clock: ManualClock) -> Iterator[MakeStore]:
         rules: dict[str, Any] | None = None,
         embedder: Embedder | None = None,
         base: Path | None = None,
+        chat: ChatModel | None = None,
         **config: Any,
     ) -> RoleZeroMemory:
         block = {"embedding": {"provider": "openai", "model": "testing"}, **config}
@@ -58,6 +60,7 @@ def make_store(tmp_path: Path, clock: ManualClock) -> Iterator[MakeStore]:
             base_dir=home,
             session_dir=home / "session",
             open_embedder=lambda _: embedder or HashEmbedder(),
+            open_chat=lambda block: chat or open_chat(block),
             clock=clock,
             monotonic=clock,
         )

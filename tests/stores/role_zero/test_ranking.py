@@ -81,6 +81,14 @@ def test_an_answer_that_is_none_is_told_and_costs_nothing(make_store: MakeStore)
     assert len(recall.related) == 2
 
 
+def test_the_ranker_asks_the_model_that_the_setup_opens(make_store: MakeStore) -> None:
+    model = Chooser("red")
+    memory = make_store(memory_k=1, recall="always", chat=model, llm_ranker={"model": "m"}).role("engineer")
+    memory.add_batch([said(0, "the build is green"), said(1, "the build is red"), said(2, "the build?")])
+    assert list(memory.recall(1).failures) == []
+    assert model.requests
+
+
 def test_a_model_without_a_key_is_told(make_store: MakeStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     memory = make_store(memory_k=1, recall="always", llm_ranker={"model": "m", "candidates": 3}).role("engineer")
