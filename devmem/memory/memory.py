@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from types import EllipsisType, TracebackType
@@ -74,20 +73,9 @@ class Memory(MemoryReader):
     """
 
     def __init__(
-        self, store: MemoryBase, *, guard: ScopeGuard | None = None, opening: Callable[[], Memory] | None = None
+        self, store: MemoryBase, *, guard: ScopeGuard | None = None, opening: Callable[..., Memory] | None = None
     ) -> None:
-        """Wrap an opened store; `devmem.open` opens one.
-
-        Args:
-            store: the store.
-            guard: limits the handle to a part of it.
-            opening: opens the same place again, for a pickle of the handle; None where nothing can.
-
-        Raises:
-            TypeError: it is a place, and not a store.
-        """
-        if isinstance(store, str | os.PathLike | Mapping):
-            raise TypeError(f"a `Memory` wraps an opened store; open one by its place: devmem.open({store!r:.60})")
+        """Wrap an opened store; `guard` limits the handle to a part of it, `opening` opens its place again."""
         super().__init__(store, guard or ScopeGuard())
         self._opening = opening
         self._runs = RunsWithin(store, self._guard)
@@ -522,25 +510,16 @@ class Memory(MemoryReader):
                 if self.store.setup.recalls is not None:
                     self.store.setup.recalls.close()
 
-    def __copy__(self) -> Self:
-        return self
+    def __deepcopy__(self, _memo: object = None) -> Self:
+        return self  # A copy of a handle is the same handle.
 
-    def __deepcopy__(self, _memo: dict[int, Any]) -> Self:
-        # As of a lock or a connection, a copy is the same handle.
-        return self
+    __copy__ = __deepcopy__
 
-    def __reduce__(self) -> tuple[Callable[..., Memory], tuple[Callable[[], Memory], ScopeGuard]]:
-        """Pickle a handle on the same place, which is opened when the pickle is loaded.
-
-        Raises:
-            TypeError: no other process can open the place: it is `:memory:`, has a `key`, or is a store's own.
-        """
-        if self._opening is None:
-            raise TypeError(
-                "this memory cannot be pickled: no other process can open it by its place alone; open it there by "
-                "devmem.open"
-            )
-        return _reopened, (self._opening, self._guard)
+    def __reduce__(self) -> tuple[Callable[[ScopeGuard], Memory], tuple[ScopeGuard]]:
+        """Pickle a handle on the same place; raises `TypeError` where no other process can open it."""
+        if self._opening is not None:
+            return self._opening, (self._guard,)
+        raise TypeError("this memory cannot be pickled: no other process can open it by its place alone")
 
     def __enter__(self) -> Self:
         return self
@@ -618,8 +597,3 @@ class Memory(MemoryReader):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await in_thread(self.__exit__, kind, error, trace)
-
-
-def _reopened(opening: Callable[[], Memory], guard: ScopeGuard) -> Memory:
-    """Return the handle of a pickle."""
-    return Memory(opening().store, guard=guard, opening=opening)

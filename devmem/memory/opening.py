@@ -38,6 +38,7 @@ from devmem.workflow.stores import load_store, load_workflow, make_store
 if TYPE_CHECKING:
     # Otherwise imported where one is made: the command line opens stores, and starts sooner without it.
     from devmem.memory.memory import Memory
+    from devmem.memory.scope import ScopeGuard
 
 Embedding: TypeAlias = str | EmbeddingConfig | Mapping[str, Any] | None
 """The model of a memory that is opened by its path: `auto`, a provider's name, an `embedding:` block, or None to search
@@ -95,18 +96,39 @@ def open(  # noqa: A001 - `devmem.open` is its name
     opener = (lambda _config: embedding) if isinstance(embedding, Embedder) else open_embedder
     store = make_store(workflow, name, session=session, embedders=opener)
     _load(store, words_only=embedding is None)
-    from devmem.memory.memory import Memory
-
-    config = store.setup.config
-    is_lasting = not isinstance(config, PlaceConfig) or store.setup.location(config.memory_path) is not None
-    if key is not None or not is_lasting:
-        return Memory(store)
-    where = place if isinstance(place, Mapping) or "://" in os.fsdecode(place) else expanded(place).absolute()
-    again = partial(open, where, embedding=embedding, fields=fields, guard=guard, session=session)
-    return Memory(store, opening=again)
+    options = {"embedding": embedding, "fields": fields, "guard": guard, "session": session}
+    return _handle(store, place, options if key is None else None)
 
 
 aopen = in_thread_of(open)
+
+
+def _handle(
+    store: MemoryBase, place: str | os.PathLike[str] | Mapping[str, Any], options: dict[str, Any] | None
+) -> Memory:
+    """Return the handle on a store; with options, a pickle of it opens a place that lasts with these."""
+    from devmem.memory.memory import Memory
+
+    if options is None or not _is_lasting(store):
+        return Memory(store)
+    return Memory(store, opening=partial(_reopened, _absolute(place), options))
+
+
+def _reopened(place: str | os.PathLike[str] | Mapping[str, Any], options: dict[str, Any], guard: ScopeGuard) -> Memory:
+    """Return the handle of a pickle."""
+    from devmem.memory.memory import Memory
+
+    return Memory(open(place, **options).store, guard=guard, opening=partial(_reopened, place, options))
+
+
+def _absolute(place: str | os.PathLike[str] | Mapping[str, Any]) -> str | os.PathLike[str] | Mapping[str, Any]:
+    return place if isinstance(place, Mapping) or "://" in os.fsdecode(place) else expanded(place).absolute()
+
+
+def _is_lasting(store: MemoryBase) -> bool:
+    """Whether the place of a store outlives this process."""
+    config = store.setup.config
+    return not isinstance(config, PlaceConfig) or store.setup.location(config.memory_path) is not None
 
 
 def _unlock(place: str | os.PathLike[str] | Mapping[str, Any], key: KeySource | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -82,6 +83,8 @@ class MemoryReader:
     """The methods of a memory that change nothing; a memory and its snapshots share them."""
 
     def __init__(self, store: MemoryBase, guard: ScopeGuard) -> None:
+        if isinstance(store, str | os.PathLike | dict):
+            raise TypeError(f"a `Memory` wraps an opened store; open one by its place: devmem.open({store!r:.60})")
         self.store = store
         """The store itself, for operations that only memories of this type have; it knows no scope."""
         self._guard = guard

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from devmem.transfer.importing.records import Record
 else:
     _ORIGINS = {
-        "devmem.model.times": "parse_time",
         "devmem.transfer.importing.files": "FileFormat",
         "devmem.transfer.importing.formats": "DataFile detect_format open_data read_records",
         "devmem.transfer.importing.records": "Record",
