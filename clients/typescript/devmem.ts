@@ -63,6 +63,26 @@ export interface NewMemory {
   metadata?: Record<string, JsonValue>;
 }
 
+/** A message of a conversation. */
+export interface NewMessage {
+  /** Such as `user`, `assistant`, `tool` or `system`. */
+  role: string;
+  content: string;
+  /** Name of who said it. */
+  name?: string | null;
+  /** Its own id, by which it is known again. */
+  id?: string | null;
+}
+
+/** Messages to remember, oldest first. */
+export interface NewMessages {
+  messages: Array<NewMessage>;
+  /** They are the conversation so far: only those beyond the stored ones are new. */
+  history?: boolean;
+  /** Conversation that they belong to. */
+  conversation?: string | null;
+}
+
 /** Reason why a request was not carried out. */
 export interface Problem {
   status: number;
@@ -150,6 +170,11 @@ export class DevmemClient {
   /** List the newest memories. */
   listMemories(query: ListRequest = {}): Promise<MemoryPage> {
     return this.request("GET", `/v1/memories`, { query: { ...query } });
+  }
+
+  /** Remember messages, or what is new in a conversation; they are durable when this answers. */
+  addMessages(body: NewMessages): Promise<Ids> {
+    return this.request("POST", `/v1/messages`, { body });
   }
 
   /** Search by meaning and words. */

@@ -162,11 +162,16 @@ def within_tags(text: str, *names: str) -> str:
     return re.sub(rf"<(?=\s*(?:/|(?:{tags})\b))", "&lt;", text, flags=re.IGNORECASE)
 
 
-def remember(host: str, memory: Memory, messages: Sequence[Message], *, session: str | None = None) -> None:
-    """Remember what was said; a memory that fails is logged and costs the host's request nothing."""
+def remember(
+    host: str, memory: Memory, messages: Sequence[Message], *, session: str | None = None, history: bool = False
+) -> None:
+    """Remember what was said: new messages, or the conversation so far with `history`, see `Memory.add`.
+
+    A memory that fails is logged and costs the host's request nothing.
+    """
     try:
         with writing(host, memory):
-            memory.add(messages, session=session)
+            memory.add(messages, session=session, history=history)
     except DevmemError as error:
         _LOG.error("what was said is not remembered: %s", error)
 

@@ -11,10 +11,11 @@ import functools
 import hashlib
 import json
 import logging
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from devmem import Memory
@@ -35,6 +36,8 @@ Request = dict[str, Any]
 _LOG: Final = logging.getLogger(__name__)
 _FAILURES: Final = ("response.failed", "error")
 """Types of the events with which a streamed response ends too early."""
+_EXCHANGES: Final = 1000
+"""Number of exchanges that the next request of the same turn is known by."""
 _REQUESTING: Final[ContextVar[bool]] = ContextVar("devmem_openai_requesting", default=False)
 """Whether a method with a memory is at work, which may call another one."""
 
@@ -57,9 +60,10 @@ def wrap(client: C, memory: Memory, *, limit: int = 5, token_budget: int = 2000,
     """Return a copy of a client that has a memory; the client itself stays unchanged.
 
     Before each `create`, `parse` and `stream` of `chat.completions` and `responses`, what answers the user's last
-    message is put before it, quoted. After the request, the message and the answer's text are remembered; of a stream
-    when its text is complete, whether or not the caller reads on. Of a request that fails, or a stream that is cut or
-    left before that, nothing is. A memory that fails is logged and costs the request nothing. Copies that
+    message is put before it, quoted. After the request, what the user said since the last answer in its messages, and
+    the answer's text, are remembered as new messages; of a stream when its text is complete, whether or not the caller
+    reads on. Earlier messages were remembered with their own requests. Of a request that fails, or a stream that is cut
+    or left before that, nothing is. A memory that fails is logged and costs the request nothing. Copies that
     `with_options` makes have the same memory. Raw responses are remembered too, those of `with_streaming_response` when
     the caller has them parsed. Other methods are the client's own.
 
@@ -108,31 +112,49 @@ class _Memories:
 
     def __init__(self, memory: Memory, *, limit: int, token_budget: int, remember: bool) -> None:
         self._memory, self._limit, self._budget, self._remember = memory, limit, token_budget, remember
+        self._exchanges: dict[bytes, None] = {}
+        self._lock = threading.Lock()
 
     def recalled(self, request: Request, way: _Way) -> Request:
         """Return the request with what is recalled for the user's last message."""
-        given = request.get(way.messages)
-        at, message = _last_said(given)
-        if message is None:
+        messages = _listed(request.get(way.messages))
+        at = _last_said(messages)
+        if at is None:
             return request
-        messages: list[Any] = [message] if isinstance(given, str) else list(given or ())
-        shown = [_text(one) for one in messages if isinstance(one, Mapping)]
-        asked = _text(message)
-        block = recalled("openai", self._memory, asked, shown=shown, limit=self._limit, token_budget=self._budget)
+        shown = [_text(one) for one in messages]
+        block = recalled("openai", self._memory, shown[at], shown=shown, limit=self._limit, token_budget=self._budget)
         if not block:
             return request
-        return {**request, way.messages: [*messages[:at], {"role": "user", "content": block}, *messages[at:]]}
+        given = request[way.messages]
+        sent: list[Any] = messages if isinstance(given, str) else list(given)
+        return {**request, way.messages: [*sent[:at], {"role": "user", "content": block}, *sent[at:]]}
 
     def remember(self, request: Request, way: _Way, answer: str) -> None:
-        """Remember the user's last message of a request and the answer, where that has a text."""
-        at, message = _last_said(request.get(way.messages))
-        if self._remember and message is not None and answer:
-            asked = Message(_text(message), role=Role.USER)
-            answered = Message(answer, role=Role.ASSISTANT)
-            if at and (earlier := _history(request[way.messages][: at + 1])):
-                # Behind other messages an equal one is another one, and a request that is sent again is the same.
-                asked, answered = (replace(one, id=_name(earlier, one.content)) for one in (asked, answered))
-            remember_messages("openai", self._memory, [asked, answered])
+        """Remember what the user asked in a request, and the answer, where that has a text; all of it is new."""
+        messages = _listed(request.get(way.messages))
+        at = _last_said(messages)
+        if not self._remember or at is None or not answer:
+            return
+        first = max((place + 1 for place in range(at) if _is_answer(messages[place])), default=0)
+        asked = [_text(one) for one in messages[first : at + 1] if _is_asked(one)]
+        if self._goes_on(messages, at, answer):
+            asked = []
+        new = [*(Message(text, role=Role.USER) for text in asked), Message(answer, role=Role.ASSISTANT)]
+        remember_messages("openai", self._memory, new)
+
+    def _goes_on(self, messages: Sequence[Mapping[str, Any]], at: int, answer: str) -> bool:
+        """Whether a request has an answer behind the question at a place that was remembered with it here.
+
+        So has the next request of an agent whose model said something when it called a tool.
+        """
+        asked = [(one.get("role"), _text(one)) for one in messages[: at + 1]]
+        digests = [_digest(asked, _text(one)) for one in messages[at + 1 :] if _is_answer(one)]
+        with self._lock:
+            known = any(digest in self._exchanges for digest in digests)
+            self._exchanges[_digest(asked, answer)] = None
+            if len(self._exchanges) > _EXCHANGES:
+                del self._exchanges[next(iter(self._exchanges))]
+        return known
 
 
 @contextmanager
@@ -262,27 +284,32 @@ class _Exchange:
             self.memories.remember(self.request, self.way, "".join(self.texts))
 
 
-def _history(messages: Sequence[Any]) -> str:
-    """Return what was said up to a question, as one text; empty where nothing was answered before."""
-    said = [(one.get("role"), _text(one)) for one in messages if isinstance(one, Mapping)]
-    return json.dumps(said) if any(role == "assistant" for role, _ in said) else ""
+def _digest(asked: Sequence[object], answer: str) -> bytes:
+    return hashlib.sha256(json.dumps([asked, answer]).encode()).digest()
 
 
-def _name(earlier: str, content: str) -> str:
-    return hashlib.sha256(json.dumps([earlier, content]).encode()).hexdigest()[:32]
+def _listed(given: object) -> list[Mapping[str, Any]]:
+    """Return the messages of a request in one form: a text is the user's, an answer may be the client's own object."""
+    if isinstance(given, str):
+        return [{"role": "user", "content": given}]
+    messages = given if isinstance(given, Sequence) else ()
+    return [
+        one if isinstance(one, Mapping) else one.to_dict() if isinstance(one, openai.BaseModel) else {}
+        for one in messages
+    ]
 
 
-def _last_said(messages: object) -> tuple[int, Mapping[str, Any] | None]:
-    """Return the place of the user's last message with a text, and the message; (0, None) without one."""
-    if isinstance(messages, str):
-        return 0, {"role": "user", "content": messages} if messages.strip() else None
-    if not isinstance(messages, Sequence):
-        return 0, None
-    for at in reversed(range(len(messages))):
-        message = messages[at]
-        if isinstance(message, Mapping) and message.get("role") == "user" and _text(message).strip():
-            return at, message
-    return 0, None
+def _last_said(messages: Sequence[Mapping[str, Any]]) -> int | None:
+    """Return the place of the user's last message with a text; None without one."""
+    return max((at for at, message in enumerate(messages) if _is_asked(message)), default=None)
+
+
+def _is_asked(message: Mapping[str, Any]) -> bool:
+    return message.get("role") == "user" and bool(_text(message).strip())
+
+
+def _is_answer(message: Mapping[str, Any]) -> bool:
+    return message.get("role") == "assistant" and bool(_text(message).strip())
 
 
 def _text(message: Mapping[str, Any]) -> str:

@@ -5,13 +5,14 @@ A unique beginning stands for an id, as in git.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import typer
 
@@ -241,3 +242,18 @@ def deliver(terminal: Terminal, parts: Iterable[str], output: Path | None) -> No
         return
     replace_file(output, (part.encode("utf-8") for part in parts))
     terminal.report("note", f"written to {output}")
+
+
+def read_messages(word: str) -> list[Mapping[str, Any]]:
+    """Return the messages of a JSON list, which `-` reads from standard input.
+
+    Raises:
+        CommandError: it is not such a list.
+    """
+    try:
+        found = json.loads(read_stdin() if word == STDIN else word)
+    except (ValueError, RecursionError) as error:
+        raise CommandError(f"The messages are not JSON: {error}.") from error
+    if not isinstance(found, list) or not all(isinstance(one, Mapping) for one in found):
+        raise CommandError('Expected a JSON list of messages, such as [{"role": "user", "content": "..."}].')
+    return found

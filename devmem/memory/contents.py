@@ -29,7 +29,7 @@ from devmem.model.items import (
     with_key,
 )
 from devmem.model.message import MadeId, Message, Role
-from devmem.model.message_json import holds_message, load_message, message_to_item, readable_text
+from devmem.model.message_json import MESSAGE_KEY, holds_message, load_message, message_to_item, readable_text
 from devmem.model.record_fields import start_of
 from devmem.model.times import TIME_KEYS, When, time_key
 from devmem.models.given_vectors import checked_vector
@@ -64,6 +64,8 @@ class AddOptions(ScopeParts, total=False):
     """Ids of the records that it was concluded from; once these change, it is stale (`Memory.stale`)."""
     fields: Sequence[str] | None
     """Paths of the metadata that are searched too, such as `title`; None takes those of the store."""
+    history: bool
+    """Whether the messages are their conversation so far, of which only those beyond the stored ones are new."""
 
 
 class ConsolidateOptions(ScopeParts, total=False):
@@ -265,43 +267,83 @@ class Draft:
     item: MemoryItem
     is_text: bool
     """Whether it is a text; otherwise it is a message."""
-    is_named: bool = False
-    """Whether the message's id, its time, or for instructions its content tell it from every other message."""
+    is_turn: bool = False
+    """Whether it is a message of a history that its place tells from the others, see `in_history`."""
     replaces: bool = False
     """Whether it takes the place of the item of its id, which the caller chose; its text is compared with none."""
     if_version: str | None = None
     """`version_hash` of the only item that it may replace, `NO_VERSION` where none may be stored; None for any."""
 
 
-def drafts_of(contents: Sequence[Content], envelope: Envelope) -> list[Draft]:
+def drafts_of(contents: Sequence[Content], envelope: Envelope, *, history: bool = False) -> list[Draft]:
     """Return the drafts of texts and messages; a message without any content, such as a bare tool call, has none.
+
+    Args:
+        contents: the texts and messages.
+        envelope: facts that they have in common.
+        history: whether they are the messages of a conversation from its beginning, see `in_history`.
 
     Raises:
         MessageError: a mapping is not a message.
+        TypeError: a history has texts.
     """
-    seen: Counter[str] = Counter()
-    made = [_draft_of(content, envelope, seen) for content in contents]
-    drafts = [
-        replace(draft, item=replace(draft.item, indexed_fields=envelope.fields)) for draft in made if draft is not None
+    read = [_read_message(one) if isinstance(one, Mapping) and not _is_text_form(one) else one for one in contents]
+    kept = [one for one in read if not isinstance(one, Message) or readable_text(one)]
+    if len(kept) < len(read):
+        _LOG.info("%d of %d messages say nothing and are left out", len(read) - len(kept), len(read))
+    if history:
+        kept = [*in_history(kept)]
+    drafts = [_draft_of(one, envelope) for one in kept]
+    return [
+        replace(
+            draft,
+            item=replace(draft.item, indexed_fields=envelope.fields),
+            is_turn=history and is_turn(draft.item),
+        )
+        for draft in drafts
     ]
-    if len(drafts) < len(contents):
-        _LOG.info("%d of %d messages say nothing and are left out", len(contents) - len(drafts), len(contents))
-    return drafts
 
 
-def _draft_of(content: Content, envelope: Envelope, seen: Counter[str]) -> Draft | None:
+def in_history(messages: Iterable[Content]) -> Iterator[Message]:
+    """Yield the messages of a history with ids; a message without its own is named by all that was said up to it.
+
+    So a message is the same as another only where both conversations are the same up to it. Instructions, which
+    programs change from turn to turn, are no part of that: they are named by their content and number.
+
+    Raises:
+        TypeError: one is a text.
+    """
+    said = hashlib.sha256()
+    instructions: Counter[str] = Counter()
+    for message in messages:
+        if not isinstance(message, Message):
+            raise TypeError("`history` is a conversation's messages, each with `role` and `content`; add texts alone")
+        own, content = not isinstance(message.id, MadeId), message.content_hash()
+        if message.role is Role.SYSTEM and not own:
+            instructions[content] += 1
+            yield replace(message, id=f"{_INSTRUCTIONS}{instructions[content]}:{content[:32]}")
+            continue
+        said.update(f"{message.id if own else content}\0".encode("utf-8", "surrogatepass"))
+        yield message if own else replace(message, id=f"{_TURN}{said.hexdigest()[:32]}")
+
+
+_TURN: Final = "history:"
+"""Beginning of the id of a message that its place in a history names."""
+_INSTRUCTIONS: Final = "instructions:"
+
+
+def is_turn(item: MemoryItem) -> bool:
+    """Whether an item is of a message that its place in a history names."""
+    form = item.metadata.get(MESSAGE_KEY)
+    return isinstance(form, Mapping) and str(form.get("id")).startswith(_TURN)
+
+
+def _draft_of(content: Content, envelope: Envelope) -> Draft:
     if isinstance(content, str):
         return _draft_of_text({"text": content}, envelope)
-    if isinstance(content, Mapping) and _is_text_form(content):
+    if isinstance(content, Mapping):
         return _draft_of_text(content, _with_own(content, envelope))
-    message = content if isinstance(content, Message) else _read_message(content)
-    summary = shorten(readable_text(message), SUMMARY_LENGTH)
-    if not summary:
-        return None
-    has_time = envelope.event_time is not None or (isinstance(content, Mapping) and _has_time(content))
-    name = _name_of(message, envelope, has_time=has_time, seen=seen)
-    item = _item_of_message(message, envelope, summary, name or message.id)
-    return Draft(item=item, is_text=False, is_named=name is not None)
+    return Draft(item=_item_of_message(content, envelope), is_text=False)
 
 
 def _draft_of_text(form: Mapping[str, Any], envelope: Envelope) -> Draft:
@@ -323,29 +365,12 @@ def _draft_of_text(form: Mapping[str, Any], envelope: Envelope) -> Draft:
     return Draft(item=item, is_text=True, replaces=is_named or not form["text"].strip(), if_version=if_version)
 
 
-def _name_of(message: Message, envelope: Envelope, *, has_time: bool, seen: Counter[str]) -> str | None:
-    """Return what tells a message from every other in its scope; None where only its place in a conversation does."""
-    if not isinstance(message.id, MadeId):
-        return message.id
-    if message.role is Role.SYSTEM and not has_time:
-        return f"instructions {message.content_hash()}"
-    if not has_time:
-        return None
-    said = f"{message.created_at if envelope.event_time is None else envelope.event_time} {message.content_hash()}"
-    seen[said] += 1
-    return f"{seen[said]} {said}"
-
-
-def _has_time(raw: Mapping[str, Any]) -> bool:
-    return time_key(raw) is not None
-
-
-def _item_of_message(message: Message, envelope: Envelope, summary: str, name: str) -> MemoryItem:
+def _item_of_message(message: Message, envelope: Envelope) -> MemoryItem:
     item = message_to_item(
         message,
-        item_id=_message_item_id(name, envelope.scope),
+        item_id=_message_item_id(message.id, envelope.scope),
         scope=envelope.scope,
-        summary=summary,
+        summary=shorten(readable_text(message), SUMMARY_LENGTH),
         stored_at=envelope.stored_at,
     )
     return replace(

@@ -139,9 +139,10 @@ class Memory(MemoryReader):
         Args:
             content: a text, a message (`devmem.messages.Message`, or a dict with `role` and `content`), a dict with
                 `text` and its own `id`, `key`, `if_version`, `metadata`, `time`, `expires_at`, `trust` or `embedding`,
-                or several of these. For a text that its scope has already, time and metadata are added to its item. Of
-                a history that is given again, as chat clients do, each message is kept once. What has no content is
-                left out; a text may be blank where metadata or a vector stand for it.
+                or several of these. For a text that its scope has already, time and metadata are added to its item. All
+                messages are new, but one whose own id is stored; with `history` they are the conversation so far, of
+                which what goes beyond the stored messages is new. What has no content is left out; a text may be blank
+                where metadata or a vector stand for it.
             id: id of a text's item, which replaces the item of this id in the same scope; None makes one.
             key: name of the fact that a text states, such as `diet`, instead of an id: within the same scope the text
                 takes the place of the one before, which `history` keeps. It is kept as the metadata `key`.
@@ -152,6 +153,7 @@ class Memory(MemoryReader):
 
         Raises:
             ValueError: a text is blank, or another argument is not what it should be.
+            TypeError: something has none of these forms, or a `history` has a text.
             ScopeError, ItemNotFoundError: the scope, what has the id, or what it is `derived_from` is out of reach.
             EmbeddingError: the memory has no model, and a vector is given.
             NotStoredError: the store does not take it.

@@ -1,12 +1,12 @@
-"""Content that is added again: an equal text, or a conversation that is handed over whole each turn, is stored once."""
+"""Content that is added again: an equal text of a scope is one item, a history is aligned with what is stored."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from difflib import SequenceMatcher
+from itertools import count
 from random import SystemRandom
 from time import sleep
 from typing import Final
@@ -26,6 +26,7 @@ from devmem.memory.contents import (
     check_one_text,
     drafts_of,
     envelope_of,
+    is_turn,
     listed,
 )
 from devmem.memory.records import VECTOR, datetime_of
@@ -49,12 +50,6 @@ _RANDOM: Final = SystemRandom()
 """Not the generator of `random`, whose seed is the program's own."""
 _IDS_OF_A_TEXT: Final = 4
 """Number of ids that a text may have; the first may be taken, by an item whose text was updated since."""
-_REPEATS_KEPT: Final = 50
-"""Number of earlier statements that an item keeps."""
-_LOOK_BACK: Final = 1000
-"""Number of items beyond which no further ones are read to find the last messages of a conversation."""
-_SURE: Final = 4
-"""Number of known messages, in order, that make a call a whole history, even an edited one."""
 _COPIES: Final = 64
 """Number of hits among which copies are searched first."""
 
@@ -75,10 +70,11 @@ def remembered(
     vector, if_version = options.pop("embedding", None), options.pop("if_version", None)
     named: NamedOptions = {"id": item_id, "key": key, "embedding": vector, "if_version": if_version}
     check_one_text(content, named)
+    history = options.pop("history", False)
     scope, said = split_scope(options, AddOptions)
     within = replace(guard.restricted(scope).scope(), trace=telemetry.trace_id())
     facts = envelope_of(within, now, **said)
-    drafts = drafts_of(listed(content, named, may_be_blank=bool(facts.metadata)), facts)
+    drafts = drafts_of(listed(content, named, may_be_blank=bool(facts.metadata)), facts, history=history)
     check_sources(guard, [draft.item for draft in drafts], store.get)
     name: telemetry.MemoryOperationName = "create_memory" if item_id is None and key is None else "upsert_memory"
     with observed(store, name, record=item_id) as operation:
@@ -258,11 +254,16 @@ class _Known:
         return restated(found, again)
 
     def _place_messages(self, places: Sequence[int]) -> None:
+        """Find messages under their ids, and those of a history also by their places in the conversation."""
         stored = self._stored(self.drafts[at].item.id for at in places)
         named = ((at, stored.get(self.drafts[at].item.id)) for at in places)
-        known = {at: item.id for at, item in named if item is not None and self._is_known(at, item)}
-        if any(not self.drafts[at].is_named for at in places):
-            known |= self._known_messages(places)
+        known = {
+            at: item.id
+            for at, item in named
+            if item is not None and (self.drafts[at].is_turn or self._is_known(at, item))
+        }
+        if any(self.drafts[at].is_turn and at not in known for at in places):
+            known |= self._known_turns([at for at in places if not _is_system(self.drafts[at].item)], stored)
         for at in places:
             self.ids[at] = known.get(at, self.drafts[at].item.id)
             if at not in known:
@@ -275,24 +276,55 @@ class _Known:
         given = replace(item, metadata={**item.metadata, **form}, event_time=stored.event_time)
         return _said(item) == _said(stored) and version_hash(given) == version_hash(stored)
 
-    def _known_messages(self, places: Sequence[int]) -> dict[int, str]:
-        """Return the ids of the messages that the conversation has already, by the places of their drafts."""
-        given = [self.drafts[at] for at in places]
-        before, is_whole = self._last_messages(given[0].item.scope, len(given))
-        return {places[at]: before[there].id for there, at in known_messages(before, given, is_whole=is_whole)}
+    def _known_turns(self, places: Sequence[int], stored: Mapping[str, MemoryItem]) -> dict[int, str]:
+        """Return the ids of the messages of a history that its conversation has already, by the places of their drafts.
 
-    def _last_messages(self, scope: Scope, wanted: int) -> tuple[list[MemoryItem], bool]:
-        """Return more than a number of a conversation's last messages, oldest first, and whether these are all."""
-        limit = 2 * wanted + 2
-        while True:
-            stored = self.store.recent(limit, exactly(scope))
-            messages = [item for item in reversed(stored) if holds_message(item) and same_owner(item.scope, scope)]
-            # Other items may stand between them.
-            if len(messages) > wanted or len(stored) < limit or limit > _LOOK_BACK:
+        A message whose id is of its place was handed over with all that stands before it, which is therefore known, if
+        it was forgotten since too. What other calls stored behind it is known as far as the history continues with the
+        same messages. A history whose beginning was cut off continues the last messages of the conversation: the fewest
+        that it can begin with, so that none is lost.
+        """
+        given = [self.drafts[at] for at in places]
+        turns = [draft.item.id for draft in given if draft.is_turn and draft.item.id in stored]
+        all_before = len(turns) > 0 and all(draft.item.id in stored for draft in given[: len(turns)])
+        # Where all messages before the last known one have their ids, only what was stored behind it may be known too.
+        before = self._messages(given[0].item.scope, {*turns[-1:]} if all_before else {*turns}, len(given) - len(turns))
+        there = {item.id: number for number, item in enumerate(before)}
+        ids: list[str] = []
+        end, follows, following = 0, True, 0
+        for number, draft in enumerate(given, 1):
+            place = there.get(draft.item.id)
+            if not draft.is_turn and not (follows and place == following):
+                # A host's id says nothing of the messages before it.
+                place = None
+            elif follows and draft.item.id not in stored and following < len(before):
+                place = following if _continues(draft.item, before[following]) else None
+            follows = place is not None
+            ids.append(draft.item.id if place is None else before[place].id)
+            if place is not None:
+                end, following = number, place + 1
+        if not end:
+            said = [_said(draft.item) for draft in given]
+            lengths = range(1, min(len(given), len(before)) + 1)
+            tail = [_said(item) for item in before]
+            end = next((length for length in lengths if tail[-length:] == said[:length]), 0)
+            ids = [item.id for item in before[len(before) - end :]]
+        return {at: item_id for at, draft, item_id in zip(places[:end], given, ids, strict=False) if draft.is_turn}
+
+    def _messages(self, scope: Scope, turns: Set[str], wanted: int) -> list[MemoryItem]:
+        """Return a conversation's messages but for instructions, oldest first.
+
+        With `turns`, at least those from the first of these items on; otherwise all.
+        """
+        where = exactly(scope)
+        for limit in (4 * (wanted + 1) * 8**step for step in count()):
+            stored = self.store.recent(limit, where)
+            messages = [item for item in stored if holds_message(item) and same_owner(item.scope, scope)]
+            if len(stored) < limit or (turns and turns <= {item.id for item in messages}):
                 break
-            limit *= 8
+        said = [item for item in reversed(messages) if not _is_system(item)]
         # A message that was updated since counts as stored last.
-        return sorted(messages, key=lambda item: (item.created_at, _time_of(item))), len(stored) < limit
+        return sorted(said, key=lambda item: (item.created_at, _time_of(item)))
 
 
 def _known_already(item_id: str) -> WriteOutcome:
@@ -318,34 +350,9 @@ def check_vectors(store: CollectionMemory, items: Iterable[MemoryItem]) -> None:
         checked_vector("embedding", vector, store.embedder.identity.dimension or store.info().dimension)
 
 
-def known_messages(before: Sequence[MemoryItem], given: Sequence[Draft], *, is_whole: bool) -> list[tuple[int, int]]:
-    """Return the places of given messages that a conversation has already, each after the place of the stored one.
-
-    Clients hand over the whole history each turn, its last messages, or what is new. The given messages are known as
-    far as they continue at the end of the conversation; so a message that is repeated later in it is a new one. Where
-    they do not, as after an edit, they are a history if it is longer than the conversation and begins like it, or if
-    most of it is known.
-
-    Args:
-        before: the items of the conversation's last messages, oldest first.
-        given: the messages, oldest first.
-        is_whole: whether the conversation has no further messages.
-    """
-    stored_ids = {item.id for item in before}
-    named = {draft.item.id for draft in given if draft.is_named or draft.item.id in stored_ids}
-    ours = [draft.item.id if draft.item.id in named else _said(draft.item) for draft in given]
-    theirs = [item.id if item.id in named else _said(item) for item in before]
-    lead = next((at for at, draft in enumerate(given) if not _is_system(draft.item)), len(given))
-    for start in dict.fromkeys((0, lead)):
-        overlap = next((n for n in range(min(len(ours) - start, len(theirs)), 0, -1)
-                        if theirs[-n:] == ours[start : start + n]), 0)  # fmt: skip
-        if overlap:
-            return [(len(theirs) - overlap + at, start + at) for at in range(overlap)]
-    blocks = SequenceMatcher(None, theirs, ours, autojunk=False).get_matching_blocks()
-    pairs = [(block.a + n, block.b + n) for block in blocks for n in range(block.size)]
-    is_grown = is_whole and len(ours) > len(theirs) and len(pairs) > 1 and theirs[:1] == ours[:1]
-    is_history = is_grown or (len(pairs) >= _SURE and 2 * len(pairs) >= len(ours))
-    return pairs if is_history else []
+def _continues(item: MemoryItem, stored: MemoryItem) -> bool:
+    """Whether a stored message that no history named is the same as one that is given in its place."""
+    return not is_turn(stored) and _said(item) == _said(stored)
 
 
 def _said(item: MemoryItem) -> tuple[object, ...]:
@@ -383,10 +390,11 @@ def restated(found: MemoryItem, again: MemoryItem) -> MemoryItem | None:
     trusted, other = (again, found) if again.trust > found.trust else (found, again)
     if other.provenance != trusted.provenance:
         statement["source"] = {"kind": other.provenance.kind.value, "name": other.provenance.name}
-    is_new = len(statement) > 1 or _time_of(earlier) != _time_of(later)
+    # The same of the same time is the same statement; each one without a time is another.
+    is_new = len(statement) > 1 or again.event_time is None or _time_of(earlier) != _time_of(later)
     statements = [*(repeats if isinstance(repeats, list) else []), *([statement] if is_new else [])]
     if is_new or repeats:
-        metadata[REPEATS] = statements[-_REPEATS_KEPT:]
+        metadata[REPEATS] = statements
     if not is_new and metadata == dict(found.metadata):
         return None
     never = found.expires_at is None or again.expires_at is None

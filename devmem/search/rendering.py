@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from devmem.model.caller import Caller
 from devmem.model.interactions import NAMES, Language
-from devmem.model.items import MemoryItem, SourceKind, day_of
+from devmem.model.items import REPEATS, MemoryItem, SourceKind, day_of
 from devmem.model.record_fields import is_record, people_of, place_of, span_of
 from devmem.model.results import Hit
 from devmem.text.display import well_formed
@@ -201,6 +201,7 @@ _RECORD_MARKS: Final[dict[Language, tuple[str, str, str, str]]] = {
     "zh": ("与{}", "、", "地点:{}", "至{}"),
 }
 """People, what stands between the parts, place and last day."""
+_STATED: Final[dict[Language, str]] = {"en": "(stated {} times since {}) ", "zh": "({1}以来说过{0}次)"}
 _MOST_PEOPLE: Final = 10
 """Maximum number of people whom a mark names."""
 
@@ -223,9 +224,12 @@ def origin_mark(item: MemoryItem, reader: Caller, language: Language) -> str:
 
 
 def record_mark(item: MemoryItem, language: Language) -> str:
-    """Return the mark of a record: people, place and last day that its text does not name; empty where it has none."""
+    """Return the mark of a record: people, place and last day that its text does not name; empty where it has none.
+
+    Other texts are marked if they were stated several times.
+    """
     if not is_record(item):
-        return ""
+        return _stated_mark(item, language)
     text, (shared, comma, place, until) = item.content_summary, _RECORD_MARKS[language]
     people = [name for name in people_of(item) if name not in text][:_MOST_PEOPLE]
     span = span_of(item.metadata)
@@ -237,6 +241,17 @@ def record_mark(item: MemoryItem, language: Language) -> str:
     ]
     said = comma.join(filter(None, parts))
     return f"({said}) " if said else ""
+
+
+def _stated_mark(item: MemoryItem, language: Language) -> str:
+    """Return the mark of a text that was stated several times: how often, and since when."""
+    earlier = item.metadata.get(REPEATS)
+    days = (
+        [str(one["time"])[:10] for one in earlier if isinstance(one, Mapping) and "time" in one]
+        if isinstance(earlier, list)
+        else []
+    )
+    return _STATED[language].format(len(days) + 1, min(days)) if days else ""
 
 
 def _is_by(item: MemoryItem, reader: Caller) -> bool:

@@ -32,6 +32,7 @@ from devmem.memory.reading import QUARANTINED, MemoryReader
 from devmem.model.caller import acting_as
 from devmem.model.filters import Filter
 from devmem.model.items import LEAST_TRUST, Provenance, SourceKind, is_quarantined
+from devmem.model.results import WriteOutcome
 from devmem.model.times import TIME_KEYS
 from devmem.server.guard import Access, Door
 
@@ -88,6 +89,25 @@ class NewMemories(_Body):
     """Texts to remember, each with what is known of it."""
 
     memories: list[NewMemory] = Field(min_length=1, max_length=100)
+
+
+class NewMessage(_Body):
+    """A message of a conversation."""
+
+    role: str = Field(min_length=1, max_length=100, description="Such as `user`, `assistant`, `tool` or `system`.")
+    content: _Text
+    name: str | None = Field(default=None, max_length=200, description="Name of who said it.")
+    id: str | None = Field(default=None, max_length=200, description="Its own id, by which it is known again.")
+
+
+class NewMessages(_Body):
+    """Messages to remember, oldest first."""
+
+    messages: list[NewMessage] = Field(min_length=1, max_length=1000)
+    history: bool = Field(
+        default=False, description="They are the conversation so far: only those beyond the stored ones are new."
+    )
+    conversation: str | None = Field(default=None, max_length=200, description="Conversation that they belong to.")
 
 
 class MemoryChange(_Body):
@@ -228,6 +248,15 @@ def _stored(record: MemoryRecord) -> StoredMemory:
 def _add(access: Access, _id: str, asked: NewMemories) -> Ids:
     source = Provenance(kind=SourceKind.NODE, name=access.actor or _HTTP_CLIENT)
     outcomes = access.memory.add_outcomes([one.model_dump(exclude_none=True) for one in asked.memories], source=source)
+    return _ids(outcomes)
+
+
+def _add_messages(access: Access, _id: str, asked: NewMessages) -> Ids:
+    messages = [one.model_dump(exclude_none=True) for one in asked.messages]
+    return _ids(access.memory.add_outcomes(messages, history=asked.history, conversation=asked.conversation))
+
+
+def _ids(outcomes: Sequence[WriteOutcome]) -> Ids:
     related = {
         outcome.item_id or "": [RelatedMemory(id=each.item_id, text=each.text) for each in outcome.related]
         for outcome in outcomes
@@ -285,6 +314,11 @@ ENDPOINTS: Final[Sequence[Endpoint[Any]]] = (
     Endpoint(
         name="addMemories", method="POST", path="/v1/memories", summary="Remember texts; they are durable when this "
         "answers.", asked=NewMemories, answer=Ids, run=_add, writes=True, status=HTTPStatus.CREATED,
+    ),
+    Endpoint(
+        name="addMessages", method="POST", path="/v1/messages", summary="Remember messages, or what is new in a "
+        "conversation; they are durable when this answers.", asked=NewMessages, answer=Ids, run=_add_messages,
+        writes=True, status=HTTPStatus.CREATED,
     ),
     Endpoint(
         name="listMemories", method="GET", path="/v1/memories", summary="List the newest memories.", asked=ListRequest,

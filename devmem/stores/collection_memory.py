@@ -75,7 +75,7 @@ class CollectionMemory(MemoryBase):
     """
 
     config_model: ClassVar[type[ConfigModel]] = CollectionConfig
-    unique: ClassVar[Unique] = Unique.CONTENT
+    unique: Unique = Unique.ID
     """When an update is a duplicate of a stored item."""
 
     busy_timeout: float = 30.0

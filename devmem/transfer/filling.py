@@ -106,6 +106,7 @@ class Filler:
         written because of it."""
         self.replaced: list[str] = []
         """Ids of items whose earlier content was replaced, or archived."""
+        self._payloads: Counter[str] = Counter()
         self._kept: Counter[str] = Counter()
         """Number of duplicates by the part that is stored with another value than the record's, which stays."""
         self._reasons: Counter[tuple[str, str]] = Counter()
@@ -209,7 +210,10 @@ class Filler:
             yield f"{left:,} {what} so: `devmem archive --restore` brings them back"
 
     def _update(self, payload: MemoryWritePayload) -> WriteOutcome:
-        mark = hashlib.sha256(dump_payload(payload).encode()).hexdigest()[:32]
+        dumped = dump_payload(payload)
+        # An equal write is another one; the same file has the same number of them next time.
+        self._payloads[dumped] += 1
+        mark = hashlib.sha256(f"{self._payloads[dumped]}{dumped}".encode()).hexdigest()[:32]
         if self._store.count_memories(Filter(metadata={_MARK: mark})):
             return WriteOutcome(status=WriteStatus.DUPLICATE)
         return self._store.update(replace(payload, metadata={**payload.metadata, _MARK: mark}))

@@ -1,4 +1,4 @@
-"""The contract of adapters: who said what is kept and trusted as such, and what a prompt shows is not recalled into it.
+"""The contract of adapters: what was said is kept, all of it once, as its speaker's; a prompt gets nothing twice.
 
 An adapter's tests inherit the parts that its host has, and say how the host does it.
 """
@@ -6,6 +6,7 @@ An adapter's tests inherit the parts that its host has, and say how the host doe
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -72,6 +73,54 @@ class Talks(ABC):
         self.talk(memory)
         assert all(item.content_summary.strip() for item in everything(memory).values())
         assert (RESULT in [hit.text for hit in memory.search("the pier")]) is self.keeps_results
+
+
+EXCHANGES: Final = [
+    ("status?", "Done."),
+    ("status?", "Done."),
+    ("yes", "yes"),
+    ("Order 2, please.", "Done."),
+    ("yes", "Done."),
+    ("status?", "Done."),
+] * 3
+"""A conversation of which hardly a message could be told from another by its text."""
+_PAGES: Final = Path(__file__).parents[2] / "docs" / "adapters"
+
+
+class Histories(ABC):
+    """Of hosts that hand on conversations: new messages, whole histories, or messages with ids of their own."""
+
+    page: str
+    """Name of the host's page."""
+    hands_on: str
+    """Kind of messages that the host hands on, in the words of the page's first lines."""
+
+    @abstractmethod
+    def converse(self, memory: devmem.Memory, exchanges: Sequence[tuple[str, str]]) -> None:
+        """Have a conversation of questions and answers, as a program of the host has it, turn by turn."""
+
+    def test_every_message_of_a_conversation_is_kept_once(self, memory: devmem.Memory) -> None:
+        self.converse(memory, EXCHANGES)
+        assert _said(memory) == [text for exchange in EXCHANGES for text in exchange]
+
+    def test_equal_conversations_are_kept_apart(self, memory: devmem.Memory) -> None:
+        for _ in range(3):
+            self.converse(memory, EXCHANGES[:2])
+        assert _said(memory) == ["status?", "Done."] * 6
+
+    def test_conversations_of_one_exchange_are_all_kept(self, memory: devmem.Memory) -> None:
+        for _ in range(10):
+            self.converse(memory, EXCHANGES[:1])
+        assert _said(memory) == ["status?", "Done."] * 10
+
+    def test_the_page_says_in_its_first_lines_what_the_host_hands_on(self) -> None:
+        first = "".join((_PAGES / f"{self.page}.md").read_text(encoding="utf-8").splitlines()[:6])
+        assert f"**{self.hands_on}**" in first
+
+
+def _said(memory: devmem.Memory) -> list[str]:
+    """Return the texts of everybody's messages, in the order in which they were stored."""
+    return [record.text for record in memory.scoped(user=devmem.ANY) if record.role]
 
 
 class Recalls(ABC):

@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from pydantic import BaseModel
 
 import devmem
 from devmem.adapters.openai import wrap
-from tests.adapters.contract import ANSWER, QUESTION, Recalls, Talks
+from tests.adapters.contract import ANSWER, QUESTION, Histories, Recalls, Talks
 
 ASKED = [{"role": "system", "content": "You help."}, {"role": "user", "content": "When is the launch?"}]
 
@@ -201,18 +201,53 @@ def test_the_block_of_a_memory_is_quoted_and_keeps_its_budget(memory: devmem.Mem
     assert asyncio.run(memory.acontext("launch", language="zh")).startswith("===== 相关记忆")
 
 
-def test_an_equal_message_later_is_another_and_a_request_sent_again_is_the_same(
-    client: openai.OpenAI, memory: devmem.Memory, service: Service, monkeypatch: pytest.MonkeyPatch
+def test_requests_that_are_equal_are_all_remembered(client: openai.OpenAI, memory: devmem.Memory) -> None:
+    wrapped = wrap(client, memory)
+    for _ in range(10):
+        wrapped.chat.completions.create(model="m", messages=[{"role": "user", "content": "status?"}])
+        wrapped.responses.create(model="m", input="status?")
+    assert remembered(memory) == 20 * ["user: status?", "assistant: On the third."]
+
+
+@pytest.mark.parametrize("as_object", [False, True])
+def test_of_a_history_that_grows_each_message_is_remembered_once(
+    client: openai.OpenAI, memory: devmem.Memory, as_object: bool
 ) -> None:
-    monkeypatch.setattr(service, "words", "ok")
-    wrapped: Any = wrap(client, memory)
-    history: list[Any] = []
+    wrapped = wrap(client, memory)
+    history: list[Any] = [{"role": "user", "content": "Example?"}, {"role": "assistant", "content": "An answer."}]
+    said: Any = [{"role": "user", "content": "Hello."}]
     for _ in range(3):
-        history.append({"role": "user", "content": "yes"})
-        for _ in range(2):
+        history += [{"role": "user", "content": "yes"}, {"role": "user", "content": "status?"}]
+        answer = wrapped.chat.completions.create(model="m", messages=history).choices[0].message
+        history.append(answer if as_object else {"role": "assistant", "content": answer.content})
+        response = wrapped.responses.create(model="m", input=said)
+        said += [*response.output] if as_object else [{"role": "assistant", "content": response.output_text}]
+        said += [{"role": "user", "content": "Hello."}]
+    answered = "assistant: On the third."
+    assert remembered(memory) == 3 * ["user: yes", "user: status?", answered, "user: Hello.", answered]
+
+
+def test_an_agent_that_says_something_with_a_call_of_a_tool_is_asked_once(
+    client: openai.OpenAI, memory: devmem.Memory
+) -> None:
+    wrapped: Any = wrap(client, memory)
+    for _ in range(2):
+        history: list[Any] = [{"role": "user", "content": "status?"}]
+        for step in range(3):
             wrapped.chat.completions.create(model="m", messages=history)
-        history.append({"role": "assistant", "content": "ok"})
-    assert remembered(memory) == 3 * ["user: yes", "assistant: ok"]
+            history += [
+                {"role": "assistant", "content": "On the third.", "tool_calls": []},
+                {"role": "tool", "content": f"result {step}", "tool_call_id": str(step)},
+            ]
+    assert remembered(memory) == 2 * ["user: status?", *3 * ["assistant: On the third."]]
+
+
+def test_a_question_before_an_answer_that_was_not_given_here_is_remembered(
+    client: openai.OpenAI, memory: devmem.Memory
+) -> None:
+    begun: Any = [{"role": "user", "content": "When is the launch?"}, {"role": "assistant", "content": "On the"}]
+    wrap(client, memory).chat.completions.create(model="m", messages=begun)
+    assert remembered(memory) == EXCHANGE
 
 
 class Launch(BaseModel):
@@ -314,7 +349,9 @@ class TestOtherWays:
         assert remembered(memory) == []
 
 
-class TestContract(Talks, Recalls):
+class TestContract(Talks, Histories, Recalls):
+    page, hands_on = "openai", "new messages"
+
     @pytest.fixture(autouse=True)
     def connected(self, client: openai.OpenAI, service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
         self.client, self.service, self.patch = client, service, monkeypatch
@@ -331,6 +368,13 @@ class TestContract(Talks, Recalls):
     def talk(self, memory: devmem.Memory) -> None:
         self.patch.setattr(self.service, "words", ANSWER)
         self.ask(memory, QUESTION)
+
+    def converse(self, memory: devmem.Memory, exchanges: Sequence[tuple[str, str]]) -> None:
+        wrapped, history = wrap(self.client, memory), list[Any]()
+        for asked, answer in exchanges:
+            self.patch.setattr(self.service, "words", answer)
+            history.append({"role": "user", "content": asked})
+            history.append(wrapped.chat.completions.create(model="m", messages=history).choices[0].message)
 
     def recalled(self, memory: devmem.Memory, *shown: str) -> str:
         self.ask(memory, *shown)

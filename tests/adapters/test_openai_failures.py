@@ -78,7 +78,7 @@ def test_who_reads_to_the_end_has_it_remembered_once(
     service.script = [CHAT, RESPONSE]
     assert len(list(client.chat.completions.create(model="m", messages=ASKED, stream=True))) == 4
     assert len(list(client.responses.create(model="m", input=ASKED, stream=True))) == 4
-    assert remembered(memory) == EXCHANGE, "the same question with the same answer continues the conversation"
+    assert remembered(memory) == 2 * EXCHANGE, "once for each request"
 
 
 def test_the_async_client_does_the_same(service: ChatService, memory: devmem.Memory) -> None:

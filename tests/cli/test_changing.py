@@ -94,6 +94,17 @@ def test_standard_input_is_one_item_or_an_item_a_line(
     assert done == {"store": str(notes), "ids": [item["id"] for item in shown(devmem, notes)], "items": len(stored)}
 
 
+def test_of_a_conversation_so_far_what_is_new_is_stored(notes: Path, devmem: Devmem) -> None:
+    exchange = [{"role": "user", "content": "status?"}, {"role": "assistant", "content": "Done."}]
+    for turn, new in ((1, 2), (2, 2), (2, 0), (3, 2)):
+        arguments = ("add", notes, "-", "--history", "--conversation", "c")
+        told = devmem(*arguments, stdin=json.dumps(exchange * turn)).stdout
+        assert f"{new} items stored; {2 * turn} items now" in told
+    assert texts(devmem, notes) == ["status?", "Done."] * 3
+    for word, reason in (("status?", "not JSON"), ('{"role": "user"}', "JSON list of messages")):
+        assert reason in devmem("add", notes, word, "--history", code=2).stderr
+
+
 def test_an_item_is_kept_for_a_while(notes: Path, devmem: Devmem) -> None:
     """The duration counts from now on, and `none` ends it; two ways to say when are one too many."""
     devmem("add", notes, "The door code is 4711.", "--id", "d1", "--ttl", "1h 30m")

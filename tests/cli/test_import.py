@@ -438,3 +438,29 @@ def test_items_become_those_of_the_user_that_is_named(devmem: Devmem, tmp_path: 
     assert users("rains") == ["ann"]
     assert "user of 1" in devmem("import", store, own, "--user", "carl").output, "an id is one item's"
     assert "empty" in devmem("import", store, own, "--user", "", code=2).output
+
+
+def test_files_of_one_conversation_are_kept_whole(devmem: Devmem, tmp_path: Path) -> None:
+    """Without ids and times only the place tells one "Done." from another; the same file is known again."""
+    said = [text for number in range(30) for text in (f"Order {number}, please.", "Done.")]
+    lines = [
+        json.dumps({"text": text, "role": ("user", "assistant")[at % 2], "conversation": "c", "user": "ann"})
+        for at, text in enumerate(said)
+    ]
+    files = [tmp_path / f"part{number}.jsonl" for number in range(3)]
+    for number, file in enumerate(files):
+        file.write_text("\n".join(lines[20 * number : 20 * number + 20]), encoding="utf-8")
+        assert "20 stored" in devmem("import", tmp_path / "notes.db", file).stdout
+    assert "60 items now" in devmem("import", tmp_path / "notes.db", *files).stdout
+    files[2].write_text("\n".join([*lines[40:], *lines[:4]]), encoding="utf-8")
+    assert "20 duplicate, 4 stored" in devmem("import", tmp_path / "notes.db", files[2]).stdout
+
+
+def test_equal_records_and_conversations_of_a_file_are_all_kept(devmem: Devmem, tmp_path: Path) -> None:
+    check = {"text": "All pumps run.", "speaker": "pump", "time": "2026-05-01T12:00:00Z"}
+    talk = [{"role": "user", "content": "status?"}, {"role": "assistant", "content": "Done."}]
+    for name, records, count in (("checks", [check] * 10, 10), ("talks", [{"messages": talk}] * 10, 20)):
+        file = tmp_path / f"{name}.jsonl"
+        file.write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
+        assert f"{count} stored" in devmem("import", tmp_path / f"{name}.db", file).stdout
+        assert f"{count} duplicate" in devmem("import", tmp_path / f"{name}.db", file).stdout

@@ -125,70 +125,142 @@ def test_many_copies_are_forgotten_and_values_of_keys_stay(memory: devmem.Memory
     assert memory.forget(message) == 1
 
 
+def exchanges(first: int, last: int) -> list[dict[str, Any]]:
+    return [one for number in range(first, last + 1) for one in (user(f"Order {number}."), bot("Done."))]
+
+
+def test_batches_of_new_messages_are_all_kept(memory: devmem.Memory) -> None:
+    for first in (1, 6, 11):
+        memory.add(exchanges(first, first + 4), conversation="c")
+    assert said(memory, conversation="c") == [one["content"] for one in exchanges(1, 15)]
+
+
+def test_weekly_answers_to_a_daily_question_are_all_kept(memory: devmem.Memory) -> None:
+    moods = ["good", "fine", "good", "bad", "good", "good", "fine"]
+    for _ in range(4):
+        memory.add([one for mood in moods for one in (bot("How are you today?"), user(mood))], conversation="c")
+    assert said(memory, conversation="c")[1::2] == moods * 4
+
+
+def test_equal_messages_and_exchanges_are_all_new(memory: devmem.Memory) -> None:
+    ids = {memory.add(user("hi"))[0] for _ in range(3)}
+    for _ in range(3):
+        memory.add([user("continue"), bot("done")], time=1_000.0)
+    assert len(ids) == 3
+    assert len(memory) == 9
+
+
+def test_a_text_that_is_said_in_a_batch_again_counts(memory: devmem.Memory) -> None:
+    (item_id, *_) = memory.add(["The pump is on."] * 3)
+    for _ in range(60):
+        memory.add("The pump is on.", source=Provenance(kind=SourceKind.TOOL, name="pump"))
+    record = memory.get(item_id)
+    assert record is not None
+    assert len(record.stated_before) == 62
+    assert "(stated 63 times since " in memory.context("Is the pump on?")
+
+
 @pytest.mark.parametrize("as_object", [False, True])
 def test_a_history_that_grows_is_stored_once(memory: devmem.Memory, as_object: bool) -> None:
-    texts = ["hi", "hello", "Is it red?", "yes", "Is it round?", "yes", "Is it a ball?", "yes"]
-    for turn in range(2, len(texts) + 1, 2):
+    texts = ["yes", "yes", "status?", "Done.", "status?", "Done.", "status?", "Done.", "yes", "yes"] * 2
+    for turn in range(1, len(texts) + 1):
         history: list[Any] = [(user if at % 2 == 0 else bot)(text) for at, text in enumerate(texts[:turn])]
         if as_object:
             history = [(UserMessage if one["role"] == "user" else AIMessage)(one["content"]) for one in history]
-        ids = memory.add(history, conversation="c")
+        ids = memory.add(history, conversation="c", history=True)
         assert len(ids) == len(set(ids)) == turn
+        assert memory.add(history, conversation="c", history=True) == ids
     assert said(memory, conversation="c") == texts
-    assert memory.add([user("hi")], conversation="d") != ids[:1]
+    assert memory.add([user("yes")], conversation="d", history=True) != ids[:1]
 
 
-def test_one_message_that_is_given_each_turn_is_one(memory: devmem.Memory) -> None:
-    ids = [memory.add(user("hi")) for _ in range(3)]
-    assert ids[0] == ids[1] == ids[2]
-    assert said(memory) == ["hi"]
+def test_a_history_continues_what_was_added(memory: devmem.Memory) -> None:
+    history = [user("status?"), bot("Done.")]
+    first = memory.add(history, conversation="c")
+    for _ in range(5):
+        history += [user("status?")]
+        memory.add(history, conversation="c", history=True)
+        memory.add(bot("Done."), conversation="c")
+        history += [bot("Done.")]
+    ids = memory.add(history, conversation="c", history=True)
+    assert said(memory, conversation="c") == ["status?", "Done."] * 6
+    assert ids[:2] == first
+    assert ids == [record.id for record in memory.recent(12, conversation="c")][::-1]
 
 
-def test_a_repeated_answer_in_a_conversation_is_two_messages(memory: devmem.Memory) -> None:
-    for message in (user("Is it red?"), bot("yes"), user("Is it round?"), bot("yes")):
-        memory.add(message, conversation="c")
-    memory.add([user("continue"), bot("done")], conversation="c")
-    memory.add([user("continue"), bot("done")], conversation="c")
-    memory.add([user("next"), bot("fine")], conversation="c")
-    memory.add([user("continue"), bot("done")], conversation="c")
-    texts = ["Is it red?", "yes", "Is it round?", "yes", "continue", "done", "next", "fine", "continue", "done"]
+def test_an_edited_history_is_stored_from_where_it_differs(memory: devmem.Memory) -> None:
+    history = [user("one"), bot("yes"), user("three"), bot("yes")]
+    memory.add(history, conversation="c", history=True)
+    edited = [*history[:2], user("four"), bot("yes")]
+    for _ in range(2):
+        memory.add(edited, conversation="c", history=True)
+        memory.add([*edited, user("five")], conversation="c", history=True)
+        memory.add(history, conversation="c", history=True)
+    assert said(memory, conversation="c") == ["one", "yes", "three", "yes", "four", "yes", "five"]
+    memory.add([user("one!"), *history[1:]], conversation="c", history=True)
+    assert said(memory, conversation="c")[7:] == ["one!", "yes", "three", "yes"]
+
+
+def test_both_branches_of_a_history_are_kept_whole(memory: devmem.Memory) -> None:
+    begun = [user("Draw a cat."), bot("Done.")]
+    red, blue = [*begun, user("Red."), bot("Done.")], [*begun, user("Blue."), bot("Done.")]
+    for history in (begun, red, blue, [*red, user("Blue."), bot("Done.")], [*blue, user("Red.")]):
+        memory.add(history, conversation="c", history=True)
+    texts = ["Draw a cat.", "Done.", "Red.", "Done.", "Blue.", "Done.", "Blue.", "Done.", "Red."]
     assert said(memory, conversation="c") == texts
 
 
-def test_the_last_messages_of_a_conversation_are_known(memory: devmem.Memory) -> None:
+def test_a_shortened_history_stores_nothing_and_loses_nothing(memory: devmem.Memory) -> None:
+    history = exchanges(1, 6)
+    memory.add(history, conversation="c", history=True)
+    memory.add(history[:4], conversation="c", history=True)
+    memory.add([*history[:4], user("Stop.")], conversation="c", history=True)
+    assert said(memory, conversation="c") == [*(one["content"] for one in history), "Stop."]
+
+
+def test_a_history_without_its_beginning_continues_the_last_messages(memory: devmem.Memory) -> None:
     texts = [f"line {number}" for number in range(40)]
-    system = {"role": "system", "content": "Be brief."}
     for end in range(4, 41, 4):
-        memory.add([system, *(user(text) for text in texts[max(0, end - 8) : end])], conversation="c")
-    assert said(memory, conversation="c") == ["Be brief.", *texts]
+        system = {"role": "system", "content": f"Be brief; it is {end} o'clock."}
+        window = [user(text) for text in texts[max(0, end - 8) : end]]
+        memory.add([system, *window], conversation="c", history=True)
+    kept = said(memory, conversation="c")
+    assert [text for text in kept if text.startswith("line")] == texts
+    assert len(kept) == 50
 
 
-def test_a_regenerated_answer_is_added_and_nothing_else(memory: devmem.Memory) -> None:
-    history = [user("one"), bot("two"), user("three"), bot("four")]
-    memory.add(history, conversation="c")
-    memory.add([*history[:3], bot("five"), user("six")], conversation="c")
-    memory.add([*history[:3], bot("five"), user("six"), bot("seven")], conversation="c")
-    assert said(memory, conversation="c") == ["one", "two", "three", "four", "five", "six", "seven"]
+def test_of_a_history_without_its_beginning_nothing_is_lost(memory: devmem.Memory) -> None:
+    texts = [f"note {number}" if number % 7 == 0 else "yes" for number in range(60)]
+    for end in range(2, 61, 2):
+        memory.add([user(text) for text in texts[max(0, end - 6) : end]], conversation="c", history=True)
+    rest = iter(said(memory, conversation="c"))
+    assert all(text in rest for text in texts), "each in its order, some twice"
 
 
-def test_a_history_is_known_after_a_message_was_changed_or_forgotten(memory: devmem.Memory) -> None:
+def test_instructions_that_change_do_not_part_a_history(memory: devmem.Memory) -> None:
+    history: list[dict[str, Any]] = []
+    for hour in range(5):
+        history += [user("status?"), bot("Done.")]
+        memory.add([{"role": "system", "content": f"It is {hour % 2} o'clock."}, *history], history=True)
+    assert sorted(said(memory)) == ["Done."] * 5 + ["It is 0 o'clock.", "It is 1 o'clock."] + ["status?"] * 5
+
+
+def test_a_history_does_not_bring_back_what_was_changed_or_forgotten(memory: devmem.Memory) -> None:
     history = [(user if at % 2 == 0 else bot)(f"message {at}") for at in range(8)]
-    ids = memory.add(history, conversation="c")
+    ids = memory.add(history, conversation="c", history=True)
     memory.update(ids[2], "changed")
-    more = [*history, user("message 8")]
-    assert len({*ids, *memory.add(more, conversation="c")}) == 10, "the new one, and the one that was changed"
+    memory.forget(ids[4])
+    memory.add([*history, user("message 8")], conversation="c", history=True)
+    assert said(memory, conversation="c").count("message 4") == said(memory, conversation="c").count("message 2") == 0
+    assert memory.count(conversation="c") == 8
 
 
-def test_ids_and_times_tell_messages_apart(memory: devmem.Memory) -> None:
+def test_ids_tell_messages_apart(memory: devmem.Memory) -> None:
     memory.add([user("yes", id="m1"), user("yes", id="m2")])
-    memory.add(user("yes", id="m2"))
-    memory.add([Message("yes", id="m1"), Message("yes", id="m3")])
-    assert len(memory) == 3
-    memory.add(user("yes", timestamp=1_000.0), conversation="t")
-    memory.add([user("yes", timestamp=1_000.0), user("yes", timestamp=2_000.0)], conversation="t")
-    memory.add(user("yes"), time=3_000.0, conversation="t")
-    memory.add(user("yes"), time=3_000.0, conversation="t")
-    assert memory.count(conversation="t") == 3
+    memory.add([user("yes", id="m1"), user("yes", id="m2"), user("yes", id="m3")])
+    memory.add([Message("yes", id="m1"), Message("yes", id="m3"), user("yes"), user("yes", id="m4")], history=True)
+    memory.add([Message("yes", id="m1"), Message("yes", id="m3"), user("yes"), user("yes", id="m4")], history=True)
+    assert len(memory) == 5
 
 
 def test_the_same_message_object_is_known_anywhere_in_a_conversation(memory: devmem.Memory) -> None:
@@ -202,9 +274,15 @@ def test_the_same_message_object_is_known_anywhere_in_a_conversation(memory: dev
 def test_texts_between_messages_do_not_hide_a_history(memory: devmem.Memory) -> None:
     memory.add([user("hi"), "a note", bot("hello")])
     memory.add("another note")
-    ids = memory.add([user("hi"), bot("hello"), user("What now?")])
+    ids = memory.add([user("hi"), bot("hello"), user("What now?")], history=True)
     assert said(memory) == ["hi", "a note", "hello", "another note", "What now?"]
     assert [memory.get(one).text for one in ids] == ["hi", "hello", "What now?"]  # type: ignore[union-attr]
+
+
+def test_a_history_has_no_texts(memory: devmem.Memory) -> None:
+    with pytest.raises(TypeError, match="`history` is a conversation's messages"):
+        memory.add([user("hi"), "a note"], history=True)
+    assert len(memory) == 0
 
 
 @pytest.mark.parametrize("place", ["m.db", "m.json"])
@@ -213,7 +291,7 @@ def test_texts_and_histories_are_known_in_another_process(tmp_path: Path, place:
     for _ in range(3):
         with devmem.open(tmp_path / place, embedding=None) as memory:
             memory.add("Ann likes tea.")
-            memory.add(history)
+            memory.add(history, history=True)
             assert len(memory) == 5
 
 
@@ -221,8 +299,8 @@ def test_a_run_knows_what_is_stored(memory: devmem.Memory) -> None:
     item_id = memory.add("Ann likes tea.")
     with memory.run() as pending:
         assert pending.add("Ann likes tea.", metadata={"sure": True}) == item_id
-        pending.add([user("hi"), bot("hello")])
-        pending.add([user("hi"), bot("hello")])
+        pending.add([user("hi"), bot("hello")], history=True)
+        pending.add([user("hi"), bot("hello")], history=True)
     assert said(memory) == ["Ann likes tea.", "hi", "hello"]
     assert memory.get(item_id).metadata == {"sure": True}  # type: ignore[union-attr]
 

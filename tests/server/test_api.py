@@ -67,6 +67,17 @@ def test_a_time_has_each_usual_key_and_form(team: Team, key: str, when: str | in
     assert (refused.status_code, "not a time: 'soon'" in refused.text) == (422, True)
 
 
+def test_messages_are_new_or_the_conversation_so_far(team: Team) -> None:
+    exchange = [{"role": "user", "content": "status?"}, {"role": "assistant", "content": "Done."}]
+    for turn in (1, 2, 3):
+        for body in ({"messages": exchange, "conversation": "new"}, {"messages": exchange * turn, "history": True}):
+            answer = team.request("POST", "/v1/messages", json={"conversation": "all", **body}, user="ann")
+            assert answer.status_code == 201, answer.text
+    for conversation in ("new", "all"):
+        said = [record.text for record in team.memory.recent(9, user="ann", conversation=conversation)]
+        assert said == ["Done.", "status?"] * 3
+
+
 def test_older_memories_that_a_new_one_contradicts_are_named(tmp_path: Path) -> None:
     (tmp_path / "team.yaml").write_text(
         "memory: [{name: notes, type: simple, config: {memory_path: notes.db, on_conflict: supersede}}]\n"
@@ -219,7 +230,7 @@ def test_the_description_names_every_schema_and_needs_no_token(team: Team) -> No
     assert document == openapi()
     named = {part.split('"')[0] for part in str(document).replace("'", '"').split("#/components/schemas/")[1:]}
     assert named <= document["components"]["schemas"].keys()
-    assert set(document["paths"]) == {"/v1/memories", "/v1/search", "/v1/memories/{id}"}
+    assert set(document["paths"]) == {"/v1/memories", "/v1/messages", "/v1/search", "/v1/memories/{id}"}
 
 
 @pytest.mark.kit

@@ -163,15 +163,20 @@ class DevmemEmbeddingRetriever(_Retriever):
 
 @component
 class DevmemMemoryWriter(_WithStore):
-    """Remembers the messages of a conversation; a history that is given again is stored once."""
+    """Remembers the messages of a conversation: new ones, or with `history` what is new in the conversation so far."""
 
-    def __init__(self, document_store: DevmemDocumentStore) -> None:
-        """Take the store, in whose memory and scope the messages are kept."""
-        self.document_store = document_store
+    def __init__(self, document_store: DevmemDocumentStore, history: bool = False) -> None:
+        """Take the store.
+
+        Args:
+            document_store: in whose memory and scope the messages are kept.
+            history: whether a run is given the whole conversation, see `Memory.add`; then it needs a session.
+        """
+        self.document_store, self.history = document_store, history
 
     def to_dict(self) -> dict[str, Any]:
         """Return the component as a pipeline's YAML holds it."""
-        return default_to_dict(self, document_store=self.document_store.to_dict())
+        return default_to_dict(self, document_store=self.document_store.to_dict(), history=self.history)
 
     @component.output_types(messages_written=int)
     def run(self, messages: list[ChatMessage], session: str | None = None) -> dict[str, int]:
@@ -180,9 +185,14 @@ class DevmemMemoryWriter(_WithStore):
         Args:
             messages: of a conversation, oldest first.
             session: which conversation it is.
+
+        Raises:
+            ValueError: a history has no session.
         """
+        if self.history and session is None:
+            raise ValueError("a history needs the `session` that it is of: without it, equal conversations are one")
         said = [Message(each.text, role=role_of(each.role)) for each in messages if (each.text or "").strip()]
-        remember("haystack", self.document_store.memory, said, session=session)
+        remember("haystack", self.document_store.memory, said, session=session, history=self.history)
         return {"messages_written": len(said)}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeAlias, TypeVar
@@ -168,9 +169,9 @@ MARK: Final = {"origin": "devmem"}
 def remember(memory: Memory, messages: Sequence[ModelMessage]) -> list[str]:
     """Remember what the user and the agent said, and return the ids of the items.
 
-    Pass `result.new_messages()`, or the whole history: a message that is remembered already is kept once. The output
-    of an agent with an `output_type` is kept as JSON. Prompts of the system, other calls of tools and what was recalled
-    are left out.
+    Pass `result.new_messages()`, or the whole history: a message of a run, which Pydantic AI gives an id, is kept once;
+    one without a run is new. The output of an agent with an `output_type` is kept as JSON. Prompts of the system, other
+    calls of tools and what was recalled are left out.
 
     Raises:
         NotStoredError: the store does not take it.
@@ -196,6 +197,7 @@ def is_recalled(part: ModelRequestPart) -> bool:
 def _said(messages: Sequence[ModelMessage]) -> Iterator[Message]:
     parts = [part for message in messages for part in message.parts]
     outputs = {part.tool_call_id for part in parts if isinstance(part, ToolReturnPart) and part.content == _OUTPUT}
+    seen: Counter[str] = Counter()
     for message in messages:
         if isinstance(message, ModelRequest):
             role, text = Role.USER, text_of_prompt(message)
@@ -204,7 +206,9 @@ def _said(messages: Sequence[ModelMessage]) -> Iterator[Message]:
         if text.strip():
             time = message.timestamp.timestamp() if message.timestamp else None
             named = f"{message.run_id}\0{time}\0{role.value}\0{text}"
-            yield Message(text, role=role, id=hashlib.sha256(named.encode()).hexdigest()[:32], created_at=time)
+            seen[named] += 1
+            own = hashlib.sha256(f"{seen[named]}\0{named}".encode()).hexdigest()[:32] if message.run_id else ""
+            yield Message(text, role=role, id=own, created_at=time)
 
 
 def _answer_of(response: ModelResponse, outputs: Collection[str]) -> str:

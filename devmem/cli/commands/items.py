@@ -21,6 +21,7 @@ from devmem.cli.inputs import (
     full_id,
     full_ids,
     full_run,
+    read_messages,
     read_stdin,
     short_run,
 )
@@ -67,7 +68,7 @@ from devmem.text.display import number_of
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from devmem.memory.contents import AddOptions
+    from devmem.memory.contents import AddOptions, Content
     from devmem.memory.memory import Memory
     from devmem.memory.records import MemoryRecord
     from devmem.model.items import MemoryItem
@@ -106,6 +107,10 @@ def add(
     memory: MemoryPlace,
     words: _Text,
     lines: Annotated[bool, typer.Option("--lines", help="Remember each line as a separate item.")] = False,
+    history: Annotated[
+        bool,
+        typer.Option(help="The text is a conversation so far, as a JSON list of messages: store what is new in it."),
+    ] = False,
     item_id: Annotated[
         str | None, typer.Option("--id", metavar="ID", help="Id of the item; an item with this id is replaced.")
     ] = None,
@@ -132,20 +137,22 @@ def add(
         devmem add team.yaml notes "The venue is the old mill." --user ann --metadata room=5
         devmem add notes.db "The door code is 4711." --ttl 12h
         devmem add notes.db "We met at noon." --metadata title=Launch --field title
+        devmem add notes.db - --history --conversation c-7 < chat.json
     """
     terminal: Terminal = ctx.obj
     place = split_words(terminal, memory, words, session, least=1, most=1, usage=_TEXT_USAGE, embedding=embedding)
-    texts = _texts(place.words[0], lines=lines)
+    texts = read_messages(place.words[0]) if history else _texts(place.words[0], lines=lines)
     scope = named_scope(user=user, agent=agent, conversation=conversation)
     named: _Named = {"id": item_id, "key": key, "if_version": if_version}
     options: AddOptions = {**_about(metadata, field), "time": time, "expires_at": expiry_of(expires, ttl)}
+    options |= {"history": history}
     _add(terminal, place, texts, scope, named, options, derived_from, as_json)
 
 
 def _add(
     terminal: Terminal,
     place: StoreAddress,
-    texts: Sequence[str],
+    texts: Sequence[Content],
     scope: Mapping[str, str],
     named: _Named,
     options: AddOptions,
@@ -164,7 +171,8 @@ def _add(
     if as_json:
         terminal.json({"store": place.store, "ids": ids, "items": total} | ({"related": related} if related else {}))
         return
-    stored = f"stored {ids[0]}" if len(ids) == 1 else f"{number_of(len(ids), 'item')} stored"
+    new = sum(outcome.status.value != "duplicate" for outcome in outcomes)
+    stored = f"stored {ids[0]}" if len(ids) == 1 else f"{number_of(new, 'item')} stored"
     terminal.print(f"{place.store}: {stored}; {number_of(total, 'item')} now")
     for outcome in outcomes:
         _print_related(terminal, outcome)
@@ -196,12 +204,12 @@ class _Named(TypedDict):
     if_version: str | None
 
 
-def _remember(memory: Memory, texts: Sequence[str], named: _Named, options: AddOptions) -> list[WriteOutcome]:
+def _remember(memory: Memory, texts: Sequence[Content], named: _Named, options: AddOptions) -> list[WriteOutcome]:
     """Add the texts and return the outcomes of their items."""
     given = [name for name, value in named.items() if value is not None]
     if not given:
         return memory.add_outcomes(texts, **options)
-    if len(texts) != 1:
+    if len(texts) != 1 or not isinstance(texts[0], str):
         raise CommandError(f"`--{given[0].replace('_', '-')}` is of one text.")
     return memory.add_outcomes(texts[0], **named, **options)
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import html
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from devmem.model.items import MemoryItem
@@ -70,12 +72,13 @@ def read_openai_messages(documents: list[object], origin: Origin) -> Iterator[Me
     if not any(isinstance(raw, Mapping) and "messages" in raw for raw in documents):
         yield from turn_items(_openai_turns(documents, origin, None))
         return
+    seen: Counter[str] = Counter()
     for at, raw in enumerate(documents):
         here = replace(origin, entry=f"[{at}]")
         if not isinstance(raw, Mapping) or not isinstance(raw.get("messages"), list):
             raise here.error("expected an object with `messages`")
         messages = replace(here, entry=f"{here.entry}.messages")
-        yield from turn_items(_openai_turns(raw["messages"], messages, _name_of(raw, raw["messages"])))
+        yield from turn_items(_openai_turns(raw["messages"], messages, _name_of(raw, raw["messages"], seen)))
 
 
 def read_sharegpt(conversations: list[object], origin: Origin) -> Iterator[MemoryItem]:
@@ -85,7 +88,8 @@ def read_sharegpt(conversations: list[object], origin: Origin) -> Iterator[Memor
         DataFileError: something is not as ShareGPT has it.
     """
     expected = "a conversation whose turns have `from` and `value`"
-    yield from read_conversations(conversations, origin, is_one=is_sharegpt, expected=expected, turns=_sharegpt_turns)
+    turns = partial(_sharegpt_turns, seen=Counter())
+    yield from read_conversations(conversations, origin, is_one=is_sharegpt, expected=expected, turns=turns)
 
 
 def read_langchain(document: object, origin: Origin) -> Iterator[MemoryItem]:
@@ -126,9 +130,9 @@ def _openai_turns(messages: list[object], origin: Origin, name: str | None) -> I
             yield Turn(text=text, speaker=speaker, origin=here, conversation=name, metadata=said_by)
 
 
-def _sharegpt_turns(conversation: Mapping[str, Any], origin: Origin) -> Iterator[Turn]:
+def _sharegpt_turns(conversation: Mapping[str, Any], origin: Origin, *, seen: Counter[str]) -> Iterator[Turn]:
     key = next(key for key in _LISTS if isinstance(conversation.get(key), list))
-    name = _name_of(conversation, conversation[key])
+    name = _name_of(conversation, conversation[key], seen)
     for at, raw in enumerate(conversation[key]):
         here = replace(origin, entry=f"{origin.entry}.{key}[{at}]")
         if not isinstance(raw, Mapping) or not _is_sharegpt_turn(raw):
@@ -196,10 +200,13 @@ def _is_sharegpt_turn(raw: object) -> bool:
     return isinstance(raw, Mapping) and isinstance(raw.get("from"), str) and "value" in raw
 
 
-def _name_of(raw: Mapping[str, Any], turns: object) -> str:
-    """Return the id of a conversation, or one by which the same conversation has the same name next time."""
-    own = raw.get("id") or raw.get("conversation_id")
-    return str(own) if own else digest(turns)[:12]
+def _name_of(raw: Mapping[str, Any], turns: object, seen: Counter[str]) -> str:
+    """Return the id of a conversation, or one of its content and its number among the equal ones of its file."""
+    if own := raw.get("id") or raw.get("conversation_id"):
+        return str(own)
+    made = digest(turns)[:12]
+    seen[made] += 1
+    return made if seen[made] == 1 else f"{made}-{seen[made]}"
 
 
 _SAID: Final = ("text", "multimodal_text")

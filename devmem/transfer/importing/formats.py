@@ -66,7 +66,7 @@ from devmem.transfer.importing.phone_chats import (
     read_whatsapp,
 )
 from devmem.transfer.importing.prose import is_html, is_text_list, read_html, read_paragraphs, read_text_list
-from devmem.transfer.importing.records import Origin, Record, looks_like_record, read_record
+from devmem.transfer.importing.records import Origin, Record, RecordIds, looks_like_record, read_record
 from devmem.transfer.importing.tables import read_table
 
 
@@ -135,8 +135,9 @@ def _is_list_of_records(document: object) -> bool:
 def _read_records(document: object, origin: Origin) -> Iterator[Record]:
     if _is_file_index(document):
         document, origin = document["contents"], replace(origin, entry="contents")
+    ids = RecordIds()
     for at, raw in enumerate(_elements(document)):
-        yield read_record(raw, replace(origin, entry=f"{origin.entry}[{at}]"))
+        yield read_record(raw, replace(origin, entry=f"{origin.entry}[{at}]"), ids)
 
 
 def _count_nodes(conversations: list[object]) -> int:
@@ -461,8 +462,9 @@ def _parsed_lines(path: Path, origin: Origin) -> Iterator[Line]:
 
 
 def _read_plain(lines: Iterable[Line]) -> Iterator[Record]:
+    ids = RecordIds()
     for raw, origin in lines:
-        yield read_record(raw, origin)
+        yield read_record(raw, origin, ids)
 
 
 _LINES: Final[Mapping[FileFormat, Callable[[Iterable[Line]], Iterator[Record]]]] = {

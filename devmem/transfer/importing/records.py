@@ -161,6 +161,8 @@ Record: TypeAlias = MemoryItem | MemoryWritePayload
 
 _TEXT_KEYS: Final = ("text", "content", "content_summary")
 _SPEAKER_KEYS: Final = ("speaker", "role")
+_MESSAGE_KEYS: Final = frozenset({*_SPEAKER_KEYS, "conversation", "session"})
+"""Keys of which a record that is a message has one."""
 _SCOPE_KEYS: Final = tuple(one.name for one in fields(Scope))
 _EXPIRY_KEY: Final = "expires_at"
 _TTL_KEY: Final = "ttl"
@@ -172,8 +174,36 @@ _PLAIN_KEYS: Final = frozenset(
 )
 
 
-def read_record(raw: object, origin: Origin) -> Record:
+class RecordIds:
+    """Ids of a file's records that have none, by which the same file gives the same items next time."""
+
+    def __init__(self) -> None:
+        self._seen: Counter[str] = Counter()
+        self._said: dict[tuple[object, ...], str] = {}
+
+    def of(self, raw: Mapping[str, Any], origin: Origin) -> str:
+        """Return the id of a record, none of which is another's in the same file.
+
+        A message that only its place tells from others is named by its file and by what its conversation says up to it;
+        any other record by all that it says, and by its number among equal ones.
+        """
+        if raw.keys() & _MESSAGE_KEYS and time_key(raw) is None:
+            conversation = tuple(str(raw.get(key)) for key in _SCOPE_KEYS)
+            before = self._said.get(conversation, str(origin.path.absolute()))
+            self._said[conversation] = digest(before, raw)
+            return self._said[conversation]
+        made = _digest(raw)
+        self._seen[made] += 1
+        return made if self._seen[made] == 1 else digest(made, self._seen[made])
+
+
+def read_record(raw: object, origin: Origin, ids: RecordIds) -> Record:
     """Return the record's item or payload.
+
+    Args:
+        raw: the record.
+        origin: its position.
+        ids: those of the records of the same file.
 
     Raises:
         DataFileError: it is neither.
@@ -183,8 +213,8 @@ def read_record(raw: object, origin: Origin) -> Record:
     if "payload" in raw:
         return _payload(raw["payload"], origin)
     if "content_summary" in raw and not raw.keys() & _ONLY_PLAIN:
-        return _dumped(raw, origin)
-    return _plain(raw, origin)
+        return _dumped(raw, origin, ids)
+    return _plain(raw, origin, ids)
 
 
 def looks_like_record(raw: object) -> bool:
@@ -252,7 +282,7 @@ def _payload(raw: object, origin: Origin) -> MemoryWritePayload:
         raise origin.invalid(error) from error
 
 
-def _dumped(raw: Mapping[str, Any], origin: Origin) -> MemoryItem:
+def _dumped(raw: Mapping[str, Any], origin: Origin, ids: RecordIds) -> MemoryItem:
     """Read an item as `dump_item` or DevAll wrote it, without its vector: nothing says which model made that."""
     known = {key: value for key, value in raw.items() if key not in ("embedding", "embedding_model")}
     times = {
@@ -261,7 +291,7 @@ def _dumped(raw: Mapping[str, Any], origin: Origin) -> MemoryItem:
         if known.get(key) is not None
     }
     try:
-        item = load_item({"id": _digest(raw), **known, **times})
+        item = load_item({**({} if "id" in known else {"id": ids.of(raw, origin)}), **known, **times})
     except ValidationError as error:
         raise origin.invalid(error) from error
     if raw.get("provenance"):
@@ -271,7 +301,7 @@ def _dumped(raw: Mapping[str, Any], origin: Origin) -> MemoryItem:
     return replace(item, provenance=_imported(origin), trust=TRUST[SourceKind.IMPORT] if is_foreign else item.trust)
 
 
-def _plain(raw: Mapping[str, Any], origin: Origin) -> MemoryItem:
+def _plain(raw: Mapping[str, Any], origin: Origin, ids: RecordIds) -> MemoryItem:
     key = next((key for key in _TEXT_KEYS if key in raw), None)
     if key is None:
         raise origin.error(f"no text: expected one of the keys {', '.join(_TEXT_KEYS)}, found {_keys(raw)}")
@@ -286,7 +316,7 @@ def _plain(raw: Mapping[str, Any], origin: Origin) -> MemoryItem:
     unknown = {key: value for key, value in raw.items() if key not in known}
     item = text_item(
         origin=origin,
-        id=text_of(raw, "id", origin, default=_digest(raw)),
+        id=ids.of(raw, origin) if raw.get("id") is None else text_of(raw, "id", origin),
         text=_said(raw, key, origin),
         speaker=speaker,
         event_time=event_time,
@@ -352,7 +382,7 @@ class Turn:
     speaker: str
     origin: Origin
     id: str | None = None
-    """Unique id; None makes one of the conversation, the turn's place in it and its text."""
+    """Unique id; None makes one of the conversation, the time or else all that is said before it, and its text."""
     time: float | None = None
     """Seconds since the epoch."""
     conversation: str | None = None
@@ -394,14 +424,19 @@ def read_conversations(
 
 def turn_items(turns: Iterable[Turn]) -> Iterator[MemoryItem]:
     """Yield an item for each turn that has a text."""
-    places: Counter[str | None] = Counter()
+    seen: Counter[str] = Counter()
+    said: dict[str | None, str] = {}
     for turn in turns:
-        places[turn.conversation] += 1
         if not turn.text.strip():
             continue
+        place = said.get(turn.conversation) if turn.time is None else turn.time
+        made = digest(turn.conversation, place, turn.speaker, turn.text)
+        if turn.time is None:
+            said[turn.conversation] = made
+        seen[made] += 1
         yield text_item(
             origin=turn.origin,
-            id=turn.id or _id_of(turn, places[turn.conversation]),
+            id=turn.id or (made if seen[made] == 1 else digest(made, seen[made])),
             text=turn.text,
             speaker=turn.speaker,
             event_time=turn.time,
@@ -414,7 +449,3 @@ def digest(*parts: object) -> str:
     """Return an id by which the same content is the same item next time."""
     text = json.dumps(parts, sort_keys=True, separators=(",", ":"), default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
-
-
-def _id_of(turn: Turn, place: int) -> str:
-    return digest(turn.conversation, place, turn.speaker, turn.text)

@@ -19,7 +19,7 @@ from devmem.model.times import (
     is_no_time,
     numeric_date,
 )
-from devmem.transfer.importing.records import Origin, Record, read_record
+from devmem.transfer.importing.records import Origin, Record, RecordIds, read_record
 
 KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "text": tuple(
@@ -78,13 +78,13 @@ def read_table(
     surveyed = _Table(lines(), origin, delimiter)
     layout = _layout(surveyed, columns, origin)
     table = _Table(lines(), origin, delimiter)
-    here = replace(origin, dates=layout.order)
+    here, ids = replace(origin, dates=layout.order), RecordIds()
     for row in table.rows():
         if len(row) > len(table.names):
             raise replace(origin, line=table.line).error(
                 f"the row has {len(row)} fields, and the first line names {len(table.names)} columns"
             )
-        record = _record(row, table.names, layout, replace(here, line=table.line))
+        record = _record(row, table.names, layout, replace(here, line=table.line), ids)
         if record is None:
             _LOG.warning("%s:%d: the row has no text and is left out", origin.path, table.line)
         else:
@@ -222,7 +222,7 @@ def _has_words(cell: str) -> bool:
     return _WORD.search(cell) is not None and _NO_WORDS.fullmatch(cell.strip()) is None
 
 
-def _record(row: list[str], names: list[str], layout: _Layout, origin: Origin) -> Record | None:
+def _record(row: list[str], names: list[str], layout: _Layout, origin: Origin, ids: RecordIds) -> Record | None:
     """Return the item of a row; None where it has no text."""
     raw: dict[str, object] = {
         key: row[at].strip() for key, at in layout.keys.items() if at < len(row) and row[at].strip()
@@ -237,7 +237,7 @@ def _record(row: list[str], names: list[str], layout: _Layout, origin: Origin) -
         return None
     used = {*(at for key, at in layout.keys.items() if key != "time"), *consumed}
     rest = {names[at]: cell for at, cell in enumerate(row) if at not in used and cell.strip() and names[at]}
-    record = read_record({**raw, "metadata": rest}, origin)
+    record = read_record({**raw, "metadata": rest}, origin, ids)
     searched = tuple(dict.fromkeys(names[at] for at in layout.wordy if is_path(names[at])))
     if isinstance(record, MemoryItem) and searched and "text" in layout.keys:
         return replace(record, indexed_fields=searched)

@@ -7,7 +7,6 @@ from typing import ClassVar
 from uuid import uuid4
 
 from devmem import Hit, MemoryItem, MemoryWritePayload, WriteOutcome
-from devmem.storage import Unique
 from devmem.stores import ConfigModel, KeyedMemory, MemoryQuery, SearchReport, StoreSetup, item_from, skipped
 from devmem.text import strip_frames
 from devmem_stores.blackboard.config import BlackboardConfig
@@ -18,7 +17,6 @@ class BlackboardMemory(KeyedMemory):
 
     config_model: ClassVar[type[ConfigModel]] = BlackboardConfig
     summary: ClassVar[str] = "Shared log: every node sees the last entries, without searching"
-    unique: ClassVar[Unique] = Unique.ID
 
     def __init__(self, setup: StoreSetup) -> None:
         super().__init__(setup)

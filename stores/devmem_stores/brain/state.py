@@ -210,9 +210,8 @@ def with_entries(state: BrainState, entries: Iterable[Entry]) -> BrainState:
 def _was_answered(entry: Entry, history: Sequence[Entry]) -> bool:
     """Whether a message from another agent is in the history as that agent's own answer."""
     heard = entry.message
-    return heard.id.endswith(HEARD) and any(
-        old.message.source == heard.source and old.message.content == heard.content for old in reversed(history)
-    )
+    said = (old.message for old in reversed(history) if not old.message.id.endswith(HEARD))
+    return heard.id.endswith(HEARD) and any(own.source == heard.source and own.content == heard.content for own in said)
 
 
 _FIELDS: Final = frozenset(field.name for field in fields(BrainState))

@@ -16,7 +16,7 @@ from devmem import Filter, Hit, MemoryItem, MemoryWritePayload, Scope, WriteOutc
 from devmem.errors import Finding, NoVersionsError
 from devmem.model.results import Fact
 from devmem.models import Summarizer, TextModel, split_texts
-from devmem.storage import Collection, Residue, Unique, file_of, states_of
+from devmem.storage import Collection, Residue, file_of, states_of
 from devmem.storage.sidecar_db import examine_database, tables_of
 from devmem.stores import (
     TRUST,
@@ -189,7 +189,6 @@ class BrainMemory(CollectionMemory):
 
     config_model: ClassVar[type[ConfigModel]] = BrainConfig
     summary: ClassVar[str] = "Conversations: older turns become summaries, every message stays findable; Redis, file"
-    unique: ClassVar[Unique] = Unique.ID
 
     split_texts = staticmethod(split_texts)
     extract_info = staticmethod(metagpt_helpers.extract_info)

@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from devmem import Caller, Filter, MemoryContentSnapshot, MemoryItem, MemoryWritePayload, Scope, WriteOutcome
 from devmem.models import Summarizer
 from devmem.recording import Interaction, InteractionKind, Participant, ParticipantType, caller_in_trace, in_order
-from devmem.storage import EraseRequest, Order, Unique
+from devmem.storage import EraseRequest, Order
 from devmem.stores import (
     ConfigModel,
     FactKeepingMemory,
@@ -55,7 +55,6 @@ class ConversationMemory(FactKeepingMemory):
 
     config_model: ClassVar[type[ConfigModel]] = ConversationConfig
     summary: ClassVar[str] = "Global memory: all that users, agents, tools and models say to each other, traced"
-    unique: ClassVar[Unique] = Unique.ID
 
     def __init__(self, setup: StoreSetup) -> None:
         super().__init__(setup)

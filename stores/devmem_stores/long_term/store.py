@@ -28,11 +28,11 @@ class LongTermMemory(CollectionMemory):
 
     config_model: ClassVar[type[ConfigModel]] = LongTermConfig
     summary: ClassVar[str] = "Long-term memory of messages: keeps what is watched, tells a role what is news"
-    unique: ClassVar[Unique] = Unique.CONTENT
 
     def __init__(self, setup: StoreSetup) -> None:
         super().__init__(setup)
         self.config = setup.config_as(LongTermConfig)
+        self.unique = Unique(self.config.dedupe)
         self._roles: dict[Scope, RoleMemory] = {}
         self._recovering = threading.Lock()
 
@@ -90,18 +90,17 @@ class LongTermMemory(CollectionMemory):
             MessageError: a message has no JSON form.
             CollectionError: nothing was written.
         """
-        unique = Unique.ID if self.config.dedupe == "id" else Unique.CONTENT
         items = [
             item_of(
                 message,
                 scope,
                 stored_at=self.setup.clock(),
                 max_length=self.config.max_content_length,
-                by_content=unique is Unique.CONTENT,
+                by_content=self.unique is Unique.CONTENT,
             )
             for message in messages
         ]
-        return [outcome.status for outcome in self.store_items(items, unique=unique)]
+        return [outcome.status for outcome in self.store_items(items)]
 
     def forget(self, item_ids: Sequence[str]) -> int:
         """Delete items; return their number."""

@@ -14,7 +14,6 @@ from typing import ClassVar, Final
 
 from devmem import DevmemError, Hit, MemoryItem, MemoryWritePayload, Scope, WriteOutcome
 from devmem.messages import Message, Role, UserMessage, holds_message, item_to_message
-from devmem.storage import Unique
 from devmem.stores import (
     AGENT_KEY,
     ConfigModel,
@@ -148,7 +147,6 @@ class RoleZeroMemory(OutboxMemory):
     summary: ClassVar[str] = (
         "A role's messages: the newest as they are, related older ones recalled (MetaGPT's RoleZero)"
     )
-    unique: ClassVar[Unique] = Unique.ID
 
     def __init__(
         self,

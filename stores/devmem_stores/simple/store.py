@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from devmem import Hit, MemoryContentSnapshot, MemoryItem, MemoryWritePayload, WriteOutcome
-from devmem.storage import Unique, Weights
+from devmem.storage import Weights
 from devmem.stores import (
     ConfigModel,
     FactKeepingMemory,
@@ -69,11 +69,10 @@ def summarize_exchange(asked: str, answered: str, limit: int) -> str:
 
 
 class SimpleMemory(FactKeepingMemory, KeyedMemory):
-    """Keeps each exchange once: a summary to show and to embed, and both sides whole."""
+    """Keeps every exchange: a summary to show and to embed, and both sides whole."""
 
     config_model: ClassVar[type[ConfigModel]] = SimpleConfig
     summary: ClassVar[str] = "Conversation memory: keeps every exchange, finds it by meaning and by words"
-    unique: ClassVar[Unique] = Unique.CONTENT
 
     def __init__(self, setup: StoreSetup) -> None:
         super().__init__(setup)

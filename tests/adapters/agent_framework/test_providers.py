@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from agent_framework import Agent, AgentSession, ChatResponse, Content, Message,
 import devmem
 from devmem.adapters.agent_framework import DevmemContextProvider, DevmemHistoryProvider
 from tests.adapters.actors import actors
-from tests.adapters.contract import ANSWER, QUESTION, RESULT, Recalls, Talks
+from tests.adapters.contract import ANSWER, QUESTION, RESULT, Histories, Recalls, Talks
 from tests.adapters.pages import run_example
 
 
@@ -158,14 +158,34 @@ def messages() -> list[Message]:
     ]
 
 
-class TestHistoryContract(Talks):
+class TestHistoryContract(Talks, Histories):
     keeps_results = True
+    page, hands_on = "agent_framework", "new messages"
+
+    def converse(self, memory: devmem.Memory, exchanges: Sequence[tuple[str, str]]) -> None:
+        provider = DevmemHistoryProvider(memory)
+        for asked, answer in exchanges:
+            run(provider.save_messages("1", [Message("user", [asked]), Message("assistant", [answer])]))
 
     def talk(self, memory: devmem.Memory) -> None:
         run(DevmemHistoryProvider(memory).save_messages("1", messages()))
 
 
-class TestContextContract(Talks, Recalls):
+class TestContextContract(Talks, Histories, Recalls):
+    page, hands_on = "agent_framework", "new messages"
+
+    def converse(self, memory: devmem.Memory, exchanges: Sequence[tuple[str, str]]) -> None:
+        provider, session = DevmemContextProvider(memory), AgentSession(session_id="1")
+        for asked, answer in exchanges:
+            context = SessionContext(session_id="1", input_messages=[Message("user", [asked])])
+            context._response = ChatResponse(messages=[Message("assistant", [answer])])
+            run(provider.after_run(agent=None, session=session, context=context, state={}))
+
+    def test_number_and_spacing_of_equal_checks_are_kept(self, memory: devmem.Memory) -> None:
+        answers = ["Alarm!" if check in (4, 8) else "All pumps run." for check in range(1, 11)]
+        self.converse(memory, [("status?", answer) for answer in answers])
+        assert [record.text for record in memory if record.role == "assistant"] == answers
+
     def talk(self, memory: devmem.Memory) -> None:
         asked, *_, answered = messages()
         context = SessionContext(session_id="1", input_messages=[asked])

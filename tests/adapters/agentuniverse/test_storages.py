@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -19,7 +19,7 @@ import devmem
 from devmem.adapters.agentuniverse import DevmemConversationStorage, DevmemMemoryStorage
 from devmem.errors import CollectionError
 from tests.adapters.actors import actors
-from tests.adapters.contract import ANSWER, QUESTION, RESULT, Talks
+from tests.adapters.contract import ANSWER, QUESTION, RESULT, Histories, Talks
 
 NOW = datetime(2026, 7, 20, 12, 30)
 
@@ -275,8 +275,14 @@ class TestConversations:
             DevmemConversationStorage.over(memory)
 
 
-class TestContract(Talks):
+class TestContract(Talks, Histories):
     keeps_results = True
+    page, hands_on = "agentuniverse", "host ids"
+
+    def converse(self, memory: devmem.Memory, exchanges: Sequence[tuple[str, str]]) -> None:
+        storage = DevmemMemoryStorage.over(memory)
+        for asked, answer in exchanges:
+            storage.add([Message(type="human", content=asked), Message(type="ai", content=answer)])
 
     def talk(self, memory: devmem.Memory) -> None:
         said = [("human", QUESTION), ("tool", RESULT), ("ai", ANSWER)]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from google.adk.cli.service_registry import get_service_registry, load_services_module
@@ -21,7 +22,7 @@ from devmem.errors import NotStoredError, ScopeError
 from devmem.storage import differs_from
 from devmem.testing import HashEmbedder
 from tests.adapters.actors import actors
-from tests.adapters.contract import ANSWER, QUESTION, RESULT, Searches, Talks
+from tests.adapters.contract import ANSWER, QUESTION, RESULT, Histories, Searches, Talks
 from tests.adapters.pages import run_example
 
 ANN: dict[str, Any] = {"app_name": "shop", "user_id": "ann"}
@@ -205,8 +206,15 @@ def test_the_history_names_the_author_or_the_application(service: DevmemMemorySe
     assert actors(memory) == {"shop", "user"}
 
 
-class TestContract(Talks, Searches):
+class TestContract(Talks, Histories, Searches):
     agent = "app"
+    page, hands_on = "google_adk", "host ids"
+
+    def converse(self, memory: devmem.Memory, exchanges: Sequence[tuple[str, str]]) -> None:
+        service, events = DevmemMemoryService(memory), list[Event]()
+        for asked, answer in exchanges:
+            events += [event(uuid4().hex, asked), event(uuid4().hex, answer, "helper")]
+            run(service.add_session_to_memory(session(*events)))
 
     def found(self, memory: devmem.Memory, query: str) -> int:
         service = DevmemMemoryService(memory)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 from haystack import Document, Pipeline
 from haystack.dataclasses import ChatMessage
 
+import devmem
 from devmem.adapters.haystack import (
     DevmemDocumentStore,
     DevmemEmbeddingRetriever,
@@ -17,6 +19,7 @@ from devmem.adapters.haystack import (
     DevmemMemoryRetriever,
     DevmemMemoryWriter,
 )
+from tests.adapters.contract import EXCHANGES, Histories
 from tests.adapters.pages import run_example
 
 
@@ -69,7 +72,7 @@ def test_they_run_asynchronously(place: str) -> None:
 def test_what_was_said_is_remembered_once_and_recalled(tmp_path: Path) -> None:
     store = DevmemDocumentStore(str(tmp_path / "chat.db"), embedding=None, user="ann")
     pipeline = Pipeline()
-    pipeline.add_component("writer", DevmemMemoryWriter(store))
+    pipeline.add_component("writer", DevmemMemoryWriter(store, history=True))
     pipeline.add_component("recall", DevmemMemoryRetriever(store, top_k=3))
     pipeline = read_again(pipeline)
     history = [ChatMessage.from_user("The launch is in June."), ChatMessage.from_assistant("Noted.")]
@@ -84,7 +87,31 @@ def test_what_was_said_is_remembered_once_and_recalled(tmp_path: Path) -> None:
     assert store.count_documents() == 0, "messages are no documents"
 
 
+class TestContract(Histories):
+    page, hands_on = "haystack", "new messages"
+
+    @pytest.fixture
+    def memory(self) -> Iterator[devmem.Memory]:
+        self.store = DevmemDocumentStore(embedding=None)
+        yield devmem.Memory(self.store.memory.store)
+        self.store.close()
+
+    def converse(self, memory: devmem.Memory, exchanges: Sequence[tuple[str, str]]) -> None:
+        for asked, answer in exchanges:
+            said = [ChatMessage.from_user(asked), ChatMessage.from_assistant(answer)]
+            assert DevmemMemoryWriter(self.store).run(said)["messages_written"] == 2
+
+    def test_whole_histories_are_stored_once(self, memory: devmem.Memory) -> None:
+        writer, history = DevmemMemoryWriter(self.store, history=True), list[ChatMessage]()
+        for asked, answer in EXCHANGES:
+            history += [ChatMessage.from_user(asked), ChatMessage.from_assistant(answer)]
+            writer.run(history, session="s")
+        assert [record.text for record in memory] == [text for exchange in EXCHANGES for text in exchange]
+
+
 def test_wrong_arguments_are_refused() -> None:
+    with pytest.raises(ValueError, match="needs the `session`"):
+        DevmemMemoryWriter(DevmemDocumentStore(), history=True).run([ChatMessage.from_user("status?")])
     with pytest.raises(ValueError, match="above 0"):
         DevmemKeywordRetriever(DevmemDocumentStore(), top_k=0)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from langchain_tests.integration_tests import RetrieversIntegrationTests, Vector
 import devmem
 from devmem.adapters.langchain import DevmemChatMessageHistory, DevmemRetriever, DevmemVectorStore
 from devmem.stores import SourceKind
-from tests.adapters.contract import ANSWER, QUESTION, RESULT, Searches, Talks
+from tests.adapters.contract import ANSWER, QUESTION, RESULT, Histories, Searches, Talks
 from tests.adapters.pages import run_example
 
 GIVEN = {"provider": "given", "model": "fake"}
@@ -134,8 +134,13 @@ def test_a_history_keeps_every_message(memory: devmem.Memory) -> None:
         DevmemChatMessageHistory(" ", memory)
 
 
-class TestContract(Talks, Searches):
+class TestContract(Talks, Histories, Searches):
     keeps_results = True
+    page, hands_on = "langchain", "new messages"
+
+    def converse(self, memory: devmem.Memory, exchanges: Sequence[tuple[str, str]]) -> None:
+        for asked, answer in exchanges:
+            DevmemChatMessageHistory("s", memory).add_messages([HumanMessage(asked), AIMessage(answer)])
 
     def found(self, memory: devmem.Memory, query: str) -> int:
         return len(DevmemRetriever(memory).invoke(query))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import devmem
 from devmem.adapters.llama_index import DevmemMemoryBlock
 from devmem.text import estimate_tokens
 from tests.adapters.actors import actors
-from tests.adapters.contract import ANSWER, QUESTION, RESULT, Recalls, Talks
+from tests.adapters.contract import ANSWER, QUESTION, RESULT, Histories, Recalls, Talks
 from tests.adapters.pages import run_example
 
 
@@ -106,8 +106,23 @@ def test_the_history_names_the_host(memory: devmem.Memory) -> None:
     assert actors(memory) == {"llama_index"}
 
 
-class TestContract(Talks, Recalls):
+class TestContract(Talks, Histories, Recalls):
     keeps_results = True
+    page, hands_on = "llama_index", "new messages"
+
+    def converse(self, memory: devmem.Memory, exchanges: Sequence[tuple[str, str]]) -> None:
+        block = DevmemMemoryBlock(memory)
+        for asked, answer in exchanges:
+            run(block.aput([said(asked), said(answer, MessageRole.ASSISTANT)], session_id="1"))
+
+    def test_what_leaves_the_short_term_memory_is_kept_whole(self, memory: devmem.Memory) -> None:
+        """LlamaIndex hands on several messages at once, which are new even where most of them are known."""
+        orders = [(f"Order {number}.", "Done.") for number in range(30)]
+        block = DevmemMemoryBlock(memory)
+        for first in (0, 10, 20):
+            batch = [[said(asked), said(answer, MessageRole.ASSISTANT)] for asked, answer in orders[first : first + 10]]
+            run(block.aput([one for both in batch for one in both], session_id="1"))
+        assert len(memory) == 60
 
     def talk(self, memory: devmem.Memory) -> None:
         said_by = {QUESTION: MessageRole.USER, RESULT: MessageRole.TOOL, ANSWER: MessageRole.ASSISTANT}

@@ -25,7 +25,7 @@ from devmem.errors import MessageError
 from devmem.models import register_embedding_provider
 from devmem.stores import ModelIdentity, Vector
 from tests.adapters.actors import actors
-from tests.adapters.contract import ANSWER, QUESTION, RESULT, Talks
+from tests.adapters.contract import ANSWER, QUESTION, RESULT, Histories, Talks
 from tests.adapters.pages import run_example
 
 
@@ -323,10 +323,15 @@ class TestLongTerm:
         asyncio.run(search())
 
 
-class TestContract(Talks):
+class TestContract(Talks, Histories):
     """Of a role's memory without a user, which no other memory's search sees unless everybody's is meant."""
 
     keeps_results = True
+    page, hands_on = "metagpt", "host ids"
+
+    def converse(self, memory: devmem.Memory, exchanges: Sequence[tuple[str, str]]) -> None:
+        for asked, answer in exchanges:
+            DevmemMemory.over(memory, "Bob").add_batch([UserMessage(asked), AIMessage(answer)])
 
     @pytest.fixture
     def memory(self, whole: devmem.Memory) -> devmem.Memory:

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from agents.testing import ScriptedModel, assistant_message, function_call
 import devmem
 from devmem.adapters.openai_agents import DevmemSession
 from tests.adapters.actors import actors
-from tests.adapters.contract import ANSWER, QUESTION, RESULT, Recalls, Talks
+from tests.adapters.contract import ANSWER, QUESTION, RESULT, Histories, Recalls, Talks
 
 PAGE = Path(__file__).resolve().parents[3] / "docs/adapters/openai_agents.md"
 TALK: list[Any] = [
@@ -318,8 +319,14 @@ def test_the_history_names_the_host_or_the_agent_of_the_handle(memory: devmem.Me
     assert actors(memory) == {"openai_agents", "clerk"}
 
 
-class TestContract(Talks, Recalls):
+class TestContract(Talks, Histories, Recalls):
     keeps_results = True
+    page, hands_on = "openai_agents", "new messages"
+
+    def converse(self, memory: devmem.Memory, exchanges: Sequence[tuple[str, str]]) -> None:
+        for asked, answer in exchanges:
+            items: list[Any] = [{"role": "user", "content": asked}, {"role": "assistant", "content": answer}]
+            asyncio.run(DevmemSession("s", memory).add_items(items))
 
     def talk(self, memory: devmem.Memory) -> None:
         items: list[Any] = [

@@ -6,6 +6,7 @@ import asyncio
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +29,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 import devmem
 from devmem.adapters.pydantic_ai import memory_toolset, recalling, remember
 from tests.adapters.actors import actors
-from tests.adapters.contract import ANSWER, QUESTION, RESULT, Notes, Recalls, Talks
+from tests.adapters.contract import ANSWER, QUESTION, RESULT, Histories, Notes, Recalls, Talks
 
 LAUNCH = "Ann moved the launch to June 2nd."
 
@@ -162,7 +163,21 @@ def test_what_was_said_is_remembered_once_and_without_what_was_recalled(memory: 
     assert actors(memory) == {None, "pydantic_ai"}
 
 
-class TestContract(Notes, Talks, Recalls):
+class TestContract(Notes, Talks, Histories, Recalls):
+    page, hands_on = "pydantic_ai", "host ids"
+
+    def converse(self, memory: devmem.Memory, exchanges: Sequence[tuple[str, str]]) -> None:
+        answers, history = iter(answer for _, answer in exchanges), list[ModelMessage]()
+        agent = Agent(FunctionModel(lambda *_: ModelResponse([TextPart(next(answers))])))
+        for asked, _ in exchanges:
+            history = asyncio.run(agent.run(asked, message_history=history)).all_messages()
+            remember(memory, history)
+
+    def test_messages_without_a_run_are_new(self, memory: devmem.Memory) -> None:
+        for _ in range(2):
+            remember(memory, [ModelRequest([UserPromptPart("status?")]) for _ in range(3)])
+        assert len(memory) == 6
+
     def note(self, memory: devmem.Memory, text: str) -> None:
         agent = Agent(Model({"tool": "remember", "text": text}).model, toolsets=[memory_toolset(memory)])
         asyncio.run(agent.run("Keep it."))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from strands.memory.types import AddMessagesContext
 import devmem
 from devmem.adapters.strands import DevmemMemoryStore
 from tests.adapters.actors import actors
-from tests.adapters.contract import ANSWER, QUESTION, RESULT, Notes, Searches, Talks
+from tests.adapters.contract import ANSWER, QUESTION, RESULT, Histories, Notes, Searches, Talks
 from tests.adapters.pages import run_example
 
 
@@ -107,8 +107,17 @@ def test_the_history_names_the_host(store: DevmemMemoryStore, memory: devmem.Mem
     assert actors(memory) == {"strands"}
 
 
-class TestContract(Notes, Talks, Searches):
+class TestContract(Notes, Talks, Histories, Searches):
     keeps_results = True
+    page, hands_on = "strands", "host ids"
+
+    def converse(self, memory: devmem.Memory, exchanges: Sequence[tuple[str, str]]) -> None:
+        store = DevmemMemoryStore(memory)
+        run(store.initialize())
+        for at, (asked, answer) in enumerate(exchanges):
+            context = AddMessagesContext(sequence_numbers=[2 * at, 2 * at + 1])
+            for _ in range(2):
+                run(store.add_messages([said("user", asked), said("assistant", answer)], context))
 
     def found(self, memory: devmem.Memory, query: str) -> int:
         return len(run(DevmemMemoryStore(memory).search(query)))

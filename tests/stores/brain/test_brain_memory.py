@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from devmem import MemoryContentSnapshot, MemoryWritePayload
 from devmem.errors import ChatModelError
 from devmem.messages import Message, Role
 from devmem.stores import WriteStatus
@@ -31,6 +32,20 @@ def test_a_talk_and_an_answer(make_brain: MakeBrain) -> None:
     assert not brain.exists("hello")
     assert brain.history_text == "Hello\nWorld"
     assert brain.last_history_id == brain.history[-1].id
+
+
+def test_equal_words_of_another_agent_are_all_heard(make_brain: MakeBrain) -> None:
+    """Of an agent that does not write here itself; what one that does passes on is its own answer."""
+    store = make_brain()
+    for _ in range(3):
+        relayed = "=== INPUT FROM pump (assistant) ===\n\nDone.\n\n=== INPUT FROM user (user) ===\n\nstatus?"
+        store.update(
+            MemoryWritePayload(
+                inputs_text=relayed, source="desk", output_snapshot=MemoryContentSnapshot(text="All is well.")
+            )
+        )
+    texts = [message.content for message in store.brain().history]
+    assert [texts.count(text) for text in ("Done.", "status?", "All is well.")] == [3, 3, 3]
 
 
 def test_the_last_talk_is_taken_once(make_brain: MakeBrain) -> None:
