@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import typer
 
-from devmem.cli.failures import CommandError
+from devmem.cli.failures import CommandError, well_formed
 from devmem.cli.targets import StoreAddress, make, opened, why_empty
 from devmem.cli.terminal import Terminal
 from devmem.model.conditions import Order
@@ -242,6 +242,18 @@ def deliver(terminal: Terminal, parts: Iterable[str], output: Path | None) -> No
         return
     replace_file(output, (part.encode("utf-8") for part in parts))
     terminal.report("note", f"written to {output}")
+
+
+History: TypeAlias = Annotated[
+    bool,
+    typer.Option("--history", help="The text is a conversation so far, a JSON list of messages: store what is new."),
+]
+
+
+def read_texts(word: str, *, lines: bool) -> list[str]:
+    """Return a text, or its lines; `-` reads standard input."""
+    text = read_stdin() if word == STDIN else well_formed(word)
+    return [line.strip() for line in text.splitlines() if line.strip()] if lines else [text]
 
 
 def read_messages(word: str) -> list[Mapping[str, Any]]:

@@ -15,6 +15,7 @@ import typer
 from devmem.cli.failures import CommandError, usage_errors, well_formed
 from devmem.cli.inputs import (
     STDIN,
+    History,
     ListOrder,
     Offset,
     check_all_there,
@@ -23,6 +24,7 @@ from devmem.cli.inputs import (
     full_run,
     read_messages,
     read_stdin,
+    read_texts,
     short_run,
 )
 from devmem.cli.options import (
@@ -107,10 +109,7 @@ def add(
     memory: MemoryPlace,
     words: _Text,
     lines: Annotated[bool, typer.Option("--lines", help="Remember each line as a separate item.")] = False,
-    history: Annotated[
-        bool,
-        typer.Option(help="The text is a conversation so far, as a JSON list of messages: store what is new in it."),
-    ] = False,
+    history: History = False,
     item_id: Annotated[
         str | None, typer.Option("--id", metavar="ID", help="Id of the item; an item with this id is replaced.")
     ] = None,
@@ -141,7 +140,7 @@ def add(
     """
     terminal: Terminal = ctx.obj
     place = split_words(terminal, memory, words, session, least=1, most=1, usage=_TEXT_USAGE, embedding=embedding)
-    texts = read_messages(place.words[0]) if history else _texts(place.words[0], lines=lines)
+    texts = read_messages(place.words[0]) if history else read_texts(place.words[0], lines=lines)
     scope = named_scope(user=user, agent=agent, conversation=conversation)
     named: _Named = {"id": item_id, "key": key, "if_version": if_version}
     options: AddOptions = {**_about(metadata, field), "time": time, "expires_at": expiry_of(expires, ttl)}
@@ -185,11 +184,6 @@ def _print_related(terminal: Terminal, outcome: WriteOutcome) -> None:
     for each in outcome.related:
         how = "replaces" if each.item_id == outcome.item_id else "contradicts"
         terminal.print(f"  {how} {each.item_id}: {shorten(' '.join(each.text.split()), _TOLD)}")
-
-
-def _texts(word: str, *, lines: bool) -> list[str]:
-    text = read_stdin() if word == STDIN else well_formed(word)
-    return [line.strip() for line in text.splitlines() if line.strip()] if lines else [text]
 
 
 def _about(metadata: Sequence[str] | None, fields: Sequence[str] | None) -> AddOptions:
