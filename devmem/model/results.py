@@ -205,6 +205,12 @@ class SearchReport:
     """Misspelled words of the query, each with the word that was searched for in its place."""
     period: tuple[float, float] | None = None
     """Period that the query names, start and end in seconds since the epoch."""
+    best_similarity: float | None = None
+    """Highest cosine of the query and an item that the filter admits; None without vectors."""
+    best_score: float | None = None
+    """Highest score by words, meaning and context, whatever ranked the hits; None where the score is no such sum."""
+    asks_for_period: bool = False
+    """Whether the query asks for a time or a session and nothing else."""
     stage_ms: Mapping[str, float] = field(default_factory=dict)
     """Milliseconds of each stage, in order."""
     failure: str = ""

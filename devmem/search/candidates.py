@@ -62,7 +62,7 @@ class CandidateSet:
         return fuse(self.similarity, self.lexical, weights)
 
 
-_NO_CANDIDATES: Final = CandidateSet(rows=np.empty(0, dtype=np.int64), similarity=np.empty(0), lexical=np.empty(0))
+NO_CANDIDATES: Final = CandidateSet(rows=np.empty(0, dtype=np.int64), similarity=np.empty(0), lexical=np.empty(0))
 
 
 def find_candidates(context: QueryContext) -> CandidateSet:
@@ -106,12 +106,12 @@ def standing_requests(context: QueryContext, candidates: CandidateSet) -> Candid
     """
     indexes, query = context.indexes, context.query
     if query.vector is None or indexes.vectors is None or not asks_for_help(context.text):
-        return _NO_CANDIDATES
+        return NO_CANDIDATES
     doc_values = indexes.doc_values
     positions = doc_values.with_cues(Cue.INSTRUCTS | Cue.PREFERS, context.matches.positions)
     rows = doc_values.rows(positions[instructors(doc_values.speakers(positions))])
     if not len(rows):
-        return _NO_CANDIDATES
+        return NO_CANDIDATES
     nearest, _ = indexes.vectors.nearest(query.vector, _STANDING, indexes.passage_map.all_passages_of(rows))
     found = np.unique(indexes.passage_map.rows_of(np.sort(nearest)))
     return read_signals(context, np.setdiff1d(found, candidates.rows))
@@ -124,7 +124,7 @@ def latest_records(context: QueryContext, candidates: CandidateSet) -> Candidate
     """
     kinds = kinds_named(context.text) if asks_for_latest(context.text) else Cue.NONE
     if not kinds:
-        return _NO_CANDIDATES
+        return NO_CANDIDATES
     doc_values = context.indexes.doc_values
     positions = doc_values.last_with_cues(kinds, _LOOKED_THROUGH, context.matches.positions)
     positions = positions[shared_with_named(context.text, doc_values.speakers(positions))][-_LATEST:]

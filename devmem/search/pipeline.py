@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -21,8 +22,9 @@ from devmem.search.candidates import (
 from devmem.search.conversations import rank_conversations
 from devmem.search.events import add_events
 from devmem.search.indexes.columns import best_first
+from devmem.search.periods import asks_for_period, period_candidates, resolve_period
 from devmem.search.query import MAX_QUERY_CHARACTERS, SearchQuery, Weights
-from devmem.search.score import ScoreBreakdown, score_candidates, within
+from devmem.search.score import ScoreBreakdown, blend_by_meaning, period_scores, score_candidates
 from devmem.search.selection import HitSelector
 from devmem.search.source import Column, QueryContext, SearchSource
 from devmem.search.spelling import SpellingCheck
@@ -40,6 +42,9 @@ class _Scored:
     scores: Column
     found: int
     """Number of candidates before the threshold and the shortlist."""
+    best_similarity: float | None = None
+    best_score: float | None = None
+    asks_for_period: bool = False
     breakdown: ScoreBreakdown | None = None
     matches: MaxSimScorer | None = None
 
@@ -79,6 +84,9 @@ class SearchPipeline:
             asked=self._context.text if self._context.query_text.rest else None,
             corrected=self._context.query.corrected,
             period=(period.start, period.end) if period else None,
+            best_similarity=scored.best_similarity,
+            best_score=scored.best_score,
+            asks_for_period=scored.asks_for_period,
             stage_ms=self._stage_ms,
         )
 
@@ -107,15 +115,13 @@ class SearchPipeline:
             _ = context.matches
         with self._stage("candidates"):
             candidates = find_candidates(context)
-            found = len(candidates.rows)
+            found, best_similarity = len(candidates.rows), np.fmax.reduce(candidates.similarity, initial=-np.inf)
+            resolve_period(context, candidates)
+            of_period = asks_for_period(context)
             if context.query.explain:
                 self._report_below_threshold(candidates)
             candidates = self._above_threshold(candidates)
-            candidates, fused = self._shortlist(candidates, expand=expand)
-            if context.period is not None:
-                positions = context.indexes.doc_values.positions(candidates.rows)
-                if not within(context, positions, context.period).any():
-                    context.resolve_period(context.indexes.doc_values.column("time")[positions])
+            candidates, fused = self._shortlist(candidates, of_period=of_period, expand=expand)
         if context.query.weights is not None:
             return _Scored(candidates=candidates, scores=fused, found=found)
         with self._stage("late interaction"):
@@ -125,10 +131,21 @@ class SearchPipeline:
         with self._stage("features"):
             breakdown = score_candidates(context, candidates, fused, max_sim, matches)
             breakdown = add_events(context, candidates.rows, breakdown)
-            scores = breakdown.total()
-        return _Scored(candidates=candidates, scores=scores, found=found, breakdown=breakdown, matches=matches)
+            best_score = float(np.max(breakdown.total(), initial=0.0))
+            rank = period_scores if of_period else blend_by_meaning
+            breakdown = rank(context, candidates, breakdown)
+        return _Scored(
+            candidates=candidates,
+            scores=breakdown.total(),
+            found=found,
+            best_similarity=float(best_similarity) if np.isfinite(best_similarity) else None,
+            best_score=best_score,
+            asks_for_period=of_period,
+            breakdown=breakdown,
+            matches=matches,
+        )
 
-    def _shortlist(self, candidates: CandidateSet, *, expand: bool) -> tuple[CandidateSet, Column]:
+    def _shortlist(self, candidates: CandidateSet, *, of_period: bool, expand: bool) -> tuple[CandidateSet, Column]:
         """Return the best by both signals, with the turns around the very best, and the fused score of each."""
         context, query = self._context, self._context.query
         scores = candidates.fused(query.weights or Weights())
@@ -139,7 +156,7 @@ class SearchPipeline:
             # The newer item comes first among equals.
             best = np.sort(best_first(scores)[:depth])
             candidates, scores = candidates.where(best), scores[best]
-        for others in (standing_requests, latest_records):
+        for others in (standing_requests, latest_records, partial(period_candidates, alone=of_period)):
             asked_for = self._above_threshold(others(context, candidates))
             if len(asked_for.rows):
                 candidates = candidates.joined(asked_for)

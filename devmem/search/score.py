@@ -15,13 +15,13 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from devmem.model.record_fields import span_of
 from devmem.search.candidates import CandidateSet, instructors, read_signals
 from devmem.search.indexes.columns import Mask, Rows, group_starts, places_in, rank_in_group
+from devmem.search.periods import has_cue, in_asked_time
 from devmem.search.query import Ranking
 from devmem.search.source import Column, Places, QueryContext
 from devmem.search.token_matching import MaxSimScorer
-from devmem.text.analysis import PASSAGE_LENGTH
+from devmem.text.analysis import PASSAGE_LENGTH, query_terms
 from devmem.text.cues import (
     Cue,
     Side,
@@ -35,7 +35,7 @@ from devmem.text.cues import (
     side_of,
     subjects,
 )
-from devmem.text.times import Period
+from devmem.text.query_text import asks_something
 
 _BRIEF: Final = 150
 """Characters up to which a text needs its context in full."""
@@ -60,6 +60,13 @@ _PAIR: Final = 2
 """Number of speakers of a conversation up to which what others say loses where a query is about one of them."""
 _AMONG_MANY: Final = 0.43
 """Share that a named speaker counts in a conversation of more."""
+_BY_MEANING: Final = 0.4
+_BY_WORDS: Final = 0.5
+"""Best score up to which meaning alone ranks what a message tells, and from which it does not count beside the rest."""
+_TELLING_TERMS: Final = 4
+"""Number of terms from which a message that asks nothing tells something; fewer are key words."""
+_TELLING: Final = 300
+"""Characters beyond which a longer text tells no more of a period."""
 _WITH_CONTEXT: Final = 100
 """Number of the best candidates to whose scores the turns before and after add."""
 
@@ -159,6 +166,7 @@ class ScoreBreakdown:
     opening: Column
     same_event: Column
     latest: Column
+    meaning: Column
     recency: Column
     importance: Column
     features: Features
@@ -169,6 +177,10 @@ class ScoreBreakdown:
     def total(self) -> Column:
         """Return the sums."""
         return np.asarray(sum(_columns(self)), dtype=np.float64)
+
+    def scaled(self, share: float) -> ScoreBreakdown:
+        """Return the scores with each part multiplied."""
+        return replace(self, **{name: share * getattr(self, name) for name in _PARTS})
 
     def parts_of(self, places: Sequence[int]) -> list[dict[str, float]]:
         """Return the contributions of each of some candidates that are not 0, by name."""
@@ -240,11 +252,10 @@ def _features(
     context: QueryContext, coverage: Column, positions: Places, match: Column, similarity: Column
 ) -> Features:
     """Return the features of the candidates themselves, without those of their context."""
-    doc_values, query, period = context.indexes.doc_values, context.query, context.period
+    doc_values, query = context.indexes.doc_values, context.query
     cues, times, threads = (doc_values.column(name)[positions] for name in ("cues", "time", "thread"))
     brevity = brevity_of(doc_values.column("length")[positions])
     thread = np.unique(threads, return_inverse=True)[1] if threads.any() else threads
-    nothing = np.zeros(len(positions))
     return Features(
         match=match,
         coverage=coverage,
@@ -255,36 +266,16 @@ def _features(
         names=_having(cues, Cue.NAMES, float(asks_for_name(context.text))),
         second_person=np.where(threads == 0, 0.0, _having(cues, Cue.SECOND_PERSON, 1.0)),
         is_question=np.where(has_cue(cues, Cue.IS_QUESTION), brevity, 0.0),
-        in_time=within(context, positions, period) if period else nothing,
+        in_time=in_asked_time(context, positions),
         standing=_standing(context, cues, positions, similarity),
         recency=0.5 ** (np.maximum(context.now - times, 0) / query.ranking.half_life),
         importance=doc_values.column("importance")[positions].astype(np.float64),
     )
 
 
-def within(context: QueryContext, positions: Places, period: Period) -> Column:
-    """Return 1 for what happened in a period, or lasted into it, and 0 for the rest."""
-    doc_values = context.indexes.doc_values
-    times = doc_values.column("time")[positions]
-    found = ((times >= period.start) & (times < period.end)).astype(np.float64)
-    lasting = np.flatnonzero((found == 0) & has_cue(doc_values.column("cues")[positions], Cue.LASTS))
-    rows = doc_values.rows(positions[lasting]).tolist()
-    items = context.source.items(rows) if rows else {}
-    for at, row in zip(lasting.tolist(), rows, strict=True):
-        span = span_of(items[row].metadata)
-        found[at] = span is not None and span[0] < period.end and span[1] > period.start
-    return found
-
-
 def _having(cues: NDArray[np.uint16], cue: Cue, value: float) -> Column:
     """Return a value for the texts that have a cue, and 0 for the others."""
     return np.where(has_cue(cues, cue), value, 0.0)
-
-
-def has_cue(cues: NDArray[np.uint16], cue: Cue) -> Mask:
-    """Return whether each text has a cue, or one of several, shape (n,)."""
-    # NumPy takes three times as long for a flag of an enumeration as for its number.
-    return np.asarray((cues & int(cue)) > 0)
 
 
 def _said_by(context: QueryContext, positions: Places, is_record: Mask) -> Column:
@@ -474,6 +465,7 @@ def score_features(of: Features, ranking: Ranking, late_interaction: Column) -> 
         opening=nothing,
         same_event=nothing,
         latest=nothing,
+        meaning=nothing,
         recency=ranking.recency * of.recency,
         importance=ranking.importance * of.importance,
         features=of,
@@ -515,6 +507,58 @@ def overview_scores(breakdown: ScoreBreakdown, similarity: Column, coverage: Col
         is_question=nothing,
         standing=nothing,
     )
+
+
+def period_scores(context: QueryContext, candidates: CandidateSet, breakdown: ScoreBreakdown) -> ScoreBreakdown:
+    """Return the scores for a query that asks for a time or a session alone: what is of it counts, in its order.
+
+    The longest of each stretch comes first, so that the hits tell of all of the time. What is not of it follows.
+    """
+    doc_values = context.indexes.doc_values
+    positions = doc_values.positions(candidates.rows)
+    share = breakdown.features.in_time
+    inside = np.flatnonzero(share > 0)
+    if not len(inside):
+        return breakdown
+    inside = inside[np.lexsort((candidates.rows[inside], doc_values.column("time")[positions[inside]]))]
+    # Short turns tell little, and so do others than those who are asked about.
+    told = np.minimum(doc_values.column("length")[positions[inside]], _TELLING) * share[inside]
+    told[breakdown.speaker[inside] < 0] *= 0.1
+    scores = share[inside] - np.arange(len(inside)) / len(inside)
+    for stretch in np.array_split(np.arange(len(inside)), min(context.query.limit, len(inside))):
+        scores[stretch[np.argmax(told[stretch])]] += 2
+    in_time = np.zeros_like(share)
+    in_time[inside] = scores - scores.min() + 1
+    return replace(breakdown.scaled(0.0), in_time=in_time, match=np.where(share > 0, 0.0, breakdown.total()))
+
+
+def blend_by_meaning(context: QueryContext, candidates: CandidateSet, breakdown: ScoreBreakdown) -> ScoreBreakdown:
+    """Return the scores for a message that tells something: the less its words find, the more the meaning counts.
+
+    Late interaction rewards chance matches of tokens where nothing answers. Meaning is the cosine less the mean of the
+    candidates: what they have in common is near to everything.
+    """
+    text = context.text
+    best = float(np.max(breakdown.total(), initial=-np.inf))
+    share = float(np.clip((_BY_WORDS - best) / (_BY_WORDS - _BY_MEANING), 0, 1))
+    if not share or len(candidates.rows) < 2 or asks_something(text) or asks_for_overview(text):
+        return breakdown
+    vectors = context.indexes.vectors
+    if vectors is None or context.query.vector is None or len(query_terms(text)) < _TELLING_TERMS:
+        return breakdown
+    passages, owner = context.indexes.passage_map.passages_of(candidates.rows)
+    cosines = np.nan_to_num(context.similarities(passages), nan=-1.0)
+    order = np.lexsort((-cosines, owner))
+    best_of_each = order[group_starts(owner[order])]
+    cosine, found = cosines[best_of_each], vectors.gather(passages[best_of_each]).astype(np.float64)
+    known = cosine > -1
+    if not known.any():
+        return breakdown
+    mean, common = found[known].mean(axis=0), cosine[known].mean()
+    own, square = found @ mean, mean @ mean
+    lengths = np.linalg.norm(found - mean, axis=1) * np.sqrt(max(1 - 2 * common + square, 1e-6))
+    meaning = np.where(known, (cosine - common - own + square) / np.maximum(lengths, 1e-6), 0.0)
+    return replace(breakdown.scaled(1 - share), meaning=share * meaning, second_person=breakdown.second_person)
 
 
 def best_of_thread(values: Column, thread: NDArray[np.int64]) -> Column:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from devmem.models.embedder import TokenCodes
 from devmem.search.indexes.columns import Mask, Positions, Rows, computed_once, places_in
 from devmem.search.query import MAX_QUERY_CHARACTERS, SearchQuery
 from devmem.text.query_text import QueryText
-from devmem.text.times import AskedAt, period_of
+from devmem.text.times import AskedAt, period_of, session_named
 
 
 class DocValuesReader(Protocol):
@@ -53,6 +53,23 @@ class DocValuesReader(Protocol):
 
     def last_with_cues(self, cues: int, limit: int, admitted: Mask | None = None, /) -> Positions:
         """Return the positions of the last admitted items with one of some cues, in the order of their times."""
+        ...
+
+    def in_period(
+        self, start: float, end: float, limit: int, admitted: Mask | None = None, /
+    ) -> Positions:
+        """Return the positions of the admitted items of a time, in its order; of more than `limit`, an even spread."""
+        ...
+
+    def in_session(self, place: int, ended: float, limit: int, admitted: Mask | None = None, /) -> Positions:
+        """Return the positions of the admitted items of a session, in the order of their times.
+
+        Args:
+            place: of the session among those of the admitted items, in the order in which they began; from -1 for the
+                last one.
+            ended: counted from the last, sessions with items after this time are passed over.
+            limit: maximum number of items; of more, an even spread is returned.
+        """
         ...
 
     def around(self, positions: Positions, reach: int, visible: Mask | None = None, /) -> list[Positions]:
@@ -224,6 +241,11 @@ class SearchSource(Protocol):
 Column = NDArray[np.float64]
 Places = NDArray[np.int64]
 
+_MOST_ASKED: Final = 2000
+"""Maximum number of items of a session or a period that are looked at."""
+_RUNNING: Final = 1800.0
+"""Seconds without an item after which a session is over: "our last session" is not the one in which it is said."""
+
 
 class QueryContext:
     """A query and the indexes that it searches; used by one search, in one thread."""
@@ -243,25 +265,10 @@ class QueryContext:
         names_times = query.ranking.time != "off" and query.weights is None
         self.period = period_of(self.text, self.asked_at) if names_times else None
         """The time that the query names; None when it names none, or times do not count."""
+        self.session = session_named(self.text) if names_times else None
+        """Place of the session that the query names; see `session_named`."""
         self._near: Rows = np.empty(0, dtype=np.int64)
         self._similarities: Column = np.empty(0)
-
-    def resolve_period(self, times: Column) -> None:
-        """Resolve dates without a year again where no candidate is of their time: as the last that a candidate reaches.
-
-        "In January" means the last January, but of memories that end in December the one before. A filter by time
-        comes before the candidates, so that `narrow` takes the period unchanged.
-
-        Args:
-            times: of the candidates, seconds since the epoch, shape (n,).
-        """
-        period = self.period
-        if period is None or not period.floats or self.query.ranking.time == "narrow":
-            return
-        newest = np.max(times[times < period.end], initial=-np.inf)
-        if np.isfinite(newest) and newest < period.start:
-            zone = self.asked_at.tzinfo if isinstance(self.asked_at, datetime) else None
-            self.period = period_of(self.text, datetime.fromtimestamp(float(newest), zone)) or period
 
     @computed_once
     def matches(self) -> FilterMatches:
@@ -274,6 +281,19 @@ class QueryContext:
         """The indexes, which a source may have restricted to what the filter admits."""
         _ = self.matches
         return self.source.indexes
+
+    @computed_once
+    def asked_positions(self) -> Places:
+        """Positions of the items of the session or the period that the query names, in the order of their times.
+
+        Of more than some thousand, an even spread.
+        """
+        doc_values, admitted = self.indexes.doc_values, self.matches.positions
+        if self.session is not None:
+            return doc_values.in_session(self.session, self.now - _RUNNING, _MOST_ASKED, admitted)
+        if self.period is not None:
+            return doc_values.in_period(self.period.start, self.period.end, _MOST_ASKED, admitted)
+        return np.empty(0, dtype=np.int64)
 
     @computed_once
     def words(self) -> WordQueryReader:

@@ -30,6 +30,10 @@ _ASKS: Final = lazy_pattern(
     r"[?？][\s\"'”’」』)）]*$|^\W*(?:(?:tell|remind)\s+me|do\s+you\s+(?:know|remember|recall))\b|^\W*(?:告[诉訴]我|提醒我)",
     re.IGNORECASE,
 )
+_BEGINS_ASKING: Final = lazy_pattern(
+    r"^\W*(?:wh(?:at|ere|o|om|ose|ich|y)|how|did|does|is|are|was|were|has|have|can|could|would|will|should)\b",
+    re.IGNORECASE,
+)
 _IS_READ: Final = lazy_pattern(
     r"\b(?:wh(?:at|en|ere|ich|o|om|ose|y)|how|are|were|does|did|could|would|should|the|my|with|you)\b|[\u4e00-\u9fff]",
     re.IGNORECASE,
@@ -98,6 +102,11 @@ def _split(text: str) -> QueryText:
         _is_told(asked) and _is_told(rest) and _stands_alone(asked, rest) and (is_aside or _is_specific(asked))
     )
     return QueryText(asked, rest) if stands_alone else QueryText(text)
+
+
+def asks_something(text: str) -> bool:
+    """Whether a sentence of a text asks something, with or without a question mark."""
+    return any(_ASKS.search(sentence) or _BEGINS_ASKING.search(sentence) for sentence in _sentences(text))
 
 
 def _sentences(text: str) -> list[str]:

@@ -139,6 +139,13 @@ def group_starts(owner: NDArray[np.integer[Any]]) -> Positions:
     return first.nonzero()[0]
 
 
+def spread(positions: Positions, limit: int) -> Positions:
+    """Return at most `limit` of some positions, evenly spread over them, the first and the last among them."""
+    if len(positions) <= limit:
+        return positions
+    return positions[np.linspace(0, len(positions) - 1, limit).astype(np.int64)]
+
+
 def best_first(scores: NDArray[np.float64]) -> Positions:
     """Return the places of scores in descending order, the later place first among equals."""
     order = np.argsort(-scores)

@@ -25,8 +25,10 @@ from devmem.search.indexes.columns import (
     RowColumn,
     Rows,
     StringTable,
+    group_starts,
     locked,
     places_in,
+    spread,
     with_room,
 )
 
@@ -248,6 +250,36 @@ class DocValues:
         """
         found = self.with_cues(cues, admitted)
         return found[np.argsort(self.column("time")[found], kind="stable")][-limit:]
+
+    def in_period(self, start: float, end: float, limit: int, admitted: Mask | None = None) -> Positions:
+        """Return the positions of the items of a time, in its order; of more than `limit`, an even spread.
+
+        Args:
+            start: seconds since the epoch.
+            end: the first time after it.
+            limit: maximum number of items.
+            admitted: whether each position counts; None admits all that are not removed.
+        """
+        times = self.column("time")
+        found = np.flatnonzero((times >= start) & (times < end) & (self.live if admitted is None else admitted))
+        return spread(found[np.argsort(times[found], kind="stable")], limit)
+
+    def in_session(self, place: int, ended: float, limit: int, admitted: Mask | None = None) -> Positions:
+        """Return the positions of the items of a session, in the order of their times; see `DocValuesReader`."""
+        has_session = np.stack([self.column("conversation"), self.column("session")]).astype(np.int64)
+        at = np.flatnonzero((has_session != NO_STRING).any(axis=0) & (self.live if admitted is None else admitted))
+        names = (has_session[0, at] << 32) + has_session[1, at]
+        times = self.column("time")[at]
+        _, number = np.unique(names, return_inverse=True)
+        order = np.lexsort((times, number))
+        at, times, starts = at[order], times[order], group_starts(number[order])
+        ends = np.append(starts[1:], len(at))
+        began = np.argsort(times[starts], kind="stable")
+        if place < 0:
+            began = began[times[ends[began] - 1] <= ended]
+        if not -len(began) <= place < len(began):
+            return np.empty(0, dtype=np.int64)
+        return spread(at[starts[began[place]] : ends[began[place]]], limit)
 
     def around(self, positions: Positions, reach: int, visible: Mask | None = None) -> list[Positions]:
         """Return the positions of the `reach` items before each in its conversation, then those after, nearest first.

@@ -1,0 +1,131 @@
+"""Questions for a time or a session: which items are of it, and whether anything else is asked for."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from devmem.model.record_fields import span_of
+from devmem.search.candidates import NO_CANDIDATES, CandidateSet, read_signals
+from devmem.search.indexes.columns import Mask, spread
+from devmem.search.query import Weights
+from devmem.search.source import Column, Places, QueryContext
+from devmem.text.analysis import STOP_WORDS, mostly_unspaced, terms
+from devmem.text.cues import Cue, asks_for_name, asks_for_number, asks_when, mentioned, subjects
+from devmem.text.times import Period, period_of, without_times
+
+_ITEMS: Final = 300
+"""Maximum number of items of the period that become candidates too."""
+_LONGEST: Final = 366 * 86_400
+"""Seconds: where something else is asked for too, a longer period, such as "before May", adds no candidates."""
+_AROUND: Final = 0.7
+"""Share that an item of the period counts outside its exact part: "12 days ago" may be one of its neighbours."""
+_FRAME: Final = STOP_WORDS | frozenset(
+    terms(
+        "discuss discussed discussing discussion talk talked talking chat chatted speak spoke say said tell told happen "
+        "happened happening go went going cover covered mention mentioned conversation session meeting between during "
+        "earlier done anything something everything things thing recap summary summarize new remember topic topics "
+        "聊 天 说 說 讲 谈 談 讨 論 论 对 话 發 发 生 過 过 些 什 麼 事 情 做 干 件 次 我 們 我们 吃"
+    )
+)
+"""Words that ask for a time without saying anything of their own."""
+_PLANS: Final = frozenset(
+    terms("plan plans planned schedule scheduled agenda calendar appointment appointments due 安 排 计 划 日 程")
+)
+"""Those that do so for a time to come; a plan for a time that is over is something that was told before."""
+
+
+def has_cue(cues: NDArray[np.uint16], cue: Cue) -> Mask:
+    """Return whether each text has a cue, or one of several, shape (n,)."""
+    # NumPy takes three times as long for a flag of an enumeration as for its number.
+    return np.asarray((cues & int(cue)) > 0)
+
+
+def resolve_period(context: QueryContext, candidates: CandidateSet) -> None:
+    """Resolve a time that comes again, such as "10 December", where nothing is of the last one.
+
+    It is then the next one, if anything is of that; else the last that a candidate reaches: "in January" means the last
+    January, but of memories that end in December the one before. `narrow` filters by the last one before that.
+    """
+    period = context.period
+    if period is None or not (period.floats or period.coming) or context.query.ranking.time == "narrow":
+        return
+    doc_values = context.indexes.doc_values
+    positions = doc_values.positions(candidates.rows)
+    for possible in (period, period.coming):
+        if possible is not None and (
+            len(doc_values.in_period(possible.start, possible.end, 1, context.matches.positions))
+            or _within(context, positions, possible).any()
+        ):
+            context.period = possible
+            return
+    times = doc_values.column("time")[positions]
+    newest = np.max(times[times < period.end], initial=-np.inf)
+    if period.floats and np.isfinite(newest) and newest < period.start:
+        zone = context.asked_at.tzinfo if isinstance(context.asked_at, datetime) else None
+        context.period = period_of(context.text, datetime.fromtimestamp(float(newest), zone)) or period
+
+
+def asks_for_period(context: QueryContext) -> bool:
+    """Whether a query names a time or a session and says nothing else: "What did we do yesterday?".
+
+    People who speak, and whom it is about, may be named too: "What did Ann say yesterday?".
+    """
+    text, period = context.text, context.period
+    if period is None and context.session is None:
+        return False
+    if asks_for_name(text) or asks_for_number(text) or asks_when(text):
+        return False
+    frame = _FRAME | _PLANS if period is not None and period.end > context.now else _FRAME
+    said = {term for term in terms(without_times(text, context.asked_at)) if len(term) == 1 or not mostly_unspaced(term)}
+    if said <= frame:
+        return True
+    speakers = {name for name in context.indexes.doc_values.speakers(context.asked_positions) if name}
+    named = mentioned(text, speakers)
+    return bool(named) and subjects(text, named) == named and said - frame <= {part for name in named for part in terms(name)}
+
+
+def period_candidates(context: QueryContext, candidates: CandidateSet, *, alone: bool) -> CandidateSet:
+    """Return the items of the session or the period that the query names, without the candidates' own.
+
+    Of more than some hundred, an even spread where the query asks for nothing else (`alone`), and else the nearest.
+    """
+    positions, period = context.asked_positions, context.period
+    is_open = context.session is None and period is not None and period.end - period.start > _LONGEST
+    if not len(positions) or (is_open and not alone):
+        return NO_CANDIDATES
+    positions = spread(positions, _ITEMS) if alone else positions
+    found = read_signals(context, np.setdiff1d(context.indexes.doc_values.rows(positions), candidates.rows))
+    if len(found.rows) > _ITEMS:
+        found = found.where(np.sort(np.argsort(-found.fused(Weights()), kind="stable")[:_ITEMS]))
+    return found
+
+
+def in_asked_time(context: QueryContext, positions: Places) -> Column:
+    """Return 1 for what is of the session or the time that the query names, less near to it, and 0 for the rest."""
+    if context.session is not None:
+        return np.isin(positions, context.asked_positions).astype(np.float64)
+    period = context.period
+    if period is None:
+        return np.zeros(len(positions))
+    found = _within(context, positions, period)
+    if period.exact is None:
+        return found
+    return _AROUND * found + (1 - _AROUND) * _within(context, positions, Period(*period.exact))
+
+
+def _within(context: QueryContext, positions: Places, period: Period) -> Column:
+    """Return 1 for what happened in a period, or lasted into it, and 0 for the rest."""
+    doc_values = context.indexes.doc_values
+    times = doc_values.column("time")[positions]
+    found = ((times >= period.start) & (times < period.end)).astype(np.float64)
+    lasting = np.flatnonzero((found == 0) & has_cue(doc_values.column("cues")[positions], Cue.LASTS))
+    rows = doc_values.rows(positions[lasting]).tolist()
+    items = context.source.items(rows) if rows else {}
+    for at, row in zip(lasting.tolist(), rows, strict=True):
+        span = span_of(items[row].metadata)
+        found[at] = span is not None and span[0] < period.end and span[1] > period.start
+    return found
