@@ -61,13 +61,13 @@ class DocValuesReader(Protocol):
         """Return the positions of the admitted items of a time, in its order; of more than `limit`, an even spread."""
         ...
 
-    def in_session(self, place: int, ended: float, limit: int, admitted: Mask | None = None, /) -> Positions:
+    def in_session(self, place: int, now: float, limit: int, admitted: Mask | None = None, /) -> Positions:
         """Return the positions of the admitted items of a session, in the order of their times.
 
         Args:
             place: of the session among those of the admitted items, in the order in which they began; from -1 for the
                 last one.
-            ended: counted from the last, sessions with items after this time are passed over.
+            now: counted from the last, the session that runs at this time is passed over.
             limit: maximum number of items; of more, an even spread is returned.
         """
         ...
@@ -243,8 +243,6 @@ Places = NDArray[np.int64]
 
 _MOST_ASKED: Final = 2000
 """Maximum number of items of a session or a period that are looked at."""
-_RUNNING: Final = 1800.0
-"""Seconds without an item after which a session is over: "our last session" is not the one in which it is said."""
 
 
 class QueryContext:
@@ -290,7 +288,7 @@ class QueryContext:
         """
         doc_values, admitted = self.indexes.doc_values, self.matches.positions
         if self.session is not None:
-            return doc_values.in_session(self.session, self.now - _RUNNING, _MOST_ASKED, admitted)
+            return doc_values.in_session(self.session, self.now, _MOST_ASKED, admitted)
         if self.period is not None:
             return doc_values.in_period(self.period.start, self.period.end, _MOST_ASKED, admitted)
         return np.empty(0, dtype=np.int64)

@@ -49,6 +49,8 @@ _LINKS: Final = ("previous", "next")
 _TYPES: Final = {**_NUMBERS, **dict.fromkeys((*_LINKS, *STRING_COLUMNS), "<i4")}
 _NONE: Final = -1
 _NEVER: Final = float("inf")
+RUNNING: Final = 1800.0
+"""Seconds without an item after which a session is over."""
 
 
 class DocEntry(NamedTuple):
@@ -264,7 +266,7 @@ class DocValues:
         found = np.flatnonzero((times >= start) & (times < end) & (self.live if admitted is None else admitted))
         return spread(found[np.argsort(times[found], kind="stable")], limit)
 
-    def in_session(self, place: int, ended: float, limit: int, admitted: Mask | None = None) -> Positions:
+    def in_session(self, place: int, now: float, limit: int, admitted: Mask | None = None) -> Positions:
         """Return the positions of the items of a session, in the order of their times; see `DocValuesReader`."""
         has_session = np.stack([self.column("conversation"), self.column("session")]).astype(np.int64)
         at = np.flatnonzero((has_session != NO_STRING).any(axis=0) & (self.live if admitted is None else admitted))
@@ -276,7 +278,8 @@ class DocValues:
         ends = np.append(starts[1:], len(at))
         began = np.argsort(times[starts], kind="stable")
         if place < 0:
-            began = began[times[ends[began] - 1] <= ended]
+            last = times[ends[began] - 1]
+            began = began[(last <= now - RUNNING) | (last > now)]
         if not -len(began) <= place < len(began):
             return np.empty(0, dtype=np.int64)
         return spread(at[starts[began[place]] : ends[began[place]]], limit)
