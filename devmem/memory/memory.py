@@ -169,9 +169,8 @@ class Memory(MemoryReader):
     ) -> list[WriteOutcome]:
         """Remember as `add` does; return for each text or message what became of it, in their order.
 
-        An outcome has the `item_id` and the `status`, such as `duplicate` or `quarantined`, with its `reason`. Where
-        the store has `on_conflict`, `related` names older statements of the same fact with another value. The arguments
-        and the errors are those of `add`.
+        An outcome has the `item_id` and the `status`, such as `duplicate` or `quarantined`, with its `reason`. The
+        arguments and the errors are those of `add`.
         """
         return remembered(self.store, self._guard, self._clock(), content, options)
 

@@ -37,7 +37,7 @@ from devmem.model.results import Hit, MemoryRetrievalResult, SearchReport
 from devmem.model.times import When
 from devmem.model.twins import as_async, in_thread
 from devmem.models.given_vectors import checked_vector
-from devmem.search.merging import MergePolicy, merge, with_related
+from devmem.search.merging import MergePolicy, merge
 from devmem.stores.abilities import every_item
 from devmem.stores.archiving import archived_items
 from devmem.stores.collection_memory import CollectionMemory
@@ -164,8 +164,7 @@ class MemoryReader:
 
     def _hits(self, asked: MemoryQuery, shown: slice, like: str | None) -> Hits:
         matching, report = asked.where, self._found(asked)
-        found = with_related(report.hits)
-        hits = [SearchHit(hit.item, hit) for hit in found if in_scope(hit.item, matching) and hit.item.id != like]
+        hits = [SearchHit(hit.item, hit) for hit in report.hits if in_scope(hit.item, matching) and hit.item.id != like]
         hits = hits[shown]
         if self._guard.is_bound or "user" not in matching.unbound:
             return Hits(hits)

@@ -32,7 +32,7 @@ from devmem.memory.contents import (
 from devmem.memory.records import VECTOR, datetime_of
 from devmem.memory.scope import ScopeGuard, check_sources, split_scope
 from devmem.model.filters import OWNER_PARTS, exactly, same_owner
-from devmem.model.items import KEY, REPEATS, MemoryItem, Scope, is_fact, is_quarantined, version_hash
+from devmem.model.items import KEY, REPEATS, MemoryItem, Scope, version_hash
 from devmem.model.message_json import MESSAGE_KEY, SPEAKER_KEY, holds_message
 from devmem.model.results import WriteOutcome, WriteStatus
 from devmem.models.embedder import PassageEmbeddings
@@ -40,7 +40,6 @@ from devmem.models.given_vectors import checked_vector
 from devmem.search.query import SearchQuery, Weights
 from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.items import kept_ids
-from devmem.stores.keyed_memory import KeyedMemory
 from devmem.stores.memory import MemoryBase, observed, records_of
 
 ATTEMPTS: Final = 200
@@ -125,11 +124,7 @@ def _store(known: _Known, items: Sequence[MemoryItem]) -> dict[str, WriteOutcome
     # Other stores neither compare what they replace nor take vectors.
     if isinstance(store, CollectionMemory):
         check_vectors(store, items)
-        if isinstance(store, KeyedMemory) and store.on_conflict is not None:
-            texts = known.ids_of_texts()
-            outcomes = store.add_statements(items, texts, expected=known.expected, embeddings=given)
-        else:
-            outcomes = store.add(items, expected=known.expected, embeddings=given)
+        outcomes = store.add(items, expected=known.expected, embeddings=given)
     elif given:
         raise EmbeddingError(f"a store of type {store.setup.store_type!r} takes no vectors of its callers")
     else:
@@ -162,10 +157,6 @@ class _Known:
         self._place_messages([at for at, draft in enumerate(self.drafts) if not draft.is_text])
         first = {item_id: at for at, item_id in sorted(self.ids.items(), reverse=True)}
         return sorted(self.items.values(), key=lambda item: first[item.id])
-
-    def ids_of_texts(self) -> set[str]:
-        """Return the ids of the texts that were given neither an id nor a key."""
-        return {self.ids[at] for at, draft in enumerate(self.drafts) if draft.is_text and not draft.replaces}
 
     def outcomes_after(self, written: Mapping[str, WriteOutcome]) -> list[WriteOutcome]:
         """Return the outcomes of all drafts, given those of the items that were written."""
@@ -208,10 +199,6 @@ class _Known:
         for at, item_id in named.items():
             item = replace(self.drafts[at].item, id=item_id)
             found = self.items.get(item_id) or stored.get(item_id)
-            if found is None and (copy := self._moved_copy(item)) is not None:
-                # It took the place of an older statement, and has the id of that.
-                item_id, item, found = copy.id, replace(item, id=copy.id), self.items.get(copy.id, copy)
-                stored[item_id] = copy
             if found is None:
                 self._put(at, item, None)
             elif not is_same_text(found, item):
@@ -227,18 +214,6 @@ class _Known:
         """Return the items of some ids that have not expired."""
         wanted, now = list(dict.fromkeys(ids)), self.store.setup.clock()
         return {item.id: item for item in self.store.get(wanted) if not item.expired(now)} if wanted else {}
-
-    def _moved_copy(self, item: MemoryItem) -> MemoryItem | None:
-        """Return the item with the same text in the same scope under another id, where the store supersedes items."""
-        if not isinstance(self.store, KeyedMemory) or self.store.on_conflict != "supersede":
-            return None
-        now = self.store.setup.clock()
-        copies = (
-            copy
-            for copy in copies_of(self.store, item)
-            if not (is_quarantined(copy) or is_fact(copy) or copy.expired(now))
-        )
-        return next(copies, None)
 
     def _put(self, at: int, item: MemoryItem, older: MemoryItem | None) -> None:
         self.ids[at] = item.id

@@ -39,17 +39,6 @@ ERASED_BEFORE: Final = "it was erased, and a tombstone keeps it out; `devmem tom
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RelatedStatement:
-    """An older item of which a new one states another value."""
-
-    item_id: str
-    text: str
-    """Text of it when the new one was written, shortened."""
-    restated: float
-    """Share of its text, from 0 to 1, that the new one states again or otherwise; below 1 it says more."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOutcome:
     """Result of storing one item, with its reason."""
 
@@ -64,9 +53,6 @@ class WriteOutcome:
     """The item is stored and found by its text, but its embedding is pending."""
     failure: Exception | None = None
     """The failure that the store handled itself; the caller must not write the payload again."""
-    related: tuple[RelatedStatement, ...] = ()
-    """Older statements of the same scope that give the same fact another value, the latest one first; of a store with
-    `on_conflict`."""
 
     def __bool__(self) -> bool:
         """Return whether this write brought the item into the store, or into its outbox.
@@ -107,9 +93,6 @@ class Hit:
     """The passage of a long item that was found, where the summary does not have it."""
     field: str | None = None
     """Path of the indexed field that was found, such as `chapters[2].content`; None for the item's own text."""
-    related: tuple[str, ...] = ()
-    """Ids of the other hits that state the same of one subject with another value, earlier or later; see
-    `devmem.text.statements`."""
     same_as: tuple[str, ...] = ()
     """Ids of the other items that were found and left out because they say the same on the same day."""
     stale: str = ""

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from devmem.search.merging import MergePolicy as MergePolicy
     from devmem.search.merging import by_conversation as by_conversation
     from devmem.search.merging import merge as merge
-    from devmem.search.merging import with_related as with_related
     from devmem.search.query import DAY as DAY
     from devmem.search.query import Ranking as Ranking
     from devmem.search.query import Weights as Weights
@@ -37,7 +36,7 @@ else:
     _ORIGINS = {
         "devmem.model.interactions": "Language",
         "devmem.search.conversations": "ConversationBreakdown first_mentions nearness score_conversations",
-        "devmem.search.merging": "MergePolicy by_conversation merge with_related",
+        "devmem.search.merging": "MergePolicy by_conversation merge",
         "devmem.search.query": "DAY Ranking Weights fuse",
         "devmem.search.rendering": "devall_score quote_labels rank_as_devall render strip_recalled",
         "devmem.search.score": "ContextFeatures Features ScoreBreakdown add_context overview_scores score_features",

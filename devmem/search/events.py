@@ -13,7 +13,8 @@ import numpy as np
 
 from devmem.search.candidates import shared_with_named
 from devmem.search.indexes.columns import Rows
-from devmem.search.score import ScoreBreakdown, has_cue
+from devmem.search.periods import has_cue
+from devmem.search.score import ScoreBreakdown
 from devmem.search.source import Column, Places, QueryContext
 from devmem.text.cues import Cue, asks_for_latest, kinds_named
 

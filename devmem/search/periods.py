@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
@@ -23,12 +24,14 @@ _LONGEST: Final = 366 * 86_400
 """Seconds: where something else is asked for too, a longer period, such as "before May", adds no candidates."""
 _AROUND: Final = 0.7
 """Share that an item of the period counts outside its exact part: "12 days ago" may be one of its neighbours."""
+_PLANNED: Final = 14 * 86_400.0
+"""Seconds before a time in which plans for it are told of."""
 _FRAME: Final = STOP_WORDS | frozenset(
     terms(
-        "discuss discussed discussing discussion talk talked talking chat chatted speak spoke say said tell told happen "
-        "happened happening go went going cover covered mention mentioned conversation session meeting between during "
-        "earlier done anything something everything things thing recap summary summarize new remember topic topics "
-        "聊 天 说 說 讲 谈 談 讨 論 论 对 话 發 发 生 過 过 些 什 麼 事 情 做 干 件 次 我 們 我们 吃"
+        "discuss discussed discussing discussion talk talked talking chat chatted speak spoke say said tell told "
+        "happen happened happening go went going cover covered mention mentioned conversation session meeting between "
+        "during earlier done anything something everything things thing recap summary summarize new remember topics "
+        "聊 天 说 說 讲 谈 談 讨 論 论 对 话 發 发 生 過 过 些 什 麼 事 情 做 干 件 次 我 們 我们"
     )
 )
 """Words that ask for a time without saying anything of their own."""
@@ -80,12 +83,14 @@ def asks_for_period(context: QueryContext) -> bool:
     if asks_for_name(text) or asks_for_number(text) or asks_when(text):
         return False
     frame = _FRAME | _PLANS if period is not None and period.end > context.now else _FRAME
-    said = {term for term in terms(without_times(text, context.asked_at)) if len(term) == 1 or not mostly_unspaced(term)}
-    if said <= frame:
+    said = set(terms(without_times(text, context.asked_at))) - frame
+    # Of a script without spaces the single characters tell what its pairs do.
+    rest = {term for term in said if len(term) == 1 or not mostly_unspaced(term)}
+    if not rest:
         return True
     speakers = {name for name in context.indexes.doc_values.speakers(context.asked_positions) if name}
     named = mentioned(text, speakers)
-    return bool(named) and subjects(text, named) == named and said - frame <= {part for name in named for part in terms(name)}
+    return bool(named) and subjects(text, named) == named and rest <= {part for name in named for part in terms(name)}
 
 
 def period_candidates(context: QueryContext, candidates: CandidateSet, *, alone: bool) -> CandidateSet:
@@ -111,6 +116,9 @@ def in_asked_time(context: QueryContext, positions: Places) -> Column:
     period = context.period
     if period is None:
         return np.zeros(len(positions))
+    if not _PLANS.isdisjoint(terms(context.text)):
+        # A plan is told of before its time.
+        return _within(context, positions, replace(period, start=period.start - _PLANNED))
     found = _within(context, positions, period)
     if period.exact is None:
         return found

@@ -55,9 +55,7 @@ class DocValuesReader(Protocol):
         """Return the positions of the last admitted items with one of some cues, in the order of their times."""
         ...
 
-    def in_period(
-        self, start: float, end: float, limit: int, admitted: Mask | None = None, /
-    ) -> Positions:
+    def in_period(self, start: float, end: float, limit: int, admitted: Mask | None = None, /) -> Positions:
         """Return the positions of the admitted items of a time, in its order; of more than `limit`, an even spread."""
         ...
 
@@ -69,6 +67,7 @@ class DocValuesReader(Protocol):
                 last one.
             now: counted from the last, the session that runs at this time is passed over.
             limit: maximum number of items; of more, an even spread is returned.
+            admitted: whether each position counts; None admits all.
         """
         ...
 

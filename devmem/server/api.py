@@ -177,21 +177,10 @@ class MemoryPage(BaseModel):
     total: int | None = None
 
 
-class RelatedMemory(BaseModel):
-    """An older memory of which a new one states another value."""
-
-    id: str
-    text: str = Field(description="Text of it when the new one was written, shortened.")
-
-
 class Ids(BaseModel):
     """Ids of the memories that were stored, in the order of their texts."""
 
     ids: list[str]
-    related: dict[str, list[RelatedMemory]] | None = Field(
-        default=None,
-        description="Older memories of the same fact with another value, by the id of the new one; `on_conflict`.",
-    )
 
 
 class ForgottenCount(BaseModel):
@@ -257,12 +246,7 @@ def _add_messages(access: Access, _id: str, asked: NewMessages) -> Ids:
 
 
 def _ids(outcomes: Sequence[WriteOutcome]) -> Ids:
-    related = {
-        outcome.item_id or "": [RelatedMemory(id=each.item_id, text=each.text) for each in outcome.related]
-        for outcome in outcomes
-        if outcome.related
-    }
-    return Ids(ids=[outcome.item_id or "" for outcome in outcomes], related=related or None)
+    return Ids(ids=[outcome.item_id or "" for outcome in outcomes])
 
 
 def _list(access: Access, _id: str, asked: ListRequest) -> MemoryPage:

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from devmem.model.items import with_key as with_key
     from devmem.model.results import FileReport as FileReport
     from devmem.model.results import HitGroup as HitGroup
-    from devmem.model.results import RelatedStatement as RelatedStatement
     from devmem.model.results import SearchReport as SearchReport
     from devmem.model.results import WriteStatus as WriteStatus
     from devmem.model.results import damage as damage
@@ -56,7 +55,6 @@ if TYPE_CHECKING:
     from devmem.stores.abilities import viewed as viewed
     from devmem.stores.collection_memory import CollectionMemory as CollectionMemory
     from devmem.stores.config import CollectionConfig as CollectionConfig
-    from devmem.stores.config import ConflictConfig as ConflictConfig
     from devmem.stores.config import ExpiryConfig as ExpiryConfig
     from devmem.stores.config import FactKeepingConfig as FactKeepingConfig
     from devmem.stores.config import FactsConfig as FactsConfig
@@ -95,7 +93,7 @@ else:
             "AGENT_KEY FACT_KEY LEAST_TRUST PINNED TRUST Provenance SnapshotBlock SourceKind Vector agent_of "
             "content_hash dump_item is_pinned is_quarantined load_item with_key"
         ),
-        "devmem.model.results": "FileReport HitGroup RelatedStatement SearchReport WriteStatus damage unfinished",
+        "devmem.model.results": "FileReport HitGroup SearchReport WriteStatus damage unfinished",
         "devmem.model.times": "parse_time",
         "devmem.model.twins": "as_async",
         "devmem.model.versions": "derived",
@@ -108,7 +106,7 @@ else:
         "devmem.stores.abilities": "versions_of viewed",
         "devmem.stores.collection_memory": "CollectionMemory",
         "devmem.stores.config": (
-            "CollectionConfig ConflictConfig ExpiryConfig FactKeepingConfig FactsConfig History KeyRule "
+            "CollectionConfig ExpiryConfig FactKeepingConfig FactsConfig History KeyRule "
             "KeysConfig PlaceConfig RetentionConfig"
         ),
         "devmem.stores.embedding_queue": "embed_items",

@@ -115,32 +115,6 @@ class ConsolidateConfig(ConfigModel):
     archives nothing."""
 
 
-OnConflict: TypeAlias = Literal["keep", "supersede", "ask"]
-"""Treatment of a statement that contradicts an older one."""
-
-
-class ConflictConfig(PlaceConfig):
-    """Treatment of contradictions; for store types whose items are texts that stand for themselves."""
-
-    on_conflict: OnConflict | None = Field(default=None, json_schema_extra={"advanced": True})
-    """Treatment of a text without a key that states another value of a fact than an older text of the same scope:
-    `keep` stores it beside that, `supersede` lets it take the place of an older text that says nothing else, which
-    stays in the history, and `ask` puts it in quarantine until somebody decides. Each reports the older texts with the
-    write. Absent looks for none, which a write takes less time for."""
-
-    @model_validator(mode="after")
-    def _check_on_conflict(self) -> Self:
-        is_json = (self.memory_path or "").endswith(".json")
-        if self.on_conflict == "supersede" and (is_json or self.history == "none"):
-            cause = f"a JSON file such as {self.memory_path} keeps no versions" if is_json else "`history: none`"
-            raise ValueError(
-                f"`on_conflict: supersede` keeps what is superseded as a version, and {cause}"
-                f"{'' if is_json else ' keeps none'}: use a path that ends with .db and leave `history` out, or "
-                "`on_conflict: keep`"
-            )
-        return self
-
-
 class CollectionConfig(PlaceConfig):
     """Configuration of a store with a searchable collection; a store type adds its own fields."""
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from collections.abc import Collection as Container
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import ClassVar, Final
 
 from devmem.config.agent import ChatConfig
 from devmem.config.base import ConfigModel
@@ -16,16 +15,12 @@ from devmem.model.interactions import Language
 from devmem.model.items import AGENT_KEY, KEY, MemoryItem, Scope, agent_of, with_key
 from devmem.model.results import MemoryWritePayload, WriteOutcome
 from devmem.models.chat import ChatModel, TextModel
-from devmem.models.embedder import PassageEmbeddings
 from devmem.models.summarizer import SUMMARY_PROMPTS, prompt_language
 from devmem.stores.collection_memory import CollectionMemory
-from devmem.stores.config import ConflictConfig, KeysConfig, key_by_rules
+from devmem.stores.config import KeysConfig, key_by_rules
 from devmem.stores.memory import StoreSetup
 from devmem.text.devall_frames import strip_frames
 from devmem.text.retry import Backoff
-
-if TYPE_CHECKING:
-    from devmem.stores.conflicts import ConflictResolver
 
 _ASK: Final[dict[Language, str]] = {
     "en": (
@@ -144,15 +139,6 @@ class KeyedMemory(CollectionMemory):
             if config.key_llm is not None and config.asks_for_keys
             else None
         )
-        options = setup.config
-        self.on_conflict = options.on_conflict if isinstance(options, ConflictConfig) else None
-        """Treatment of contradictions; None where they are not looked for."""
-        self._conflicts: ConflictResolver | None = None
-        if isinstance(options, ConflictConfig) and self.on_conflict is not None:
-            # Most stores have no use for it.
-            from devmem.stores.conflicts import ConflictResolver
-
-            self._conflicts = ConflictResolver(options, self)
 
     def key_text(self, payload: MemoryWritePayload) -> str:
         """Return the text of a payload that keys are found in; a store type may choose another."""
@@ -169,34 +155,9 @@ class KeyedMemory(CollectionMemory):
         try:
             key = self._key_of(self.key_text(payload).strip(), item)
         except (ChatModelError, MissingExtraError) as error:
-            outcome = self._store_statement(item)
+            (outcome,) = self.store_items([item])
             return replace(outcome, reason=f"stored without a key: {error}", failure=error)
-        return self._store_statement(item) if key is None else self.store_items([self._keyed(item, key)])[0]
-
-    def _store_statement(self, item: MemoryItem) -> WriteOutcome:
-        if self._conflicts is None:
-            return self.store_items([item])[0]
-        return self._conflicts.write([item], {item.id}, self.store_items)[0]
-
-    def add_statements(
-        self,
-        items: Sequence[MemoryItem],
-        statements: Container[str],
-        *,
-        embeddings: Mapping[str, PassageEmbeddings] | None = None,
-        expected: Mapping[str, str | None] | None = None,
-    ) -> list[WriteOutcome]:
-        """Store finished items as `add` does, and treat contradictions as `on_conflict` says.
-
-        Args:
-            items: the items.
-            statements: ids of the texts whose ids were generated; one that replaces an older statement gets its id.
-            embeddings: as for `add`.
-            expected: as for `add`, which raises the same errors.
-        """
-        if self._conflicts is None:
-            return self.add(items, embeddings=embeddings, expected=expected)
-        return self._conflicts.write(items, statements, self.add, embeddings=embeddings, expected=expected)
+        return self.store_items([item if key is None else self._keyed(item, key)])[0]
 
     def _keyed(self, item: MemoryItem, key: str) -> MemoryItem:
         """Return an item under the id of its key: its agent's, or the shared one if this agent wrote it."""

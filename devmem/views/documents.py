@@ -68,8 +68,6 @@ def hit_json(hit: Hit, *, waiting: bool | None = None, parts: bool = False) -> J
         form["field"] = hit.field
     if hit.stale:
         form["stale"] = hit.stale
-    if hit.related:
-        form["related"] = list(hit.related)
     form |= {name: getattr(hit, name) for name in SIGNALS} | item
     if waiting is not None:
         form["waiting"] = waiting

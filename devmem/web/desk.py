@@ -24,7 +24,6 @@ from devmem.model.items import ANY, LEAST_TRUST, PINNED, TRUST, AnyUser, is_pinn
 from devmem.model.results import FileReport, MemoryRetrievalResult, SearchReport
 from devmem.model.versions import RunInfo
 from devmem.recording.log import InteractionLog
-from devmem.search.merging import with_related
 from devmem.storage.recall_log import FILE_NAME, RecallLog, SlowRecall
 from devmem.stores.abilities import keeps_versions
 from devmem.stores.erasing import ForgetReceipt
@@ -117,8 +116,6 @@ class Surroundings:
     parents: list[MemoryRecord]
     """Items that it was derived from."""
     derived: list[MemoryRecord]
-    related: list[MemoryRecord]
-    """Other statements of its subject, and itself, in the order of time; empty without any."""
     neighbours: list[MemoryRecord]
     """The items around it in its conversation, and itself; empty where it is of none."""
 
@@ -202,7 +199,6 @@ class Desk:
             with _state_of(memory, asked) as shown:
                 query = self._query(shown, asked)
                 report = shown.store.explain(query)
-                report = replace(report, hits=with_related(report.hits))
                 milliseconds = (time.perf_counter() - began) * 1000
                 near = near_words(shown.store, query.embedding, report, share=share)
         except DevmemError as error:
@@ -272,19 +268,11 @@ class Desk:
             history=_history(memory, record.id),
             parents=_records(memory, record.item.provenance.parents),
             derived=_records(memory, [item.id for item in memory.store.derived_from([record.id])]),
-            related=self._related(memory, record),
             neighbours=self._neighbours(memory, record),
         )
 
     def _scope_of(self, record: MemoryRecord) -> ScopeParts:
         return {} if self.user is not None else {"user": record.user}
-
-    def _related(self, memory: Memory, record: MemoryRecord) -> list[MemoryRecord]:
-        hits = memory.search(record.text[:1000], limit=10, **self._scope_of(record))
-        own = next((hit for hit in hits if hit.id == record.id), None)
-        if own is None or not own.hit.related:
-            return []
-        return sorted((hit for hit in hits if hit is own or hit.id in own.hit.related), key=lambda hit: hit.time)
 
     def _neighbours(self, memory: Memory, record: MemoryRecord) -> list[MemoryRecord]:
         conversation = record.scope.conversation

@@ -86,7 +86,6 @@ _ZH: Final = {
     "Expires": "过期时间",
     "Derived from": "衍生自",
     "Derived items": "衍生条目",
-    "Related statements": "相关陈述",
     "In its conversation": "所在对话",
     "Shown at": "展示于",
     "Never shown, as far as is recorded.": "记录中从未展示。",
@@ -162,7 +161,6 @@ _ZH: Final = {
     "There is no such item, or it is out of reach.": "没有此条目,或无权查看。",
     "There is no such step, or it is out of reach.": "没有此步骤,或无权查看。",
     "Somebody else changed this item meanwhile. Nothing was changed.": "该条目已被他人修改,未作任何更改。",
-    "earlier or later statement": "早先或之后的陈述",
 }
 
 

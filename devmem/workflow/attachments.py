@@ -19,7 +19,6 @@ from devmem.model.filters import Filter
 from devmem.model.items import LEAST_TRUST, AnyUser, MemoryContentSnapshot, MemoryItem, Scope
 from devmem.model.results import Hit, MemoryWritePayload
 from devmem.model.twins import as_async
-from devmem.search.merging import with_related
 from devmem.stores.items import Expiry, store_items
 from devmem.stores.memory import MemoryBase, MemoryQuery, observed
 
@@ -224,8 +223,7 @@ class AttachmentHandle:
         )
         with self._timed("search") as counts:
             report = self._store.search_report(asked)
-            seen = [hit for hit in checked_hits(report.hits) if self._sees(hit.item)]
-            hits = list(with_related(seen))
+            hits = [hit for hit in checked_hits(report.hits) if self._sees(hit.item)]
             counts.items, counts.attachments = len(hits), attachments_of_items([hit.item for hit in hits])
         return hits
 

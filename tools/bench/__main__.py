@@ -7,7 +7,6 @@ import typer
 from tools.bench import (
     bulk,
     commits,
-    conflicts,
     consolidation,
     encryption,
     file_store,
@@ -41,7 +40,6 @@ app = typer.Typer(
 app.command("adapters")(adapters)
 app.command("bulk")(bulk.command)
 app.command("bytes")(sizes.command)
-app.command("conflicts")(conflicts.command)
 app.command("stale")(stale.command)
 app.command("store")(store.command)
 app.command("collections")(places.command)

@@ -185,8 +185,6 @@ class RememberedText(Written):
     """A text that `remember` stored."""
 
     known: bool = Field(default=False, description="Whether it was remembered already, with this id.")
-    # Ids of older memories that it contradicts; without a description, as every conversation pays for the schema.
-    related: list[str] = []
 
 
 class Remembered(RememberedText):
@@ -441,13 +439,11 @@ def _remember(call: Call, asked: RememberArguments) -> Answer:
         record = call.memory.get(item_id := outcome.item_id or "")
         known = record is not None and bool(record.stated_before or record.item.created_at < before)
         version, text = "" if record is None else _version(record), shorten(one_line(full_text), _SHOWN)
-        related = [each.item_id for each in outcome.related]
-        stored.append(RememberedText(id=item_id, text=text, version=version, known=known, related=related))
+        stored.append(RememberedText(id=item_id, text=text, version=version, known=known))
         if record is not None and record.quarantine_reason is not None:
             said.append(f"Not remembered, but kept in quarantine until a person decides: {record.quarantine_reason}")
         else:
             said.append(f"{'Known already' if known else 'Remembered'} as {item_id}: {text}")
-        said += [f"It contradicts the earlier {one.item_id}: {one_line(one.text)}" for one in outcome.related]
     return Answer(text="\n".join(said), data=Remembered(**stored[0].model_dump(), more=stored[1:]))
 
 

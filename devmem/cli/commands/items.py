@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import fields
 from datetime import timedelta
 from functools import partial
 from types import EllipsisType
@@ -166,24 +166,15 @@ def _add(
         outcomes = _remember(Memory(store).scoped(**scope) if scope else Memory(store), texts, named, options)
         total = store.count_memories()
     ids = [outcome.item_id or "" for outcome in outcomes]
-    related = {outcome.item_id: [asdict(each) for each in outcome.related] for outcome in outcomes if outcome.related}
     if as_json:
-        terminal.json({"store": place.store, "ids": ids, "items": total} | ({"related": related} if related else {}))
+        terminal.json({"store": place.store, "ids": ids, "items": total})
         return
     new = sum(outcome.status.value != "duplicate" for outcome in outcomes)
     stored = f"stored {ids[0]}" if len(ids) == 1 else f"{number_of(new, 'item')} stored"
     terminal.print(f"{place.store}: {stored}; {number_of(total, 'item')} now")
     for outcome in outcomes:
-        _print_related(terminal, outcome)
-
-
-def _print_related(terminal: Terminal, outcome: WriteOutcome) -> None:
-    """Print why an item is in quarantine, and the older statements that it contradicts."""
-    if outcome.status.value == "quarantined":
-        terminal.print(f"  {outcome.reason}")
-    for each in outcome.related:
-        how = "replaces" if each.item_id == outcome.item_id else "contradicts"
-        terminal.print(f"  {how} {each.item_id}: {shorten(' '.join(each.text.split()), _TOLD)}")
+        if outcome.status.value == "quarantined":
+            terminal.print(f"  {outcome.reason}")
 
 
 def _about(metadata: Sequence[str] | None, fields: Sequence[str] | None) -> AddOptions:

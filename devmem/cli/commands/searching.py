@@ -227,12 +227,10 @@ def _query(
 
 def _search(store: MemoryBase | None, query: MemoryQuery, *, explain: bool) -> SearchReport:
     from devmem.model.results import SearchReport
-    from devmem.search.merging import with_related
 
     if store is None:
         return SearchReport()
-    report = store.explain(query) if explain else store.search_report(query)
-    return replace(report, hits=with_related(report.hits))
+    return store.explain(query) if explain else store.search_report(query)
 
 
 def _show(terminal: Terminal, report: SearchReport, *, explain: bool, as_json: bool) -> None:

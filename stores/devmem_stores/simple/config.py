@@ -6,10 +6,10 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from devmem.stores import CollectionConfig, ConflictConfig, FactKeepingConfig, KeysConfig, RetentionConfig
+from devmem.stores import CollectionConfig, FactKeepingConfig, KeysConfig, RetentionConfig
 
 
-class SimpleConfig(FactKeepingConfig, KeysConfig, RetentionConfig, CollectionConfig, ConflictConfig):
+class SimpleConfig(FactKeepingConfig, KeysConfig, RetentionConfig, CollectionConfig):
     """Configuration of a `simple` store."""
 
     max_content_length: int = Field(default=500, ge=50)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from devmem.model.items import Vector
 from devmem.search.indexes.columns import Mask, Positions, Rows, distinct, places_in, ranges
-from devmem.search.indexes.doc_values import thread_of
+from devmem.search.indexes.doc_values import RUNNING, thread_of
 from devmem.storage.postgres.database import Cursor, RowNumbers
 from devmem.storage.postgres.follower import indexed_form
 from devmem.storage.postgres.rows import of_item
@@ -292,6 +292,25 @@ _KEYS: Final = {
 """A conversation is found by its name, and by its session where it has none."""
 _WITH_CUES: Final = "SELECT row FROM items WHERE store = %(store)s AND cues & %(cues)s <> 0 AND {condition}"
 _LAST: Final = f"{_WITH_CUES} ORDER BY COALESCE(event_time, created_at) DESC, row DESC LIMIT %(limit)s"
+_IN_PERIOD: Final = """
+SELECT row FROM (
+    SELECT row, row_number() OVER (ORDER BY happened, row) - 1 AS at, count(*) OVER () AS total FROM (
+        SELECT row, COALESCE(event_time, created_at) AS happened FROM items
+        WHERE store = %(store)s AND {within} AND {condition}
+    ) AS found
+) AS numbered WHERE total <= %(limit)s OR at * %(limit)s / total > (at - 1) * %(limit)s / total ORDER BY at
+"""
+"""Rows in the order of their times; of more than the limit, an even spread."""
+_WITHIN: Final = "COALESCE(event_time, created_at) >= %(start)s AND COALESCE(event_time, created_at) < %(end)s"
+_IS_OF: Final = "conversation IS NOT DISTINCT FROM %(conversation)s AND session IS NOT DISTINCT FROM %(session)s"
+_SESSION_AT: Final = """
+SELECT conversation, session FROM items
+WHERE store = %(store)s AND (conversation IS NOT NULL OR session IS NOT NULL) AND {condition}
+GROUP BY conversation, session
+HAVING %(place)s >= 0 OR max(COALESCE(event_time, created_at)) <= %(now)s - %(running)s
+    OR max(COALESCE(event_time, created_at)) > %(now)s
+ORDER BY min(COALESCE(event_time, created_at)) {order} LIMIT 1 OFFSET %(skipped)s
+"""
 _NEAREST: Final = (
     f"SELECT found.row FROM ({_WITH_CUES}) AS found CROSS JOIN {of_item('vectors', 'vector', 'found.row')} "
     f"ORDER BY vector <#> %(query)s LIMIT {_STANDING}"
@@ -344,6 +363,24 @@ class ServerDocValues:
         """Return the positions of the last items with one of some cues, in the order of their times."""
         found = self._fetch(_LAST, {"cues": int(cues), "limit": limit})
         return self.positions(np.array([row for (row,) in reversed(found)], dtype=np.int64))
+
+    def in_period(self, start: float, end: float, limit: int, admitted: Mask | None = None) -> Positions:  # noqa: ARG002
+        """Return the positions of the items of a time, in its order; of more than `limit`, an even spread."""
+        return self._spread(_WITHIN, {"start": start, "end": end, "limit": limit})
+
+    def in_session(self, place: int, now: float, limit: int, admitted: Mask | None = None) -> Positions:  # noqa: ARG002
+        """Return the positions of the items of a session, in the order of their times; see `DocValuesReader`."""
+        query = _SESSION_AT.replace("{order}", "ASC" if place >= 0 else "DESC")
+        skipped = place if place >= 0 else -1 - place
+        found = self._fetch(query, {"place": place, "now": now, "running": RUNNING, "skipped": skipped})
+        if not found:
+            return _NO_ROWS
+        conversation, session = found[0]
+        return self._spread(_IS_OF, {"conversation": conversation, "session": session, "limit": limit})
+
+    def _spread(self, within: str, parameters: dict[str, Any]) -> Positions:
+        found = self._fetch(_IN_PERIOD.replace("{within}", within), parameters)
+        return self.positions(np.array([row for (row,) in found], dtype=np.int64))
 
     def around(self, positions: Positions, reach: int, visible: Mask | None = None) -> list[Positions]:  # noqa: ARG002
         """Return the positions of the `reach` items before each in its conversation, then those after, nearest first.
