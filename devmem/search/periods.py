@@ -25,7 +25,7 @@ _LONGEST: Final = 366 * 86_400
 _AROUND: Final = 0.7
 """Share that an item of the period counts outside its exact part: "12 days ago" may be one of its neighbours."""
 _PLANNED: Final = 14 * 86_400.0
-"""Seconds before a time in which plans for it are told of."""
+"""Seconds around a time in which plans for it are told of."""
 _FRAME: Final = STOP_WORDS | frozenset(
     terms(
         "discuss discussed discussing discussion talk talked talking chat chatted speak spoke say said tell told "
@@ -117,8 +117,8 @@ def in_asked_time(context: QueryContext, positions: Places) -> Column:
     if period is None:
         return np.zeros(len(positions))
     if not _PLANS.isdisjoint(terms(context.text)):
-        # A plan is told of before its time.
-        return _within(context, positions, replace(period, start=period.start - _PLANNED))
+        # Of plans, and what became of them, people tell before and after.
+        return _within(context, positions, replace(period, start=period.start - _PLANNED, end=period.end + _PLANNED))
     found = _within(context, positions, period)
     if period.exact is None:
         return found

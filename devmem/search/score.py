@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from devmem.search.candidates import CandidateSet, instructors, read_signals
-from devmem.search.indexes.columns import Mask, Rows, group_starts, places_in, rank_in_group
+from devmem.search.indexes.columns import Mask, Rows, group_starts, rank_in_group
 from devmem.search.periods import has_cue, in_asked_time
 from devmem.search.query import Ranking
 from devmem.search.source import Column, Places, QueryContext
@@ -107,8 +107,6 @@ class ContextFeatures:
 
     window: Column
     """Growth of the late-interaction score when the turns around count too; it counts for short texts."""
-    nearby_words: Column
-    """Sum of the `coverage` of the turns around, of those that are candidates."""
     answered: Column
     """Similarity of the long text that follows a user's turn: a long answer scores for its question."""
     restated: Column
@@ -121,7 +119,6 @@ class ContextFeatures:
 class _Weights:
     lexical: float = 0.12
     window: float = 0.60
-    nearby_words: float = 0.02
     answered: float = 0.22
     conversation: float = 0.225
     conversation_match: float = 0.0
@@ -137,7 +134,7 @@ class _Weights:
 
 
 WEIGHTS: Final = _Weights()
-WEIGHTS_WITHOUT_TOKENS: Final = replace(WEIGHTS, lexical=0.085, nearby_words=0.035, conversation_match=0.40)
+WEIGHTS_WITHOUT_TOKENS: Final = replace(WEIGHTS, lexical=0.085, conversation_match=0.40)
 """Where no candidate has late interaction: `match` holds the words already, `window` is 0, and the best matches of a
 conversation tell more than its best words, which they add nothing to otherwise."""
 _ANY_MATCH: Final = 0.25
@@ -152,7 +149,6 @@ class ScoreBreakdown:
     match: Column
     lexical: Column
     window: Column
-    nearby_words: Column
     answered: Column
     conversation: Column
     speaker: Column
@@ -220,7 +216,7 @@ def score_candidates(
     if not lends:
         return breakdown
     best = np.argsort(-breakdown.total(), kind="stable")[:_WITH_CONTEXT]
-    return add_context(breakdown, context_features(context, candidates, best, coverage, matches))
+    return add_context(breakdown, context_features(context, candidates, best, matches))
 
 
 def _with_vectors(context: QueryContext, candidates: CandidateSet, max_sim: Column) -> Column:
@@ -333,7 +329,7 @@ def brevity_of(lengths: NDArray[np.int32]) -> Column:
 
 
 def context_features(
-    context: QueryContext, candidates: CandidateSet, best: Places, coverage: Column, matches: MaxSimScorer | None
+    context: QueryContext, candidates: CandidateSet, best: Places, matches: MaxSimScorer | None
 ) -> ContextFeatures:
     """Return the features of the turns around the best candidates; 0 for the others.
 
@@ -341,17 +337,15 @@ def context_features(
         context: the query and the indexes.
         candidates: n items.
         best: places of the best among them.
-        coverage: share of the query's words in each, shape (n,).
         matches: computes late interaction; None where there is none.
     """
     doc_values = context.indexes.doc_values
     positions = doc_values.positions(candidates.rows[best])
     around = context.turns_around(positions, _REACH)
-    window, nearby, answered, restated, opening = np.zeros((5, len(candidates.rows)))
+    window, answered, restated, opening = np.zeros((4, len(candidates.rows)))
     sides = [speaker and side_of(speaker) for speaker in doc_values.speakers(positions)]
     if any((step >= 0).any() for step in around):
         rows = [np.where(step >= 0, doc_values.rows(step), -1) for step in around]
-        nearby[best] = _nearby_words(candidates.rows, rows, coverage)
         if matches is not None:
             window[best] = matches.gains(candidates.rows[best], rows)
         following = around[_REACH]
@@ -365,7 +359,7 @@ def context_features(
         answers = best[[side is Side.ASSISTANT for side in sides]]
         least = _ON_TOPIC * np.fmax.reduce(candidates.similarity, initial=0.0)
         opening[answers] = np.maximum(_opening_similarities(context, candidates.rows[answers]) - least, 0.0)
-    return ContextFeatures(window=window, nearby_words=nearby, answered=answered, restated=restated, opening=opening)
+    return ContextFeatures(window=window, answered=answered, restated=restated, opening=opening)
 
 
 def _of_exchanges(
@@ -416,12 +410,6 @@ def _opening_similarities(context: QueryContext, rows: Rows) -> Column:
     return found
 
 
-def _nearby_words(candidates: Rows, around: Sequence[Rows], coverage: Column) -> Column:
-    """Return the sum of the coverage of some rows; rows outside the candidates have hardly any of the query's words."""
-    at = places_in(candidates, np.stack(around))
-    return np.asarray(np.where(at >= 0, coverage[at], 0.0).sum(axis=0), dtype=np.float64)
-
-
 def _similarities(context: QueryContext, positions: Places) -> Column:
     """Return the similarity of the best passages of some items, at least 0; 0 where there is none (-1)."""
     found = np.zeros(len(positions))
@@ -451,7 +439,6 @@ def score_features(of: Features, ranking: Ranking, late_interaction: Column) -> 
         match=of.match,
         lexical=weights.lexical * of.coverage,
         window=nothing,
-        nearby_words=nothing,
         answered=nothing,
         conversation=lent * conversation,
         speaker=lent * weights.speaker * of.speaker,
@@ -479,7 +466,6 @@ def add_context(breakdown: ScoreBreakdown, context: ContextFeatures) -> ScoreBre
     return replace(
         breakdown,
         window=weights.window * context.window * breakdown.features.brevity,
-        nearby_words=weights.nearby_words * context.nearby_words,
         answered=weights.answered * context.answered,
         restated=weights.restated * context.restated * breakdown.features.brevity,
         opening=weights.opening * context.opening,

@@ -97,16 +97,6 @@ def test_the_best_matches_of_a_conversation_lend_where_there_are_no_token_vector
     assert not score_features(of, Ranking(), np.array([0.9, 0.3, np.nan, 0.3])).conversation.any()
 
 
-def test_nearby_words_count_more_where_there_are_no_token_vectors() -> None:
-    of = plain(1, brevity=[1.0])
-    nothing = np.zeros(1)
-    around = ContextFeatures(
-        window=nothing, nearby_words=np.ones(1), answered=nothing, restated=nothing, opening=nothing
-    )
-    with_tokens = score_features(of, Ranking(), np.array([0.5]))
-    assert add_context(weighed(of), around).nearby_words[0] > add_context(with_tokens, around).nearby_words[0] > 0
-
-
 @pytest.mark.parametrize(
     ("ranking", "silent"),
     [
@@ -142,14 +132,12 @@ def test_the_turns_around_lend_to_short_texts() -> None:
     of = plain(2, brevity=[1.0, 0.25])
     around = ContextFeatures(
         window=np.array([0.1, 0.1]),
-        nearby_words=np.array([0.0, 0.3]),
         answered=np.array([0.0, 0.4]),
         restated=np.array([0.5, 0.5]),
         opening=np.array([0.0, 0.2]),
     )
     with_turns = add_context(weighed(of), around)
     assert with_turns.window[0] == pytest.approx(4 * with_turns.window[1])
-    assert with_turns.nearby_words[0] == 0 < with_turns.nearby_words[1]
     assert with_turns.answered[0] == 0 < with_turns.answered[1]
     assert with_turns.restated[0] == pytest.approx(4 * with_turns.restated[1])
     assert with_turns.opening[0] == 0 < with_turns.opening[1]

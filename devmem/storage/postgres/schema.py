@@ -203,6 +203,7 @@ CREATE TABLE items(
 CREATE UNIQUE INDEX items_by_id ON items(store, id_key);
 CREATE INDEX items_by_content ON items(store, content_key);
 CREATE INDEX items_by_xact ON items(store, xact);
+CREATE INDEX items_by_time ON items(store, (COALESCE(event_time, created_at)));
 CREATE INDEX items_by_scope ON items(store, "user", agent, conversation);
 CREATE INDEX items_by_session ON items(store, session) WHERE session IS NOT NULL;
 CREATE INDEX items_by_conversation ON items(store, conversation) WHERE conversation IS NOT NULL;
