@@ -500,21 +500,23 @@ def period_scores(context: QueryContext, candidates: CandidateSet, breakdown: Sc
 
     The longest of each stretch comes first, so that the hits tell of all of the time. What is not of it follows.
     """
-    doc_values = context.indexes.doc_values
+    doc_values, of_period = context.indexes.doc_values, context.asked_positions
     positions = doc_values.positions(candidates.rows)
-    share = breakdown.features.in_time
+    share, times = breakdown.features.in_time, doc_values.column("time")
     inside = np.flatnonzero(share > 0)
     if not len(inside):
         return breakdown
-    inside = inside[np.lexsort((candidates.rows[inside], doc_values.column("time")[positions[inside]]))]
+    inside = inside[np.lexsort((candidates.rows[inside], times[positions[inside]]))]
     # Short turns tell little, and so do others than those who are asked about.
     told = np.minimum(doc_values.column("length")[positions[inside]], _TELLING) * share[inside]
     told[breakdown.speaker[inside] < 0] *= 0.1
-    scores = share[inside] - np.arange(len(inside)) / len(inside)
-    for stretch in np.array_split(np.arange(len(inside)), min(context.query.limit, len(inside))):
-        scores[stretch[np.argmax(told[stretch])]] += 2
+    stretches = min(context.query.limit, max(len(of_period), 1))
+    stretch = np.searchsorted(times[of_period], times[positions[inside]]) * stretches // max(len(of_period), 1)
+    first = np.lexsort((-told, stretch))
+    scores = 1 + share[inside] - np.arange(len(inside)) / len(inside)
+    scores[first[group_starts(stretch[first])]] += 2
     in_time = np.zeros_like(share)
-    in_time[inside] = scores - scores.min() + 1
+    in_time[inside] = scores
     return replace(breakdown.scaled(0.0), in_time=in_time, match=np.where(share > 0, 0.0, breakdown.total()))
 
 

@@ -241,6 +241,90 @@ class RankingEvidence(Opening):
         nowhere = replace(narrow, text="swimming in 1999? in 1999")
         assert found(collection, nowhere) == []
 
+    def test_a_question_for_a_time_alone_is_answered_by_all_of_it_in_its_order(self, collection: Collection) -> None:
+        """The day's own texts share no word with "What did we do", and others share some."""
+        day, told = 86_400.0, ("soup", "rope", "a hull", "paint")
+        noon = datetime(2024, 3, 14, 12, tzinfo=UTC).timestamp()
+        items = [item(f"What did we do with {what}?", id=f"other {what}", event_time=noon - 9 * day) for what in told]
+        items += [item(f"Mended {what}.", id=f"{hour}", event_time=noon + hour * 600) for hour, what in enumerate(told)]
+        add_encoded(collection, items)
+        query = replace(asked("What did we do on March 14th?"), now=noon + 20 * day)
+        report = collection.find(query)
+        assert [hit.item.id for hit in report.hits][:4] == ["0", "1", "2", "3"]
+        assert report.asks_for_period
+        assert found(collection, replace(query, limit=2))[0] == "0"
+        about = replace(query, text="What did we do with rope on March 14th?")
+        assert not collection.find(about).asks_for_period
+
+    def test_the_session_that_a_question_names(self, collection: Collection) -> None:
+        """Sessions count in the order in which they began, from the last one too, without the one that still runs."""
+        days = {"a": 9, "b": 5, "c": 2, "now": 0}
+        items = [
+            replace(
+                turn(f"{name}{number}", f"{name} said {10 + number} words on tea", conversation=None),
+                scope=Scope(session=name),
+                event_time=NOW - ago * 86_400.0 - 60 + number,
+            )
+            for name, ago in days.items()
+            for number in range(3)
+        ]
+        add_encoded(collection, items)
+
+        def told(text: str) -> list[str]:
+            query = replace(asked(text), now=NOW, limit=3)
+            return [hit.item.id for hit in collection.search(query)]
+
+        assert told("What did we discuss in our second session?") == ["b0", "b1", "b2"]
+        assert told("What did we talk about in our last session?") == ["c0", "c1", "c2"]
+        assert told("What did we discuss three sessions ago?") == ["a0", "a1", "a2"]
+        in_b = replace(
+            asked("What did we discuss in our first session?"), now=NOW, where=Filter(scope=Scope(session="b"))
+        )
+        assert {hit.item.id for hit in collection.search(in_b)} == {"b0", "b1", "b2"}
+        assert not any(
+            "in_time" in hit.parts for hit in collection.search(asked("What did we discuss 9 sessions ago?"))
+        )
+
+    def test_of_a_long_period_the_hits_are_spread_over_all_of_it(self, collection: Collection) -> None:
+        start = datetime(2024, 1, 1, tzinfo=UTC).timestamp()
+        collection.add([item(f"entry {n + 1000}", id=f"{n}", event_time=start + n * 600) for n in range(400)])
+        query = replace(asked("What happened in January 2024?"), limit=4)
+        at = [int(hit.item.id) for hit in collection.search(query)]
+        assert at == sorted(at)
+        assert [number // 100 for number in at] == [0, 1, 2, 3]
+
+    def test_a_date_without_a_year_is_the_next_one_where_nothing_is_of_the_last(self, collection: Collection) -> None:
+        """Calendars are imported: "December 10" is the coming one unless the past one holds something."""
+        coming = datetime(2024, 12, 10, 9, tzinfo=UTC).timestamp()
+        collection.add(
+            [item("Dentist at nine.", id="coming", event_time=coming), item("Tea.", id="tea", event_time=NOW)]
+        )
+        query = replace(asked("What are my plans for December 10?"), now=NOW)
+        assert collection.search(query)[0].item.id == "coming"
+        past = datetime(2023, 12, 10, 9, tzinfo=UTC).timestamp()
+        collection.add([item("Snow.", id="past", event_time=past)])
+        assert collection.search(query)[0].item.id == "past"
+
+    def test_a_message_that_tells_something_is_ranked_by_meaning(self, collection: Collection) -> None:
+        """Its words and tokens are found by chance; what it asks is ranked by them as ever."""
+        items = [item(text, id=text) for text in ("alpha beta", "gamma delta", "epsilon zeta")]
+        add_encoded(collection, items)
+        text = "yesterday morning nobody understood anything"
+        hits = collection.search(replace(asked(text), ranking=PLAIN))
+        assert any("meaning" in hit.parts for hit in hits)
+        for other in (f"{text}?", "nobody understood", "alpha beta gamma delta"):
+            assert not any("meaning" in hit.parts for hit in collection.search(replace(asked(other), ranking=PLAIN)))
+
+    def test_the_report_says_how_near_the_best_item_is(self, collection: Collection) -> None:
+        """Whatever the threshold cuts, so that a caller can tell whether anything has to do with the query."""
+        add_encoded(collection, [item("oolong tea", id="1"), item("a bus", id="2")])
+        report = collection.find(asked("oolong tea"))
+        assert report.best_similarity == pytest.approx(1.0, abs=0.01)
+        assert report.best_score == pytest.approx(report.hits[0].score)
+        far = collection.find(replace(asked("zzz"), min_similarity=0.99))
+        assert far.hits == ()
+        assert (far.best_similarity or 0.0) < 0.99
+
     def test_a_date_without_a_year_is_the_last_one_that_memories_reach(self, collection: Collection) -> None:
         """The last May is meant by "in May", or an earlier one where no candidate is of that May."""
         months = {"may": datetime(2022, 5, 8, tzinfo=UTC), "june": datetime(2022, 6, 8, tzinfo=UTC)}
