@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from devmem.model.record_fields import span_of
 from devmem.search.candidates import NO_CANDIDATES, CandidateSet, read_signals
 from devmem.search.indexes.columns import Mask, spread
-from devmem.search.query import Weights
 from devmem.search.source import Column, Places, QueryContext
 from devmem.text.analysis import STOP_WORDS, mostly_unspaced, terms
 from devmem.text.cues import Cue, asks_for_name, asks_for_number, asks_when, mentioned, subjects
@@ -20,8 +19,6 @@ from devmem.text.times import Period, period_of, without_times
 
 _ITEMS: Final = 300
 """Maximum number of items of the period that become candidates too."""
-_LONGEST: Final = 366 * 86_400
-"""Seconds: where something else is asked for too, a longer period, such as "before May", adds no candidates."""
 _AROUND: Final = 0.7
 """Share that an item of the period counts outside its exact part: "12 days ago" may be one of its neighbours."""
 _PLANNED: Final = 14 * 86_400.0
@@ -96,17 +93,14 @@ def asks_for_period(context: QueryContext) -> bool:
 def period_candidates(context: QueryContext, candidates: CandidateSet, *, alone: bool) -> CandidateSet:
     """Return the items of the session or the period that the query names, without the candidates' own.
 
-    Of more than some hundred, an even spread where the query asks for nothing else (`alone`), and else the nearest.
+    Of more than some hundred an even spread where the query asks for nothing else (`alone`), and else none: the words
+    and the meaning beside the time find what is of a long period.
     """
-    positions, period = context.asked_positions, context.period
-    is_open = context.session is None and period is not None and period.end - period.start > _LONGEST
-    if not len(positions) or (is_open and not alone):
+    positions = context.asked_positions
+    if len(positions) > _ITEMS and not alone:
         return NO_CANDIDATES
-    positions = spread(positions, _ITEMS) if alone else positions
-    found = read_signals(context, np.setdiff1d(context.indexes.doc_values.rows(positions), candidates.rows))
-    if len(found.rows) > _ITEMS:
-        found = found.where(np.sort(np.argsort(-found.fused(Weights()), kind="stable")[:_ITEMS]))
-    return found
+    rows = context.indexes.doc_values.rows(spread(positions, _ITEMS))
+    return read_signals(context, np.setdiff1d(rows, candidates.rows))
 
 
 def in_asked_time(context: QueryContext, positions: Places) -> Column:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -188,11 +189,11 @@ class Fixed:
         self._ids, self.depths = ids, list[int]()
         self.ranked_sessions: list[str] = []
 
-    def search(self, asked: QueryEmbedding, top_k: int) -> list[str]:
+    def search(self, asked: QueryEmbedding, top_k: int, asked_at: datetime | None = None) -> list[str]:
         self.depths.append(top_k)
         return self._ids[:top_k]
 
-    def sessions(self, asked: QueryEmbedding, top_k: int) -> list[str]:
+    def sessions(self, asked: QueryEmbedding, top_k: int, asked_at: datetime | None = None) -> list[str]:
         return self.ranked_sessions
 
 

@@ -15,6 +15,7 @@ from tools.bench import (
     memory,
     messages,
     places,
+    prompt,
     recording,
     role_zero,
     sizes,
@@ -52,6 +53,7 @@ app.command("items")(items.command)
 app.command("learning")(learning.command)
 app.command("memory")(memory.command)
 app.command("messages")(messages.command)
+app.command("prompt")(prompt.command)
 app.command("providers")(providers)
 app.command("recording")(recording.command)
 app.command("role_zero")(role_zero.command)

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
@@ -22,11 +23,11 @@ class Searcher(Protocol):
     index_bytes: int
     """Bytes that the index takes; known when it is closed."""
 
-    def search(self, asked: QueryEmbedding, top_k: int) -> list[str]:
+    def search(self, asked: QueryEmbedding, top_k: int, asked_at: datetime | None = None) -> list[str]:
         """Rank the items for a text, best first; the text's embedding is made when it is asked for first."""
         ...
 
-    def sessions(self, asked: QueryEmbedding, top_k: int) -> list[str]:
+    def sessions(self, asked: QueryEmbedding, top_k: int, asked_at: datetime | None = None) -> list[str]:
         """Rank sessions for a text; empty when they have the ranks of their best items."""
         ...
 
@@ -73,13 +74,13 @@ class StoreSearcher:
     variant: Variant
     index_bytes: int = 0
 
-    def search(self, asked: QueryEmbedding, top_k: int) -> list[str]:
+    def search(self, asked: QueryEmbedding, top_k: int, asked_at: datetime | None = None) -> list[str]:
         """Rank the items for a text."""
-        return [hit.item.id for hit in self.store.search(self.variant.query(asked, top_k))]
+        return [hit.item.id for hit in self.store.search(self.variant.query(asked, top_k, asked_at))]
 
-    def sessions(self, asked: QueryEmbedding, top_k: int) -> list[str]:
+    def sessions(self, asked: QueryEmbedding, top_k: int, asked_at: datetime | None = None) -> list[str]:
         """Rank sessions for a text."""
-        groups = self.store.search_conversations(self.variant.query(asked, top_k), hits_each=1)
+        groups = self.store.search_conversations(self.variant.query(asked, top_k, asked_at), hits_each=1)
         return list(dict.fromkeys(group.session for group in groups if group.session is not None))
 
 

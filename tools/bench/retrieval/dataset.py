@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 
 from devmem import MemoryItem
@@ -20,6 +21,8 @@ class Question:
     """Ids of the items that are its evidence; never empty."""
     gold_sessions: frozenset[str] = frozenset()
     """Sessions that hold the evidence; empty where the haystack has no sessions."""
+    asked_at: datetime | None = None
+    """When it is asked, from which "last week" counts; None is now."""
     apart: bool = False
     """Reported under its type, but not counted in `all`."""
 

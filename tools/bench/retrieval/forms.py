@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -135,6 +136,7 @@ def _units(group: Group, items: Mapping[str, MemoryItem]) -> Iterator[Question]:
             id=str(asked["id"]),
             text=asked["text"],
             type=str(asked.get("type") or "question"),
+            asked_at=datetime.fromisoformat(asked["asked_at"]) if asked.get("asked_at") else None,
             gold=gold,
             gold_sessions=_sessions(gold, items),
         )

@@ -15,6 +15,8 @@ from typing import Final
 
 CUTOFFS: Final = (1, 5, 10)
 NDCG_AT: Final = 10
+OF_TIME: Final = "time:"
+"""Beginning of the types of questions for a time alone, whose gold is all of that time."""
 
 
 def measure(ranked: Sequence[str], gold: AbstractSet[str]) -> dict[str, float]:
@@ -41,6 +43,11 @@ def measure(ranked: Sequence[str], gold: AbstractSet[str]) -> dict[str, float]:
     measures[f"ndcg@{NDCG_AT}"] = ndcg(found, len(gold))
     measures["mrr"] = 1 / (found.index(True) + 1) if True in found else 0.0
     return measures
+
+
+def period_precision(ranked: Sequence[str], gold: AbstractSet[str]) -> dict[str, float]:
+    """Return the share of the first ten that are gold, where the gold is all of an asked time."""
+    return {f"period_precision@{NDCG_AT}": sum(one in gold for one in ranked[:NDCG_AT]) / min(NDCG_AT, len(gold))}
 
 
 def mean(all_measures: Iterable[Mapping[str, float]]) -> dict[str, float]:

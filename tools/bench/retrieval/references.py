@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Final
 
 import numpy as np
@@ -46,7 +47,7 @@ class Bm25:
         self._norm = _K1 * (1 - _B + _B * lengths / max(lengths.mean(), 1.0))
         self.index_bytes = sum(entries.nbytes for entries in self._postings.values())
 
-    def search(self, asked: QueryEmbedding, top_k: int) -> list[str]:
+    def search(self, asked: QueryEmbedding, top_k: int, asked_at: datetime | None = None) -> list[str]:  # noqa: ARG002
         """Rank the items that have a word of the text."""
         scores = np.zeros(len(self._ids))
         for term in query_terms(asked.text):
@@ -57,7 +58,7 @@ class Bm25:
             scores[at] += term_weight(term) * idf * counts * (_K1 + 1) / (counts + self._norm[at])
         return [self._ids[at] for at in _best(scores, top_k) if scores[at] > 0]
 
-    def sessions(self, asked: QueryEmbedding, top_k: int) -> list[str]:  # noqa: ARG002
+    def sessions(self, asked: QueryEmbedding, top_k: int, asked_at: datetime | None = None) -> list[str]:  # noqa: ARG002
         """Leave sessions to their best items."""
         return []
 
@@ -75,14 +76,14 @@ class ExactVectors:
         self._vectors = np.concatenate(parts)
         self.index_bytes = self._vectors.nbytes
 
-    def search(self, asked: QueryEmbedding, top_k: int) -> list[str]:
+    def search(self, asked: QueryEmbedding, top_k: int, asked_at: datetime | None = None) -> list[str]:  # noqa: ARG002
         """Rank the items."""
         vector = asked.by(self._embedder)
         if vector is None:
             raise RuntimeError(f"the question {asked.text!r} could not be embedded: {asked.failures}")
         return [self._ids[at] for at in _best(self._vectors @ vector, top_k)]
 
-    def sessions(self, asked: QueryEmbedding, top_k: int) -> list[str]:  # noqa: ARG002
+    def sessions(self, asked: QueryEmbedding, top_k: int, asked_at: datetime | None = None) -> list[str]:  # noqa: ARG002
         """Leave sessions to their best items."""
         return []
 

@@ -17,7 +17,12 @@ from tools.bench.retrieval.running import CaseResult
 from tools.bench.rows import Row
 
 ALL: Final = "all"
-_SHOWN_BY_TYPE: Final = (("turn", "recall@10"), ("turn", "ndcg@10"), ("session", "any@5"))
+_SHOWN_BY_TYPE: Final = (
+    ("turn", "recall@10"),
+    ("turn", "ndcg@10"),
+    ("period", "period_precision@10"),
+    ("session", "any@5"),
+)
 
 _IN_MARKDOWN: Final = (
     *(("turn", metric) for metric in ("any@5", "recall@5", "any@10", "recall@10", "ndcg@10", "mrr")),
@@ -48,6 +53,7 @@ def _by_type(answers: Sequence[Answer]) -> dict[str, list[Answer]]:
 def _measures(dataset: str, case: str, type_: str, answers: Sequence[Answer]) -> Iterator[Row]:
     by_level = {
         "turn": [one.turn for one in answers],
+        "period": [one.period for one in answers if one.period is not None],
         "session": [one.session for one in answers if one.session is not None],
     }
     for level, measured in by_level.items():

@@ -102,7 +102,9 @@ def _answers(
 ) -> Iterator[Figures]:
     for question, query in zip(haystack.questions, asked, strict=True):
         if not question.apart:
-            yield measure([hit.item.id for hit in store.search(variant.query(query, 10))], question.gold)
+            yield measure(
+                [hit.item.id for hit in store.search(variant.query(query, 10, question.asked_at))], question.gold
+            )
 
 
 def _rows(found: Mapping[str, Mapping[str, Figures]]) -> Iterator[Row]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,13 +36,14 @@ class Variant:
     """`similarity_threshold` and `agent_role` of the query; `words: false` leaves its text out of the full-text search,
     `meaning: false` its embedding."""
 
-    def query(self, asked: QueryEmbedding, top_k: int) -> MemoryQuery:
+    def query(self, asked: QueryEmbedding, top_k: int, asked_at: datetime | None = None) -> MemoryQuery:
         """Make the query; its text is that of `asked`."""
         options = {key: value for key, value in self.search.items() if key not in ("words", "meaning")}
         return MemoryQuery(
             text=asked.text if self.search.get("words", True) else "",
             top_k=top_k,
             embedding=asked if self.search.get("meaning", True) else QueryEmbedding(""),
+            asked_at=asked_at,
             **options,
         )
 
