@@ -11,8 +11,6 @@ export interface ForgottenCount {
 /** Ids of the memories that were stored, in the order of their texts. */
 export interface Ids {
   ids: Array<string>;
-  /** Older memories of the same fact with another value, by the id of the new one; `on_conflict`. */
-  related?: Record<string, Array<RelatedMemory>> | null;
 }
 
 /** A page of the newest memories. */
@@ -92,13 +90,6 @@ export interface Problem {
 /** Answer to a request that was not carried out. */
 export interface ProblemDocument {
   error: Problem;
-}
-
-/** An older memory of which a new one states another value. */
-export interface RelatedMemory {
-  id: string;
-  /** Text of it when the new one was written, shortened. */
-  text: string;
 }
 
 /** A search. */

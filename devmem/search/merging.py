@@ -1,4 +1,4 @@
-"""Merging the hits of several stores into one block, and what repeats it."""
+"""Merging the hits of several stores into one block."""
 
 from __future__ import annotations
 

@@ -291,26 +291,3 @@ def test_a_receipt_names_the_files_that_were_reached(filled: Path, devmem: Devme
     listed = devmem("forget", filled, "notes", "--all-users", "--vacuum", "--yes").stdout
     assert "reached: " in listed
     assert "--source is empty" in one_paragraph(devmem("forget", filled, "notes", "--source", "", code=2))
-
-
-@pytest.mark.parametrize(
-    ("on_conflict", "lines"),
-    [
-        ("keep", ["  contradicts OLD: Ann lives in Berlin."]),
-        ("supersede", ["  replaces OLD: Ann lives in Berlin."]),
-        ("ask", ["  in quarantine: contradicts OLD", "  contradicts OLD: Ann lives in Berlin."]),
-    ],
-)
-def test_the_older_texts_that_a_new_one_contradicts_are_printed(
-    tmp_path: Path, devmem: Devmem, on_conflict: str, lines: list[str]
-) -> None:
-    team = tmp_path / "team.yaml"
-    team.write_text(
-        f"memory: [{{name: notes, type: simple, config: {{memory_path: s.db, on_conflict: {on_conflict}}}}}]\n"
-    )
-    (old,) = json.loads(devmem("add", team, "notes", "Ann lives in Berlin.", "--json").stdout)["ids"]
-    printed = devmem("add", team, "notes", "Ann lives in Hamburg.").stdout.splitlines()
-    assert [line.replace(old, "OLD") for line in printed[1:]] == lines
-    told = json.loads(devmem("add", team, "notes", "Ann lives in Munich.", "--json").stdout)
-    before = "Hamburg" if on_conflict != "ask" else "Berlin"
-    assert told["related"][told["ids"][0]][0]["text"] == f"Ann lives in {before}."

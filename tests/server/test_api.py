@@ -78,22 +78,6 @@ def test_messages_are_new_or_the_conversation_so_far(team: Team) -> None:
         assert said == ["Done.", "status?"] * 3
 
 
-def test_older_memories_that_a_new_one_contradicts_are_named(tmp_path: Path) -> None:
-    (tmp_path / "team.yaml").write_text(
-        "memory: [{name: notes, type: simple, config: {memory_path: notes.db, on_conflict: supersede}}]\n"
-    )
-    with serving_team(tmp_path, memory=devmem.open(tmp_path / "team.yaml#notes")) as team:
-        body = {"memories": [{"text": "Ann lives in Berlin."}]}
-        first = team.request("POST", "/v1/memories", json=body, user="ann").json()
-        assert [*first] == ["ids"]
-        # Nothing of it is told to another user.
-        body = {"memories": [{"text": "Ann lives in Hamburg."}]}
-        assert [*team.request("POST", "/v1/memories", json=body, user="bob").json()] == ["ids"]
-        (old,) = first["ids"]
-        answer = team.request("POST", "/v1/memories", json=body, user="ann").json()
-        assert answer == {"ids": [old], "related": {old: [{"id": old, "text": "Ann lives in Berlin."}]}}
-
-
 def test_memories_in_quarantine_are_marked_and_filtered(tmp_path: Path) -> None:
     (tmp_path / "team.yaml").write_text(
         "memory: [{name: notes, type: simple, config: {memory_path: notes.db, guard: {}}}]\n"

@@ -223,3 +223,37 @@ def test_the_calls_of_a_memory_are_measured(tmp_path: Path) -> None:
         "add_message_p50",
     ]
     assert all(row["value"] > 0 for row in rows)
+
+
+def test_the_prompt_benchmark_measures_statements_times_and_a_talk(tmp_path: Path) -> None:
+    days = [{"id": f"u{day}", "date": f"2024-03-{day:02}", "text": f"Boat job {day + 10}."} for day in range(1, 29)]
+    asked = {
+        "id": "t",
+        "text": "What did we do yesterday?",
+        "type": "time:day",
+        "asked_at": "2024-03-12T07:00:00+08:00",
+    }
+    times = [{"id": "c", "units": days, "queries": [{**asked, "gold": ["u11"]}]}]
+    told = {"id": "s", "text": "I painted the boat green.", "type": "cue", "gold": ["u5"]}
+    (tmp_path / "times.json").write_text(json.dumps(times))
+    (tmp_path / "cues.json").write_text(json.dumps([{"id": "c", "units": days, "queries": [told]}]))
+    talk = {
+        "turns": [["The launch is on Monday.", "Noted."], ["The launch is on Friday now.", "Noted."]],
+        "probes": [
+            {"question": "When is the launch?", "needed": ["on Friday"], "stale": ["on Monday"]},
+            {"question": "When is the launch?", "needed": ["on Sunday"]},
+        ],
+        "off_topic": ["Explain recursion."],
+    }
+    (tmp_path / "talk.yaml").write_text(json.dumps(talk))
+    files = [str(tmp_path / name) for name in ("times.json", "cues.json")]
+    rows_file = tmp_path / "rows.json"
+    arguments = ["prompt", *files, "--talk", str(tmp_path / "talk.yaml"), "--json", str(rows_file)]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    rows = {(row["case"], row["metric"]): row["value"] for row in json.loads(rows_file.read_text(encoding="utf-8"))}
+    assert rows["periods", "period_precision@10"] == 1.0
+    assert 0 <= rows["statements", "recall@10"] <= rows["statements", "any@10"] <= 1
+    assert rows["changed", "evidence_kept"] <= 0.5
+    assert rows["changed", "tokens"] > 0
+    assert {name for case, name in rows if case == "off_topic"} == {"lines_shown", "tokens"}

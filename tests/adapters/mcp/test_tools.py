@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -361,20 +360,6 @@ class TestContract(Notes, Searches):
 
     def note(self, memory: devmem.Memory, text: str) -> None:
         Tools(memory)("remember", text=text)
-
-
-def test_older_memories_that_a_new_one_contradicts_are_named(tmp_path: Path) -> None:
-    (tmp_path / "team.yaml").write_text(
-        "memory: [{name: notes, type: simple, config: {memory_path: notes.db, on_conflict: keep}}]\n"
-    )
-    with devmem.open(tmp_path / "team.yaml#notes") as memory:
-        tools = Tools(memory)
-        old = tools("remember", text="Ann lives in Berlin.")
-        assert old["related"] == []
-        assert tools("remember", text="Ann lives in Hamburg.")["related"] == [old["id"]]
-        told = tools.text("remember", text="Ann lives in Munich.").splitlines()
-        assert told[-1] == f"It contradicts the earlier {old['id']}: Ann lives in Berlin."
-        assert len(told) == 3
 
 
 HALF = "An emoji cut in two \ud83d"
