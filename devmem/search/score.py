@@ -21,7 +21,7 @@ from devmem.search.periods import has_cue, in_asked_time
 from devmem.search.query import Ranking
 from devmem.search.source import Column, Places, QueryContext
 from devmem.search.token_matching import MaxSimScorer
-from devmem.text.analysis import PASSAGE_LENGTH, query_terms
+from devmem.text.analysis import PASSAGE_LENGTH
 from devmem.text.cues import (
     Cue,
     Side,
@@ -35,7 +35,7 @@ from devmem.text.cues import (
     side_of,
     subjects,
 )
-from devmem.text.query_text import asks_something
+from devmem.text.query_text import asks_something, words_told
 
 _BRIEF: Final = 150
 """Characters up to which a text needs its context in full."""
@@ -63,8 +63,8 @@ _AMONG_MANY: Final = 0.43
 _BY_MEANING: Final = 0.4
 _BY_WORDS: Final = 0.5
 """Best score up to which meaning alone ranks what a message tells, and from which it does not count beside the rest."""
-_TELLING_TERMS: Final = 4
-"""Number of terms from which a message that asks nothing tells something; fewer are key words."""
+_TELLING_WORDS: Final = 4
+"""Number of words from which a message that asks nothing tells something; fewer are key words."""
 _TELLING: Final = 300
 """Characters beyond which a longer text tells no more of a period."""
 _WITH_CONTEXT: Final = 100
@@ -532,7 +532,7 @@ def blend_by_meaning(context: QueryContext, candidates: CandidateSet, breakdown:
     if not share or len(candidates.rows) < 2 or asks_something(text) or asks_for_overview(text):
         return breakdown
     vectors = context.indexes.vectors
-    if vectors is None or context.query.vector is None or len(query_terms(text)) < _TELLING_TERMS:
+    if vectors is None or context.query.vector is None or words_told(text) < _TELLING_WORDS:
         return breakdown
     passages, owner = context.indexes.passage_map.passages_of(candidates.rows)
     cosines = np.nan_to_num(context.similarities(passages), nan=-1.0)

@@ -109,6 +109,11 @@ def asks_something(text: str) -> bool:
     return any(_ASKS.search(sentence) or _BEGINS_ASKING.search(sentence) for sentence in _sentences(text))
 
 
+def words_told(text: str) -> float:
+    """Return the number of words that a text is about; a pair of characters of a script without spaces counts half."""
+    return sum(map(_words_in, query_terms(text), repeat(0.5)))
+
+
 def _sentences(text: str) -> list[str]:
     """Split a text into sentences, not behind abbreviations; one without letters belongs to the one before."""
     found: list[str] = []
