@@ -1,4 +1,4 @@
-"""What reaches an agent's prompt: recall for statements and for times, silence off topic, and facts that changed."""
+"""Measure what reaches the prompt: recall for statements and times, silence off topic, and facts that changed."""
 
 from __future__ import annotations
 
