@@ -15,6 +15,7 @@ from devmem import Filter, Memory, MemoryItem, Scope
 from devmem.adapters.hosts import collection_of, kept_message, recalled, remember, role_of, scoped_id, writing
 from devmem.adapters.hosts import require as _require
 from devmem.messages import Message as Remembered
+from devmem.messages import Role
 from devmem.storage import Condition, Unique, one_of, starts_with
 
 _require("agent_framework", package="agent-framework-core", extra="agent-framework")
@@ -46,6 +47,7 @@ class DevmemContextProvider(ContextProvider):  # type: ignore[misc] # not in the
         limit: int = 5,
         token_budget: int = 2000,
         remember: bool = True,
+        relevance: bool = True,
     ) -> None:
         """Wrap an opened memory; the caller closes it.
 
@@ -56,10 +58,11 @@ class DevmemContextProvider(ContextProvider):  # type: ignore[misc] # not in the
             token_budget: maximum size of the recalled block, in estimated tokens.
             remember: whether what is said is remembered; leave it to `DevmemHistoryProvider` where one has the same
                 memory.
+            relevance: whether nothing is recalled for a message that nothing stored has to do with, such as "ok".
         """
         super().__init__(source_id)
         self._memory, self._limit, self._budget = memory.unscoped(), limit, token_budget
-        self._remember = remember
+        self._remember, self._relevance = remember, relevance
 
     async def before_run(
         self, *, agent: SupportsAgentRun, session: AgentSession, context: SessionContext, state: dict[str, Any]
@@ -76,6 +79,7 @@ class DevmemContextProvider(ContextProvider):  # type: ignore[misc] # not in the
             shown=shown,
             limit=self._limit,
             token_budget=self._budget,
+            relevance=self._relevance,
         )
         if block:
             context.extend_messages(self, [Message("user", [block])])
@@ -158,9 +162,9 @@ class DevmemHistoryProvider(HistoryProvider):  # type: ignore[misc] # not in the
 
 
 def _remembered(message: Message) -> Remembered:
-    return Remembered(
-        _text(message), id=message.message_id or "", role=role_of(message.role), source=message.author_name or ""
-    )
+    # A call has no text, and is shown as the tool's, as its result is.
+    role = role_of(message.role) if message.text else Role.TOOL
+    return Remembered(_text(message), id=message.message_id or "", role=role, source=message.author_name or "")
 
 
 def _text(message: Message) -> str:

@@ -141,8 +141,11 @@ def recalled(
     exclude: Collection[str] = (),
     limit: int,
     token_budget: int,
+    relevance: bool = True,
 ) -> str:
     """Return the block of what answers a query, without what the prompt shows already, by its id or its text.
+
+    It is empty where nothing relevant is stored, unless `relevance` is off.
 
     A memory that fails is logged and costs the host's request nothing.
     """
@@ -150,7 +153,9 @@ def recalled(
         return ""
     try:
         with acting_as(host, by_default=True):
-            return memory.context(query, limit=limit, token_budget=token_budget, exclude=exclude, shown=shown)
+            return memory.context(
+                query, limit=limit, token_budget=token_budget, exclude=exclude, shown=shown, relevance=relevance
+            )
     except DevmemError as error:
         _LOG.warning("nothing is recalled: %s", error)
         return ""

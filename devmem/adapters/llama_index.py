@@ -38,6 +38,9 @@ class DevmemMemoryBlock(BaseMemoryBlock[str]):  # type: ignore[misc] # not in th
     token_budget: int = Field(
         default=2000, ge=1, description="Maximum size of the recalled block, in estimated tokens."
     )
+    relevance: bool = Field(
+        default=True, description="Whether a message that nothing stored has to do with recalls nothing."
+    )
 
     _memory: Memory = PrivateAttr()
 
@@ -46,8 +49,8 @@ class DevmemMemoryBlock(BaseMemoryBlock[str]):  # type: ignore[misc] # not in th
 
         Args:
             memory: a memory, or a scoped handle, which the block never leaves.
-            fields: `limit`, `token_budget`, and the fields of every block: `name`, `description`, `priority`,
-                `accept_short_term_memory`.
+            fields: `limit`, `token_budget`, `relevance`, and the fields of every block: `name`, `description`,
+                `priority`, `accept_short_term_memory`.
         """
         super().__init__(**fields)
         self._memory = memory.unscoped()
@@ -58,7 +61,14 @@ class DevmemMemoryBlock(BaseMemoryBlock[str]):  # type: ignore[misc] # not in th
             return ""
         shown = [_text(message) for message in messages or []]
         block = await asyncio.to_thread(
-            recalled, "llama_index", self._memory, query, shown=shown, limit=self.limit, token_budget=self.token_budget
+            recalled,
+            "llama_index",
+            self._memory,
+            query,
+            shown=shown,
+            limit=self.limit,
+            token_budget=self.token_budget,
+            relevance=self.relevance,
         )
         # LlamaIndex puts the block between `<memory>` and a tag of its name.
         return within_tags(block, "memory", self.name)

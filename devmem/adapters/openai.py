@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from devmem import Memory
@@ -56,7 +57,15 @@ class _Way:
     """Whether no more text comes after a piece of an answer."""
 
 
-def wrap(client: C, memory: Memory, *, limit: int = 5, token_budget: int = 2000, remember: bool = True) -> C:
+def wrap(
+    client: C,
+    memory: Memory,
+    *,
+    limit: int = 5,
+    token_budget: int = 2000,
+    remember: bool = True,
+    relevance: bool = True,
+) -> C:
     """Return a copy of a client that has a memory; the client itself stays unchanged.
 
     Before each `create`, `parse` and `stream` of `chat.completions` and `responses`, what answers the user's last
@@ -73,8 +82,10 @@ def wrap(client: C, memory: Memory, *, limit: int = 5, token_budget: int = 2000,
         limit: maximum number of memories that are recalled.
         token_budget: maximum size of the recalled block, in estimated tokens.
         remember: whether what is said is remembered.
+        relevance: whether nothing is recalled for a message that nothing stored has to do with, such as "ok".
     """
-    return _with_memory(client.copy(), _Memories(memory, limit=limit, token_budget=token_budget, remember=remember))
+    recall = partial(recalled, "openai", memory, limit=limit, token_budget=token_budget, relevance=relevance)
+    return _with_memory(client.copy(), _Memories(memory, recall, remember=remember))
 
 
 def _with_memory(client: C, memories: _Memories) -> C:
@@ -108,10 +119,10 @@ def _resource(client: object, path: str) -> object:
 
 
 class _Memories:
-    """The memory and its limits."""
+    """The memory, and how it recalls."""
 
-    def __init__(self, memory: Memory, *, limit: int, token_budget: int, remember: bool) -> None:
-        self._memory, self._limit, self._budget, self._remember = memory, limit, token_budget, remember
+    def __init__(self, memory: Memory, recall: Callable[..., str], *, remember: bool) -> None:
+        self._memory, self._recall, self._remember = memory, recall, remember
         self._exchanges: dict[bytes, None] = {}
         self._lock = threading.Lock()
 
@@ -122,7 +133,7 @@ class _Memories:
         if at is None:
             return request
         shown = [_text(one) for one in messages]
-        block = recalled("openai", self._memory, shown[at], shown=shown, limit=self._limit, token_budget=self._budget)
+        block = self._recall(shown[at], shown=shown)
         if not block:
             return request
         given = request[way.messages]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from devmem import Filter, Memory, MemoryItem, Scope
@@ -76,9 +77,9 @@ class Recall:
     A memory that fails is logged and costs the run nothing.
     """
 
-    def __init__(self, memory: Memory, *, limit: int, token_budget: int) -> None:
+    def __init__(self, memory: Memory, *, limit: int, token_budget: int, relevance: bool = True) -> None:
         """Recall from a memory."""
-        self._memory, self._limit, self._budget = memory, limit, token_budget
+        self._recalled = partial(recalled, _HOST, memory, limit=limit, token_budget=token_budget, relevance=relevance)
 
     async def __call__(self, data: CallModelData[Any]) -> ModelInputData:
         """Return the model's input with what is recalled."""
@@ -95,7 +96,7 @@ class Recall:
     def _block(self, items: Sequence[InputItem], at: int) -> str:
         # By their texts: the SDK takes ids and other fields off before the model sees an item.
         shown = [text_of(item) for item in items]
-        return recalled(_HOST, self._memory, shown[at], shown=shown, limit=self._limit, token_budget=self._budget)
+        return self._recalled(shown[at], shown=shown)
 
 
 def _last_said(items: Sequence[InputItem]) -> int | None:
@@ -187,7 +188,9 @@ class DevmemSession:
         with writing(_HOST, self._whole):
             await _to_its_end(lambda: self._store.erase(where=self._where()))
 
-    def recall(self, *, limit: int = 5, token_budget: int = 2000, this_session: bool = False) -> Recall:
+    def recall(
+        self, *, limit: int = 5, token_budget: int = 2000, this_session: bool = False, relevance: bool = True
+    ) -> Recall:
         """Return what puts older turns that answer the user before them: a `call_model_input_filter` of a run.
 
         ```python
@@ -198,9 +201,10 @@ class DevmemSession:
             limit: maximum number of memories that are recalled.
             token_budget: maximum size of the recalled block, in estimated tokens.
             this_session: recall from this session only, not from everything in the memory's scope.
+            relevance: whether nothing is recalled for a message that nothing stored has to do with, such as "ok".
         """
         memory = self._memory if this_session else self._whole
-        return Recall(memory, limit=limit, token_budget=token_budget)
+        return Recall(memory, limit=limit, token_budget=token_budget, relevance=relevance)
 
     def _kept(self, limit: int | None) -> list[MemoryItem]:
         """Return the items of the history, oldest first: all, or the last `limit`."""

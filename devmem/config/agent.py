@@ -102,6 +102,9 @@ class Attachment(ConfigModel):
     """Lowest similarity, from -1 to 1, that an item must have to be returned; -1 lets every item through."""
     min_relevance: float | None = None
     """Least score of an item, before it is reranked; absent takes that of the store's `retrieval:` block."""
+    relevance: bool = True
+    """Show nothing where nothing in the store has to do with what was said, such as "ok"; `off` shows the nearest
+    items all the same."""
     min_trust: float = Field(default=0.0, ge=0.0, le=1.0)
     """Least trust, from 0 to 1, that a recalled item must have; what users say has 1, agents 0.8, files 0.6, tools
     0.4."""

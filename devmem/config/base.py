@@ -130,11 +130,12 @@ class MemoryOptions(ConfigModel):
     language: Literal["en", "zh"] = "en"
     """Language of the block's header, marks and labels; what was said stays unchanged."""
     dedupe: bool = Field(default=True, title="Leave out repeats")
-    """Show an item that several stores returned only once."""
+    """Show once what several stores returned, or what another line of the day says too."""
     origins: bool = Field(default=True, title="Mark origins", json_schema_extra={"advanced": True})
     """Mark items that came from a file, a tool, an import or another agent, as in `(tool search)`."""
     ranking: Literal["store", "devall"] = Field(default="store", json_schema_extra={"advanced": True})
-    """Order of the items: each store's own, or DevAll's score of age, length and shared words."""
+    """Which items come first where not all fit: each store's own order, or DevAll's score of age, length and shared
+    words; the block is in order of time."""
 
     def overridden_by(self, other: MemoryOptions | None) -> MemoryOptions:
         """Return these options with those that `other` sets explicitly in their place."""

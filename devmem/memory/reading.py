@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -37,7 +37,7 @@ from devmem.model.results import Hit, MemoryRetrievalResult, SearchReport
 from devmem.model.times import When
 from devmem.model.twins import as_async, in_thread
 from devmem.models.given_vectors import checked_vector
-from devmem.search.merging import MergePolicy, merge
+from devmem.search.merging import MergePolicy, PromptTexts, merge
 from devmem.stores.abilities import every_item
 from devmem.stores.archiving import archived_items
 from devmem.stores.collection_memory import CollectionMemory
@@ -197,13 +197,14 @@ class MemoryReader:
         where: Where | None = None,
         exclude: Collection[str] = (),
         shown: Collection[str] = (),
+        relevance: bool = True,
         asked_at: When | None = None,
         **scope: Unpack[ScopeParts],
     ) -> str:
-        """Return the hits for a query as one text for a prompt; empty without any.
+        """Return the hits for a query as one text for a prompt; empty where nothing relevant is stored.
 
-        It is the block that agents of a workflow are shown: stored text is quoted so that none of it can close or forge
-        the block.
+        It is the block that agents of a workflow are shown, in order of time: stored text is quoted so that none of it
+        can close or forge the block.
 
         Args:
             query: a question or words.
@@ -212,7 +213,8 @@ class MemoryReader:
             language: of the lines around the stored texts.
             where: a filter beside the scope.
             exclude: ids of the records that the prompt has already; others take their place.
-            shown: texts that the prompt has already, compared without regard to white space.
+            shown: texts that the prompt has already, beside the query; what they contain word for word is left out.
+            relevance: whether a query that nothing stored has to do with, such as "ok", returns nothing.
             asked_at: time from which "last week" in the query counts, with the asker's zone; None is now.
             scope: whose items are searched: user, agent, session, conversation.
 
@@ -221,8 +223,16 @@ class MemoryReader:
             CollectionError: the memory cannot be read.
         """
         limit, began = checked_number("limit", limit), time.perf_counter()
-        search = partial(self.search, query, where=where, asked_at=asked_at, **scope)
-        found = self._not_shown(search, limit, exclude, shown)
+        matching = self._guard.matching(scope, make_filter(where))
+        asked = MemoryQuery(
+            text=_checked_text(query),
+            top_k=limit,
+            where=matching,
+            caller=Caller.of(matching.scope),
+            asked_at=None if asked_at is None else asker_time(asked_at),
+            only_relevant=relevance,
+        )
+        found = self._not_shown(asked, exclude, PromptTexts([query, *shown]))
         # A memory in a file is named by its path, which no model needs to know.
         name = PurePath(self.store.name).stem if "/" in self.store.name or "\\" in self.store.name else self.store.name
         hits = [replace(one.hit, store=name) for one in found]
@@ -277,22 +287,15 @@ class MemoryReader:
             self.store.name, query, shown, host=host, scope=asked, stage=stage, seconds=seconds, budget=budget
         )
 
-    def _not_shown(
-        self,
-        search: Callable[..., Hits],
-        limit: int,
-        exclude: Collection[str],
-        shown: Collection[str],
-    ) -> list[SearchHit]:
+    def _not_shown(self, asked: MemoryQuery, exclude: Collection[str], prompt: PromptTexts) -> list[SearchHit]:
         """Return the best hits that a prompt does not have yet; the search is widened while they are too few."""
-        known = {" ".join(text.split()) for text in shown}
-        asked = limit + len(exclude)
+        wanted = asked.top_k + len(exclude)
         while True:
-            found = search(limit=asked)
-            new = [hit for hit in found if hit.id not in exclude and " ".join(hit.text.split()) not in known]
-            if len(new) >= limit or len(found) < asked:
-                return new[:limit]
-            asked *= _WIDEN
+            found = self._hits(replace(asked, top_k=wanted), slice(wanted), None)
+            new = [hit for hit in found if hit.id not in exclude and not prompt.hold(hit.text)]
+            if len(new) >= asked.top_k or len(found) < wanted:
+                return new[: asked.top_k]
+            wanted *= _WIDEN
 
     def get(self, id: str) -> MemoryRecord | None:  # noqa: A002 - what databases call it
         """Return the record of an id; None where none is visible here."""

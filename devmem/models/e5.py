@@ -280,7 +280,7 @@ WEIGHTS_SHA256: Final = "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7ab
 FILE: Final = "e5-small-q4.bin"
 
 _NAME: Final = "multilingual-e5-small"
-_IDENTITY: Final = ModelIdentity(name=f"e5:{_NAME}-q4", dimension=WIDTH)
+_IDENTITY: Final = ModelIdentity(name=f"e5:{_NAME}-q4", dimension=WIDTH, least_similarity=0.35)
 _MAX_TOKENS: Final = 512
 _QUERY: Final = "query: "
 _PASSAGE: Final = "passage: "

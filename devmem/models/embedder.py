@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Final, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
 from weakref import WeakKeyDictionary
@@ -30,6 +30,9 @@ class ModelIdentity:
     """Provider, model and whatever else changes the vectors, as in `openai:text-embedding-3-small:512`."""
     dimension: int | None = None
     """Length of a vector; None when only the provider's first answer will tell."""
+    least_similarity: float | None = field(default=None, compare=False)
+    """Cosine of a message and the nearest of many texts below which none of them has to do with it, for
+    `devmem.search.silence`; None where it is not known."""
 
 
 @runtime_checkable
@@ -389,7 +392,7 @@ class CombinedEmbedder:
     def identity(self) -> ModelIdentity:
         """Identity of both models: what either of them made is not compared with what another one made."""
         inner = self._vectors.identity
-        return ModelIdentity(name=f"{inner.name}+tokens:{self._token_model.identity.name}", dimension=inner.dimension)
+        return replace(inner, name=f"{inner.name}+tokens:{self._token_model.identity.name}")
 
     def embed(self, texts: Sequence[str]) -> Vector:
         """Embed the texts with the first model; raises what it raises."""

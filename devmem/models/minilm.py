@@ -246,7 +246,7 @@ class Provider(BertEmbedder):
                 "Leave `model` out, or use another one by `provider: local, params: {model_path: FOLDER}`."
             )
         params = config.params
-        identity = ModelIdentity(name=f"minilm:{_NAME}", dimension=WIDTH)
+        identity = ModelIdentity(name=f"minilm:{_NAME}", dimension=WIDTH, least_similarity=0.33)
         super().__init__(LazyModel(lambda: _load(params)), identity, params)
 
 

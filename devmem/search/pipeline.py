@@ -115,7 +115,8 @@ class SearchPipeline:
             _ = context.matches
         with self._stage("candidates"):
             candidates = find_candidates(context)
-            found, best_similarity = len(candidates.rows), np.fmax.reduce(candidates.similarity, initial=-np.inf)
+            found, known = len(candidates.rows), candidates.similarity[~np.isnan(candidates.similarity)]
+            best_similarity = float(known.max()) if len(known) else None
             resolve_period(context, candidates)
             of_period = asks_for_period(context)
             if context.query.explain:
@@ -123,7 +124,7 @@ class SearchPipeline:
             candidates = self._above_threshold(candidates)
             candidates, fused = self._shortlist(candidates, of_period=of_period, expand=expand)
         if context.query.weights is not None:
-            return _Scored(candidates=candidates, scores=fused, found=found)
+            return _Scored(candidates=candidates, scores=fused, found=found, best_similarity=best_similarity)
         with self._stage("late interaction"):
             tokens = query_tokens(context)
             matches = MaxSimScorer(context, tokens) if tokens is not None else None
@@ -138,7 +139,7 @@ class SearchPipeline:
             candidates=candidates,
             scores=breakdown.total(),
             found=found,
-            best_similarity=float(best_similarity) if np.isfinite(best_similarity) else None,
+            best_similarity=best_similarity,
             best_score=best_score,
             asks_for_period=of_period,
             breakdown=breakdown,

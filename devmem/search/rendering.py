@@ -6,11 +6,13 @@ import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Final
 
 from devmem.model.caller import Caller
-from devmem.model.interactions import NAMES, Language
+from devmem.model.interactions import NAMES, Language, labelled_text
 from devmem.model.items import REPEATS, MemoryItem, SourceKind, day_of
+from devmem.model.message_json import MESSAGE_KEY, SPEAKER_KEY
 from devmem.model.record_fields import is_record, people_of, place_of, span_of
 from devmem.model.results import Hit
 from devmem.text.display import well_formed
@@ -53,24 +55,37 @@ _EDGE: Final = lazy_pattern(r"\W*")
 _RUN: Final = lazy_pattern(r"={2,}|-{3,}")
 
 
+_DAY: Final = len("2026-05-08")
+_MIDNIGHT: Final = "00:00"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
     """A hit and the text that stands for it in the block."""
 
     hit: Hit
     text: str
+    when: str = ""
+    """Its day, and the time where that is wanted: `2026-05-08 09:30`; empty where it is not known."""
 
 
 def render(entries: Sequence[Shown], language: Language = "en") -> str:
-    """Write the block: a section a store in the order of its first entry, entries numbered; empty without entries."""
+    """Write the block: numbered entries, with a heading where their store changes; empty without entries.
+
+    Of entries of one day that have a time, the first names the day.
+    """
     if not entries:
         return ""
     markers = _MARKERS[language]
-    lines = [markers.start, markers.note]
-    for store in dict.fromkeys(entry.hit.store for entry in entries):
-        lines += ["", section_line(store)]
-        texts = (entry.text for entry in entries if entry.hit.store == store)
-        lines += [entry_lines(number, text) for number, text in enumerate(texts, start=1)]
+    lines, store, day = [markers.start, markers.note], None, ""
+    for number, entry in enumerate(entries, start=1):
+        if entry.hit.store != store:
+            store, day = entry.hit.store, ""
+            lines += ["", section_line(store)]
+        # The day is that of the entry before.
+        when = entry.when[len(day) :].lstrip() if day and entry.when.startswith(f"{day} ") else entry.when
+        day = entry.when[:_DAY]
+        lines.append(entry_lines(number, entry.text, when))
     return "\n".join([*lines, "", markers.end])
 
 
@@ -85,10 +100,10 @@ def section_line(store: str) -> str:
     return f"--- {_quoted(store)[0]} ---"
 
 
-def entry_lines(number: int, text: str) -> str:
+def entry_lines(number: int, text: str, when: str = "") -> str:
     """Return an entry of the block; only the block's own lines start at the left edge."""
     first, *more = _quoted(text)
-    return "\n".join([f"{number}. {first}", *(f"   {line}" for line in more)])
+    return "\n".join([f"{number}. {f'[{when}] ' if when else ''}{first}", *(f"   {line}" for line in more)])
 
 
 def strip_recalled(text: str) -> str:
@@ -176,6 +191,75 @@ def _visible(line: str) -> str:
     return _IGNORED.sub("", "".join(kept))
 
 
+_EARLIER: Final[dict[Language, str]] = {"en": "(earlier) ", "zh": "(较早)"}
+_STALE: Final[dict[Language, str]] = {
+    "en": "(may be outdated: {reason}) ",
+    "zh": "(可能已过时:其依据已更改或删除)",
+}
+"""Mark of an item that was derived from something that is no longer so."""
+_SPEAKERS: Final[dict[Language, dict[str, str]]] = {
+    "en": {"user": "user", "assistant": "assistant", "system": "system"},
+    "zh": {"user": "用户", "assistant": "助手", "system": "系统"},
+}
+"""Who said a message that names nobody, by its role; what a tool returned is marked as its result."""
+_ROLE: Final = lazy_pattern(r"\W*(?:user|assistant|system|用户|助手|系统)\s*:")
+
+
+def marked_text(hit: Hit, language: Language, *, reader: Caller, origins: bool, is_earlier: bool) -> str:
+    """Return the text of a hit after its marks: where it is from, and who said it.
+
+    Args:
+        hit: the hit.
+        language: of the marks.
+        reader: who is shown it.
+        origins: whether to mark what came from a file, a tool, an import or another agent.
+        is_earlier: whether a later value of the same key is shown too.
+    """
+    item, speaker = hit.item, speaker_of(hit.item, language)
+    day = item.dated_summary().removesuffix(item.content_summary.strip())
+    has_sides = item.input_snapshot is not None or item.output_snapshot is not None
+    text = quote_labels(labelled_text(hit, language).removeprefix(day), sides=not has_sides)
+    if not speaker and _ROLE.match(_folded(text)):
+        first, *rest = text.splitlines()
+        text = "\n".join([f'"{first}"', *rest])
+    return "".join(
+        [
+            _STALE[language].format(reason=hit.stale) if hit.stale else "",
+            _EARLIER[language] if is_earlier else "",
+            origin_mark(item, reader, language) if origins else "",
+            record_mark(item, language),
+            "" if text.casefold().startswith(speaker.casefold().rstrip()) else speaker,
+            text,
+        ]
+    )
+
+
+def when_of(item: MemoryItem, *, minutes: bool) -> str:
+    """Return the day of an item, with the time where minutes are wanted and known; empty where neither is.
+
+    An item without a time of its own happened when it was stored, unless it comes from a file or an import.
+    """
+    time = item.event_time
+    if time is None and item.provenance.kind not in (SourceKind.FILE, SourceKind.IMPORT):
+        time = item.created_at
+    if time is None or not (day := day_of(time)):
+        return ""
+    clock = f"{datetime.fromtimestamp(time):%H:%M}" if minutes else _MIDNIGHT
+    # Midnight is what a day without a time is stored as.
+    return day if clock == _MIDNIGHT else f"{day} {clock}"
+
+
+def speaker_of(item: MemoryItem, language: Language) -> str:
+    """Return who said an item, as `Ann: `; empty where it is not something said, or a tool returned it."""
+    form, name = item.metadata.get(MESSAGE_KEY), item.metadata.get(SPEAKER_KEY)
+    role = str(form.get("role", "")) if isinstance(form, Mapping) else ""
+    if role == "tool":
+        return ""
+    said = _on_one_line(name).replace(":", "").replace("：", "") if isinstance(name, str) else ""
+    said = said or _SPEAKERS[language].get(role, "")
+    return f"{said}: " if said else ""
+
+
 _MARKS: Final[dict[Language, dict[SourceKind, tuple[str, str]]]] = {
     "en": {
         SourceKind.FILE: ("(from a file) ", "(file {name}) "),
@@ -217,7 +301,10 @@ def origin_mark(item: MemoryItem, reader: Caller, language: Language) -> str:
         return ""
     name = _name_of(item)
     if item.provenance.kind is SourceKind.NODE and (
-        not reader.name or _is_by(item, reader) or _begins_with(item.content_summary, name)
+        not reader.name
+        or _is_by(item, reader)
+        or _begins_with(item.content_summary, name)
+        or speaker_of(item, language)
     ):
         return ""
     return marks[1].format(name=name) if name else marks[0]

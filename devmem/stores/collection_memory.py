@@ -27,6 +27,7 @@ from devmem.model.results import ERASED_BEFORE, FileReport, HitGroup, MemoryWrit
 from devmem.models.embedder import CombinedEmbedder, Embedder, PassageEmbeddings, TokenEmbedder
 from devmem.models.given_vectors import Provider as GivenVectors
 from devmem.search.query import Ranking, SearchQuery, Weights
+from devmem.search.silence import is_relevant
 from devmem.storage.erasure import (
     ErasableCollection,
     ErasePlan,
@@ -305,8 +306,11 @@ class CollectionMemory(MemoryBase):
 
     def search_collection(self, query: MemoryQuery) -> SearchReport:
         """Search by all signals, as the `retrieval:` block says, with the reranker that it names."""
-        wanted = self.search_query(query, limit=self.search_depth(query.top_k))
-        return self.rerank(query, self.collection.find(wanted))
+        report = self.collection.find(self.search_query(query, limit=self.search_depth(query.top_k)))
+        least = self._embedder.identity.least_similarity if self._embedder else None
+        if query.only_relevant and not is_relevant(query.text, report, least):
+            return replace(report, hits=())
+        return self.rerank(query, report)
 
     def search_query(
         self, query: MemoryQuery, *, limit: int, weights: Weights | None = None, ranking: Ranking | None = None

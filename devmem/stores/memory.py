@@ -83,6 +83,8 @@ class MemoryQuery:
     for seconds since the epoch of the machine's."""
     collapse: bool | None = None
     """Whether of hits that say the same only the best is returned; None is as the store's `retrieval:` block says."""
+    only_relevant: bool = False
+    """Whether nothing is returned where nothing in the store has to do with the text; see `devmem.search.silence`."""
     explain: bool = False
     """Report what was cut and why, and what the filter left out; this takes longer."""
     embedding: QueryEmbedding = field(default=None)  # type: ignore[assignment]

@@ -140,7 +140,7 @@ class AgentRun:
             return results[0]
         by_store: dict[str, dict[str, None]] = {}
         hits: dict[tuple[str, str], Hit] = {}
-        for hit in (hit for result in results for hit in result.hits):
+        for hit in sorted((hit for result in results for hit in result.hits), key=lambda hit: -hit.score):
             by_store.setdefault(hit.store, {})[hit.item.id] = None
             hits.setdefault((hit.store, hit.item.id), hit)
         found = [[hits[store, item] for item in items] for store, items in by_store.items()]
@@ -243,7 +243,7 @@ def _recalled_images(hits: Sequence[Hit], inputs: Sequence[Message]) -> list[Mes
     """Return the images of recalled items that the input does not hold, those of the best hits first, each once."""
     given = {block.attachment.sha256 for each in inputs for block in each.blocks if block.attachment}
     found: dict[str, MessageBlock] = {}
-    for hit in hits:
+    for hit in sorted(hits, key=lambda hit: -hit.score):
         for snapshot in (hit.item.input_snapshot, hit.item.output_snapshot):
             for block in snapshot.to_message_blocks() if snapshot else ():
                 ref = block.attachment

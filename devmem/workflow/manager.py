@@ -31,7 +31,7 @@ from devmem.model.results import (
     WriteStatus,
 )
 from devmem.model.twins import as_async
-from devmem.search.merging import MergePolicy, merge
+from devmem.search.merging import MergePolicy, PromptTexts, merge
 from devmem.search.rendering import rank_as_devall, strip_recalled
 from devmem.stores.memory import MemoryBase, MemoryQuery
 from devmem.stores.query_embedding import QueryEmbedding
@@ -191,6 +191,9 @@ class MemoryManager:
         found, failures = self._search_all(queries, Stage(current_stage), run)
         if self._options.ranking == "devall":
             found = rank_as_devall(found, queries[-1].text, self._clock())
+        texts = [each.text for each in queries]
+        prompt = PromptTexts([asked.snapshot.text if asked.snapshot else "", *texts])
+        found = [[hit for hit in hits if not prompt.hold(hit.item.content_summary)] for hits in found]
         result = merge(found, self._policy_for(asked.caller), failures)
         return result if result.hits or failures else None
 
@@ -229,6 +232,7 @@ class MemoryManager:
                 top_k=attachment.top_k,
                 similarity_threshold=attachment.similarity_threshold,
                 min_relevance=attachment.min_relevance,
+                only_relevant=attachment.relevance and self._options.ranking != "devall",
                 where=where,
                 view=attachment.view,
             )

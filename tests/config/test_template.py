@@ -45,6 +45,7 @@ def test_attachments_look_as_devall_has_them(store_types: FakeTypes) -> None:
         "top_k": "<int> | 3",
         "similarity_threshold": "<float> | -1.0",
         "min_relevance": "<float> | None",
+        "relevance": "<bool> | true",
         "min_trust": "<float> | 0.0",
         "where": {"<key>": "<value> | required"},
         "view": attachment["view"],

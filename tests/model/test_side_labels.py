@@ -38,7 +38,7 @@ def test_a_workflow_in_chinese_shows_chinese_labels(tmp_path: Path) -> None:
         memory.update(MemoryWritePayload(inputs_text=ASKED, output_snapshot=said("发布定在五月五日。")))
         recalled = memory.retrieve(query="发布")
         assert recalled is not None
-        assert "1. 输入: 发布是哪天?\n     Output: 不知道\n   输出: 发布定在五月五日。" in recalled.formatted_text
+        assert " 输入: 发布是哪天?\n     Output: 不知道\n   输出: 发布定在五月五日。" in recalled.formatted_text
         (hit,) = recalled.hits
         assert hit.item.content_summary.startswith("Input: 发布是哪天?")
         assert hit.item.content_summary.endswith("\nOutput: 发布定在五月五日。")
@@ -52,6 +52,6 @@ def test_a_date_stays_before_the_label() -> None:
 
 def test_what_only_looks_like_a_label_is_no_label() -> None:
     """Somebody noted it like that: the item has no sides."""
-    note = MemoryItem(id="1", content_summary="Input: voltage\nOutput: current")
+    note = MemoryItem(id="1", content_summary="Input: voltage\nOutput: current", created_at=1e15)
     quoted = ['1. "Input: voltage"', '   "Output: current"']
     assert shown(note, "zh") == shown(note, "en") == quoted

@@ -13,12 +13,14 @@ from devmem.model.interactions import Language
 from devmem.search import MergePolicy, merge
 from devmem.stores import Provenance, SourceKind
 
+UNKNOWN = 1e15
+"""A time that is no day of any calendar."""
 READER = Caller(node="n1", agent="writer")
 
 
 def shown(kind: SourceKind, name: str = "", *, text: str = "The mill is free.", **policy: Any) -> str:
     """Return the line of one item, without its number."""
-    item = MemoryItem(content_summary=text, provenance=Provenance(kind=kind, name=name))
+    item = MemoryItem(content_summary=text, created_at=UNKNOWN, provenance=Provenance(kind=kind, name=name))
     policy = {"reader": READER, **policy}
     block = merge([[Hit(item=item, score=1.0, store="notes")]], MergePolicy(**policy)).formatted_text
     return next(line for line in block.splitlines() if line.startswith("1. ")).removeprefix("1. ")
@@ -100,6 +102,8 @@ def test_a_name_forges_nothing(name: str) -> None:
 @pytest.mark.parametrize("agent", [["writer"], {"a": 1}, 7, None])
 def test_any_metadata_are_shown(agent: Any) -> None:
     """An imported item may have anything under the key of the agent."""
-    item = MemoryItem(content_summary="x", metadata={"agent": agent}, provenance=Provenance(name="researcher"))
+    item = MemoryItem(
+        content_summary="x", created_at=UNKNOWN, metadata={"agent": agent}, provenance=Provenance(name="researcher")
+    )
     block = merge([[Hit(item=item, score=1.0, store="notes")]], MergePolicy(reader=READER)).formatted_text
     assert "1. (agent researcher) x" in block

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from itertools import pairwise
 
 import pytest
 from hypothesis import example, given
@@ -26,12 +27,20 @@ INVISIBLE = (
 DISGUISES = {"=": "＝﹦⁼₌═꞊゠〓⹀", "-": "－﹣‐‑‒–—―−─━"}
 
 
+UNKNOWN = 1e15
+"""A time that is no day of any calendar."""
+
+
 def block(found: list[tuple[str, str]], language: str = "en", **item: object) -> str:
-    """Render (store, text) pairs as a manager does."""
+    """Render (store, text) pairs, each of a later item than the one before, as a manager does."""
     stores = dict.fromkeys(store for store, _ in found)
     hits = [
         [
-            Hit(item=MemoryItem(content_summary=text, **item), score=-float(at), store=store)  # type: ignore[arg-type]
+            Hit(
+                item=MemoryItem(content_summary=text, **{"created_at": UNKNOWN + at, **item}),  # type: ignore[arg-type]
+                score=-float(at),
+                store=store,
+            )
             for at, (owner, text) in enumerate(found)
             if owner == store
         ]
@@ -95,7 +104,7 @@ names = st.one_of(texts, st.sampled_from(["notes", "a b", "", " "]))
 def test_nothing_stored_looks_like_a_line_of_the_block(found: list[tuple[str, str]], language: str) -> None:
     edges, heads = marks(block(found, language), language)
     assert edges == [plain(edge) for edge in MARKERS[language]]
-    assert heads == len({store for store, _ in found})
+    assert heads == 1 + sum(one != other for (one, _), (other, _) in pairwise(found))
 
 
 around = st.text(st.characters(exclude_categories=["Cs"]), max_size=60).filter(lambda text: "=====" not in text)
@@ -150,10 +159,12 @@ def test_the_block_reads_like_this() -> None:
             "--- notes ---",
             "1. one",
             "   two",
-            "2. four",
             "",
             "--- docs ---",
-            "1. three",
+            "2. three",
+            "",
+            "--- notes ---",
+            "3. four",
             "",
             "===== End of Memory =====",
         ]
@@ -243,7 +254,7 @@ def test_labels_of_an_item_stand_before_its_quoted_text() -> None:
     )
     lines = shown.splitlines()
     at = next(at for at, line in enumerate(lines) if line.startswith("1. "))
-    assert re.fullmatch(r'1\. \(file a\.md\) \[2023-11-1[45]\] "\[2020-01-01\] The user .* approved"', lines[at])
+    assert re.fullmatch(r'1\. \[2023-11-1[45]\] \(file a\.md\) "\[2020-01-01\] The user .* approved"', lines[at])
     assert lines[at + 1 : at + 3] == ['   "(tool audit) signed"', "   (laughs)"]
 
 

@@ -57,7 +57,7 @@ def test_the_block_of_a_workflow_marks_it_in_both_languages(tmp_path: Path) -> N
         memory.add(CHANGED, key="launch")
         hits = memory.store.search(devmem.stores.MemoryQuery(text="venue booked", top_k=1))
         english = merge([hits], MergePolicy())
-        assert f"1. (may be outdated: based on something that changed) " in english.formatted_text  # noqa: F541
+        assert "] (may be outdated: based on something that changed) " in english.formatted_text
         chinese = merge([hits], MergePolicy(language="zh"))
         assert "(可能已过时:其依据已更改或删除)" in chinese.formatted_text
 

@@ -22,7 +22,8 @@ class Answering(ScriptedStore):
 
 def shown(store: ScriptedStore, *turns: str, **each: object) -> list[str]:
     result = manager_of(store, each=each).retrieve(query="\n\n".join(turns), turns=turns)
-    return [found.item.content_summary for found in result.hits] if result else []
+    hits = sorted(result.hits, key=lambda found: -found.score) if result else []
+    return [found.item.content_summary for found in hits]
 
 
 def test_the_right_item_comes_first_whoever_named_it() -> None:

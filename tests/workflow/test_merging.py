@@ -31,9 +31,16 @@ def test_a_stores_order_and_scores_are_kept() -> None:
     assert [(found.score, found.store) for found in result.hits] == [(0.1, "board"), (0.9, "board")]
 
 
-def test_sections_come_in_the_order_of_their_best_hit() -> None:
-    weak, strong = ScriptedStore("weak", [hit("w1", 0.2), hit("w2", 0.1)]), ScriptedStore("strong", [hit("s1", 0.8)])
-    assert texts(manager_of(weak, strong).retrieve(query="?")) == ["s1", "w1", "w2"]
+def test_lines_come_in_order_of_time_whichever_store_they_are_of() -> None:
+    """The newest is the last, so that a model sees which value is newer."""
+    one = ScriptedStore("one", [hit("third", 0.9, event_time=3.0), hit("first", 0.1, event_time=1.0)])
+    other = ScriptedStore("other", [hit("second", 0.5, event_time=2.0)])
+    result = manager_of(one, other).retrieve(query="?")
+    assert texts(result) == ["first", "second", "third"]
+    assert result is not None
+    lines = [line for line in result.formatted_text.splitlines() if line.startswith("---") or line[:1].isdigit()]
+    assert [line.partition(" ")[0] for line in lines] == ["---", "1.", "---", "2.", "---", "3."]
+    assert lines[::2] == ["--- one ---", "--- other ---", "--- one ---"]
 
 
 EXCHANGE: dict[str, Any] = {
@@ -70,7 +77,6 @@ def test_what_two_stores_have_is_shown_once_and_the_cut_says_so(one: object, twi
     ("one", "other"),
     [
         (hit("Input: Ann moved."), hit("Output: Ben moved.")),
-        (hit("Input: Which tea?\nOutput: Oolong."), hit("Which tea?\nOutput: Oolong.")),
         (hit("Ann moved.", event_time=9.0), hit("Input: Ann moved.", event_time=900_000.0)),
     ],
 )
@@ -86,8 +92,8 @@ def sentence(word: str, times: int) -> str:
 def test_the_budget_is_filled_rank_by_rank_and_passes_over_what_is_too_long() -> None:
     first = ScriptedStore("first", [hit(sentence("one", 20), 0.9), hit(sentence("huge", 400), 0.8), hit("small", 0.7)])
     second = ScriptedStore("second", [hit(sentence("two", 20), 0.5), hit(sentence("late", 20), 0.4)])
-    result = manager_of(first, second, options=MemoryOptions(token_budget=140)).retrieve(query="?")
-    assert texts(result) == [sentence("one", 20), "small", sentence("two", 20), sentence("late", 20)]
+    result = manager_of(first, second, options=MemoryOptions(token_budget=210)).retrieve(query="?")
+    assert sorted(texts(result)) == sorted([sentence("one", 20), "small", sentence("two", 20), sentence("late", 20)])
     assert result is not None
     assert [cut.reason for cut in result.cut] == [CutReason.BUDGET]
     assert "huge" not in result.formatted_text
@@ -98,7 +104,7 @@ def test_only_the_first_hit_is_shortened_and_its_item_stays_whole() -> None:
     result = manager_of(ScriptedStore(hits=[hit(long)]), options=MemoryOptions(token_budget=200)).retrieve(query="?")
     assert result is not None
     assert result.items[0].content_summary == long
-    assert "1. Sentence number 0 tells of tea." in result.formatted_text
+    assert "] Sentence number 0 tells of tea." in result.formatted_text
     assert "…" in result.formatted_text
     assert 150 < estimate_tokens(result.formatted_text) <= 200
 
@@ -109,7 +115,7 @@ def test_a_budget_for_nothing_still_shows_the_best_a_little() -> None:
     )
     assert result is not None
     assert len(result.hits) == 1
-    assert "1. tea tea" in result.formatted_text
+    assert "] tea tea" in result.formatted_text
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
@@ -152,13 +158,17 @@ def test_devalls_ranking_puts_the_newer_of_a_store_first() -> None:
     clock = ManualClock()
     old, new = (hit("x" * 100, score, created_at=clock.now - age) for score, age in ((0.9, 20 * 86400), (0.1, 0)))
     store = ScriptedStore(hits=[old, new])
-    ranked = manager_of(store, clock=clock, options=MemoryOptions(ranking="devall", dedupe=False)).retrieve(query="?")
+    ranked = manager_of(
+        store, clock=clock, options=MemoryOptions(ranking="devall", dedupe=False, token_budget=80)
+    ).retrieve(query="?")
     assert ranked is not None
-    assert [item.id for item in ranked.items] == [new.item.id, old.item.id]
+    (best,) = ranked.items
+    assert best.id == new.item.id
     assert ranked.hits[0].score == pytest.approx(0.7)
-    plain = manager_of(store, clock=clock, options=MemoryOptions(dedupe=False)).retrieve(query="?")
+    plain = manager_of(store, clock=clock, options=MemoryOptions(dedupe=False, token_budget=80)).retrieve(query="?")
     assert plain is not None
-    assert [item.id for item in plain.items] == [old.item.id, new.item.id]
+    (best,) = plain.items
+    assert best.id == old.item.id
 
 
 def test_the_block_is_in_the_language_of_the_options() -> None:

@@ -95,6 +95,8 @@ def attachment_of(config: Any) -> Attachment:  # noqa: ANN401 - ChatDev's Memory
     """Return what a node does with a store."""
     return Attachment.model_validate(
         {
+            # As in ChatDev, the nearest items are shown whatever was said.
+            "relevance": False,
             **getattr(config, ATTACHMENT_KEYS, {}),
             "name": config.name,
             "retrieve_stage": tuple(stage.value for stage in config.retrieve_stage or ()) or None,

@@ -75,7 +75,7 @@ def test_recall_says_whether_older_messages_are_searched_for(config: str, found:
 
 def test_never_leaves_the_newest(tmp_path: Path) -> None:
     with workflow(tmp_path, "recall: never") as manager:
-        assert recalled(manager) == [FILLER[3], FILLER[2]]
+        assert recalled(manager) == [FILLER[2], FILLER[3]]
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,13 @@ _STORE: Final = "bench"
 _DEFAULTS: Final = {"memory_path": "bench.db", "embedding": {"provider": "minilm"}}
 _PLACES: Final = ("memory_path", "index_path", "outbox", "redis")
 """Keys of `config:` that say where a store is; each haystack needs an empty one."""
-_SEARCH_KEYS: Final = {"similarity_threshold": float, "agent_role": str, "words": bool, "meaning": bool}
+_SEARCH_KEYS: Final = {
+    "similarity_threshold": float,
+    "agent_role": str,
+    "only_relevant": bool,
+    "words": bool,
+    "meaning": bool,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,8 +39,8 @@ class Variant:
     place: str | None = None
     """URL of the database that the store is in; None is a file in its folder."""
     search: Mapping[str, Any] = field(default_factory=dict)
-    """`similarity_threshold` and `agent_role` of the query; `words: false` leaves its text out of the full-text search,
-    `meaning: false` its embedding."""
+    """`similarity_threshold`, `agent_role` and `only_relevant` of the query; `words: false` leaves its text out of
+    the full-text search, `meaning: false` its embedding."""
 
     def query(self, asked: QueryEmbedding, top_k: int, asked_at: datetime | None = None) -> MemoryQuery:
         """Make the query; its text is that of `asked`."""

@@ -1,0 +1,144 @@
+"""A prompt gets no memories where nothing stored has to do with what was said."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+import devmem
+from devmem import Memory, MemoryManager
+from devmem.config import Attachment, MemoryOptions
+from devmem.models.embedder import ModelIdentity
+from devmem.search.silence import says_nothing
+
+IDLE: Final = json.loads((Path(__file__).parent / "data" / "idle_turns.json").read_text(encoding="utf-8"))
+"""Written before the rule and kept aside from it."""
+DIARY: Final = (
+    "Ann moved the launch to June 2nd.", "The venue is the old mill in Graz.", "Ben pays for the catering.",
+    "Our sponsor is Brightlake, they give 4000 euros.", "Carla designs the posters.", "The rehearsal is on May 28th.",
+    "Dinesh is allergic to peanuts.", "The band wants to be paid in cash.", "Tickets cost 18 euros.",
+    "The key of the mill is at the bakery.", "We expect 120 guests.", "Ann's sister lends us the van.",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def memory() -> Iterator[Memory]:
+    with devmem.open(":memory:") as opened:
+        opened.add(list(DIARY))
+        yield opened
+
+
+def share_of_silent(memory: Memory, messages: list[str]) -> float:
+    return sum(not memory.context(message) for message in messages) / len(messages)
+
+
+def test_small_talk_and_unrelated_tasks_recall_nothing(memory: Memory) -> None:
+    assert share_of_silent(memory, IDLE["small_talk_en"]) >= 0.95
+    assert share_of_silent(memory, IDLE["unrelated_en"]) >= 0.85
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("When is the launch?", "June 2nd"),
+        ("Who pays?", "Ben"),
+        ("Where do we keep the key?", "bakery"),
+        ("Which nuts must we avoid?", "peanuts"),
+        ("How much do our guests pay?", "18 euros"),
+        ("Tell me about the sponsor.", "Brightlake"),
+    ],
+)
+def test_questions_about_what_is_stored_are_answered(memory: Memory, question: str, answer: str) -> None:
+    assert answer in memory.context(question)
+
+
+def test_without_relevance_the_nearest_are_shown(memory: Memory) -> None:
+    assert memory.context("How do I exit vim?") == ""
+    assert memory.context("How do I exit vim?", relevance=False)
+    assert memory.search("How do I exit vim?")
+
+
+def test_in_chinese_with_e5() -> None:
+    diary = [
+        "发布会改到六月二日。",
+        "场地是格拉茨的老磨坊。",
+        "小本负责餐饮费用。",
+        "迪内希对花生过敏。",
+        "门票十八欧元。",
+        "钥匙在面包店。",
+    ]
+    with devmem.open(":memory:", embedding="e5") as opened:
+        opened.add(diary)
+        assert share_of_silent(opened, IDLE["small_talk_zh"]) >= 0.95
+        assert share_of_silent(opened, IDLE["unrelated_zh"]) >= 0.85
+        assert "六月二日" in opened.context("发布会是哪天?")
+        assert "花生" in opened.context("谁有过敏?")
+
+
+def test_without_vectors_the_words_decide() -> None:
+    with devmem.open(":memory:", embedding=None) as opened:
+        opened.add(list(DIARY))
+        assert share_of_silent(opened, IDLE["small_talk_en"]) >= 0.95
+        assert opened.context("Write a function that moves the cursor of an editor to the next word") == ""
+        assert "mill" in opened.context("Where is the venue?")
+
+
+@pytest.mark.parametrize(
+    "text", ["yes", "👍", "...", "OK, thanks!", "go on", "好的,谢谢", "哈" * 80, "thank you very much"]
+)
+def test_filler_says_nothing(text: str) -> None:
+    assert says_nothing(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Who am I?",
+        "yes, on Friday",
+        "thanks for the launch plan",
+        "我是谁",
+        "no peanuts",
+        "好的" * 39 + "茶",
+        "ok 7",
+        "hi Ann",
+    ],
+)
+def test_a_message_with_a_word_of_its_own_says_something(text: str) -> None:
+    assert not says_nothing(text)
+
+
+def test_each_store_is_judged_alone_and_an_attachment_turns_it_off(memory: Memory) -> None:
+    with devmem.open(":memory:") as other:
+        other.add("To leave the editor vim, type :q! and press Enter.")
+        stores = {"diary": memory.store, "howto": other.store}
+
+        def shown(**each: object) -> list[str]:
+            attachments = [Attachment.model_validate({"name": name, **each}) for name in stores]
+            result = MemoryManager(attachments, stores).retrieve(query="How do I exit vim?")
+            return [] if result is None else [hit.item.content_summary for hit in result.hits]
+
+        assert shown() == ["To leave the editor vim, type :q! and press Enter."]
+        assert len(shown(relevance=False)) > 1
+
+
+def test_devalls_ranking_shows_what_devall_shows(memory: Memory) -> None:
+    attachments = [Attachment(name="diary")]
+    stores = {"diary": memory.store}
+    assert MemoryManager(attachments, stores).retrieve(query="How do I exit vim?") is None
+    devall = MemoryManager(attachments, stores, options=MemoryOptions(ranking="devall"))
+    assert devall.retrieve(query="How do I exit vim?") is not None
+
+
+def test_a_question_for_a_time_is_answered_whatever_is_near() -> None:
+    with devmem.open(":memory:") as opened:
+        opened.add("Swam in the lake.", time="2026-05-03")
+        assert "Swam" in opened.context("What did we do on May 3rd?", asked_at="2026-05-10")
+
+
+def test_a_provider_brings_its_own_constant() -> None:
+    """And one that names none is silent for filler alone."""
+    assert ModelIdentity(name="own", least_similarity=0.5) == ModelIdentity(name="own")
