@@ -139,6 +139,16 @@ class Recalls(ABC):
         assert earlier not in block
         assert QUESTION not in block
 
+    def test_a_message_that_needs_no_memory_gets_none(self, memory: devmem.Memory) -> None:
+        memory.add(ANSWER)
+        assert self.recalled(memory, "Thanks!") == ""
+
+    def test_a_line_says_who_spoke(self, memory: devmem.Memory) -> None:
+        said = {"user": "Put the launch of the ferry on June 2nd.", "assistant": "The ferry's launch needs a permit."}
+        memory.add([{"role": role, "content": text} for role, text in said.items()])
+        block = self.recalled(memory, QUESTION)
+        assert all(f"{role}: {text}" in block for role, text in said.items())
+
     def test_what_a_prompt_gets_is_recorded(self, tmp_path: Path) -> None:
         with recording_memory(tmp_path) as memory:
             item = memory.add(ANSWER)

@@ -100,6 +100,15 @@ def client(service: Service) -> Iterator[openai.OpenAI]:
         yield client
 
 
+def test_with_relevance_off_the_nearest_are_recalled(client: openai.OpenAI, service: Service) -> None:
+    with devmem.open(":memory:") as memory:
+        memory.add("Ann moved the launch to June 2nd.")
+        for relevance in (True, False):
+            wrapped = wrap(client, memory, remember=False, relevance=relevance)
+            wrapped.chat.completions.create(model="m", messages=[{"role": "user", "content": "How do I exit vim?"}])
+    assert [len(request["messages"]) for request in service.requests] == [1, 2]
+
+
 def remembered(memory: devmem.Memory) -> list[str]:
     return [f"{record.role}: {record.text}" for record in memory if record.role]
 
@@ -378,4 +387,5 @@ class TestContract(Talks, Histories, Recalls):
 
     def recalled(self, memory: devmem.Memory, *shown: str) -> str:
         self.ask(memory, *shown)
-        return str(self.service.requests[0]["messages"][-2]["content"])
+        messages = self.service.requests[0]["messages"]
+        return str(messages[-2]["content"]) if len(messages) > len(shown) else ""

@@ -7,6 +7,7 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar
 
 from anyio.to_thread import run_sync
@@ -226,7 +227,7 @@ def _texts(part: UserPromptPart) -> Iterator[str]:
 Processor: TypeAlias = Callable[[RunContext[Any], list[ModelMessage]], Awaitable[list[ModelMessage]]]
 
 
-def recalling(memory: MemoryOf, *, limit: int = 5, token_budget: int = 2000) -> Processor:
+def recalling(memory: MemoryOf, *, limit: int = 5, token_budget: int = 2000, relevance: bool = True) -> Processor:
     """Return a history processor, for the capability `ProcessHistory`, that recalls before each request.
 
     What was recalled for an earlier prompt is taken out again, so that a history has one block at most. A memory that
@@ -236,7 +237,9 @@ def recalling(memory: MemoryOf, *, limit: int = 5, token_budget: int = 2000) -> 
         memory: a memory or a scoped handle, or a function that returns that of a run by its deps.
         limit: maximum number of memories that are recalled.
         token_budget: maximum size of the recalled block, in estimated tokens.
+        relevance: whether nothing is recalled for a message that nothing stored has to do with, such as "ok".
     """
+    recall = partial(recalled, _HOST, limit=limit, token_budget=token_budget, relevance=relevance)
 
     async def process(run: RunContext[Any], messages: list[ModelMessage]) -> list[ModelMessage]:
         history = [_without_recalled(message) for message in messages]
@@ -245,9 +248,7 @@ def recalling(memory: MemoryOf, *, limit: int = 5, token_budget: int = 2000) -> 
             return history
         mine = memory_of(memory, run)
         given = [message.content for message in _said(history)]
-        block = await run_sync(
-            lambda: recalled(_HOST, mine, prompt, shown=given, limit=limit, token_budget=token_budget)
-        )
+        block = await run_sync(lambda: recall(mine, prompt, shown=given))
         asked = history[at]
         if block and isinstance(asked, ModelRequest):
             part = UserPromptPart([TextContent(block, metadata=MARK)])

@@ -129,3 +129,10 @@ def test_a_client_of_mem0_that_was_handed_over_is_used_and_left_open() -> None:
     assert store.retrieve("", "tea")[0].content_summary == "about tea"
     store.close()
     assert not client.closed
+
+
+def test_the_nearest_items_are_shown_whatever_was_said_as_in_chatdev() -> None:
+    config = SimpleNamespace(
+        name="notes", retrieve_stage=None, top_k=3, similarity_threshold=-1.0, read=True, write=True
+    )
+    assert not attachment_of(config).relevance
