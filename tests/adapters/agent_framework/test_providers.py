@@ -199,5 +199,4 @@ class TestContextContract(Talks, Histories, Recalls):
         context.extend_messages("history", [Message("user", [text]) for text in earlier])
         provider, session = DevmemContextProvider(memory), AgentSession(session_id="1")
         run(provider.before_run(agent=None, session=session, context=context, state={}))
-        (block,) = context.get_messages(sources={"devmem"})
-        return str(block.text)
+        return "".join(str(block.text) for block in context.get_messages(sources={"devmem"}))

@@ -340,4 +340,4 @@ class TestContract(Talks, Histories, Recalls):
     def recalled(self, memory: devmem.Memory, *shown: str) -> str:
         data = CallModelData(ModelInputData(input=said(*shown), instructions=None), agent=None, context=None)
         given = asyncio.run(DevmemSession("s", memory).recall()(data))
-        return str(given.input[-2]["content"])
+        return str(given.input[-2]["content"]) if len(given.input) > len(shown) else ""
