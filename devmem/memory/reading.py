@@ -292,7 +292,7 @@ class MemoryReader:
         wanted = asked.top_k + len(exclude)
         while True:
             found = self._hits(replace(asked, top_k=wanted), slice(wanted), None)
-            new = [hit for hit in found if hit.id not in exclude and not prompt.hold(hit.text)]
+            new = [hit for hit in found if hit.id not in exclude and not prompt.hold(hit.item)]
             if len(new) >= asked.top_k or len(found) < wanted:
                 return new[: asked.top_k]
             wanted *= _WIDEN

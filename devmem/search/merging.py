@@ -172,6 +172,8 @@ class _Statement:
     is_personal: bool
     """Whether it says something of who says it."""
     asks: bool
+    has_more: bool
+    """Whether it has attachments."""
 
     @classmethod
     def of(cls, hit: Hit) -> Self:
@@ -193,11 +195,12 @@ class _Statement:
             )
             or not _CHINESE_FIRST_PERSON.isdisjoint(text),
             asks=asks_something(text),
+            has_more=_has_attachments(hit.item),
         )
 
     def is_said_by(self, other: _Statement) -> bool:
         """Whether another one says all of it."""
-        if self.day != other.day or not self.words or (other.asks and not self.asks):
+        if self.day != other.day or not self.words or self.has_more or (other.asks and not self.asks):
             return False
         in_order = iter(other.names)
         if not all(name in in_order for name in self.names if name in other.names):
@@ -205,6 +208,10 @@ class _Statement:
         if self.negations != other.negations or (self.is_personal and self.speaker != other.speaker):
             return False
         return self.words <= other.words
+
+
+def _has_attachments(item: MemoryItem) -> bool:
+    return any(snapshot and snapshot.has_multimodal() for snapshot in (item.input_snapshot, item.output_snapshot))
 
 
 def _confirms(word: str) -> bool:
@@ -284,9 +291,11 @@ class PromptTexts:
     def __init__(self, texts: Iterable[str]) -> None:
         self._texts = [f" {_normalized(text)} " for text in texts]
 
-    def hold(self, text: str) -> bool:
-        """Whether one of them contains a text word for word, whatever the signs between the words."""
-        wanted = _normalized(_unlabelled(text))
+    def hold(self, item: MemoryItem) -> bool:
+        """Whether one of them contains an item's text word for word, whatever the signs between the words."""
+        if _has_attachments(item):
+            return False
+        wanted = _normalized(_unlabelled(item.full_text()))
         wanted = wanted if mostly_unspaced(wanted) else f" {wanted} "
         return bool(wanted.strip()) and any(wanted in known for known in self._texts)
 

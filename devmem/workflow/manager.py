@@ -193,7 +193,7 @@ class MemoryManager:
             found = rank_as_devall(found, queries[-1].text, self._clock())
         texts = [each.text for each in queries]
         prompt = PromptTexts([asked.snapshot.text if asked.snapshot else "", *texts])
-        found = [[hit for hit in hits if not prompt.hold(hit.item.content_summary)] for hits in found]
+        found = [[hit for hit in hits if not prompt.hold(hit.item)] for hits in found]
         result = merge(found, self._policy_for(asked.caller), failures)
         return result if result.hits or failures else None
 

@@ -82,7 +82,7 @@ def test_hashes_alone_name_the_items_and_keep_no_word(tmp_path: Path) -> None:
 def test_forgetting_takes_an_item_out_of_every_block_that_showed_it(tmp_path: Path) -> None:
     file = workflow_in(tmp_path)
     (secret, _) = remember(file, "The code of the lab is zanzibar.", "The lab opens at nine.")
-    ask(file, "Is the code of the lab zanzibar?")
+    ask(file, "code of the lab is Zanzibar")
     receipt = devmem.forget(file, secret)
     (recall,) = log_of(file).recalls()
     assert recall.block is not None
@@ -96,7 +96,7 @@ def test_forgetting_takes_an_item_out_of_every_block_that_showed_it(tmp_path: Pa
 def test_nothing_stays_in_a_log_that_is_open(tmp_path: Path) -> None:
     file = workflow_in(tmp_path)
     (secret, _) = remember(file, "The code of the lab is zanzibar.", "The lab opens at nine.")
-    ask(file, "Is the code of the lab zanzibar?")
+    ask(file, "code of the lab is Zanzibar")
     with devmem.open(f"{file}#notes") as memory:
         items = memory.store.get([secret])
     with closing(log_of(file)) as log:
