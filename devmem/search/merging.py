@@ -31,6 +31,8 @@ from devmem.text.patterns import lazy_pattern
 from devmem.text.query_text import asks_something
 
 _SPOKEN: Final = lazy_pattern(r"[^\W_]+(?:['’][^\W_]+)*")
+_COMPARED: Final = 50
+"""Number of hits that are compared with each other."""
 _NEGATIONS: Final = frozenset("no not never none nobody nothing neither nor cannot without".split())
 _CHINESE_NEGATIONS: Final = frozenset("不没沒别別無无")
 _CHINESE_FIRST_PERSON: Final = frozenset("我咱")
@@ -311,18 +313,6 @@ def by_conversation(hits: Sequence[Hit]) -> list[HitGroup]:
         alone = scope.conversation is None and scope.session is None
         groups.setdefault(at if alone else (scope.conversation, scope.session, scope.agent, scope.user), []).append(hit)
     return [HitGroup.of(found, found[0].score) for found in groups.values()]
-
-
-
-
-
-
-
-
-
-
-
-
 
 
 def _normalized(text: str) -> str:

@@ -7,10 +7,10 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from devmem.config.base import KNOWN_HOME
-from devmem.stores import Duration, KeysConfig, RetentionConfig
+from devmem.stores import Duration, KeysConfig, PlaceConfig, RetentionConfig
 
 
-class BlackboardConfig(KeysConfig, RetentionConfig):
+class BlackboardConfig(KeysConfig, RetentionConfig, PlaceConfig):
     """Configuration of a `blackboard` store."""
 
     has_similarity: ClassVar[bool] = False
