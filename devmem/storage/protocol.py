@@ -176,9 +176,7 @@ class Collection(Protocol):
     def trim(self, *, keep: int | None = None, stored_before: float | None = None) -> int:
         """Delete all but the `keep` items stored last, and those stored before a time (seconds since the epoch).
 
-        Items that `is_pinned` names stay beside them.
-
-        Return the number of deleted items.
+        Pinned items stay. Return the number of deleted items.
         """
         ...
 
@@ -199,10 +197,7 @@ class Collection(Protocol):
         ...
 
     def set_embeddings(self, embeddings: Mapping[str, PassageEmbeddings | EmbeddingRefusal]) -> int:
-        """Store the embeddings of waiting items, by id, or why they get none; return the number that took embeddings.
-
-        One that gets none goes on waiting, by itself, until its content or the model is replaced.
-        """
+        """Store embeddings of waiting items, or why they go on waiting, by id; return the number that took theirs."""
         ...
 
     def replace_model(self, model: str, dimension: int | None) -> int:
@@ -225,10 +220,7 @@ StateKey: TypeAlias = tuple[str, str]
 
 
 class StateValues(Protocol):
-    """Values of a store by kind and name; safe to use from several threads and processes.
-
-    Every method raises `CollectionError` where the database cannot do its work.
-    """
+    """Values of a store by kind and name; safe to use from several threads and processes."""
 
     def get(self, keys: Sequence[StateKey]) -> dict[StateKey, bytes]:
         """Return the values that are there, as of one moment."""

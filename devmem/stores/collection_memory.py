@@ -282,8 +282,6 @@ class CollectionMemory(MemoryBase):
         stored = self.collection.embeddings(list(contents))
         return {item_id: found for item_id, found in stored.items() if found.content_hash == contents[item_id]}
 
-    # Searching.
-
     @property
     def ranking(self) -> Ranking:
         """How the collection ranks, as the `retrieval:` block says."""
@@ -358,8 +356,6 @@ class CollectionMemory(MemoryBase):
         if self._rerank_stage is None:
             return report if len(report.hits) <= query.top_k else replace(report, hits=report.hits[: query.top_k])
         return self._rerank_stage.at(report, query.text, query.top_k)
-
-    # Writing.
 
     def update(self, payload: MemoryWritePayload) -> WriteOutcome:
         """Store what a finished node said; durable when it returns."""
@@ -471,8 +467,6 @@ class CollectionMemory(MemoryBase):
         except CollectionError as error:
             # The items before it are stored, and the next write trims again.
             _LOG.warning("memory store %r keeps more items than it should for now: %s", self.name, error)
-
-    # Reading.
 
     def get(self, ids: Sequence[str]) -> list[MemoryItem]:
         """Return the items that are there, in the order of `ids`."""

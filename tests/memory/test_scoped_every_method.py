@@ -88,8 +88,6 @@ ATTEMPTS: Final[dict[str, Callable[[devmem.Memory, Ann], object]]] = {
     "close": lambda bob, _: bob.close(),
 }
 """One attempt of Bob's with each method, which raises an error or returns nothing of Ann's."""
-SAME: Final = {"settled": "unscoped"}
-"""Former names."""
 
 
 async def collected(records: AsyncIterator[devmem.MemoryRecord]) -> list[devmem.MemoryRecord]:
@@ -133,7 +131,7 @@ def public_methods(of: type) -> set[str]:
 
 def test_no_public_method_is_forgotten() -> None:
     methods = public_methods(devmem.Memory)
-    tried = {*ATTEMPTS, *SAME}
+    tried = {*ATTEMPTS}
     twins = {name for name in methods if name.startswith("a") and name[1:] in tried}
     assert methods - twins == tried
     assert public_methods(devmem.MemoryRun) == {"commit", "discard", "close"}, "each is tried below"

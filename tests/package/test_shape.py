@@ -14,7 +14,7 @@ from pathlib import Path
 from tools.trips.recorder import PACKAGES, package_folder
 
 ROOT = Path(__file__).parents[2]
-LONGEST_FILE, LONGEST_FUNCTION = 600, 45
+LONGEST_FILE, LONGEST_FUNCTION = 600, 60
 LONGER = {"devmem/text/times.py": 1100}
 """The grammar of times of two languages, which nobody would look for in several files."""
 

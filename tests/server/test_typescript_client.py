@@ -27,11 +27,11 @@ const { ids } = await memory.addMemories({ memories: [
 ] });
 const found = await memory.searchMemories({ query: "launch", where: { "metadata.stars": { ">=": 3 } } });
 const listed = await memory.listMemories({ limit: 10, quarantined: null, where: { "metadata.topic": "tea" } });
-const expected = found.memories[0]!.version;
-const changed = await memory.changeMemory(ids[0]!, { text: "The launch is on June 9th.", expected });
+const version = found.memories[0]!.version;
+const changed = await memory.changeMemory(ids[0]!, { text: "The launch is on June 9th.", if_version: version });
 const errors: unknown[] = [];
 for (const call of [
-  () => memory.changeMemory(ids[0]!, { text: "x", expected }),
+  () => memory.changeMemory(ids[0]!, { text: "x", if_version: version }),
   () => memory.getMemory("../nothing?#"),
   () => memory.searchMemories({ query: "x", where: { "metadata.stars": { ">>": 3 } } }),
   () => new DevmemClient(base, { token: "devmem_forged" }).listMemories(),

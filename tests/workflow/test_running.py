@@ -130,7 +130,7 @@ def test_auto_files_are_a_sessions_own_and_the_workflow_is_not_changed(tmp_path:
         assert (session_folder(read, session) / "memory_notes.db").is_file()
         with open_stores(read, session=session) as stores:
             counts[session] = stores["notes"].count_memories()
-    assert counts == {"one": 1, "two": 1}
+    assert counts == {"one": 2, "two": 1}
 
 
 @pytest.mark.parametrize(

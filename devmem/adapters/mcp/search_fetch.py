@@ -12,8 +12,9 @@ from typing import Any, Final
 from pydantic import BaseModel, Field
 
 from devmem.adapters.hosts import shown
+from devmem.adapters.mcp.arguments import Arguments, IdArguments
 from devmem.adapters.mcp.reports import uri_of
-from devmem.adapters.mcp.tools import HOST, Answer, Arguments, Call, IdArguments, Tool, passage_of
+from devmem.adapters.mcp.tools import HOST, Answer, Call, Tool, passage_of
 from devmem.errors import ItemNotFoundError
 from devmem.memory import MemoryRecord
 from devmem.search import quote_labels
