@@ -66,6 +66,7 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	$(BIN)/python -m tools.wording
+	$(BIN)/python -m tools.budget --check
 	$(BIN)/python -m tools.trips --check
 
 types: mypy pyright

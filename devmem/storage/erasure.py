@@ -221,7 +221,7 @@ def words_of(items: Sequence[MemoryItem]) -> list[str]:
     step = max(1, len(items) // _WORDS)
     for item in items[::step]:
         # The metadata may be full of ids and hashes, which are longer than any word.
-        for texts, number in ((texts_of(item), most), (metadata_texts(item), (most + 1) // 2)):
+        for texts, number in (([*texts_of(item)], most), ([*metadata_texts(item)], (most + 1) // 2)):
             words = {pair[: 2 * _WORD_LENGTH] for text in texts for pair in _PAIR.findall(text)}
             words |= {word[:_WORD_LENGTH] for text in texts for word in _WORD.findall(text) if _RARE.fullmatch(word)}
             found.update(dict.fromkeys(sorted(words, key=lambda word: (-len(word), word))[:number]))

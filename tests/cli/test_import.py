@@ -410,7 +410,7 @@ def test_mails_are_found_by_subject_and_attachment_and_by_the_fields_that_are_na
 def test_dates_that_may_be_two_days_are_asked_about_once_and_store_nothing(devmem: Devmem, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("Text;Datum\na;none\nb;03/04/2025\nc;05/06/2025\n", encoding="utf-8")
     refused = one_paragraph(devmem("import", tmp_path / "a.db", tmp_path / "a.csv", code=2))
-    assert "a.csv:3: 'time': day and month of '03/04/2025' cannot be told apart" in refused
+    assert "a.csv:3: 'time': not clear whether the day or the month comes first: '03/04/2025'" in refused
     assert refused.count("--dates dmy") == 1
     assert not (tmp_path / "a.db").exists() or not json.loads(devmem("show", tmp_path / "a.db", "--json").stdout)
     told = devmem("import", tmp_path / "a.db", tmp_path / "a.csv", "--dates", "dmy", "--dry-run").stdout

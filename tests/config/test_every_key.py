@@ -27,6 +27,7 @@ _REQUIRED: Final = {
     "store": "records",
     "into": "copies",
     "name": "notes",
+    "stores": ["notes"],
     "llm": {"model": "m"},
 }
 """Values of the keys that a block cannot do without."""
@@ -41,7 +42,7 @@ _BATCH_SIZE: Final = 8
 def _blocks(definitions: Mapping[str, Any]) -> Iterator[Block]:
     """Yield every model of the schema once, at a place where it may stand."""
     seen: set[str] = set()
-    for kind in ("simple", "blackboard", "brain", "conversation", "file", "mem0", "long_term", "role_zero"):
+    for kind in ("simple", "blackboard", "brain", "conversation", "file", "mem0", "long_term", "role_zero", "sharded"):
         model = "".join(part.capitalize() for part in kind.split("_")) + "Config"
         yield from _within(definitions, model, _store_of(kind), seen)
     notes = {"memory": [{"name": "notes", "type": "simple"}]}

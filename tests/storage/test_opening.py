@@ -44,7 +44,7 @@ def test_postgresql_names_the_extra_that_is_missing(monkeypatch: pytest.MonkeyPa
     for name in [name for name in sys.modules if name.startswith("devmem.storage.postgres.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    with pytest.raises(MissingExtraError, match=r"devmem-framework\[postgres\]"):
+    with pytest.raises(MissingExtraError, match=r"\[postgres\]"):
         open_collection("postgresql://host/db")
 
 

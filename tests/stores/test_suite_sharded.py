@@ -82,10 +82,12 @@ def test_items_are_spread_and_found_together(workflow: Path) -> None:
 
 def test_hits_of_all_stores_are_merged_by_score(workflow: Path) -> None:
     with devmem.open_stores(devmem.load_workflow(workflow)) as stores:
-        stores["one"].add([MemoryItem(id="far", content_summary="The garden needs water after the long summer.")])
-        stores["two"].add([MemoryItem(id="near", content_summary="Green tea needs water of eighty degrees.")])
-        hits = stores["all"].search(MemoryQuery(text="How hot is water for green tea?", top_k=2))
-        assert [hit.item.id for hit in hits] == ["near", "far"]
+        for name in ("one", "two"):
+            texts = [f"The tea of {name} is green.", f"It rains on the garden of {name}."]
+            stores[name].add([MemoryItem(id=f"{name} {at}", content_summary=text) for at, text in enumerate(texts)])
+        hits = stores["all"].search(MemoryQuery(text="Which tea is green?", top_k=2))
+        assert {hit.item.id for hit in hits} == {"one 0", "two 0"}
+        assert hits[0].score >= hits[1].score
         assert {hit.store for hit in hits} == {"all"}
 
 

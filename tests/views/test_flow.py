@@ -210,7 +210,7 @@ def test_letters_without_a_picture_are_said(caplog: pytest.LogCaptureFixture) ->
 @pytest.mark.usefixtures("no_graphviz")
 def test_without_a_drawer_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(MissingExtraError, match=r"devmem-framework\[draw\].*apt install graphviz"):
+    with pytest.raises(MissingExtraError, match=r"\[draw\].*apt install graphviz"):
         png_picture(EDGES)
 
 

@@ -25,7 +25,7 @@ def test_a_run_is_written_without_a_script_or_a_server(team: Path) -> None:
     remember(team, "The launch is on June 2nd. <script>alert(1)</script>")
     ask(team, "When is the launch?")
     page = export(team)
-    assert "1. The launch is on June 2nd. &lt;script&gt;" in page
+    assert "] The launch is on June 2nd. &lt;script&gt;" in page
     assert "<script" not in page
     assert "http" not in page.replace("http-equiv", "")
     assert (team.parent / "report" / "style.css").exists()

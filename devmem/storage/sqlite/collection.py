@@ -13,7 +13,7 @@ import threading
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing, nullcontext
+from contextlib import closing, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
@@ -167,9 +167,11 @@ class SqliteCollection(SqliteVersions, SqliteExports):
         if not self._in_file or not self._write_lock.acquire(blocking=False):
             return
         try:
-            if self._opened_writer is not None and not self._opened_writer.in_transaction:
-                self._opened_writer.close()
-                self._opened_writer = None
+            # One that an interrupted call of `close` has closed is in no transaction.
+            with suppress(sqlite3.ProgrammingError):
+                if self._opened_writer is not None and not self._opened_writer.in_transaction:
+                    self._opened_writer.close()
+                    self._opened_writer = None
         finally:
             self._write_lock.release()
 

@@ -34,5 +34,5 @@ def test_an_answer_goes_from_the_answerer_to_the_asker() -> None:
 def test_a_row_that_is_none_says_why() -> None:
     with pytest.raises(ValueError, match="not 'chat'"):
         from_agentuniverse({**ROW, "type": "chat"})
-    with pytest.raises(ValueError, match="Invalid isoformat"):
+    with pytest.raises(ValueError, match="expected a time, found None"):
         from_agentuniverse({**ROW, "metadata": {}})
