@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Any
@@ -137,7 +138,7 @@ def test_context_is_no_input(memory: devmem.Memory) -> None:
 def test_the_example_of_the_page(tmp_path: Path) -> None:
     history, recalled = run_example("agent_framework", tmp_path).split("\n", 1)
     assert history == "['Book the hall.']"
-    assert "1. The launch is on May 5th." in recalled
+    assert re.search(r"1\. \[[^]]+\] (user: )?The launch is on May 5th\.", recalled)
 
 
 def test_the_history_names_the_agent_or_the_host(memory: devmem.Memory) -> None:

@@ -76,10 +76,10 @@ def _interrupt_each(
         store.update(payload("w0x0"))
         lines = 0
         # The first time loads what is loaded once.
-        for _ in range(2):
+        for turn in (1, 2):
             counting = Tracer(None, error)
             with counting():
-                _perform(folder, store, operation, "w0x1")
+                _perform(folder, store, operation, f"w0x{turn}")
             lines = counting.lines
         step = max(1, lines // plan.extent(short=8, full=400))
         for at in range(0, lines, step):
