@@ -291,7 +291,7 @@ class _Known:
 
         With `turns`, at least those from the first of these items on; otherwise all.
         """
-        where = exactly(scope)
+        where, messages = exactly(scope), list[MemoryItem]()
         for limit in (4 * (wanted + 1) * 8**step for step in count()):
             stored = self.store.recent(limit, where)
             messages = [item for item in stored if holds_message(item) and same_owner(item.scope, scope)]

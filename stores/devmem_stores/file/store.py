@@ -489,8 +489,9 @@ class FileMemory(CollectionMemory):
     def restart_in_child(self) -> None:
         """Leave the manifest, and the pass that used it, to the parent."""
         self._is_alone = False
-        if self._file is not None:
-            abandon(self.__dict__.pop("_manifest", None))
+        if self._file is not None and "_manifest" in self.__dict__:
+            abandon(self._manifest)
+            del self._manifest
 
     def close(self) -> None:
         """Stop watching and release the files."""
