@@ -12,7 +12,7 @@ from tools.mutants.__main__ import CHANGES
 from tools.mutants.change import Change
 
 ROOT = Path(__file__).parents[2]
-SUITES = ROOT / "devmem" / "testing"
+SUITE = ROOT / "tests" / "collection_suite"
 
 
 @pytest.mark.sources
@@ -20,12 +20,12 @@ SUITES = ROOT / "devmem" / "testing"
 def test_each_change_finds_the_code_that_it_changes(change: Change) -> None:
     source = (ROOT / change.file).read_text(encoding="utf-8")
     compile(change.applied_to(source), change.file, "exec")
-    suites = "\n".join(file.read_text(encoding="utf-8") for file in SUITES.rglob("*.py"))
+    suite = "\n".join(file.read_text(encoding="utf-8") for file in SUITE.glob("*.py"))
     for test in change.tests:
         file, _, name = test.partition("::")
         tests = (ROOT / file).read_text(encoding="utf-8")
         function = name.rpartition("::")[2].partition("[")[0]
-        assert not name or f"def {function}(" in tests or f"def {function}(" in suites, test
+        assert not name or f"def {function}(" in tests or f"def {function}(" in suite, test
 
 
 def test_names_are_unique() -> None:

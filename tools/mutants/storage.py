@@ -43,8 +43,8 @@ STORAGE: Final[tuple[Change, ...]] = (
         name="damaged-vector",
         breaks="a vector whose bytes changed on disk is left out, and its item waits for another",
         file="devmem/storage/sqlite/rows.py",
-        old="THEN crc32(vector) + (length(vector) % 4 > 0) END",
-        new="THEN vectors.checksum END",
+        old="AND length(vector) THEN crc32(vector) END",
+        new="AND length(vector) THEN vectors.checksum END",
         tests=("tests/storage/test_damaged_rows.py::test_an_item_with_a_damaged_vector_waits_for_another",),
     ),
     Change(
@@ -61,15 +61,15 @@ STORAGE: Final[tuple[Change, ...]] = (
         file="devmem/storage/sqlite/rows.py",
         old="isinstance(model, str) and model.startswith(PREFIX)",
         new="False",
-        tests=("tests/storage/test_older_format.py::test_a_file_with_whole_vectors_gets_smaller_ones",),
+        tests=("tests/storage/test_suite_sqlite_file.py::TestSqliteFile::test_given_vectors_come_back_bit_for_bit",),
     ),
     Change(
-        name="newer-format",
-        breaks="a file of a newer devmem is refused",
+        name="another-format",
+        breaks="a file of another format is refused",
         file="devmem/storage/sqlite/database.py",
-        old="if version > SCHEMA_VERSION:",
-        new="if version > SCHEMA_VERSION + 10_000:",
-        tests=("tests/storage/test_unusable_places.py::test_the_database_of_a_newer_version",),
+        old="if tables and version != SCHEMA_VERSION:",
+        new="if tables and version < SCHEMA_VERSION:",
+        tests=("tests/storage/test_unusable_places.py::test_a_database_of_another_format",),
     ),
     Change(
         name="lost-file",
@@ -393,8 +393,8 @@ STORAGE: Final[tuple[Change, ...]] = (
         name="deleted-bytes-stay",
         breaks="deleted texts are overwritten",
         file="devmem/storage/sqlite/collection.py",
-        old='writer.execute("PRAGMA secure_delete = ON")',
-        new='writer.execute("PRAGMA secure_delete = OFF")',
+        old='"PRAGMA secure_delete = ON"',
+        new='"PRAGMA secure_delete = OFF"',
         tests=("tests/memory/test_forgetting.py::test_forgetting_overwrites_the_texts_in_the_file",),
     ),
     Change(
@@ -616,10 +616,10 @@ STORAGE: Final[tuple[Change, ...]] = (
         name="archived-item-found",
         breaks="an archived item is in no index, list or count",
         file="devmem/storage/sqlite/writes.py",
-        old="        self.connection.execute(_KEEP + condition, (*ended, *values))\n"
+        old="        self.connection.execute(_KEEP + condition, (*ended, *ended, by.operation.value, *values))\n"
         "        return self._delete(condition, values)\n",
-        new="        kept = self.connection.execute(_KEEP + condition, (*ended, *values)).rowcount\n"
-        "        return kept if ending.operation is Operation.ARCHIVE else self._delete(condition, values)\n",
+        new="        kept = self.connection.execute(_KEEP + condition, (*ended, *ended, by.operation.value, *values))\n"
+        "        return kept.rowcount if ending.operation is Operation.ARCHIVE else self._delete(condition, values)\n",
         tests=(
             "tests/storage/test_suite_sqlite_file.py::TestSqliteFile::test_nothing_but_the_archive_returns_an_archived_item",
         ),
