@@ -419,8 +419,9 @@ class Message:
         """Return role and text in the form of an OpenAI-compatible chat API."""
         return {"role": self.role.value, "content": self.text()}
 
-    to_dict = for_chat
-    """MetaGPT's name for `for_chat`."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return what `for_chat` does, by MetaGPT's name."""
+        return self.for_chat()
 
 
 _FIELDS: Final = tuple(each.name for each in fields(Message))

@@ -30,7 +30,6 @@ QUESTIONS = {
     "What does the simple store's devall ranking score?": ("docs/stores/simple.md", "0.7 x cosine"),
     "How long does a durable update take with 10,000 items?": ("docs/benchmarks.md", "`update` p50"),
     "Which tables does the SQLite file have?": ("docs/decisions/storage.md", "| `vectors` |"),
-    "What is not stored again, such as an answer that only quotes?": ("docs/guide.md", "only quotes recalled text"),
 }  # fmt: skip
 
 

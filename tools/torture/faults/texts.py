@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from random import Random
 from typing import Final
 
@@ -93,7 +94,7 @@ def _check(texts: list[str], chance: Random, result: Result, where: str) -> None
         sections = [line for line in block.split("\n") if line.startswith("--- ")]
         if lines.count(start) != 1 or lines.count(end) != 1 or lines[0] != start or lines[-1] != end:
             result.fail("wrong", f"{where}: the block can be closed or forged by {texts!r}")
-        elif len(sections) != len({one.hit.store for one in shown}):
+        elif len(sections) != sum(1 for _ in groupby(shown, key=lambda one: one.hit.store)):
             result.fail("wrong", f"{where}: a section is forged by {texts!r}")
         elif sum(line[:1].isdigit() for line in block.splitlines()) != len(shown):
             result.fail("wrong", f"{where}: an entry is forged by {texts!r}")
