@@ -89,6 +89,7 @@ with devmem.open("notes.db", embedding=None) as memory:
     assert memory.consolidate(archive_before="in 1 day", user="ann").archived
 """,
     "$ devmem rekey": "import pathlib, secrets; pathlib.Path('key.txt').write_text(secrets.token_hex(32))",
+    "$ devmem run configs/transaction.yaml": "import shutil; shutil.rmtree('configs/.devmem')",
     "$ devmem restore": "import shutil; shutil.move('notes.db', 'notes-2026-06-02.db')",
     "$ devmem mcp": "from devmem.server import TokenFile; TokenFile('devmem-tokens.json').add('ann', user='ann')",
 }
