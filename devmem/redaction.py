@@ -46,7 +46,7 @@ def _is_secret(text: str) -> bool:
 
 
 def _patterns_of(secret: str) -> Iterator[str]:
-    """Yield patterns of the forms in which libraries repeat a secret: as it is, escaped, %-encoded, and in base64."""
+    """Yield patterns of the forms in which libraries repeat a secret: unchanged, escaped, %-encoded, and in base64."""
     raw = secret.encode("utf-8", "surrogatepass")
     forms = {secret, quote(raw, safe=""), quote(raw), quote_plus(raw), repr(secret)[1:-1], repr(raw)[2:-1]}
     forms |= {json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}

@@ -201,7 +201,7 @@ _SPEAKERS: Final[dict[Language, dict[str, str]]] = {
     "en": {"user": "user", "assistant": "assistant", "system": "system"},
     "zh": {"user": "用户", "assistant": "助手", "system": "系统"},
 }
-"""Who said a message that names nobody, by its role; what a tool returned is marked as its result."""
+"""Speaker of a message that names none, by its role; what a tool returned is marked as its result."""
 _ROLE: Final = lazy_pattern(r"\W*(?:user|assistant|system|用户|助手|系统)\s*:")
 
 

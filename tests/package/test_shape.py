@@ -16,7 +16,7 @@ from tools.trips.recorder import PACKAGES, package_folder
 ROOT = Path(__file__).parents[2]
 LONGEST_FILE, LONGEST_FUNCTION = 600, 60
 LONGER = {"devmem/text/times.py": 1100}
-"""The grammar of times of two languages, which nobody would look for in several files."""
+"""The grammar of times of two languages is one thing, and is read in one file."""
 
 FOLDERS = [package_folder(package) for package in PACKAGES]
 """Folders of the packages, which are not beside the tests where these run on an installed wheel."""
