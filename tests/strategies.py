@@ -9,16 +9,8 @@ import numpy as np
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from devmem.model.items import (
-    MemoryContentSnapshot,
-    MemoryItem,
-    Provenance,
-    Scope,
-    SnapshotBlock,
-    SourceKind,
-    Vector,
-)
-from devmem.model.message import (
+from devmem import MemoryContentSnapshot, MemoryItem, Scope
+from devmem.messages import (
     AIMessage,
     AttachmentRef,
     Message,
@@ -29,6 +21,7 @@ from devmem.model.message import (
     ToolMessage,
     UserMessage,
 )
+from devmem.stores import Provenance, SnapshotBlock, SourceKind, Vector
 
 _PAIR: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 TEXTS: Final = st.text(st.characters(exclude_categories=[]), max_size=60).filter(lambda text: not _PAIR.search(text))

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import devmem as library
+from devmem import Scope
 from devmem.cli.options import filter_of
-from devmem.model.items import Scope
 from devmem.storage import Filter, at_least, below, differs_from, one_of, starts_with
 
 from .conftest import Devmem

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import devmem as library
-from devmem.model.items import MemoryItem
+from devmem import MemoryItem
 
 from .conftest import Devmem
 

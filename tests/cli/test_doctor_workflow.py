@@ -13,14 +13,13 @@ from typing import Any
 import pytest
 
 import devmem as library
+from devmem import MemoryContentSnapshot, MemoryItem, MemoryWritePayload, load_workflow
 from devmem.messages import AttachmentRef, MessageBlock
-from devmem.model.items import MemoryContentSnapshot, MemoryItem, SnapshotBlock
-from devmem.model.results import MemoryWritePayload
 from devmem.recording import journal_folder
 from devmem.recording.journal import Journal, encode_line
 from devmem.storage import SqliteCollection
+from devmem.stores import SnapshotBlock
 from devmem.workflow import UnsavedWrites, make_store
-from devmem.workflow.stores import load_workflow
 from devmem_stores.role_zero.window import open_outbox
 
 from .conftest import Devmem, one_paragraph

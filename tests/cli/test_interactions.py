@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from devmem import load_workflow, open_stores
-from devmem.recording import InteractionRecorder, journal_folder, record_agent, record_tool
+from devmem import load_workflow, open_stores, record_agent, record_tool
+from devmem.recording import InteractionRecorder, journal_folder
 from devmem_stores.conversation import ConversationMemory
 
 from .conftest import Devmem

@@ -8,9 +8,13 @@ from typing import Any, Final
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from devmem.model.conditions import (
+from devmem import Filter, MemoryItem, Scope
+from devmem.model.conditions import micros_of
+from devmem.storage import (
+    Collection,
     Condition,
     Operator,
+    SearchQuery,
     above,
     absent,
     at_least,
@@ -19,16 +23,12 @@ from devmem.model.conditions import (
     contains,
     contains_text,
     differs_from,
-    micros_of,
     one_of,
     present,
     starts_with,
 )
-from devmem.model.filters import Filter
-from devmem.model.items import MemoryItem, Provenance, Scope, SourceKind
-from devmem.search.query import SearchQuery
-from devmem.storage.protocol import Collection
-from devmem.testing.clock import ManualClock
+from devmem.stores import Provenance, SourceKind
+from devmem.testing import ManualClock
 from tests.collection_suite.fixtures import MODEL, OpenCollection, Opening, ids
 
 NOW: Final = 50.0

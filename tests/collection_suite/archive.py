@@ -7,16 +7,12 @@ from typing import cast
 
 import pytest
 
+from devmem import Filter, MemoryItem, Operation, RunState, Scope, WriteStatus
 from devmem.errors import CollectionReadOnlyError, RunConflictError
-from devmem.model.filters import Filter
-from devmem.model.items import MemoryItem, Scope
-from devmem.model.results import WriteStatus
-from devmem.model.versions import Operation, RunState
-from devmem.search.query import SearchQuery
-from devmem.storage.erasure import ErasableCollection, EraseRequest
+from devmem.storage import ErasableCollection, EraseRequest, SearchQuery
 from devmem.storage.protocol import ArchivingCollection, SupportsArchiving
 from devmem.storage.tombstones import TombstoneCollection
-from devmem.testing.clock import ManualClock
+from devmem.testing import ManualClock
 from tests.collection_suite.fixtures import EMBEDDER, MODEL, OpenCollection, Opening, ids, item
 
 _DAY = 86_400.0

@@ -5,11 +5,9 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-from devmem.model.results import WriteStatus
-from devmem.models.embedder import PassageEmbeddings
-from devmem.search.query import SearchQuery
-from devmem.storage.protocol import Collection
-from devmem.storage.writing import Unique
+from devmem import WriteStatus
+from devmem.storage import Collection, SearchQuery, Unique
+from devmem.stores import PassageEmbeddings
 from devmem.testing.abilities import needs
 from tests.collection_suite.fixtures import EMBEDDER, MODEL, OpenCollection, Opening, ids, item, waiting_item
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 from pydantic import JsonValue
 
-from devmem.model.conditions import Condition, above, at_least, at_most, below, differs_from, one_of, starts_with
-from devmem.model.filters import Filter
-from devmem.model.items import Provenance, Scope, SourceKind
-from devmem.storage.protocol import Collection
+from devmem import Filter, Scope
+from devmem.storage import Collection, Condition, above, at_least, at_most, below, differs_from, one_of, starts_with
+from devmem.stores import Provenance, SourceKind
 from tests.collection_suite.filters import admitted, note
 from tests.collection_suite.fixtures import Opening
 

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from devmem.model.filters import Filter
-from devmem.model.items import MemoryContentSnapshot, MemoryItem, Scope, SnapshotBlock
-from devmem.model.message import AttachmentRef, MessageBlock
-from devmem.search.query import SearchQuery
-from devmem.storage.protocol import Collection
+from devmem import Filter, MemoryContentSnapshot, MemoryItem, Scope
+from devmem.messages import AttachmentRef, MessageBlock
+from devmem.storage import Collection, SearchQuery
+from devmem.stores import SnapshotBlock
 from tests.collection_suite.fixtures import MODEL, OpenCollection, Opening, item
 
 _TEXTS = {

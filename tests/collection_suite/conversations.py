@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from devmem.model.filters import Filter
-from devmem.model.items import Scope
-from devmem.search.query import SearchQuery, Weights
-from devmem.storage.protocol import Collection
+from devmem import Filter, Scope
+from devmem.storage import Collection, SearchQuery, Weights
 from tests.collection_suite.fixtures import EMBEDDER, Opening
 from tests.collection_suite.queries import PLAIN, add_encoded, asked, found, turn
 

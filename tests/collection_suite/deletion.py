@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from devmem import Filter, Scope, WriteStatus
 from devmem.errors import FilterError
-from devmem.model.filters import Filter
-from devmem.model.items import Scope
-from devmem.model.results import WriteStatus
-from devmem.search.query import SearchQuery
-from devmem.storage.protocol import Collection
-from devmem.storage.writing import Unique
-from devmem.testing.clock import ManualClock
+from devmem.storage import Collection, SearchQuery, Unique
+from devmem.testing import ManualClock
 from tests.collection_suite.fixtures import EMBEDDER, MODEL, OpenCollection, Opening, ids, item
 
 

@@ -7,12 +7,10 @@ import random
 import numpy as np
 import pytest
 
+from devmem import Scope, WriteStatus
 from devmem.errors import CollectionClosedError, EmbeddingMismatchError
-from devmem.model.items import Scope
-from devmem.model.results import WriteStatus
-from devmem.models.embedder import ModelIdentity, PassageEmbeddings
-from devmem.storage.protocol import Collection
-from devmem.storage.writing import Unique
+from devmem.storage import Collection, Unique
+from devmem.stores import ModelIdentity, PassageEmbeddings
 from devmem.testing.abilities import needs
 from tests.collection_suite.fixtures import EMBEDDER, MODEL, OpenCollection, Opening, ids, item
 

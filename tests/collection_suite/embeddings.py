@@ -7,16 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from devmem import MemoryItem, WriteStatus
 from devmem.errors import EmbeddingMismatchError
 from devmem.model.fields import embedded_hash
-from devmem.model.items import MemoryItem
-from devmem.model.results import WriteStatus
-from devmem.models.embedder import EmbeddingRefusal, ModelIdentity, PassageEmbeddings
-from devmem.search.query import SearchQuery
-from devmem.storage.protocol import Collection
-from devmem.storage.writing import PreparedItem
+from devmem.models.embedder import EmbeddingRefusal
+from devmem.storage import Collection, PreparedItem, SearchQuery
+from devmem.stores import ModelIdentity, PassageEmbeddings
+from devmem.testing import HashEmbedder
 from devmem.testing.abilities import needs
-from devmem.testing.embedders import HashEmbedder
 from tests.collection_suite.fixtures import (
     EMBEDDER,
     MODEL,

@@ -9,14 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from devmem.model.filters import Filter
-from devmem.model.items import MemoryItem, Scope
-from devmem.model.versions import RunState
-from devmem.search.query import SearchQuery
-from devmem.storage.erasure import ErasableCollection, EraseRequest, words_in
-from devmem.storage.opening import file_of
-from devmem.storage.protocol import VersionedCollection
-from devmem.testing.clock import ManualClock
+from devmem import Filter, MemoryItem, RunState, Scope
+from devmem.storage import ErasableCollection, EraseRequest, SearchQuery, VersionedCollection, file_of
+from devmem.storage.erasure import words_in
+from devmem.testing import ManualClock
 from tests.collection_suite.fixtures import item
 from tests.collection_suite.versions import SHARED, Versioning
 

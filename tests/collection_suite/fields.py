@@ -8,14 +8,12 @@ from typing import Any, Final, cast
 
 import pytest
 
+from devmem import Hit, MemoryItem, WriteStatus
 from devmem.model.fields import embedded_hash
-from devmem.model.items import MemoryItem
-from devmem.model.results import Hit, WriteStatus
-from devmem.models.embedder import PassageEmbeddings
-from devmem.search.query import SearchQuery
-from devmem.storage.protocol import Collection, SupportsFieldIndex, VersionedCollection
+from devmem.storage import Collection, SearchQuery, SupportsFieldIndex, VersionedCollection
+from devmem.stores import PassageEmbeddings
+from devmem.testing import ManualClock
 from devmem.testing.abilities import needs
-from devmem.testing.clock import ManualClock
 from tests.collection_suite.fixtures import EMBEDDER, MODEL, OpenCollection, Opening, ids
 from tests.collection_suite.queries import encoded
 from tests.collection_suite.versions import Versioning

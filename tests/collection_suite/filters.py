@@ -9,11 +9,9 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from devmem.model.conditions import absent
-from devmem.model.filters import Filter
-from devmem.model.items import MemoryItem, Provenance, Scope, SourceKind
-from devmem.search.query import SearchQuery
-from devmem.storage.protocol import Collection
+from devmem import Filter, MemoryItem, Scope
+from devmem.storage import Collection, SearchQuery, absent
+from devmem.stores import Provenance, SourceKind
 from tests.collection_suite.fixtures import EMBEDDER, Opening, ids, item
 from tests.collection_suite.queries import NOW, add_encoded, asked
 

@@ -8,13 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from devmem import Filter, Operation, RunState, Scope, acting_as
 from devmem.errors import RunConflictError, RunStateError
-from devmem.model.caller import acting_as
-from devmem.model.filters import Filter
-from devmem.model.items import Scope
-from devmem.model.versions import Operation, RunState
-from devmem.storage.protocol import Collection, VersionedCollection
-from devmem.testing.clock import ManualClock
+from devmem.storage import Collection, VersionedCollection
+from devmem.testing import ManualClock
 from tests.collection_suite.fixtures import item
 from tests.collection_suite.runs import Running
 from tests.collection_suite.versions import SHARED

@@ -8,11 +8,11 @@ from typing import Any, ClassVar, Final, Protocol
 
 import pytest
 
-from devmem.model.items import MemoryItem
-from devmem.models.embedder import ModelIdentity
-from devmem.storage.protocol import Collection
+from devmem import MemoryItem
+from devmem.storage import Collection
+from devmem.stores import ModelIdentity
+from devmem.testing import HashEmbedder
 from devmem.testing.abilities import OnlyWhatApplies
-from devmem.testing.embedders import HashEmbedder
 
 EMBEDDER: Final = HashEmbedder(dimension=32, name="suite:hash")
 MODEL: Final = EMBEDDER.identity

@@ -6,12 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from devmem import Filter, Scope
 from devmem.errors import FilterError
-from devmem.model.conditions import Order, present, starts_with
-from devmem.model.filters import Filter, event_key
-from devmem.model.items import Provenance, Scope, SourceKind
-from devmem.storage.protocol import Collection
-from devmem.testing.clock import ManualClock
+from devmem.storage import Collection, Order, event_key, present, starts_with
+from devmem.stores import Provenance, SourceKind
+from devmem.testing import ManualClock
 from tests.collection_suite.filters import note
 from tests.collection_suite.fixtures import MODEL, OpenCollection, Opening, ids
 

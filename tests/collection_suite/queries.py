@@ -9,14 +9,12 @@ from typing import Any, Final
 
 from pydantic import JsonValue
 
+from devmem import MemoryItem, Scope, SearchReport
 from devmem.model.fields import embedded_hash
-from devmem.model.items import MemoryItem, Scope
-from devmem.model.results import SearchReport
-from devmem.models.embedder import PassageEmbeddings, token_codes
-from devmem.search.query import Ranking, SearchQuery
-from devmem.storage.protocol import Collection
-from devmem.storage.writing import PreparedItem
-from devmem.testing.embedders import HashTokenEmbedder
+from devmem.models.embedder import token_codes
+from devmem.storage import Collection, PreparedItem, Ranking, SearchQuery
+from devmem.stores import PassageEmbeddings
+from devmem.testing import HashTokenEmbedder
 from tests.collection_suite.fixtures import MODEL
 
 NOW: Final = datetime(2024, 3, 13, 12, tzinfo=UTC).timestamp()

@@ -8,12 +8,9 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
-from devmem.model.filters import Filter
-from devmem.model.items import MemoryContentSnapshot, MemoryItem, Scope
-from devmem.search.indexes.passages import passages_of
-from devmem.search.query import Ranking, SearchQuery
+from devmem import Filter, MemoryContentSnapshot, MemoryItem, Scope
 from devmem.search.spelling import SpellingCheck
-from devmem.storage.protocol import Collection
+from devmem.storage import Collection, Ranking, SearchQuery, passages_of
 from devmem.testing.abilities import needs
 from tests.collection_suite.fixtures import EMBEDDER, MODEL, OpenCollection, Opening, item, waiting_item
 from tests.collection_suite.queries import (

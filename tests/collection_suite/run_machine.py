@@ -10,10 +10,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
+from devmem import Filter, MemoryItem
 from devmem.errors import RunConflictError
-from devmem.model.filters import Filter
-from devmem.model.items import MemoryItem
-from devmem.storage.protocol import Collection, VersionedCollection
+from devmem.storage import Collection, VersionedCollection
 from tools.torture.run_model import RunModel, Texts, shown_texts
 
 _NAMES: Final = [f"id {n}" for n in range(5)]

@@ -6,16 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from devmem import Filter, MemoryItem, Operation, RunState, Scope, WriteStatus
 from devmem.errors import RunConflictError, RunStateError
-from devmem.model.filters import Filter
-from devmem.model.items import MemoryItem, Provenance, Scope
-from devmem.model.results import WriteStatus
-from devmem.model.versions import Operation, RunState
-from devmem.models.embedder import PassageEmbeddings
-from devmem.search.query import SearchQuery
-from devmem.storage.protocol import Collection, VersionedCollection
-from devmem.storage.writing import Unique
-from devmem.testing.clock import ManualClock
+from devmem.storage import Collection, SearchQuery, Unique, VersionedCollection
+from devmem.stores import PassageEmbeddings, Provenance
+from devmem.testing import ManualClock
 from tests.collection_suite.fixtures import EMBEDDER, ids, item, waiting_item
 from tests.collection_suite.run_machine import check_runs
 from tests.collection_suite.versions import SHARED, Versioning

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from devmem.errors import EmbeddingMismatchError
-from devmem.search.query import SearchQuery, Weights
-from devmem.storage.protocol import Collection
+from devmem.storage import Collection, SearchQuery, Weights
 from devmem.testing.abilities import needs
 from tests.collection_suite.fixtures import EMBEDDER, MODEL, OpenCollection, Opening, item, waiting_item
 

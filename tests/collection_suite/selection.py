@@ -6,12 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from devmem.model.filters import Filter
-from devmem.model.items import Provenance, Scope, SourceKind
+from devmem import Filter, Scope
 from devmem.model.results import RejectReason
-from devmem.search.query import MAX_QUERY_CHARACTERS, Ranking, SearchQuery
-from devmem.storage.protocol import Collection
-from devmem.storage.writing import Unique
+from devmem.search.query import MAX_QUERY_CHARACTERS
+from devmem.storage import Collection, Ranking, SearchQuery, Unique
+from devmem.stores import Provenance, SourceKind
 from tests.collection_suite.fixtures import Opening, item
 from tests.collection_suite.queries import PLAIN, add_encoded, asked, explained, found, turn
 

@@ -7,12 +7,10 @@ from typing import cast
 
 import pytest
 
-from devmem.model.filters import Filter
-from devmem.model.items import MemoryContentSnapshot, MemoryItem, Scope
-from devmem.model.results import WriteOutcome
-from devmem.storage.protocol import Collection, VersionedCollection
+from devmem import Filter, MemoryContentSnapshot, MemoryItem, Scope, WriteOutcome
+from devmem.storage import Collection, VersionedCollection
 from devmem.storage.tombstones import TombstoneCollection
-from devmem.testing.clock import ManualClock
+from devmem.testing import ManualClock
 from tests.collection_suite.fixtures import OpenCollection
 
 _ERASED = "Her door code is 4711-Zeta. She keeps the spare key under the blue pot."

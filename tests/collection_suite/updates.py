@@ -7,12 +7,10 @@ from typing import Any
 
 import pytest
 
+from devmem import Filter, MemoryItem, Scope, WriteStatus
 from devmem.errors import VersionConflictError
-from devmem.model.filters import Filter
-from devmem.model.items import MemoryItem, Provenance, Scope, SourceKind, version_hash
-from devmem.model.results import WriteStatus
-from devmem.storage.protocol import Collection
-from devmem.storage.writing import Unique
+from devmem.storage import Collection, Unique, version_hash
+from devmem.stores import Provenance, SourceKind
 from tests.collection_suite.fixtures import Opening, ids, item
 from tests.collection_suite.queries import add_encoded
 

@@ -11,13 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from devmem import Change, Filter, MemoryItem, Operation, Scope
 from devmem.errors import CollectionReadOnlyError, FilterError
-from devmem.model.filters import Filter
-from devmem.model.items import MemoryItem, Scope
-from devmem.model.versions import Change, Operation
-from devmem.search.query import SearchQuery
-from devmem.storage.protocol import VersionedCollection
-from devmem.testing.clock import ManualClock
+from devmem.storage import SearchQuery, VersionedCollection
+from devmem.testing import ManualClock
 from tests.collection_suite.fixtures import EMBEDDER, MODEL, OpenCollection, Opening, ids, item
 
 SHARED: Final = [HealthCheck.function_scoped_fixture, HealthCheck.differing_executors]

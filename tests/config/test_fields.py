@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from pydantic import Field, SecretStr
 
+from devmem import Stage
 from devmem.config import AgentConfig, Attachment, ConfigModel, Edge, NodeConfig, StoreDeclaration, field_specs
-from devmem.model.caller import Stage
 
 from .fakes import FakeTypes, NotesConfig
 

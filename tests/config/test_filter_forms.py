@@ -10,9 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import devmem
+from devmem import Filter, MemoryItem, Scope
 from devmem.errors import FilterError
-from devmem.model.filters import Filter
-from devmem.model.items import MemoryItem, Scope
 from devmem.storage import absent, at_least, below, contains, one_of, starts_with
 from tests.collection_suite.agreement import FILTERS, ITEMS, NOW
 from tests.generated import examples

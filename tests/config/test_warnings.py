@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from devmem.config.reading import parse_workflow
-from devmem.config.store import StoreTypes
+from devmem.config import StoreTypes, parse_workflow
 from devmem.errors import ConfigError
 from devmem.plugins import registry
 

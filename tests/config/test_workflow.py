@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import devmem.config
+from devmem import Stage
 from devmem.config import Attachment, Edge, Rule, StoreDeclaration, Workflow, load_workflow, parse_workflow
 from devmem.errors import ConfigError
-from devmem.model.caller import Stage
 
 from .conftest import Read
 from .fakes import DEVALL, OWN, FakeTypes, FilesConfig, NotesConfig

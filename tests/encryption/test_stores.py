@@ -13,19 +13,18 @@ import pytest
 import yaml
 
 import devmem
+from devmem import MemoryContentSnapshot, MemoryItem, MemoryWritePayload, WorkflowRunner, load_workflow, open_stores
 from devmem.encryption import StoreKey, protect
 from devmem.errors import CollectionError, ConfigError, EncryptionError
 from devmem.messages import AttachmentRef, MessageBlock
-from devmem.model.items import MemoryContentSnapshot, MemoryItem, SnapshotBlock
-from devmem.model.results import MemoryWritePayload
 from devmem.recording.recorder import InteractionRecorder
 from devmem.storage import SqliteCollection
 from devmem.storage.recall_log import RecallLog
+from devmem.stores import SnapshotBlock
 from devmem.stores.commit_log import CommitRecord, commit_records
 from devmem.transfer.importing.formats import open_data
 from devmem.workflow.rescue import UnsavedWrites
-from devmem.workflow.runner import WorkflowRunner
-from devmem.workflow.stores import load_workflow, open_stores, session_folder
+from devmem.workflow.stores import session_folder
 from tests.conftest import StartScript
 
 RARE = "quixotrylophane"

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 import devmem
-from devmem.model.items import MemoryItem, Provenance, Scope
+from devmem import MemoryItem, Scope
 from devmem.storage import EraseRequest, Filter, SqliteCollection
+from devmem.stores import Provenance
 from tests.conftest import StartScript
 
 SECRETS = ("Quillfeather", "Zanthropy", "Wobbegong", "柳暗花明又一村")

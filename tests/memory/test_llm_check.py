@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import devmem
+from devmem import Memory
 from devmem.errors import ConfigError, MissingExtraError
-from devmem.memory import Memory
 from devmem.stores import Provenance, SourceKind
 from tests.models.service import ChatService, Reply, answering
 

@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 
 import devmem
+from devmem import MemoryItem
 from devmem.config.store import GuardConfig
 from devmem.errors import ConfigError, ModelNotFoundError
 from devmem.memory import opening
-from devmem.model.items import MemoryItem
-from devmem.storage.json_file import JsonCollection
-from devmem.storage.opening import inspect_location
+from devmem.storage import JsonCollection, inspect_location
 from devmem.testing import HashEmbedder
 
 TEAM = """

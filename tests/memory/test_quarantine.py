@@ -8,8 +8,8 @@ from textwrap import indent
 import pytest
 
 import devmem
+from devmem import Memory
 from devmem.errors import ConfigError, ItemNotFoundError, NotStoredError
-from devmem.memory import Memory
 from devmem.models import register_write_check
 from devmem.models.write_checks import WRITE_CHECKS
 from devmem.stores import Provenance, SourceKind

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import devmem.testing
 from devmem.errors import ChatModelError, EmbeddingUnavailableError
 from devmem.messages import Message
-from devmem.models import ChatModel, ChatRequest, Embedder
+from devmem.stores import ChatModel, ChatRequest, Embedder
 from devmem.testing import FailingChat, FailingEmbedder, HashEmbedder, ManualClock, ScriptedChat
 
 TEXTS = st.text(st.characters(exclude_categories=[]), max_size=40)

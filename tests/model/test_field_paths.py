@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from devmem import MemoryItem
-from devmem.model.fields import embedded_hash, is_path, texts_at
-from devmem.model.items import dump_item, load_item
+from devmem.model.fields import embedded_hash
 from devmem.storage import passages_of
+from devmem.stores import dump_item, is_path, load_item, texts_at
 
 VALUE: dict[str, Any] = {
     "title": "Trains",

@@ -10,18 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from devmem import MemoryContentSnapshot, MemoryItem, Scope
 from devmem.messages import AttachmentRef, Message, MessageBlock, Role
-from devmem.model.items import (
-    MemoryContentSnapshot,
-    MemoryItem,
-    Scope,
-    SnapshotBlock,
-    content_hash,
-    dump_item,
-    dump_item_json,
-    load_item,
-    load_item_json,
-)
+from devmem.model.items import dump_item_json, load_item_json
+from devmem.stores import SnapshotBlock, content_hash, dump_item, load_item
 from tests.strategies import SCOPES, SNAPSHOTS, TEXTS, items
 
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
+from devmem import MemoryContentSnapshot, MemoryItem, Scope
 from devmem.errors import MessageError
 from devmem.messages import (
     AIMessage,
@@ -22,16 +23,9 @@ from devmem.messages import (
     readable_text,
     register_payload,
 )
-from devmem.model.items import (
-    MemoryContentSnapshot,
-    MemoryItem,
-    Provenance,
-    Scope,
-    SourceKind,
-    dump_item_json,
-    load_item_json,
-)
+from devmem.model.items import dump_item_json, load_item_json
 from devmem.model.message_json import MESSAGE_KEY
+from devmem.stores import Provenance, SourceKind
 from tests.strategies import messages
 
 

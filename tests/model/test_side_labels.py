@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from devmem import MemoryContentSnapshot, MemoryItem, MemoryManager, MemoryWritePayload, load_workflow, open_stores
-from devmem.model.results import Hit
+from devmem import Hit, MemoryContentSnapshot, MemoryItem, MemoryManager, MemoryWritePayload, load_workflow, open_stores
 from devmem.search import Language, MergePolicy, merge
 
 WORKFLOW = """

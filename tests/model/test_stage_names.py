@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from devmem.model.caller import RETRIEVING, Stage
+from devmem import Stage
+from devmem.model.caller import RETRIEVING
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from devmem.config.store import EmbeddingConfig, EmbeddingParams
-from devmem.models import Embedder, open_embedder
 from devmem.models.minilm import find_model, read_vocabulary
+from devmem.stores import Embedder, EmbeddingConfig, EmbeddingParams, open_embedder
 
 from .fake_service import FakeService
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from devmem.model.items import Vector
+from devmem.stores import Vector
 
 _FILE = Path(__file__).with_name("golden_minilm.json")
 

@@ -10,11 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from devmem.config.store import EmbeddingParams
 from devmem.errors import EmbeddingError
-from devmem.model.items import Vector
-from devmem.models.embedder import ModelIdentity
 from devmem.models.embedding_providers import ChunkingEmbedder
+from devmem.stores import EmbeddingParams, ModelIdentity, Vector
 from devmem.text.analysis import split_text
 
 

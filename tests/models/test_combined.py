@@ -13,9 +13,8 @@ import pytest
 from devmem import MemoryItem
 from devmem.config import EmbeddingConfig, RetrievalConfig
 from devmem.errors import EmbeddingError, EmbeddingMismatchError, TextsRefusedError
-from devmem.model.items import Vector
-from devmem.models import CombinedEmbedder, Embedder, TokenEmbedding
-from devmem.stores import MemoryQuery, StoreSetup, embed_items
+from devmem.models import CombinedEmbedder, TokenEmbedding
+from devmem.stores import Embedder, MemoryQuery, StoreSetup, Vector, embed_items
 from devmem.testing import EmbeddingProviderSuite, HashEmbedder, HashTokenEmbedder
 from devmem_stores.simple import SimpleConfig, SimpleMemory
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from devmem.messages import Message, MessageBlock, Role
-from devmem.model.message import AttachmentRef
+from devmem.messages import AttachmentRef, Message, MessageBlock, Role
 from devmem.models.openai_chat import chat_message
 
 PNG = b"\x89PNG\r\n\x1a\n rest"

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from devmem.config.store import EmbeddingConfig, EmbeddingParams
 from devmem.errors import EmbeddingError, ModelDamagedError, ModelNotFoundError
-from devmem.models import Embedder, TokenEmbedder, TokenEmbedding, open_embedder, query_embedder
+from devmem.models import TokenEmbedder, TokenEmbedding, query_embedder
 from devmem.models.e5 import FILE, Provider
 from devmem.models.model_files import package_folder
+from devmem.stores import Embedder, EmbeddingConfig, EmbeddingParams, open_embedder
 
 TEXTS = [
     "发布会是什么时候?",

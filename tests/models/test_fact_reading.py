@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devmem.models.facts import DropReason, Said, normal, read_facts, stands_in
+from devmem.models.facts import DropReason, normal, read_facts, stands_in
+from devmem.stores import Said
 
 _RECORDED = Path(__file__).parents[1] / "data" / "facts" / "answers.jsonl"
 _CASES = [json.loads(line) for line in _RECORDED.read_text(encoding="utf-8").splitlines()]

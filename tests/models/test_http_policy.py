@@ -15,11 +15,10 @@ import pytest
 from pydantic import SecretStr
 
 import devmem
-from devmem.config.store import EmbeddingConfig
 from devmem.errors import ChatModelError, EmbeddingUnavailableError
-from devmem.model.message import Message, Role
-from devmem.models import ChatRequest, Embedder, open_embedder
+from devmem.messages import Message, Role
 from devmem.models.openai_chat import OpenAIChat
+from devmem.stores import ChatRequest, Embedder, EmbeddingConfig, open_embedder
 
 MEGABYTE = 1_000_000
 

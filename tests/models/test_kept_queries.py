@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from devmem.errors import EmbeddingError
-from devmem.model.items import Vector
-from devmem.models import ModelIdentity
 from devmem.models.embedder import embed_query
+from devmem.stores import ModelIdentity, Vector
 
 
 class Counting:

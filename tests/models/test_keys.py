@@ -16,13 +16,20 @@ import pytest
 
 import devmem
 from devmem.config import EmbeddingConfig, RerankerConfig
-from devmem.errors import ChatModelError, ConfigError, DevmemError, EmbeddingError, MissingExtraError
+from devmem.errors import (
+    ChatModelError,
+    ConfigError,
+    DevmemError,
+    EmbeddingError,
+    MissingExtraError,
+    without_credentials,
+)
 from devmem.messages import Message, Role
-from devmem.models import open_embedder, open_reranker
+from devmem.models import open_reranker
 from devmem.models.openai_chat import OpenAIChat
-from devmem.redaction import hide, without_credentials
-from devmem.storage.opening import open_collection
-from devmem.stores import ChatRequest
+from devmem.redaction import hide
+from devmem.storage import open_collection
+from devmem.stores import ChatRequest, open_embedder
 
 from .fake_service import FakeService, failing
 from .service import ChatService, Reply, answering

@@ -10,10 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from devmem.config.store import EmbeddingConfig, EmbeddingParams
 from devmem.errors import EmbeddingError, MissingExtraError, ModelNotFoundError
-from devmem.model.items import Vector
-from devmem.models import Embedder, open_embedder
+from devmem.stores import Embedder, EmbeddingConfig, EmbeddingParams, Vector, open_embedder
 
 
 def open_local(folder: Path, model: str | None = None) -> Embedder:

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from devmem.config.store import EmbeddingConfig, EmbeddingParams
 from devmem.errors import EmbeddingError
-from devmem.models import Embedder, TokenEmbedder, open_embedder, query_embedder
+from devmem.models import TokenEmbedder, query_embedder
+from devmem.stores import Embedder, EmbeddingConfig, EmbeddingParams, open_embedder
 from devmem.testing import EmbeddingProviderSuite
 from tools.embedding.make_golden_vectors import reference_vectors
 

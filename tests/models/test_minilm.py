@@ -12,10 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from devmem.config.store import EmbeddingConfig
 from devmem.errors import EmbeddingError, MissingExtraError
-from devmem.models import Embedder, open_embedder
 from devmem.models.numpy_backend import _controller, gelu, limited_blas
+from devmem.stores import Embedder, EmbeddingConfig, open_embedder
 
 from .conftest import OpenMiniLM
 from .golden import read_golden

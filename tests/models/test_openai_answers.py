@@ -12,7 +12,8 @@ from pydantic import SecretStr
 
 from devmem.errors import ChatModelError
 from devmem.messages import Message, Role
-from devmem.models import ChatRequest, StreamingChatModel, ToolCall, Usage, open_chat_model
+from devmem.models import StreamingChatModel, ToolCall, Usage
+from devmem.stores import ChatRequest, open_chat_model
 
 from .service import ChatService, Reply
 

@@ -14,8 +14,7 @@ import pytest
 from pydantic import SecretStr
 
 from devmem.errors import ChatModelError, MissingExtraError, install_command
-from devmem.messages import Message, MessageBlock, Role
-from devmem.model.message import AttachmentRef
+from devmem.messages import AttachmentRef, Message, MessageBlock, Role
 from devmem.models.openai_chat import OpenAIChat
 from devmem.stores import ChatConfig, ChatRequest, open_chat_model
 from devmem.stores import open_chat as open_store_chat

@@ -15,7 +15,6 @@ import openai
 import pytest
 
 import devmem
-from devmem.config.store import EmbeddingConfig
 from devmem.errors import (
     EmbeddingError,
     EmbeddingMismatchError,
@@ -23,12 +22,10 @@ from devmem.errors import (
     MissingExtraError,
     TextsRefusedError,
 )
-from devmem.model.items import Vector
-from devmem.models import open_embedder
 from devmem.models.embedder import unit_rows
 from devmem.models.openai_embedding import translated_errors
 from devmem.redaction import hide
-from devmem.stores import CollectionMemory
+from devmem.stores import CollectionMemory, EmbeddingConfig, Vector, open_embedder
 
 from .conftest import OpenOpenAI
 from .fake_service import Answer, FakeService, Request, embed, failing, limited, vector_of

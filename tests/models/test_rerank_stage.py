@@ -10,10 +10,10 @@ from typing import Any, Protocol
 import numpy as np
 import pytest
 
-from devmem import MemoryContentSnapshot, MemoryItem
+from devmem import MemoryContentSnapshot, MemoryItem, SearchReport
 from devmem.config import RerankerConfig
 from devmem.errors import MissingExtraError, RerankerError
-from devmem.model.results import RejectReason, SearchReport
+from devmem.model.results import RejectReason
 from devmem.models import register_reranker
 from devmem.stores import MemoryQuery, StoreSetup
 from devmem.testing import HashTokenEmbedder, ManualClock

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devmem.config.store import EmbeddingConfig, EmbeddingParams
 from devmem.errors import EmbeddingError
-from devmem.models import Embedder, PassageEmbeddings, TokenEmbedder, TokenEmbedding, open_embedder, token_codes
+from devmem.models import TokenEmbedder, TokenEmbedding, token_codes
 from devmem.models.embedder import READABLE
 from devmem.models.minilm import WordPiece
+from devmem.stores import Embedder, EmbeddingConfig, EmbeddingParams, PassageEmbeddings, open_embedder
 from devmem.testing import HashTokenEmbedder
 
 TEXTS = [

@@ -12,12 +12,10 @@ from typing import Any, Final
 
 import yaml
 
-from devmem.model.items import MemoryItem, Scope
-from devmem.models import TokenEmbedder, TokenEmbedding, open_embedder
-from devmem.search import Ranking
-from devmem.storage import Collection, PreparedItem, SearchQuery, open_collection
-from devmem.stores import EmbeddingConfig
-from devmem.stores.embedding_queue import embed_items
+from devmem import MemoryItem, Scope
+from devmem.models import TokenEmbedder, TokenEmbedding
+from devmem.storage import Collection, PreparedItem, Ranking, SearchQuery, open_collection
+from devmem.stores import EmbeddingConfig, embed_items, open_embedder
 
 _HERE: Final = Path(__file__).parent
 ASKED_AT: Final = datetime(2025, 7, 28, 12, tzinfo=UTC)

@@ -13,10 +13,9 @@ from statistics import mean
 
 import pytest
 
+from devmem import SearchReport
 from devmem.config import RerankerConfig
-from devmem.model.results import SearchReport
-from devmem.search import Ranking
-from devmem.storage import Collection
+from devmem.storage import Collection, Ranking
 from devmem.stores.reranking import RerankStage
 from devmem.testing import ManualClock
 

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 
+from devmem import record_agent, record_knowledge, record_llm, record_tool
 from devmem.recording import (
     InteractionKind,
     InteractionRecorder,
@@ -19,10 +20,6 @@ from devmem.recording import (
     continue_trace,
     current_trace,
     in_trace,
-    record_agent,
-    record_knowledge,
-    record_llm,
-    record_tool,
 )
 
 from .conftest import ListSink

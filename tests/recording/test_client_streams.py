@@ -12,7 +12,8 @@ import httpx2
 import openai
 import pytest
 
-from devmem.recording import InteractionKind, InteractionRecorder, record_llm
+from devmem import record_llm
+from devmem.recording import InteractionKind, InteractionRecorder
 
 from .conftest import ListSink
 

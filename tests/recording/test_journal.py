@@ -16,15 +16,9 @@ from typing import Any
 
 import pytest
 
+from devmem import record_tool
 from devmem.errors import JournalError
-from devmem.recording import (
-    Interaction,
-    InteractionRecorder,
-    RecordingOptions,
-    journal_folder,
-    record_tool,
-    waiting_records,
-)
+from devmem.recording import Interaction, InteractionRecorder, RecordingOptions, journal_folder, waiting_records
 from devmem.recording.journal import SUFFIX, Journal, abandoned_journals, encode_line
 from devmem.text.retry import Backoff
 

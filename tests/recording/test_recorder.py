@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from devmem import record_tool
 from devmem.recording import (
     Interaction,
     InteractionKind,
@@ -17,7 +18,6 @@ from devmem.recording import (
     Participant,
     ParticipantType,
     RecordingOptions,
-    record_tool,
 )
 from devmem.recording.journal import SUFFIX
 from devmem.text.retry import Backoff

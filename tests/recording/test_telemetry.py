@@ -21,12 +21,9 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased
 from opentelemetry.trace import SpanKind, StatusCode, get_current_span
 
 import devmem
-from devmem import telemetry
+from devmem import WorkflowRunner, load_workflow, open_stores, record_knowledge, record_tool, telemetry
 from devmem.errors import ItemNotFoundError
-from devmem.recording import record_knowledge, record_tool
 from devmem.storage import Filter
-from devmem.workflow.runner import WorkflowRunner
-from devmem.workflow.stores import load_workflow, open_stores
 
 TEAM = """\
 memory:

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from devmem.config import IndexConfig
-from devmem.model.items import Vector
 from devmem.search.indexes.columns import Rows
 from devmem.search.indexes.quantized import rounded
 from devmem.search.indexes.rotation import rotated, rotated_query
 from devmem.search.indexes.vectors import VectorIndex
+from devmem.stores import Vector
 from tests.generated import examples
 
 DIMENSION = 50

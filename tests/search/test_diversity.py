@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from devmem import MemoryContentSnapshot, MemoryItem, Scope
 from devmem.messages import AttachmentRef, MessageBlock
-from devmem.model.items import MemoryContentSnapshot, MemoryItem, Scope, SnapshotBlock
 from devmem.search.selection import diversified, initials, sameness
+from devmem.stores import SnapshotBlock
 
 DAY = 86_400.0
 

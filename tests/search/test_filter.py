@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from devmem.model.filters import Filter
-from devmem.model.items import MemoryItem, Scope
+from devmem import Filter, MemoryItem, Scope
 
 NOW = 1_000.0
 

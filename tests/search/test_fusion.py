@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devmem.search import Weights, fuse
+from devmem.search import fuse
+from devmem.storage import Weights
 
 NAN = float("nan")
 SIGNALS = st.lists(

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devmem.model.items import Vector
 from devmem.search.indexes.doc_values import DocEntry
 from devmem.search.indexes.index_set import IndexReader, IndexSet
 from devmem.search.indexes.scoring import encode_terms
+from devmem.stores import Vector
 from devmem.text.query_text import QueryText
 
 DIMENSION = 8

@@ -6,7 +6,7 @@ from dataclasses import FrozenInstanceError, replace
 
 import pytest
 
-from devmem.search import Ranking
+from devmem.storage import Ranking
 
 
 def test_what_only_some_want_is_off() -> None:

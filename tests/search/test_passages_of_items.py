@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devmem.model.items import MemoryContentSnapshot, MemoryItem
+from devmem import MemoryContentSnapshot, MemoryItem
 from devmem.search.indexes.passages import indexed_text
 from devmem.storage import passages_of
 from devmem.text.analysis import PASSAGE_LENGTH, shorten

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from devmem import MemoryItem, Scope
 from devmem.model.filters import Wanted
-from devmem.model.items import MemoryItem, Scope
 from devmem.models import TokenCodes
 from devmem.search.candidates import filter_indexes
 from devmem.search.indexes.columns import Rows

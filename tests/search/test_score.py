@@ -10,18 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devmem.model.items import MemoryItem, Scope
-from devmem.search import (
-    ContextFeatures,
-    Features,
-    Ranking,
-    ScoreBreakdown,
-    add_context,
-    overview_scores,
-    score_features,
-)
+from devmem import MemoryItem, Scope
+from devmem.search import ContextFeatures, Features, ScoreBreakdown, add_context, overview_scores, score_features
 from devmem.search.score import best_of_thread
-from devmem.storage import SearchQuery, SqliteCollection
+from devmem.storage import Ranking, SearchQuery, SqliteCollection
 from devmem.testing import HashEmbedder
 
 SIGNALS = [part.name for part in fields(Features) if part.name != "thread"]

@@ -12,8 +12,8 @@ import pytest
 import devmem
 from devmem import Memory, MemoryManager
 from devmem.config import Attachment, MemoryOptions
-from devmem.models.embedder import ModelIdentity
 from devmem.search.silence import says_nothing
+from devmem.stores import ModelIdentity
 
 IDLE: Final = json.loads((Path(__file__).parent / "data" / "idle_turns.json").read_text(encoding="utf-8"))
 """Written before the rule and kept aside from it."""

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from devmem.config import IndexConfig
-from devmem.model.items import Vector
 from devmem.search.indexes.rotation import rotated
 from devmem.search.indexes.vectors import VectorIndex
+from devmem.stores import Vector
 
 DIMENSION = 12
 EXACT = IndexConfig(search="exact")

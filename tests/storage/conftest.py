@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from devmem.model.items import MemoryItem
+from devmem import MemoryItem
 from devmem.testing import HashEmbedder
 
 WORKERS = Path(__file__).parent / "workers"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
-from devmem.model.items import MemoryItem
-from devmem.model.results import WriteStatus
+from devmem import MemoryItem, WriteStatus
 from devmem.storage import SqliteCollection
 
 WRITES = 800

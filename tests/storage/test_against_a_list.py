@@ -13,12 +13,19 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from devmem import MemoryItem, Scope, WriteStatus
 from devmem.errors import VersionConflictError
-from devmem.model.items import MemoryItem, Scope
-from devmem.model.results import WriteStatus
-from devmem.models import PassageEmbeddings
-from devmem.search import Ranking
-from devmem.storage import Collection, Filter, JsonCollection, SearchQuery, SqliteCollection, Unique, version_hash
+from devmem.storage import (
+    Collection,
+    Filter,
+    JsonCollection,
+    Ranking,
+    SearchQuery,
+    SqliteCollection,
+    Unique,
+    version_hash,
+)
+from devmem.stores import PassageEmbeddings
 from devmem.testing import HashEmbedder
 from tests.generated import examples
 

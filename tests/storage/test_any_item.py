@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from devmem import MemoryContentSnapshot, MemoryItem
 from devmem.messages import MessageBlock
-from devmem.model.items import MemoryContentSnapshot, MemoryItem, SnapshotBlock
-from devmem.models.embedder import ModelIdentity
 from devmem.storage import Collection, JsonCollection, SearchQuery, SqliteCollection
+from devmem.stores import ModelIdentity, SnapshotBlock
 from tests.strategies import items
 
 DIMENSION = 8

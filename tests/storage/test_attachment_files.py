@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from devmem import MemoryContentSnapshot, MemoryItem
 from devmem.errors import CollectionBusyError
 from devmem.messages import AttachmentRef, MessageBlock
-from devmem.model.items import MemoryContentSnapshot, MemoryItem, SnapshotBlock
-from devmem.models import PassageEmbeddings
 from devmem.storage import PreparedItem, SqliteCollection
 from devmem.storage.attachments import INLINE_LIMIT
+from devmem.stores import PassageEmbeddings, SnapshotBlock
 from devmem.testing import ManualClock
 
 LARGE = "data:image/png;base64," + "AAAA" * INLINE_LIMIT

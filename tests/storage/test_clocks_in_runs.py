@@ -9,8 +9,7 @@ from random import Random
 
 import pytest
 
-from devmem.model.items import MemoryItem
-from devmem.model.versions import RunState
+from devmem import MemoryItem, RunState
 from devmem.storage import Collection, SearchQuery, SqliteCollection
 from devmem.testing import ManualClock
 

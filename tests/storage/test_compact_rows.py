@@ -11,7 +11,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devmem.model.items import MemoryItem
+from devmem import MemoryItem
 from devmem.search.indexes.scoring import EncodedTerms, encode_terms, term_hash
 from devmem.storage import SearchQuery, SqliteCollection
 from devmem.storage.sqlite.compact_rows import joined_codes, pack_terms, split_codes, unpack_terms

@@ -17,13 +17,13 @@ import numpy as np
 import pytest
 
 import devmem
+from devmem import MemoryItem, Scope, WriteStatus
 from devmem.errors import CollectionDamagedError, CollectionError
-from devmem.model.items import MemoryItem, Scope, dump_item_json
-from devmem.model.results import WriteStatus
-from devmem.models import PassageEmbeddings
+from devmem.model.items import dump_item_json
 from devmem.storage import Filter, SearchQuery, SqliteCollection
 from devmem.storage.sqlite import rows
 from devmem.storage.sqlite.examination import examine
+from devmem.stores import PassageEmbeddings
 from devmem.testing import HashEmbedder
 
 EMBEDDER = HashEmbedder()

@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from devmem import MemoryItem
 from devmem.errors import CollectionDamagedError, EmbeddingMismatchError
 from devmem.model.fields import embedded_hash
-from devmem.model.items import MemoryItem
-from devmem.models import PassageEmbeddings
-from devmem.models.embedder import ModelIdentity
 from devmem.storage import JsonCollection, PreparedItem, SearchQuery
+from devmem.stores import ModelIdentity, PassageEmbeddings
 
 MODEL = ModelIdentity(name="openai:text-embedding-3-small", dimension=3)
 

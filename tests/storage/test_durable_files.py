@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from devmem import MemoryItem
 from devmem.errors import CollectionDamagedError
-from devmem.model.items import MemoryItem
 from devmem.storage import Durability, EraseRequest, Outbox, SqliteCollection
 from devmem.text.files import replace_file
 

@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 import devmem
+from devmem import MemoryItem, acting_as
 from devmem.errors import CollectionUnwritableError
-from devmem.model.caller import acting_as
-from devmem.model.items import MemoryItem
 from devmem.storage import EraseRequest, SqliteCollection
 from devmem.storage.erasure import ErasePlan, search_files, words_in, words_of
 from devmem.storage.sqlite import erasing

@@ -21,9 +21,10 @@ import pytest
 from filelock import FileLock
 
 import devmem
+from devmem import MemoryContentSnapshot, MemoryItem
 from devmem.messages import AttachmentRef, MessageBlock
-from devmem.model.items import MemoryContentSnapshot, MemoryItem, SnapshotBlock
 from devmem.storage import JsonCollection, SearchQuery, SqliteCollection
+from devmem.stores import SnapshotBlock
 from devmem.testing import HashEmbedder
 
 SOURCES = str(Path(devmem.__file__).parent)

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from devmem.model.items import MemoryItem
-from devmem.storage import JsonCollection, SearchQuery, SqliteCollection
-from devmem.storage.outbox import Outbox
+from devmem import MemoryItem
+from devmem.storage import JsonCollection, Outbox, SearchQuery, SqliteCollection
 from devmem.testing import HashEmbedder
 
 Notes = Callable[..., list[MemoryItem]]

@@ -8,9 +8,9 @@ from typing import Final
 
 import pytest
 
-from devmem.model.filters import Filter
-from devmem.model.items import MemoryItem, Provenance, Scope, SourceKind
+from devmem import Filter, MemoryItem, Scope
 from devmem.storage import SearchQuery, SqliteCollection
+from devmem.stores import Provenance, SourceKind
 from tests.collection_suite.agreement import NOW, check_agreement
 
 ANN: Final = Scope(user="ann")

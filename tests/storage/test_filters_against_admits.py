@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from devmem import MemoryItem, Scope
 from devmem.config import IndexConfig
 from devmem.errors import FilterError
-from devmem.model.items import MemoryItem, Scope
 from devmem.storage import (
     Condition,
     Filter,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from devmem.model.items import MemoryItem
+from devmem import MemoryItem
 from devmem.storage import Collection, JsonCollection, SearchQuery, SqliteCollection
 from devmem.storage.sqlite import writes
 from devmem.testing import HashEmbedder

@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 
 import devmem
+from devmem import MemoryContentSnapshot, MemoryItem
 from devmem.errors import CollectionUnwritableError
 from devmem.messages import AttachmentRef, MessageBlock
-from devmem.model.items import MemoryContentSnapshot, MemoryItem, SnapshotBlock
 from devmem.storage import Collection, JsonCollection, SearchQuery, SqliteCollection
+from devmem.stores import SnapshotBlock
 from devmem.testing import HashEmbedder
 
 Notes = Callable[..., list[MemoryItem]]

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from devmem.model.items import MemoryItem
-from devmem.models import PassageEmbeddings
+from devmem import MemoryItem
 from devmem.storage import SearchQuery, SqliteCollection
+from devmem.stores import PassageEmbeddings
 from devmem.testing import HashEmbedder
 
 Notes = Callable[..., list[MemoryItem]]

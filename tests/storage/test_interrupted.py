@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from devmem import MemoryItem
 from devmem.errors import CollectionUnwritableError, EmbeddingMismatchError
-from devmem.model.items import MemoryItem
-from devmem.models import PassageEmbeddings
 from devmem.search.indexes.vectors import VectorIndex
 from devmem.storage import JsonCollection, SearchQuery, SqliteCollection
 from devmem.storage.sqlite import follower
+from devmem.stores import PassageEmbeddings
 from devmem.testing import HashEmbedder
 
 Notes = Callable[..., list[MemoryItem]]

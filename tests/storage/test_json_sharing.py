@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from devmem import MemoryItem
 from devmem.errors import CollectionUnwritableError
-from devmem.model.items import MemoryItem
 from devmem.storage import JsonCollection, SearchQuery, json_file
 from tests.conftest import StartScript
 

@@ -9,13 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from devmem import Hit, MemoryItem
 from devmem.config import IndexConfig
-from devmem.model.items import MemoryItem
-from devmem.model.results import Hit
-from devmem.models import PassageEmbeddings
 from devmem.search.indexes import index_set as snapshot
 from devmem.search.indexes.index_set import load_indexes
 from devmem.storage import SearchQuery, SqliteCollection
+from devmem.stores import PassageEmbeddings
 from devmem.testing import HashEmbedder
 
 Notes = Callable[..., list[MemoryItem]]

@@ -10,8 +10,8 @@ from unittest.mock import Mock
 import pytest
 
 import devmem
+from devmem import MemoryItem
 from devmem.errors import CollectionDamagedError, CollectionUnwritableError
-from devmem.model.items import MemoryItem
 from devmem.storage import JsonCollection, SearchQuery, SqliteCollection
 from devmem.storage.sqlite import database
 from devmem.storage.sqlite.examination import examine

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from devmem import MemoryItem
 from devmem.config import IndexConfig
 from devmem.errors import FilterError
-from devmem.model.items import MemoryItem
 from devmem.storage import Filter, SqliteCollection, at_least, differs_from, starts_with
 from devmem.storage.sqlite.predicates import SqliteDialect
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from devmem.model.items import MemoryItem
+from devmem import MemoryItem
 from devmem.search.indexes.scoring import encode_terms
 from devmem.storage import SearchQuery, SqliteCollection
 from devmem.storage.sqlite.rows import ITEM_CHECKSUM, define_functions

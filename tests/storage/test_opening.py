@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from devmem import MemoryItem
 from devmem.errors import CollectionError, MissingExtraError
-from devmem.model.items import MemoryItem
-from devmem.models import ModelIdentity
 from devmem.storage import CollectionInfo, CollectionOptions, JsonCollection, SqliteCollection, open_collection
+from devmem.stores import ModelIdentity
 from tests.plugins.strangers import install
 
 

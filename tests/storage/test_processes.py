@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import devmem
-from devmem.model.items import MemoryItem
+from devmem import MemoryItem
 from devmem.storage import SearchQuery, SqliteCollection
 from devmem.storage.sqlite.backup import back_up
 from devmem.testing import HashEmbedder

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from devmem.model.items import MemoryItem
+from devmem import MemoryItem
 from devmem.storage import SearchQuery, SqliteCollection
 from devmem.storage.sqlite import rows
 

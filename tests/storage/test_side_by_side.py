@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from devmem import MemoryItem, Scope
 from devmem.errors import CollectionClosedError
-from devmem.model.items import MemoryItem, Scope
 from devmem.storage import Collection, Filter, SearchQuery, SqliteCollection
 from devmem.testing import HashEmbedder
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from devmem.encryption import StoreKey, protect
-from devmem.models.embedder import ModelIdentity
-from devmem.storage.sqlite.collection import SqliteCollection
+from devmem.storage import SqliteCollection
+from devmem.stores import ModelIdentity
 from tests.collection_suite import CollectionSuite, OpenCollection
 
 pytestmark = pytest.mark.kit

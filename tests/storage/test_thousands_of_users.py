@@ -10,10 +10,8 @@ from typing import Final
 import pytest
 
 import devmem
-from devmem.model.conditions import Order
-from devmem.model.filters import Filter
-from devmem.model.items import MemoryItem, Scope
-from devmem.storage import Collection, JsonCollection, SearchQuery, SqliteCollection
+from devmem import Filter, MemoryItem, Scope
+from devmem.storage import Collection, JsonCollection, Order, SearchQuery, SqliteCollection
 
 USERS: Final = [f"user {number}" for number in range(3000)]
 ASKED: Final = "user 1234"

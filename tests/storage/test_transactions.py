@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from devmem import MemoryItem
 from devmem.errors import CollectionBusyError
-from devmem.model.items import MemoryItem
 from devmem.storage import SqliteCollection
 
 

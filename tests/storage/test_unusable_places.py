@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 import devmem
+from devmem import MemoryItem
 from devmem.encryption import protect
 from devmem.errors import (
     CollectionBusyError,
@@ -26,11 +27,10 @@ from devmem.errors import (
     EmbeddingMismatchError,
     EncryptionError,
 )
-from devmem.model.items import MemoryItem
-from devmem.models.embedder import ModelIdentity
 from devmem.storage import JsonCollection, SearchQuery, SqliteCollection, open_collection
 from devmem.storage.sqlite.backup import back_up, restore
 from devmem.storage.sqlite.examination import examine
+from devmem.stores import ModelIdentity
 from devmem.testing import HashEmbedder
 
 Notes = Callable[..., list[MemoryItem]]

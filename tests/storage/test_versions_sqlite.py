@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from devmem import MemoryItem, acting_as
 from devmem.errors import RunStateError
-from devmem.model.caller import acting_as
-from devmem.model.items import MemoryItem
 from devmem.storage import SqliteCollection, VersionedCollection
 from devmem.testing import ManualClock
 from tests.collection_suite import OpenCollection, VersionSuite

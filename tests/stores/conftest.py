@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from devmem import MemoryBase, MemoryContentSnapshot, MemoryWritePayload
-from devmem.models.embedder import Embedder
-from devmem.stores import StoreSetup
+from devmem.stores import Embedder, StoreSetup
 from devmem.testing import HashEmbedder, ManualClock
 from devmem_stores.blackboard import BlackboardMemory
 from devmem_stores.simple import SimpleMemory

@@ -9,17 +9,15 @@ from pathlib import Path
 import pytest
 
 import devmem
+from devmem import Caller, Hit, Memory, MemoryItem, MemoryRetrievalResult, Scope, Stage, load_workflow
 from devmem.errors import NoArchiveError
-from devmem.memory.memory import Memory
-from devmem.model.caller import Caller, Stage
-from devmem.model.items import PINNED, MemoryItem, Scope, dump_item
-from devmem.model.results import Hit, MemoryRetrievalResult
 from devmem.storage.recall_log import FILE_NAME, Recall, RecallLog
+from devmem.stores import PINNED, dump_item
 from devmem.stores.archiving import ArchiveRule
 from devmem.stores.consolidation import consolidate, consolidate_when_due
 from devmem.transfer.copy import copy_items
 from devmem.transfer.filling import ARCHIVED, UNARCHIVED, Filler
-from devmem.workflow.stores import load_workflow, make_store
+from devmem.workflow.stores import make_store
 
 NOW = 1_800_000_000.0
 DAY = 86_400.0

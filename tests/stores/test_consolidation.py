@@ -11,12 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import devmem
-from devmem import Filter
+from devmem import Filter, Memory, MemoryItem
 from devmem.errors import ConsolidationError, NoVersionsError, RunConflictError
-from devmem.memory.memory import Memory
 from devmem.messages import UserMessage
-from devmem.model.items import MERGED, MemoryItem, dump_item
-from devmem.stores import Provenance, SourceKind
+from devmem.model.items import MERGED
+from devmem.stores import Provenance, SourceKind, dump_item
 from devmem.stores.consolidation import consolidate
 from devmem.stores.runs import StoreRun
 from devmem.text.duplicates import depends_on_day, statement_form

@@ -12,9 +12,7 @@ import numpy as np
 import pytest
 
 from devmem import MemoryBase, MemoryWritePayload
-from devmem.config.store import EmbeddingConfig
-from devmem.model.items import Vector
-from devmem.models import open_embedder
+from devmem.stores import EmbeddingConfig, Vector, open_embedder
 from devmem.stores.embedding_queue import devall_text
 from devmem.testing import FailingEmbedder, HashEmbedder, ManualClock
 from tests.models.fake_service import FakeService, vector_of

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import devmem
-from devmem.memory.memory import Memory
-from devmem.model.items import MemoryItem, SourceKind, dump_item
+from devmem import Memory, MemoryItem
 from devmem.models.summarizer import Summarized, Summarizer
+from devmem.stores import SourceKind, dump_item
 from devmem.stores.digests import DIGEST
 
 SAID = (

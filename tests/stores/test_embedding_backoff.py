@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from devmem.model.items import MemoryContentSnapshot, MemoryItem, Vector
-from devmem.model.results import MemoryWritePayload
-from devmem.stores import EmbeddingConfig, MemoryQuery, StoreSetup
+from devmem import MemoryContentSnapshot, MemoryItem, MemoryWritePayload
+from devmem.stores import EmbeddingConfig, MemoryQuery, StoreSetup, Vector
 from devmem.testing import FailingEmbedder, HashEmbedder, ManualClock
 from devmem_stores.simple import SimpleConfig, SimpleMemory
 

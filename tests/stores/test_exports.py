@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from devmem import Filter, MemoryBase, MemoryItem
-from devmem.model.items import Scope
+from devmem import Filter, MemoryBase, MemoryItem, Scope
 from devmem.stores.abilities import exports_of, record_export
 from devmem.testing import ManualClock
 

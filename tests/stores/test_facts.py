@@ -11,12 +11,11 @@ from typing import Any, cast
 import pytest
 
 import devmem
-from devmem import MemoryContentSnapshot, MemoryItem, MemoryWritePayload, Scope
+from devmem import Memory, MemoryContentSnapshot, MemoryItem, MemoryWritePayload, Scope
 from devmem.errors import ConfigError
-from devmem.memory.memory import Memory
-from devmem.model.items import FACT, Provenance, SourceKind, is_fact
+from devmem.model.items import FACT, is_fact
 from devmem.recording import Interaction, InteractionKind, Participant, ParticipantType
-from devmem.stores import FactKeepingMemory, FactStatus, MemoryQuery
+from devmem.stores import FactKeepingMemory, FactStatus, MemoryQuery, Provenance, SourceKind
 from devmem_stores.conversation import ConversationMemory
 from tests.models.service import ChatService, Reply, answering
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from devmem import MemoryItem
 from devmem.errors import EmbeddingUnavailableError
-from devmem.model.items import MemoryItem, Vector
 from devmem.storage import SqliteCollection
-from devmem.stores import CollectionMemory
+from devmem.stores import CollectionMemory, Vector
 from devmem.testing import HashEmbedder
 
 MANY = [MemoryItem(id=str(n), content_summary=f"note number {n}") for n in range(1_000)]

@@ -11,12 +11,11 @@ import numpy as np
 import pytest
 
 import devmem
+from devmem import MemoryItem
 from devmem.errors import EmbeddingUnavailableError
-from devmem.model.items import MemoryItem
-from devmem.models.embedder import Embedder, TokenEmbedding
-from devmem.search.query import Weights
-from devmem.stores import MemoryQuery, QueryEmbedding, StoreSetup
-from devmem.stores.collection_memory import CollectionMemory
+from devmem.models.embedder import TokenEmbedding
+from devmem.storage import Weights
+from devmem.stores import CollectionMemory, Embedder, MemoryQuery, QueryEmbedding, StoreSetup
 from devmem.testing import HashEmbedder, HashTokenEmbedder
 from devmem_stores.simple import SimpleConfig, SimpleMemory
 

@@ -8,12 +8,12 @@ from typing import cast
 import pytest
 
 import devmem
+from devmem import Memory, MemoryItem
 from devmem.errors import ChatModelError, ItemNotFoundError, RunConflictError
-from devmem.memory.memory import Memory
-from devmem.model.items import MemoryItem, Provenance
 from devmem.recording import Interaction, InteractionKind, Participant, ParticipantType
 from devmem.search.merging import MergePolicy, merge
 from devmem.storage.sqlite.reader import SqliteReader
+from devmem.stores import Provenance
 from devmem.stores.staleness import StaleReason, stale_items
 from devmem_stores.conversation import ConversationMemory
 

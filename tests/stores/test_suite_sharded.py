@@ -11,8 +11,7 @@ from pydantic import JsonValue
 
 import devmem
 from devmem import MemoryBase, MemoryItem
-from devmem.models import Embedder
-from devmem.stores import MemoryQuery, StoreSetup
+from devmem.stores import Embedder, MemoryQuery, StoreSetup
 from devmem.testing import HashEmbedder, ManualClock, OpenStore, StoreSuite
 from devmem_stores.sharded import ShardedConfig, ShardedMemory
 from devmem_stores.simple import SimpleConfig, SimpleMemory

@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 import devmem
-from devmem.memory.memory import Memory
+from devmem import Memory
 from devmem.messages import Message
 from devmem.recording import Interaction, InteractionKind, Participant, ParticipantType
 from devmem.stores import Indexing

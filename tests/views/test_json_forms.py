@@ -9,18 +9,21 @@ from pathlib import Path
 
 import numpy as np
 
-from devmem import Hit, MemoryContentSnapshot, MemoryItem, RunResult, Scope, Stage, WriteOutcome
-from devmem.model.results import (
-    HitGroup,
+from devmem import (
+    Hit,
+    MemoryContentSnapshot,
+    MemoryItem,
     MemoryRetrievalResult,
     MemoryUpdateResult,
-    RejectedCandidate,
-    RejectReason,
+    RunResult,
+    Scope,
     SearchReport,
+    Stage,
     StoreFailure,
-    StoreWrite,
+    WriteOutcome,
 )
-from devmem.stores import WriteStatus
+from devmem.model.results import RejectedCandidate, RejectReason, StoreWrite
+from devmem.stores import HitGroup, WriteStatus
 from devmem.views import groups_json, hit_json, hits_json, item_json, report_json, run_json
 from devmem.workflow import NodeResult
 

@@ -14,14 +14,12 @@ import pytest
 from starlette.routing import Route
 
 import devmem
+from devmem import Scope, WorkflowRunner, load_workflow, open_stores
 from devmem.model.caller import DEFAULT_SESSION
-from devmem.model.items import Scope
 from devmem.web.app import make_app, routes, serve_until
 from devmem.web.desk import Desk
 from devmem.web.guard import Guard
 from devmem.web.pages import Pages
-from devmem.workflow.runner import WorkflowRunner
-from devmem.workflow.stores import load_workflow, open_stores
 
 TEAM = """
 memory:

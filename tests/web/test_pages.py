@@ -20,18 +20,18 @@ import httpx
 import pytest
 
 import devmem
+from devmem import MemoryItem, load_workflow
 from devmem.errors import CollectionError
 from devmem.model.caller import DEFAULT_SESSION
-from devmem.model.items import MemoryItem
 from devmem.models.embedder import TokenEmbedding
 from devmem.models.embedding_providers import register_embedding_provider
-from devmem.storage.outbox import Outbox
+from devmem.storage import Outbox
 from devmem.stores import FactKeepingMemory, MemoryBase
 from devmem.testing import HashTokenEmbedder
 from devmem.web.desk import Desk
 from devmem.web.languages import translated
 from devmem.web.pages import VIEWS
-from devmem.workflow.stores import load_workflow, session_folder
+from devmem.workflow.stores import session_folder
 from tests.models.service import ChatService, Reply, answering
 from tests.web.conftest import TEAM, Page, Serve, ask, remember
 from tests.web.wrong_memories import TEAMS

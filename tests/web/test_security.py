@@ -13,9 +13,9 @@ import httpx
 import pytest
 
 import devmem
-from devmem.model.items import MemoryItem, Provenance, Scope, SourceKind
-from devmem.recording import InteractionRecorder, InteractionStore, record_tool
-from devmem.workflow.stores import load_workflow, open_stores
+from devmem import MemoryItem, Scope, load_workflow, open_stores, record_tool
+from devmem.recording import InteractionRecorder, InteractionStore
+from devmem.stores import Provenance, SourceKind
 from tests.web.conftest import Page, Serve, ask, remember
 
 _PAYLOADS = [

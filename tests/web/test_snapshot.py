@@ -7,10 +7,8 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 import devmem
+from devmem import Scope, WorkflowRunner, load_workflow, open_stores
 from devmem.cli.app import app
-from devmem.model.items import Scope
-from devmem.workflow.runner import WorkflowRunner
-from devmem.workflow.stores import load_workflow, open_stores
 from tests.web.conftest import ask, remember
 
 

@@ -9,10 +9,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import devmem
-from devmem.memory import Memory
-from devmem.model.items import TRUST, MemoryItem, Provenance, Scope, SourceKind
-from devmem.workflow.runner import WorkflowRunner
-from devmem.workflow.stores import load_workflow, open_stores
+from devmem import Memory, MemoryItem, Scope, WorkflowRunner, load_workflow, open_stores
+from devmem.stores import TRUST, Provenance, SourceKind
 
 _TEAM = """
 memory:

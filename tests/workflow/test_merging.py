@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-from devmem import MemoryContentSnapshot
+from devmem import MemoryContentSnapshot, MemoryRetrievalResult
 from devmem.config import MemoryOptions
 from devmem.model.results import CutReason
 from devmem.search import devall_score
 from devmem.testing import ManualClock
 from devmem.text.analysis import estimate_tokens
-from devmem.workflow import MemoryRetrievalResult
 
 from .doubles import ScriptedStore, hit, manager_of
 

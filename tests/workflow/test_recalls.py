@@ -10,15 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import devmem
+from devmem import Hit, MemoryItem, Scope, Stage, WorkflowRunner, load_workflow, open_stores
 from devmem.errors import ConfigError
-from devmem.model.caller import Stage
-from devmem.model.items import MemoryItem, Scope
-from devmem.model.results import Hit
 from devmem.search.merging import MergePolicy, merge
-from devmem.storage.erasure import EraseRequest
+from devmem.storage import EraseRequest
 from devmem.storage.recall_log import ERASED, RecallLog, join_block, split_block
-from devmem.workflow.runner import WorkflowRunner
-from devmem.workflow.stores import load_workflow, open_stores, session_folder
+from devmem.workflow.stores import session_folder
 
 WORKFLOW = """
 memory:

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from devmem import ConfigError, Scope, Workflow, WorkflowRunner, load_workflow, open_stores
+from devmem import ConfigError, Scope, Workflow, WorkflowRunner, load_workflow, open_stores, record_tool
 from devmem.errors import ChatModelError, CollectionError
-from devmem.recording import Interaction, InteractionLog, InteractionRecorder, record_tool
+from devmem.recording import Interaction, InteractionLog, InteractionRecorder
 from devmem.stores import ChatReply
 from devmem.views.diagrams import call_tree, tree_lines
 

@@ -11,10 +11,9 @@ import pytest
 
 from devmem import MemoryItem
 from devmem.errors import CollectionClosedError
-from devmem.models import PassageEmbeddings
 from devmem.models.embedder import EmbeddingRefusal
 from devmem.storage import Collection, SqliteCollection
-from devmem.stores import StoreSetup
+from devmem.stores import PassageEmbeddings, StoreSetup
 from devmem.stores.embedding_queue import EmbeddingQueue
 from devmem.testing import FailingEmbedder, HashEmbedder, ManualClock
 from devmem_stores.simple import SimpleConfig, SimpleMemory

@@ -8,12 +8,9 @@ from typing import Any
 
 import pytest
 
-from devmem import ConfigError, MemoryBase, MemoryItem, Workflow, WorkflowRunner, open_stores
+from devmem import ConfigError, MemoryBase, MemoryItem, Scope, Workflow, WorkflowRunner, acting_as, open_stores
 from devmem.errors import ChatModelError, NoVersionsError, RunConflictError, RunStateError
-from devmem.model.caller import acting_as
-from devmem.model.items import Scope
-from devmem.stores import runs
-from devmem.stores.abilities import versions_of
+from devmem.stores import runs, versions_of
 from devmem.stores.commit_log import CommitRecord, RunOperation
 from devmem.stores.runs import StoreRun
 from devmem.workflow import revert_run

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from devmem.recording import Interaction, InteractionRecorder, record_tool
+from devmem import record_tool
+from devmem.recording import Interaction, InteractionRecorder
 from devmem.recording.forwarder import REFUSED
 from devmem.text.files import replace_file
 from devmem.text.retry import Backoff

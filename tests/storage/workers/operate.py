@@ -7,9 +7,9 @@ import json
 import sys
 from typing import Any
 
-from devmem.model.items import MemoryItem
-from devmem.models import PassageEmbeddings
+from devmem import MemoryItem
 from devmem.storage import Collection, JsonCollection, SearchQuery, SqliteCollection
+from devmem.stores import PassageEmbeddings
 from devmem.testing import HashEmbedder
 
 EMBEDDER = HashEmbedder(dimension=32)

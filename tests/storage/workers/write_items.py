@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from devmem.model.items import MemoryItem
+from devmem import MemoryItem
 from devmem.storage import SqliteCollection
 from devmem.testing import HashEmbedder
 

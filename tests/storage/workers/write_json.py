@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from devmem.model.items import MemoryItem
+from devmem import MemoryItem
 from devmem.storage import JsonCollection
 
 

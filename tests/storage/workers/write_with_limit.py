@@ -7,8 +7,8 @@ import resource
 import signal
 import sys
 
+from devmem import MemoryItem
 from devmem.errors import CollectionUnwritableError
-from devmem.model.items import MemoryItem
 from devmem.storage import JsonCollection, SqliteCollection
 from devmem.testing import HashEmbedder
 

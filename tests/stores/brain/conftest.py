@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from devmem.models import ChatModel
-from devmem.stores import StoreSetup
+from devmem.stores import ChatModel, StoreSetup
 from devmem.testing import HashEmbedder, ManualClock
 from devmem_stores.brain import BrainConfig, BrainMemory
 

@@ -11,16 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from devmem import Caller, Filter, MemoryContentSnapshot, MemoryWritePayload, Scope
-from devmem.recording import (
-    InteractionKind,
-    InteractionRecorder,
-    ParticipantType,
-    in_trace,
+from devmem import (
+    Caller,
+    Filter,
+    MemoryContentSnapshot,
+    MemoryWritePayload,
+    Scope,
     record_agent,
     record_llm,
     record_tool,
 )
+from devmem.recording import InteractionKind, InteractionRecorder, ParticipantType, in_trace
 from devmem.stores import MemoryQuery, StoreSetup
 from devmem.views.diagrams import call_tree, timeline_lines, tree_lines
 from devmem_stores.conversation import ConversationConfig, ConversationMemory

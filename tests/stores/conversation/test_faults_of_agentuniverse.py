@@ -42,7 +42,7 @@ from pathlib import Path
 import pytest
 
 import devmem
-from devmem import Filter, Scope
+from devmem import Filter, Scope, record_agent, record_knowledge, record_tool
 from devmem.errors import FilterError
 from devmem.recording import (
     Interaction,
@@ -51,9 +51,6 @@ from devmem.recording import (
     Participant,
     ParticipantType,
     current_trace,
-    record_agent,
-    record_knowledge,
-    record_tool,
 )
 from devmem.storage import Collection
 from devmem.stores import MemoryQuery, StoreSetup

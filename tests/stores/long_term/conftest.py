@@ -8,8 +8,7 @@ from typing import Any, Protocol
 
 import pytest
 
-from devmem.models.embedder import Embedder
-from devmem.stores import StoreSetup
+from devmem.stores import Embedder, StoreSetup
 from devmem.testing import HashEmbedder, ManualClock
 from devmem_stores.long_term import LongTermConfig, LongTermMemory
 

@@ -16,8 +16,7 @@ import pytest
 from pydantic import ValidationError
 
 from devmem import MemoryWritePayload, WriteOutcome
-from devmem.models.embedder import Embedder
-from devmem.stores import ModelIdentity, StoreSetup, WriteStatus
+from devmem.stores import Embedder, ModelIdentity, StoreSetup, WriteStatus
 from devmem.testing import FailingEmbedder, HashEmbedder, ManualClock
 from devmem_stores.mem0 import Mem0Config, Mem0Memory
 from devmem_stores.mem0.errors import (
