@@ -14,11 +14,11 @@ from devmem import MemoryContentSnapshot, MemoryItem
 from devmem.errors import CollectionBusyError
 from devmem.messages import AttachmentRef, MessageBlock
 from devmem.storage import PreparedItem, SqliteCollection
-from devmem.storage.attachments import INLINE_LIMIT
 from devmem.stores import PassageEmbeddings, SnapshotBlock
 from devmem.testing import ManualClock
 
-LARGE = "data:image/png;base64," + "AAAA" * INLINE_LIMIT
+SMALL_SIZE, LARGE_SIZE = 100, 300_000
+LARGE = "data:image/png;base64," + "AAAA" * (LARGE_SIZE // 3)
 
 
 def pictured(name: str, uri: str = LARGE, expires_at: float | None = None) -> MemoryItem:
@@ -58,7 +58,7 @@ def files(path: Path) -> list[Path]:
 
 
 def test_small_ones_stay_in_the_row(collection: SqliteCollection, path: Path) -> None:
-    collection.add([pictured("small", LARGE[:INLINE_LIMIT])])
+    collection.add([pictured("small", LARGE[:SMALL_SIZE])])
     assert files(path) == []
 
 
@@ -69,9 +69,9 @@ def test_the_row_refers_to_the_file(collection: SqliteCollection, path: Path) ->
     for item in collection.scan():
         ref = attachment(item)
         assert ref.data_uri is None
-        assert (ref.local_path, ref.sha256, ref.size) == (str(file), file.name, 3 * INLINE_LIMIT)
-    assert path.stat().st_size < INLINE_LIMIT
-    assert collection.info().size_bytes > 3 * INLINE_LIMIT
+        assert (ref.local_path, ref.sha256, ref.size) == (str(file), file.name, LARGE_SIZE)
+    assert path.stat().st_size < LARGE_SIZE
+    assert collection.info().size_bytes > LARGE_SIZE
 
 
 def test_a_file_goes_with_its_last_item(collection: SqliteCollection, path: Path) -> None:
@@ -141,7 +141,7 @@ def test_a_store_that_was_renamed(collection: SqliteCollection, path: Path) -> N
     Path(f"{path}.files").rename(f"{moved}.files")
     again = SqliteCollection(moved, history_days=0)
     ref = attachment(again.get(["one"])[0])
-    assert Path(ref.local_path or "").read_bytes() == bytes(3 * INLINE_LIMIT)
+    assert Path(ref.local_path or "").read_bytes() == bytes(LARGE_SIZE)
     again.clear()
     again.close()
     assert files(moved) == []
@@ -163,7 +163,7 @@ def test_a_file_stays_as_long_as_a_version_names_it(path: Path, clock: ManualClo
         collection.add([MemoryItem(id="one", content_summary="without a picture")])
         with closing(collection.as_of(then)) as earlier:
             (old,) = earlier.scan()
-        assert Path(attachment(old).local_path or "").read_bytes() == bytes(3 * INLINE_LIMIT)
+        assert Path(attachment(old).local_path or "").read_bytes() == bytes(LARGE_SIZE)
         assert attachment(collection.history("one")[0].item).local_path == attachment(old).local_path
         clock.advance(40 * 86_400)
         collection.add([MemoryItem(content_summary="another")])

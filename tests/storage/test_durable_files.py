@@ -13,8 +13,7 @@ import pytest
 
 from devmem import MemoryItem
 from devmem.errors import CollectionDamagedError
-from devmem.storage import Durability, EraseRequest, Outbox, SqliteCollection
-from devmem.text.files import replace_file
+from devmem.storage import Durability, JsonCollection, Outbox, SqliteCollection
 
 
 class _Spied(sqlite3.Connection):
@@ -64,29 +63,15 @@ def test_a_replaced_file_is_synced_before_it_has_its_name_and_its_folder_after(
 
     def synced(handle: int) -> None:
         path = Path(f"/proc/self/fd/{handle}").readlink()
-        has_name = target.exists() and target.read_bytes() == b"new"
+        has_name = b"new" in target.read_bytes()
         events.append(("folder" if path.is_dir() else "file", has_name))
         fsync(handle)
 
-    target.write_bytes(b"old")
-    monkeypatch.setattr(os, "fsync", synced)
-    replace_file(target, [b"new"])
+    with closing(JsonCollection(target)) as collection:
+        collection.add([MemoryItem(id="x", content_summary="old")])
+        monkeypatch.setattr(os, "fsync", synced)
+        collection.add([MemoryItem(id="x", content_summary="new")])
     assert events == [("file", False), ("folder", True)]
-
-
-def test_nothing_is_pending_after_a_run_was_committed(tmp_path: Path) -> None:
-    """Even of a deletion, whose record names the actor and the run."""
-    file = tmp_path / "notes.db"
-    with closing(SqliteCollection(file)) as collection:
-        collection.add([MemoryItem(id=name, content_summary=f"note {name}") for name in ("old", "kept")])
-        with closing(collection.run("plan", actor="ann")) as run:
-            run.add([MemoryItem(id="new", content_summary="note new")])
-            run.delete(ids=["old"])
-        collection.commit("plan")
-        assert sorted(item.id for item in collection.scan()) == ["kept", "new"]
-    with closing(sqlite3.connect(file)) as database:
-        pending = "SELECT count(*) FROM versions WHERE change_run IS NOT NULL AND recorded_until IS NULL"
-        assert database.execute(pending).fetchone() == (0,)
 
 
 def test_a_file_that_ends_within_a_page_is_refused_and_left_unchanged(tmp_path: Path) -> None:
@@ -99,15 +84,3 @@ def test_a_file_that_ends_within_a_page_is_refused_and_left_unchanged(tmp_path: 
     with pytest.raises(CollectionDamagedError, match="cut off"):
         SqliteCollection(file)
     assert file.read_bytes() == whole[:-100]
-
-
-def test_an_erasure_leaves_neither_name_nor_actor_of_a_run_that_it_empties(tmp_path: Path) -> None:
-    file = tmp_path / "notes.db"
-    with closing(SqliteCollection(file)) as collection:
-        with closing(collection.run("zymurgy plan", actor="the zymurgist")) as run:
-            run.add([MemoryItem(id="x", content_summary="The launch is in June.")])
-        plan = collection.begin_erasure(EraseRequest(ids=("x",)))
-        result = collection.finish_erasure(plan, ["zymurgy plan", "the zymurgist"])
-        assert result.residues == ()
-        assert collection.runs() == []
-    assert b"zymurg" not in file.read_bytes()

@@ -1,4 +1,4 @@
-"""Issue 13, item 9: what people said is readable by the owner of a new file only; an existing file keeps its mode."""
+"""What people said is readable by the owner of a new file only; an existing file keeps its mode."""
 
 from __future__ import annotations
 
@@ -33,9 +33,10 @@ def test_every_file_of_a_new_store_is_its_owners(tmp_path: Path, notes: Notes, e
     collection = SqliteCollection(path, model=embedder.identity)
     collection.add(notes(0, 300))
     collection.search(SearchQuery(text="note"))
-    assert modes(tmp_path) == {"store.db": 0o600, "store.db-wal": 0o600, "store.db-shm": 0o600}
+    assert modes(tmp_path).keys() >= {"store.db", "store.db-wal", "store.db-shm"}
+    assert set(modes(tmp_path).values()) == {0o600}
     collection.close()
-    assert modes(tmp_path) == {"store.db": 0o600, "store.db.faiss": 0o600}
+    assert set(modes(tmp_path).values()) == {0o600}
 
 
 def test_a_link_to_a_file_that_is_still_missing(tmp_path: Path) -> None:

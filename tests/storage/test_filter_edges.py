@@ -11,6 +11,7 @@ import pytest
 from devmem import Filter, MemoryItem, Scope
 from devmem.storage import SearchQuery, SqliteCollection
 from devmem.stores import Provenance, SourceKind
+from devmem.testing import ManualClock
 from tests.collection_suite.agreement import NOW, check_agreement
 
 ANN: Final = Scope(user="ann")
@@ -33,10 +34,11 @@ ITEMS: Final = [
 
 @pytest.fixture
 def collection() -> Iterator[SqliteCollection]:
-    with closing(SqliteCollection(clock=lambda: NOW - 1)) as opened:
+    clock = ManualClock(NOW - 1)
+    with closing(SqliteCollection(clock=clock)) as opened:
         opened.add(ITEMS)
         # What expires now is still there to be left out.
-        opened._clock = lambda: NOW
+        clock.advance(1)
         yield opened
 
 

@@ -20,6 +20,7 @@ from devmem.storage import (
     one_of,
     starts_with,
 )
+from devmem.testing import ManualClock
 from tests.collection_suite.agreement import FILTERS, ITEMS, NOW, check_agreement
 from tests.generated import examples
 
@@ -30,11 +31,12 @@ INDEX = IndexConfig(metadata=("k", "a.b"))
 @given(items=ITEMS, filters=st.lists(FILTERS, min_size=1, max_size=3))
 def test_a_database_agrees_with_admits(items: list[MemoryItem], filters: list[Filter]) -> None:
     """Counting, listing and searching select the same items, with indexes on the metadata and without."""
-    collections = [SqliteCollection(clock=lambda: NOW - 1, index=index) for index in (None, INDEX)]
+    clock = ManualClock(NOW - 1)
+    collections = [SqliteCollection(clock=clock, index=index) for index in (None, INDEX)]
     for collection in collections:
         collection.add(items)
-        # What expires now is still there to be left out.
-        collection._clock = lambda: NOW
+    # What expires now is still there to be left out.
+    clock.advance(1)
     for where in filters:
         admitted = [item for item in items if where.admits(item, NOW)]
         for collection in collections:

@@ -10,7 +10,6 @@ import pytest
 
 from devmem import MemoryItem
 from devmem.storage import Collection, JsonCollection, SearchQuery, SqliteCollection
-from devmem.storage.sqlite import writes
 from devmem.testing import HashEmbedder
 
 Operate = Callable[[Path], Any]
@@ -50,9 +49,7 @@ def test_another_process_is_followed(place: tuple[Any, Path], operator: Operate,
     here.close()
 
 
-def test_an_opening_that_slept_through_many_deletions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After the table of changes was pruned, an index that missed some is rebuilt instead of finding deleted items."""
-    monkeypatch.setattr(writes, "_CHANGES_KEPT", 2_000)
+def test_an_opening_that_slept_through_many_deletions(tmp_path: Path) -> None:
     path, kept = tmp_path / "store.db", MemoryItem(id="kept", content_summary="one note of rain")
     sleeper = SqliteCollection(path, durability="normal")
     sleeper.add([MemoryItem(id=str(n), content_summary=f"note {n}") for n in range(2_100)])

@@ -6,7 +6,6 @@ import os
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -103,31 +102,10 @@ DELETIONS: dict[str, Callable[[SqliteCollection, str], int]] = {
 }
 
 
-@pytest.mark.parametrize("name", DELETIONS)
-def test_a_deletion_on_a_full_disk_makes_room_for_itself(
-    small_disk: Path, notes: Notes, embedder: HashEmbedder, name: str
-) -> None:
-    """The snapshot of the indexes is a cache: it gives way, and is written again when there is room."""
-    path, ballast = small_disk / "store.db", small_disk / "ballast"
-    _with_snapshot(path, notes, embedder)
-    collection = SqliteCollection(path, model=embedder.identity)
-    _fill_the_rest(small_disk, ballast)
-    before = collection.count()
-    with pytest.raises(CollectionUnwritableError, match="disk is full"):
-        collection.add(notes(0, 50, about="too much"))
-    assert DELETIONS[name](collection, "note 1") == 1
-    assert collection.count() == before - 1
-    ballast.unlink()
-    collection.close()
-    with closing(SqliteCollection(path, model=embedder.identity)) as again:
-        assert again.count() == before - 1
-
-
 def test_a_deletion_without_any_room_names_the_way_out(small_disk: Path, notes: Notes, embedder: HashEmbedder) -> None:
     path, ballast = small_disk / "store.db", small_disk / "ballast"
-    _with_snapshot(path, notes, embedder)
-    path.with_name("store.db.faiss").unlink()
     with closing(SqliteCollection(path, model=embedder.identity)) as collection:
+        collection.add(notes(0, 200))
         before = collection.count()
         _fill_the_rest(small_disk, ballast)
         with pytest.raises(CollectionUnwritableError, match=r"nothing was deleted.*free a few megabytes"):
@@ -135,17 +113,6 @@ def test_a_deletion_without_any_room_names_the_way_out(small_disk: Path, notes: 
         assert collection.count() == before
         ballast.unlink()
         assert collection.delete(ids=["note 1"]) == 1
-
-
-def _with_snapshot(path: Path, notes: Notes, embedder: HashEmbedder) -> None:
-    """Make a file with an index snapshot beside it."""
-    with closing(SqliteCollection(path, model=embedder.identity)) as collection:
-        # Words that no other note has take more in the snapshot than in the file.
-        of_own_words = (" ".join(f"{number}x{word}" for word in range(26)) for number in range(600))
-        wordy = [replace(one, content_summary=words) for one, words in zip(notes(0, 600), of_own_words, strict=True)]
-        collection.add(wordy)
-        collection.search(SearchQuery(text="note"))
-    assert path.with_name("store.db.faiss").exists()
 
 
 def _fill_the_rest(disk: Path, ballast: Path) -> None:

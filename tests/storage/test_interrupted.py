@@ -2,61 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from devmem import MemoryItem
 from devmem.errors import CollectionUnwritableError, EmbeddingMismatchError
-from devmem.search.indexes.vectors import VectorIndex
 from devmem.storage import JsonCollection, SearchQuery, SqliteCollection
-from devmem.storage.sqlite import follower
 from devmem.stores import PassageEmbeddings
 from devmem.testing import HashEmbedder
-
-Notes = Callable[..., list[MemoryItem]]
-
-
-def test_indexes_that_were_filled_by_half_are_filled_again(
-    notes: Notes, embedder: HashEmbedder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    collection = SqliteCollection(model=embedder.identity)
-    collection.add(notes(0, 30))
-    add, calls = VectorIndex.add, []
-
-    def interrupted(self: VectorIndex, *arguments: Any) -> None:
-        calls.append(arguments)
-        if len(calls) == 2:
-            raise KeyboardInterrupt
-        add(self, *arguments)
-
-    monkeypatch.setattr(follower, "_BATCH_SIZE", 10)
-    monkeypatch.setattr(VectorIndex, "add", interrupted)
-    query = SearchQuery(vector=embedder.vector("note number 3 about bread"), limit=40)
-    with pytest.raises(KeyboardInterrupt):
-        collection.search(query)
-    assert len(collection.search(query)) == 30
-    collection.delete(ids=["note 3"])
-    assert len(collection.search(query)) == 29
-
-
-def test_a_snapshot_that_cannot_be_made_keeps_no_file_open(
-    tmp_path: Path, notes: Notes, embedder: HashEmbedder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def out_of_memory(*_: object) -> bool:
-        raise MemoryError
-
-    path = tmp_path / "store.db"
-    collection = SqliteCollection(path, model=embedder.identity)
-    collection.add(notes(0, 300))
-    collection.search(SearchQuery(text="tea"))
-    monkeypatch.setattr(follower, "save_snapshot", out_of_memory)
-    with pytest.raises(MemoryError):
-        collection.close()
-    # SQLite removes it with the last connection.
-    assert not Path(f"{path}-wal").exists()
 
 
 def test_another_model_while_the_file_is_open(tmp_path: Path, embedder: HashEmbedder) -> None:
@@ -95,7 +50,7 @@ def _fail_to_write(collection: JsonCollection, monkeypatch: pytest.MonkeyPatch, 
         raise error
 
     with monkeypatch.context() as patched:
-        patched.setattr("devmem.storage.json_file.replace_file", failing)
+        patched.setattr(os, "fsync", failing)
         with pytest.raises((CollectionUnwritableError, KeyboardInterrupt)):
             collection.add([MemoryItem(content_summary="never written")])
 
@@ -110,7 +65,7 @@ def test_a_model_that_could_not_be_replaced_in_a_json_file(
     collection = JsonCollection(path, model=embedder.identity)
     collection.add([MemoryItem(id="1", content_summary="tea", embedding=embedder.vector("tea"))])
     with monkeypatch.context() as patched:
-        patched.setattr("devmem.storage.json_file.replace_file", full)
+        patched.setattr(os, "fsync", full)
         with pytest.raises(CollectionUnwritableError):
             collection.replace_model("another", 32)
     assert collection.waiting(5) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +16,7 @@ import pytest
 
 from devmem import MemoryItem
 from devmem.errors import CollectionUnwritableError
-from devmem.storage import JsonCollection, SearchQuery, json_file
+from devmem.storage import JsonCollection, SearchQuery
 from tests.conftest import StartScript
 
 
@@ -83,7 +84,7 @@ def test_what_could_not_be_written_is_not_shown(tmp_path: Path, monkeypatch: pyt
     with closing(JsonCollection(tmp_path / "notes.json")) as collection:
         collection.add([MemoryItem(id="before", content_summary="tea")])
         with monkeypatch.context() as patched:
-            patched.setattr(json_file, "replace_file", full)
+            patched.setattr(os, "fsync", full)
             with pytest.raises(CollectionUnwritableError, match="No space"):
                 collection.add([MemoryItem(id="lost", content_summary="rain")])
             with pytest.raises(CollectionUnwritableError, match="No space"):

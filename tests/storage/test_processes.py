@@ -12,8 +12,8 @@ import pytest
 import devmem
 from devmem import MemoryItem
 from devmem.storage import SearchQuery, SqliteCollection
-from devmem.storage.sqlite.backup import back_up
 from devmem.testing import HashEmbedder
+from tests.command_line import run_devmem
 from tests.conftest import StartScript
 from tests.processes import Script
 
@@ -129,7 +129,7 @@ with devmem.open(sys.argv[1], embedding=None) as memory:
 READS: dict[str, Callable[[devmem.Memory, Path], object]] = {
     "examine": lambda memory, _: list(memory.store.examine()),
     "erase": lambda memory, _: memory.erase(memory.add("Quillfeather is erased."), tombstone=True),
-    "backup": lambda _, file: back_up(file, file.with_name("copy.db")),
+    "backup": lambda _, file: run_devmem("backup", file, file.with_name("copy.db")),
 }
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from devmem import MemoryItem
 from devmem.errors import CollectionBusyError
-from devmem.storage import SqliteCollection
+from devmem.storage import SearchQuery, SqliteCollection
 
 
 def test_a_write_takes_the_lock_before_it_reads(tmp_path: Path) -> None:
@@ -38,7 +38,19 @@ def test_a_writer_waits_for_no_reader(tmp_path: Path) -> None:
     with closing(SqliteCollection(path, busy_timeout=0.0)) as writer, closing(sqlite3.connect(path)) as reader:
         writer.add([MemoryItem(id="first", content_summary="from here")])
         reader.execute("BEGIN")
-        assert reader.execute("SELECT id FROM items").fetchall() == [("first",)]
+        before = list(reader.iterdump())
         writer.add([MemoryItem(id="second", content_summary="from here")])
-        assert reader.execute("SELECT id FROM items").fetchall() == [("first",)]
+        assert list(reader.iterdump()) == before
         assert writer.count() == 2
+
+
+def test_a_scan_that_was_left_in_the_middle_keeps_no_reader_in_the_past(tmp_path: Path) -> None:
+    """Its statement is still open where an exception, or a frame that is kept, holds on to it."""
+    with closing(SqliteCollection(tmp_path / "store.db")) as collection:
+        collection.add([MemoryItem(id=f"{number}", content_summary=f"tea {number}") for number in range(2000)])
+        scan = collection.scan()
+        assert next(scan).id == "0"
+        collection.add([MemoryItem(id="new", content_summary="coffee")])
+        assert [hit.item.id for hit in collection.search(SearchQuery(text="coffee"))] == ["new"]
+        assert collection.count() == 2001
+        assert next(scan).id == "1"

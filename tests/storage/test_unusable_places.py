@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 import devmem
 from devmem import MemoryItem
@@ -28,10 +29,9 @@ from devmem.errors import (
     EncryptionError,
 )
 from devmem.storage import JsonCollection, SearchQuery, SqliteCollection, open_collection
-from devmem.storage.sqlite.backup import back_up, restore
-from devmem.storage.sqlite.examination import examine
 from devmem.stores import ModelIdentity
 from devmem.testing import HashEmbedder
+from tests.command_line import run_devmem
 
 Notes = Callable[..., list[MemoryItem]]
 
@@ -210,9 +210,10 @@ def test_a_log_that_cannot_be_read_without_writing_is_named(tmp_path: Path, seal
         shutil.copy(tmp_path / f"used.db{ending}", tmp_path / "sealed" / f"store.db{ending}")
     used.close()
     folder = sealed()
-    for read in (SqliteCollection, examine, lambda path: back_up(path, tmp_path / "copy.db")):
-        with pytest.raises(CollectionUnwritableError, match=r"store\.db-wal"):
-            read(folder / "store.db")
+    with pytest.raises(CollectionUnwritableError, match=r"store\.db-wal"):
+        SqliteCollection(folder / "store.db")
+    for command in (["doctor", folder / "store.db"], ["backup", folder / "store.db", tmp_path / "copy.db"]):
+        assert "store.db-wal" in run_devmem(*command, code=2).output
     assert not (tmp_path / "copy.db").exists()
 
 
@@ -223,12 +224,13 @@ def test_a_file_that_cannot_be_written_is_examined_and_copied(
     with closing(SqliteCollection(path)) as collection:
         collection.add(notes(0, 20))
     sealed()
-    assert examine(path).is_sound
-    assert back_up(path, tmp_path / "copy.db") == 20
-    assert restore(path, tmp_path / "restored.db") == 20
-    assert restore(path, tmp_path / "restored.db", force=True) == 20
-    with pytest.raises(CollectionUnwritableError, match="store"):
-        restore(tmp_path / "copy.db", path, force=True)
+    run_devmem("doctor", path)
+    run_devmem("backup", path, tmp_path / "copy.db")
+    for options in ([], ["--force"]):
+        run_devmem("restore", path, tmp_path / "restored.db", *options)
+        with closing(SqliteCollection(tmp_path / "restored.db")) as restored:
+            assert restored.count() == 20
+    assert "store" in run_devmem("restore", tmp_path / "copy.db", path, "--force", code=2).stderr
     assert [each.name for each in path.parent.iterdir()] == ["store.db"]
 
 
@@ -287,10 +289,10 @@ def test_a_locked_file_is_not_a_damaged_one(store: Path, tmp_path: Path, monkeyp
         other.execute("PRAGMA locking_mode = EXCLUSIVE")
         other.execute("CREATE TABLE theirs(x)")
         monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, timeout=0.01))
-        for read in (examine, lambda path: back_up(path, tmp_path / "copy.db")):
-            with pytest.raises(CollectionBusyError, match="another process"):
-                read(store)
-    assert examine(store).is_sound
+        for command in (["doctor", store], ["backup", store, tmp_path / "copy.db"]):
+            assert "another process" in run_devmem(*command, code=2).output
+        monkeypatch.undo()
+    run_devmem("doctor", store)
     assert not (tmp_path / "copy.db").exists()
 
 
@@ -298,7 +300,7 @@ def test_a_lock_file_that_is_never_released(tmp_path: Path) -> None:
     """The same for a JSON file."""
     path = tmp_path / "store.json"
     one, two = JsonCollection(path), JsonCollection(path, busy_timeout=0.05)
-    with one._file_lock, pytest.raises(CollectionBusyError, match="another process"):
+    with FileLock(f"{path}.lock"), pytest.raises(CollectionBusyError, match="another process"):
         two.add([MemoryItem(content_summary="x")])
     two.add([MemoryItem(content_summary="x")])
     assert one.count() == 1
