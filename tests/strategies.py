@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 import numpy as np
@@ -23,12 +22,11 @@ from devmem.messages import (
 )
 from devmem.stores import Provenance, SnapshotBlock, SourceKind, Vector
 
-_PAIR: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]")
-TEXTS: Final = st.text(st.characters(exclude_categories=[]), max_size=60).filter(lambda text: not _PAIR.search(text))
-"""Every character, halves of surrogate pairs too; not both halves in a row, which JSON takes for the character."""
-NAMES: Final = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
-"""Ids and names: any characters that UTF-8 can write."""
-_KEYS: Final = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+_CHARACTERS: Final = st.characters(exclude_categories=["Cs"], exclude_characters="\0")
+TEXTS: Final = st.text(_CHARACTERS, max_size=60)
+"""Every character that the border lets in."""
+NAMES: Final = st.text(_CHARACTERS, min_size=1, max_size=20)
+_KEYS: Final = st.text(_CHARACTERS, max_size=20)
 TIMES: Final = st.floats(min_value=0, max_value=4e9)
 _OPTIONAL_NAMES: Final = st.none() | NAMES
 _NUMBERS: Final = st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False)
@@ -68,7 +66,7 @@ SCOPES: Final = st.builds(
 _PROVENANCES: Final = st.builds(
     Provenance,
     kind=st.sampled_from(list(SourceKind)),
-    name=st.text(st.characters(exclude_categories=["Cs"]), max_size=20),
+    name=_KEYS,
     parents=st.lists(NAMES, max_size=2).map(tuple),
 )
 

@@ -127,7 +127,7 @@ def _messages_of(message: StrandsMessage, place: str) -> Iterator[Message]:
         if text.strip():
             # A run may count from 0 again without a new beginning: the text tells its messages from the earlier ones.
             named = f"{place} {role if role is Role.TOOL else message['role']} {text}"
-            message_id = sha256(named.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+            message_id = sha256(named.encode()).hexdigest()[:32]
             yield Message(text, id=message_id, role=role)
 
 

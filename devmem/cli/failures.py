@@ -42,11 +42,6 @@ def unknown(kind: str, name: str, known: Sequence[str], *, file: str) -> Command
     return CommandError(f"{file}: there is no {kind} {name!r} in this workflow.{hint} {there}")
 
 
-def well_formed(text: str) -> str:
-    """Replace bytes of the command line that are not UTF-8, which no store could keep."""
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-
-
 @contextmanager
 def usage_errors() -> Iterator[None]:
     """Turn a `ValueError` about an argument, such as an unreadable date, into a `CommandError`."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import typer
 
-from devmem.cli.failures import CommandError, well_formed
+from devmem.cli.failures import CommandError
 from devmem.cli.targets import StoreAddress, make, opened, why_empty
 from devmem.cli.terminal import Terminal
 from devmem.model.conditions import Order
@@ -252,7 +252,7 @@ History: TypeAlias = Annotated[
 
 def read_texts(word: str, *, lines: bool) -> list[str]:
     """Return a text, or its lines; `-` reads standard input."""
-    text = read_stdin() if word == STDIN else well_formed(word)
+    text = read_stdin() if word == STDIN else word
     return [line.strip() for line in text.splitlines() if line.strip()] if lines else [text]
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import typer
 
-from devmem.cli.failures import CommandError, well_formed
+from devmem.cli.failures import CommandError
 from devmem.cli.terminal import Terminal
 from devmem.errors import FilterError
 from devmem.model.conditions import Operator, Scalar
@@ -65,9 +65,9 @@ def _form_of(option: str, condition: str) -> object:
     if isinstance(listed, list):
         value: object = listed
     elif is_text and found["operator"] == Operator.ONE_OF:
-        value = well_formed(text) if key in ("source", "source_kind") else checked_name(f"{option} {key}", text)
+        value = text if key in ("source", "source_kind") else checked_name(f"{option} {key}", text)
     else:
-        value = well_formed(text) if is_text else scalar(text)
+        value = text if is_text else scalar(text)
     return {key: value if found["operator"] == Operator.ONE_OF else {found["operator"]: value}}
 
 
@@ -77,7 +77,7 @@ def checked_name(option: str, value: str) -> str:
         raise CommandError(
             f"{option} is empty. Is a variable not set? Omit the option to name no user, agent or conversation."
         )
-    return well_formed(value)
+    return value
 
 
 def scalar(text: str) -> Scalar:

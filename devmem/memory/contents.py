@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -17,6 +16,7 @@ from pydantic import JsonValue
 
 from devmem.memory.records import VECTOR, Numbers, expiry_of
 from devmem.memory.scope import ScopeParts, checked_mapping, checked_name
+from devmem.model.border import clean_values
 from devmem.model.fields import is_path
 from devmem.model.items import (
     REPEATS,
@@ -165,26 +165,9 @@ def checked_metadata(metadata: Mapping[str, JsonValue] | None) -> Mapping[str, J
 
     Raises:
         TypeError: they are not a mapping with text keys.
-        ValueError: a number is not finite, which JSON does not have.
+        ValueError: a value cannot be kept, see `clean_values`.
     """
-    checked = checked_mapping("metadata", metadata)
-    for key, value in checked.items():
-        if (found := next(_not_finite(value), None)) is not None:
-            raise ValueError(f"`metadata` {key!r} holds {found}, which JSON does not have; leave it out, or write None")
-    return checked
-
-
-def _not_finite(value: object) -> Iterator[float]:
-    """Yield the numbers in a JSON value that are not finite, without recursion, as values may be nested deeply."""
-    left = [value]
-    while left:
-        one = left.pop()
-        if isinstance(one, float) and not math.isfinite(one):
-            yield one
-        elif isinstance(one, Mapping):
-            left.extend(one.values())
-        elif isinstance(one, list | tuple):
-            left.extend(one)
+    return clean_values("metadata", checked_mapping("metadata", metadata))
 
 
 def field_paths(fields: Sequence[str] | None) -> tuple[str, ...] | None:
@@ -323,7 +306,7 @@ def in_history(messages: Iterable[Content]) -> Iterator[Message]:
             instructions[content] += 1
             yield replace(message, id=f"{_INSTRUCTIONS}{instructions[content]}:{content[:32]}")
             continue
-        said.update(f"{message.id if own else content}\0".encode("utf-8", "surrogatepass"))
+        said.update(f"{message.id if own else content}\0".encode())
         yield message if own else replace(message, id=f"{_TURN}{said.hexdigest()[:32]}")
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias, TypedDict, cast
 
 from devmem.config.filter_forms import load_filter
 from devmem.errors import FilterError, ItemNotFoundError, ScopeError
+from devmem.model.border import check_characters
 from devmem.model.conditions import Condition
 from devmem.model.filters import Filter
 from devmem.model.items import ANY, AnyUser, MemoryItem, Scope
@@ -183,15 +184,14 @@ def checked_name(part: str, value: object) -> str:
     """Return a part of a scope, or an id, that can be told apart from every other.
 
     Raises:
-        ValueError: it is empty, or holds half a surrogate pair, which no database can keep.
+        ValueError: it is empty, or holds a character that cannot be kept.
         TypeError: it is not text.
     """
     if not isinstance(value, str):
         raise TypeError(f"`{part}` is text, not {value!r:.60}")
     if not value.strip():
         raise ValueError(f"`{part}` is empty; leave it out, or pass None, where there is none")
-    if any("\ud800" <= char <= "\udfff" for char in value):
-        raise ValueError(f"`{part}` {value!r} holds half a surrogate pair, which is not a character")
+    check_characters(part, value)
     return value
 
 

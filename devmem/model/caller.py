@@ -9,6 +9,8 @@ from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Self
 
+from devmem.model.border import check_characters, clean_text
+
 if TYPE_CHECKING:
     from devmem.model.items import Scope
 
@@ -63,6 +65,10 @@ class Turn:
     role: str = "user"
     """The speaker's role: `user`, `assistant`, `tool` or `system`."""
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", clean_text(self.text))
+        object.__setattr__(self, "speaker", clean_text(self.speaker))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Actor:
@@ -86,6 +92,9 @@ def acting_as(name: str | None = None, *, run: str | None = None, by_default: bo
         run: id of the run that the changes belong to.
         by_default: whether the name counts only where none is known around the block.
     """
+    for part, value in (("name", name), ("run", run)):
+        if isinstance(value, str):
+            check_characters(part, value)
     outer = _CURRENT.get()
     chosen = outer.name or name if by_default else name or outer.name
     token = _CURRENT.set(Actor(name=chosen, run=run or outer.run))

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 from devmem.errors import FilterError
+from devmem.model.border import clean_text
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -77,6 +78,9 @@ class Condition:
             raise FilterError("values", f"{len(self.values):,} values are more than {MAX_VALUES:,}")
         for value in self.values:
             _check_scalar(value)
+        if any(isinstance(value, str) for value in self.values):
+            texts = tuple(clean_text(value) if isinstance(value, str) else value for value in self.values)
+            object.__setattr__(self, "values", texts)
         self._check_one(self.values[0] if self.values else "")
 
     def _check_one(self, value: Scalar) -> None:

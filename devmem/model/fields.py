@@ -108,5 +108,5 @@ def embedded_hash(item: MemoryItem) -> str:
         return item.content_hash
     digest = hashlib.sha256(item.content_hash.encode())
     for each in texts:
-        digest.update(b"\x00field\x00" + each.text.encode("utf-8", "surrogatepass"))
+        digest.update(b"\x00field\x00" + each.text.encode())
     return digest.hexdigest()

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 from pydantic import JsonValue
 
 from devmem.errors import FilterError
+from devmem.model.border import clean_text
 from devmem.model.conditions import Condition, Operator, Scalar, comparable_number, same_value, value_at
 from devmem.model.items import MemoryItem, Scope, SourceKind
 from devmem.model.times import parse_time
@@ -121,6 +122,10 @@ class Filter:
             raise FilterError("unbound", f"{unknown[0]!r}, which is no part of a scope ({', '.join(SCOPE_PARTS)})")
         for name, value in self._named_values():
             _check_value(name, value)
+        # Compared with what the border let in.
+        metadata = {clean_text(key): _clean(value) for key, value in self.metadata.items()}
+        object.__setattr__(self, "metadata", metadata)
+        object.__setattr__(self, "source_name", _clean(self.source_name))
         for name in ("after", "before"):
             if isinstance(time := getattr(self, name), date):
                 object.__setattr__(self, name, parse_time(time))
@@ -284,6 +289,10 @@ def _admits(wanted: Wanted, found: JsonValue) -> bool:
 
 
 _NOT_OF_TEXT: Final = (Operator.CONTAINS, Operator.AFTER, Operator.BEFORE)
+
+
+def _clean(value: Any) -> Any:  # noqa: ANN401 - a scalar, a condition, or several
+    return clean_text(value) if isinstance(value, str) else value
 
 
 def _check_value(name: str, value: object) -> None:

@@ -15,6 +15,7 @@ from typing import Any, Final, Literal, Self, TypeAlias
 
 from pydantic import JsonValue
 
+from devmem.model.border import clean_text, clean_values
 from devmem.model.results import Hit
 
 
@@ -49,6 +50,11 @@ class Participant:
     name: str
     type: ParticipantType = ParticipantType.UNKNOWN
 
+    def __post_init__(self) -> None:
+        # A name of another type is refused by what records it.
+        if isinstance(self.name, str):
+            object.__setattr__(self, "name", clean_text(self.name))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interaction:
@@ -75,6 +81,13 @@ class Interaction:
     language: str = "en"
     user: str | None = None
     """Id of the user whom the trace belongs to; None where it is unscoped."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "content", clean_text(self.content))
+        if self.params:
+            object.__setattr__(self, "params", clean_values("params", self.params))
+        if self.extras:
+            object.__setattr__(self, "extras", clean_values("extras", self.extras))
 
     def to_row(self) -> list[JsonValue]:
         """Return the fields as a list in the order of the JSON form's keys; the time is in seconds since the epoch."""

@@ -11,7 +11,6 @@ import json
 import re
 import time
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime
 from enum import Enum, StrEnum
@@ -35,6 +34,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticSerializationError
 
+from devmem.model.border import check_characters, clean_text, clean_values, is_fit
 from devmem.model.message import KeepBlock, Message, MessageBlock, keep_unknown
 
 Vector: TypeAlias = NDArray[np.float32]
@@ -81,6 +81,12 @@ class Scope:
     trace: str | None = None
     run: str | None = None
 
+    def __post_init__(self) -> None:
+        # All parts at once: most calls make a scope.
+        if not is_fit(f"{self.agent}{self.user}{self.session}{self.conversation}{self.trace}{self.run}"):
+            for part in _SCOPE_PARTS:
+                check_characters(part, str(getattr(self, part)))
+
     def admits(self, other: Scope, *, include_unscoped: bool = False) -> bool:
         """Whether `other` has the same value, or none with `include_unscoped`, wherever this scope has one."""
         for part in _SCOPE_PARTS:
@@ -119,6 +125,10 @@ class Provenance:
     """Hashes of what these said then (`parent_hash`), in their order, empty for one that was not in the same store; the
     store adds them."""
 
+    def __post_init__(self) -> None:
+        if not is_fit(self.name):
+            object.__setattr__(self, "name", clean_text(self.name))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotBlock:
@@ -134,6 +144,10 @@ class MemoryContentSnapshot:
 
     text: str = ""
     blocks: tuple[SnapshotBlock, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not is_fit(self.text):
+            object.__setattr__(self, "text", clean_text(self.text))
 
     @classmethod
     def from_messages(cls, messages: Sequence[Message]) -> Self | None:
@@ -176,18 +190,18 @@ class MemoryContentSnapshot:
 
 def content_hash(summary: str, *snapshots: MemoryContentSnapshot | None) -> str:
     """Return the SHA-256 of an item's texts and its attachments' identities, as 64 hex digits."""
-    digest = hashlib.sha256(summary.encode("utf-8", "surrogatepass"))
+    digest = hashlib.sha256(summary.encode())
     for snapshot in snapshots:
         digest.update(b"\x00snapshot\x00")
         if snapshot is None:
             continue
-        digest.update(snapshot.text.encode("utf-8", "surrogatepass"))
+        digest.update(snapshot.text.encode())
         for kept in snapshot.blocks:
             ref = kept.block.attachment
             known_by = (
                 (ref.sha256 or ref.data_uri or ref.remote_file_id or ref.attachment_id) if ref else kept.block.text
             )
-            digest.update(f"\x00{kept.block.type}\x00{known_by or ''}".encode("utf-8", "surrogatepass"))
+            digest.update(f"\x00{kept.block.type}\x00{known_by or ''}".encode())
     return digest.hexdigest()
 
 
@@ -225,6 +239,12 @@ class MemoryItem:
     """By default `content_hash` of the content."""
 
     def __post_init__(self) -> None:
+        if not is_fit(self.content_summary):
+            object.__setattr__(self, "content_summary", clean_text(self.content_summary))
+        if self.metadata:
+            object.__setattr__(self, "metadata", clean_values("metadata", self.metadata))
+        if isinstance(self.id, str):
+            check_characters("id", self.id)
         if not self.content_hash:
             digest = content_hash(self.content_summary, self.input_snapshot, self.output_snapshot)
             object.__setattr__(self, "content_hash", digest)
@@ -314,7 +334,7 @@ def load_item_json(raw: str | bytes) -> MemoryItem:
         # A form of our own is read without a Python object in between, in a third of the time.
         return _own_adapter().validate_json(raw)
     except ValidationError:
-        return _load_foreign_json(raw)
+        return _adapter().validate_json(raw)
 
 
 def why_unreadable(error: Exception) -> str:
@@ -326,24 +346,10 @@ def why_unreadable(error: Exception) -> str:
     return f"{place}: {first['msg']}" if place else first["msg"]
 
 
-def _load_foreign_json(raw: str | bytes) -> MemoryItem:
-    try:
-        return _adapter().validate_json(raw)
-    except ValidationError:
-        # Pydantic's parser refuses a lone surrogate, with which a truncated text may end.
-        if (b"\\ud" if isinstance(raw, bytes) else "\\ud") not in raw:  # type: ignore[operator]
-            raise
-    return load_item(json.loads(raw))
-
-
 def dump_item(item: MemoryItem) -> dict[str, Any]:
     """Return the item's JSON form, its embedding included; absent values are left out."""
-    return _with_exact_keys(_adapter().dump_python(item, mode="json", by_alias=True, exclude_none=True), item)
-
-
-def _with_exact_keys(raw: dict[str, Any], item: MemoryItem) -> dict[str, Any]:
-    """Return a JSON form with the metadata as they are: pydantic replaces lone surrogates in keys."""
-    return {**raw, "metadata": deepcopy(dict(item.metadata))} if "metadata" in raw else raw
+    form: dict[str, Any] = _adapter().dump_python(item, mode="json", by_alias=True, exclude_none=True)
+    return form
 
 
 REPLACEMENT: Final = "\ufffd".encode()
@@ -356,19 +362,9 @@ def dump_item_json(item: MemoryItem) -> bytes:
     Raises:
         ValueError: a value is of another type than its field, and could not be read again.
     """
-    options: dict[str, Any] = {"by_alias": True, "exclude": {"embedding"}, "exclude_defaults": True}
-    options["warnings"] = "error"
     try:
-        body = _adapter().dump_json(item, **options)
-    except PydanticSerializationError:
-        body = b""
-    if body and REPLACEMENT not in body:
-        return body
-    try:
-        raw = _adapter().dump_python(item, mode="json", **options)
-        # A lone surrogate has no UTF-8 form; as a backslash escape it is JSON.
-        return json.dumps(_with_exact_keys(raw, item), ensure_ascii=False).encode("utf-8", "backslashreplace")
-    except (ValueError, RecursionError) as error:
+        return _adapter().dump_json(item, by_alias=True, exclude={"embedding"}, exclude_defaults=True, warnings="error")
+    except PydanticSerializationError as error:
         raise ValueError(f"item {item.id!r} cannot be stored: {error}") from error
 
 
@@ -413,9 +409,6 @@ def version_hash(item: MemoryItem) -> str:
     That is its content, metadata, indexed fields, scope, provenance, times of event and expiry, and trust.
     The id, the time of storing and the embedding do not count: an item that is stored again as it was is the same
     version.
-
-    Raises:
-        ValueError: the metadata are nested more deeply than an item that can be stored.
     """
     times = (None if time is None else float(time) for time in (item.event_time, item.expires_at))
     parts = [
@@ -428,10 +421,7 @@ def version_hash(item: MemoryItem) -> str:
     ]
     if item.indexed_fields is not None:
         parts.append({"indexed_fields": list(item.indexed_fields)})
-    try:
-        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
-    except RecursionError as error:
-        raise ValueError(f"item {item.id!r} cannot be stored: its metadata are nested too deeply") from error
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 KEY: Final = "key"

@@ -20,6 +20,7 @@ from pydantic import BaseModel, BeforeValidator, JsonValue, ValidationError
 from pydantic_core import PydanticSerializationError
 
 from devmem.errors import MessageError
+from devmem.model.border import check_characters, clean_text, clean_values
 from devmem.model.times import When, parse_time
 
 
@@ -146,6 +147,12 @@ class AttachmentRef:
     """`data:MIME;base64,...`; None when the bytes are in `local_path` or at the provider."""
     metadata: Mapping[str, JsonValue] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        for part in ("attachment_id", "mime_type", "name", "sha256", "local_path", "remote_file_id", "data_uri"):
+            if isinstance(text := getattr(self, part), str):
+                object.__setattr__(self, part, clean_text(text))
+        object.__setattr__(self, "metadata", clean_values("metadata", self.metadata))
+
 
 _ATTACHMENT_KEYS = frozenset(f.name for f in fields(AttachmentRef))
 _KeepAttachment = BeforeValidator(partial(keep_unknown, known=_ATTACHMENT_KEYS, into="metadata"))
@@ -160,6 +167,11 @@ class MessageBlock:
     text: str | None = None
     attachment: Annotated[AttachmentRef, _KeepAttachment] | None = None
     data: Mapping[str, JsonValue] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.text is not None:
+            object.__setattr__(self, "text", clean_text(self.text))
+        object.__setattr__(self, "data", clean_values("data", self.data))
 
     def describe(self) -> str:
         """Return the text, or a note in brackets that names the block's type."""
@@ -189,6 +201,10 @@ class PayloadData:
     """Further keys that were stored with it, as MetaGPT's `module` and `mapping`."""
     problem: str = field(default="", compare=False)
     """Reason why it is not an instance of the registered model of this name."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "value", clean_values("instruct_content", {"value": self.value})["value"])
+        object.__setattr__(self, "extra", clean_values("instruct_content", self.extra))
 
 
 Payload = BaseModel | PayloadData
@@ -260,8 +276,9 @@ def dump_payload(payload: Payload) -> dict[str, JsonValue]:
         return {**payload.extra, "class": payload.name, "value": payload.value}
     name = payloads.name_of(type(payload))
     try:
-        return {"class": name, "value": payload.model_dump(mode="json", by_alias=True, round_trip=True)}
-    except PydanticSerializationError as error:
+        form = {"value": payload.model_dump(mode="json", by_alias=True, round_trip=True)}
+        return {"class": name, **clean_values("instruct_content", form)}
+    except (PydanticSerializationError, ValueError) as error:
         raise MessageError(f"the payload {name!r} cannot be written as JSON: {error}") from error
 
 
@@ -341,14 +358,15 @@ class Message:
             MessageError: the role is not the class's, or an argument cannot be part of a message.
         """
         spoken = _role_in(type(self), role)
+        own_id, kept = _let_in(id, metadata or {})
         values = (
             spoken,
-            _checked(content, str, "`content` is an instance of str"),
+            clean_text(_checked(content, str, "`content` is an instance of str")),
             tuple(blocks),
-            _speaker(source, sent_from),
-            id or MadeId(uuid4().hex),
+            clean_text(_speaker(source, sent_from)),
+            own_id or MadeId(uuid4().hex),
             _seconds(created_at),
-            ReadOnlyDict(metadata or {}),
+            kept,
             action_name(cause_by) or (USER_REQUIREMENT if spoken is Role.USER else ""),
             addresses(send_to),
             _checked(instruct_content, Payload | None, "`instruct_content` is an instance of a pydantic model"),
@@ -441,6 +459,14 @@ def _seconds(created_at: When | None) -> float:
         return time.time() if created_at is None else parse_time(created_at)
     except ValueError as error:
         raise MessageError(f"`created_at`: {error}") from error
+
+
+def _let_in(item_id: str, metadata: Mapping[str, JsonValue]) -> tuple[str, ReadOnlyDict]:
+    try:
+        check_characters("id", item_id)
+        return item_id, ReadOnlyDict(clean_values("metadata", metadata))
+    except ValueError as error:
+        raise MessageError(str(error)) from error
 
 
 def _speaker(source: object, sent_from: object) -> str:

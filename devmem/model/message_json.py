@@ -178,8 +178,8 @@ def load_message_json(raw: str | bytes) -> Message:
 
 
 def json_text(form: object) -> str:
-    """Return a JSON form as text, readable in every script; a lone surrogate, which has no UTF-8 form, as an escape."""
-    return json.dumps(form, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()
+    """Return a JSON form as text, readable in every script."""
+    return json.dumps(form, ensure_ascii=False)
 
 
 def read_json(raw: str | bytes) -> Any:  # noqa: ANN401 - any JSON value

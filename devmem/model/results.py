@@ -13,6 +13,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from devmem.errors import Finding, Level
+from devmem.model.border import clean_text, clean_values
 from devmem.model.caller import Caller, Turn
 from devmem.model.items import MemoryContentSnapshot, MemoryItem, Scope
 
@@ -233,6 +234,11 @@ class MemoryWritePayload:
     quoted: bool = False
     """Whether the output only quotes what was recalled, as the chat provider says; a summary may leave it out."""
     metadata: dict[str, JsonValue] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for part in ("agent_role", "inputs_text", "source"):
+            object.__setattr__(self, part, clean_text(getattr(self, part)))
+        object.__setattr__(self, "metadata", clean_values("metadata", self.metadata))
 
     def output_text(self) -> str:
         """Return the output's text; empty when there is none."""

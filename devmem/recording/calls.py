@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, ParamSpec, Self, TypeVar
 
 from devmem import telemetry
 from devmem.forks import follow_forks
+from devmem.model.border import check_characters
 from devmem.model.caller import Caller
 from devmem.model.interactions import Interaction, InteractionKind, Participant, ParticipantType
 
@@ -147,10 +148,13 @@ def trace(
 
     Raises:
         TypeError: an id is not a text, so that no store would take the records.
+        ValueError: an id holds a character that no name may.
     """
     for key, value in {"conversation": conversation, "trace": trace, "user": user}.items():
         if value is not None and not isinstance(value, str):
             raise TypeError(f"`{key}` is an id as text, not {value!r}; write {key}=str(...)")
+        if value is not None:
+            check_characters(key, value)
     outer = _CURRENT.get()
     context = TraceContext(
         conversation=conversation or (outer.conversation if outer else unique_id()),
@@ -365,7 +369,7 @@ class Call:
 
 
 def _named_id(trace: str, call_id: str) -> str:
-    named = f"{trace}\0{call_id}".encode("utf-8", "surrogatepass")
+    named = f"{trace}\0{call_id}".encode()
     return blake2b(named, digest_size=16).hexdigest()
 
 

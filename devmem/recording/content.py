@@ -102,7 +102,7 @@ _SPARE: Final = 512
 """Characters behind the cut that are searched for secrets too, so that none is cut to an unrecognizable half."""
 _LONGEST_REPR: Final = 2000
 _LONGEST_NAME: Final = 200
-_LARGEST_INTEGER: Final = 1 << 1024
+_LARGEST_INTEGER: Final = 1 << 63
 _ENTRY: Final = 4
 """Characters that a name or a value takes beside its own: quotes, and a colon or a comma with a space."""
 _MARK: Final = 40

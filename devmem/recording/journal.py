@@ -8,7 +8,6 @@ number of bytes that the store has acknowledged.
 from __future__ import annotations
 
 import ctypes
-import json
 import logging
 import os
 import sys
@@ -138,11 +137,7 @@ def encode_line(record: Record) -> bytes:
         TypeError: a value has no JSON form.
         ValueError: a value cannot be written.
     """
-    try:
-        body = to_json(record)
-    except ValueError:
-        # Lone surrogates, which JSON can escape and UTF-8 cannot hold.
-        body = json.dumps(record, separators=(",", ":")).encode("ascii")
+    body = to_json(record)
     return b"%08x %s\n" % (zlib.crc32(body), body)
 
 
@@ -152,10 +147,7 @@ def decode_line(line: bytes) -> Record | None:
         body = line[_HEAD:]
         if int(line[: _HEAD - 1], 16) != zlib.crc32(body):
             return None
-        try:
-            record = from_json(body)
-        except ValueError:
-            record = json.loads(body)
+        record = from_json(body)
     except ValueError:
         return None
     return record if isinstance(record, list) else None

@@ -354,14 +354,6 @@ def api_routes(door: Door) -> list[Route]:
     return routes
 
 
-class _Json(JSONResponse):
-    """An answer of any text: a lone surrogate, which has no UTF-8 form, is a backslash escape, which is JSON."""
-
-    def render(self, content: object) -> bytes:
-        text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        return text.encode("utf-8", "backslashreplace")
-
-
 def _handler(door: Door, endpoints: Mapping[str, Endpoint[Any]]) -> Callable[[Request], Any]:
     async def handle(request: Request) -> Response:
         # Starlette answers HEAD where GET is.
@@ -379,7 +371,7 @@ def _handler(door: Door, endpoints: Mapping[str, Endpoint[Any]]) -> Callable[[Re
             asked = await _asked(request, endpoint)
             with acting_as(access.actor or _HTTP_CLIENT, by_default=access.actor is None):
                 done = await asyncio.to_thread(endpoint.run, access, request.path_params.get("id", ""), asked)
-            answer: Response = _Json(done.model_dump(exclude_none=True), endpoint.status)
+            answer: Response = JSONResponse(done.model_dump(exclude_none=True), endpoint.status)
         except ValidationError as error:
             found = ((".".join(map(str, each["loc"])), each["msg"]) for each in error.errors())
             answer = _problem(
@@ -410,7 +402,7 @@ async def _asked(request: Request, endpoint: Endpoint[Any]) -> BaseModel | None:
 
 def _problem(status: HTTPStatus, message: str) -> Response:
     document = ProblemDocument(error=Problem(status=int(status), message=message))
-    return _Json(document.model_dump(), status_code=int(status))
+    return JSONResponse(document.model_dump(), status_code=int(status))
 
 
 async def answer_unrouted(_request: Request, error: Exception) -> Response:

@@ -61,7 +61,7 @@ class CommitRecord:
     def write(self, folder: Path) -> Path:
         """Write the record to its own file in a folder, and return its path."""
         folder.mkdir(parents=True, exist_ok=True)
-        file = folder / f"{hashlib.sha256(self.run.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}{_SUFFIX}"
+        file = folder / f"{hashlib.sha256(self.run.encode()).hexdigest()[:32]}{_SUFFIX}"
         _write(file, {"run": self.run, "stores": self.stores, "operation": self.operation})
         return file
 

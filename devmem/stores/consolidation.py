@@ -268,9 +268,7 @@ def _check(store: MemoryBase) -> None:
 
 def _run_id(store: MemoryBase, wanted: _Wanted) -> str:
     """Return the id of a pending run with the same arguments, whose process may have died, or a new one."""
-    named = blake2b(
-        repr((store.name, wanted.where, sorted(wanted.ignore))).encode("utf-8", "surrogatepass"), digest_size=6
-    )
+    named = blake2b(repr((store.name, wanted.where, sorted(wanted.ignore))).encode(), digest_size=6)
     prefix = f"{_PREFIX}{named.hexdigest()}-"
     for info in versions_of(store).runs(_RUNS):
         if info.state is RunState.PENDING and info.run.startswith(prefix):
@@ -403,7 +401,7 @@ def _key(item: MemoryItem, ignore: Sequence[str]) -> bytes | None:
     facts = json.dumps(compared, sort_keys=True, default=str)
     scope = [getattr(item.scope, part) for part in _PARTS]
     said = repr((scope, day, form, facts, item.expires_at is None, item.indexed_fields))
-    return blake2b(said.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    return blake2b(said.encode(), digest_size=16).digest()
 
 
 def _merged(items: Sequence[MemoryItem]) -> Merge:

@@ -141,7 +141,7 @@ def _covers(digest: MemoryItem, turns: Sequence[MemoryItem]) -> bool:
 
 def _fingerprint(turns: Iterable[MemoryItem]) -> str:
     said = "".join(f"{turn.id}\0{parent_hash(turn)}\0" for turn in turns)
-    return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return hashlib.sha256(said.encode()).hexdigest()[:16]
 
 
 def _digest(item_id: str, scope: Scope, turns: Sequence[MemoryItem], sentences: Sequence[_Cited]) -> MemoryItem:

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from devmem.errors import CollectionClosedError, CollectionError, CollectionUnwritableError, Finding
-from devmem.model.items import encodable, original
 from devmem.model.results import FileReport, damage, unfinished
 from devmem.storage.erasure import Residue
 from devmem.storage.protocol import StateKey, StateValues
@@ -235,7 +234,7 @@ class StateFile:
             return iter(())
         query = f"SELECT name, value FROM {STATE_TABLE} WHERE kind = ? ORDER BY name"  # noqa: S608 - a constant
         found = self._run(lambda db: db.execute(query, (kind,)).fetchall())
-        return ((original(name), bytes(value)) for name, value in found)
+        return ((name, bytes(value)) for name, value in found)
 
     def write(
         self, values: Mapping[StateKey, bytes | None], *, expected: Mapping[StateKey, bytes | None] | None = None
@@ -246,8 +245,8 @@ class StateFile:
             there = _read(db, list(expected)) if expected else {}
             if any(there.get(key) != value for key, value in (expected or {}).items()):
                 return False
-            gone = [_row(key) for key, value in values.items() if value is None]
-            kept = [(*_row(key), value) for key, value in values.items() if value is not None]
+            gone = [key for key, value in values.items() if value is None]
+            kept = [(*key, value) for key, value in values.items() if value is not None]
             db.executemany(f"DELETE FROM {STATE_TABLE} WHERE kind = ? AND name = ?", gone)  # noqa: S608 - a constant
             db.executemany(f"INSERT OR REPLACE INTO {STATE_TABLE}(kind, name, value) VALUES (?, ?, ?)", kept)  # noqa: S608
             return True
@@ -282,10 +281,5 @@ def _prepare(db: sqlite3.Connection) -> None:
 
 def _read(db: sqlite3.Connection, keys: Sequence[StateKey]) -> dict[StateKey, bytes]:
     query = f"SELECT value FROM {STATE_TABLE} WHERE kind = ? AND name = ?"  # noqa: S608 - a constant
-    found = ((key, db.execute(query, _row(key)).fetchone()) for key in keys)
+    found = ((key, db.execute(query, key).fetchone()) for key in keys)
     return {key: bytes(row[0]) for key, row in found if row is not None}
-
-
-def _row(key: StateKey) -> StateKey:
-    kind, name = key
-    return kind, encodable(name)

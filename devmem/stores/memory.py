@@ -18,6 +18,7 @@ from devmem.config.store import EmbeddingConfig, EncryptionConfig
 from devmem.encryption import StoreKey, protect, unlock
 from devmem.errors import PluginError
 from devmem.forks import follow_forks
+from devmem.model.border import clean_text
 from devmem.model.caller import Caller
 from devmem.model.conditions import Order
 from devmem.model.filters import Filter, event_key
@@ -91,6 +92,7 @@ class MemoryQuery:
     """Shared by all stores that get the same query; made from the text where it is absent."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "text", clean_text(self.text))
         if self.embedding is None:
             object.__setattr__(self, "embedding", QueryEmbedding(self.text))
 
@@ -190,7 +192,7 @@ def _file_name(name: str) -> str:
 
 
 def _escaped(char: str) -> str:
-    return "".join(f"%{byte:02x}" for byte in char.encode("utf-8", "surrogatepass"))
+    return "".join(f"%{byte:02x}" for byte in char.encode())
 
 
 _HITS_EACH: Final = 10

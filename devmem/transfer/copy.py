@@ -204,7 +204,7 @@ def _with_fields_of(copy: MemoryItem | None, item: MemoryItem) -> MemoryItem:
 
 def _hash_of(item: MemoryItem) -> int:
     """Return a hash of an item's id and version; those of all items are combined by exclusive or."""
-    return int.from_bytes(hashlib.sha256(f"{item.id}\0{version_hash(item)}".encode("utf-8", "surrogatepass")).digest())
+    return int.from_bytes(hashlib.sha256(f"{item.id}\0{version_hash(item)}".encode()).digest())
 
 
 def lost_parts(item: MemoryItem, copy: MemoryItem) -> list[str]:

@@ -28,7 +28,7 @@ from devmem.model.items import MemoryItem
 from devmem.model.message import ROUTE_ALL, ROUTE_NONE, ROUTE_SELF
 from devmem.text.analysis import shorten
 from devmem.text.devall_frames import strip_frames
-from devmem.text.display import one_line, well_formed
+from devmem.text.display import one_line
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -156,12 +156,12 @@ def _names(value: JsonValue | None) -> list[str]:
 
 def mermaid_text(text: str) -> str:
     """Return a text for any Mermaid label: a character that could be syntax becomes `#NUMBER;`."""
-    return "".join(c if _PLAIN.fullmatch(c) else f"#{ord(c)};" for c in one_line(well_formed(text)))
+    return "".join(c if _PLAIN.fullmatch(c) else f"#{ord(c)};" for c in one_line(text))
 
 
 def dot_text(text: str) -> str:
     """Return a text as a quoted DOT string that Graphviz shows unchanged."""
-    safe = one_line(well_formed(text)).replace("\\", "\\\\").replace('"', '\\"').replace("&", "&amp;")
+    safe = one_line(text).replace("\\", "\\\\").replace('"', '\\"').replace("&", "&amp;")
     return f'"{safe}"'
 
 

@@ -23,7 +23,7 @@ from devmem.model.caller import Stage
 from devmem.model.items import is_pinned, is_quarantined
 from devmem.model.results import SearchReport
 from devmem.storage.recall_log import Recall, RecallEntry, RecallRun
-from devmem.text.display import visible, well_formed
+from devmem.text.display import visible
 from devmem.text.files import DISK_FULL
 from devmem.text.moments import local
 from devmem.text.spelling import corrected
@@ -101,8 +101,7 @@ class Pages:
             "lang": language,
             "_": lambda text: translated(text, language),
         }
-        # Stored texts may have lone surrogates, which UTF-8 cannot hold.
-        return HTMLResponse(well_formed(self._templates.get_template(template).render({**own, **context})), status)
+        return HTMLResponse(self._templates.get_template(template).render({**own, **context}), status)
 
     def search(self, request: Request) -> Response:
         """Show the form, and the answers of the stores, or what an agent would be shown."""

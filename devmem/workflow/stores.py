@@ -50,7 +50,7 @@ def session_folder(workflow: Workflow, session: str = DEFAULT_SESSION) -> Path:
         EncryptionError: the key of the workflow's stores is missing or wrong.
         SessionNameError: the session's name could leave that folder, or is too long for the name of a folder.
     """
-    is_short = len(session.encode(errors="surrogatepass")) <= _LONGEST_NAME
+    is_short = len(session.encode()) <= _LONGEST_NAME
     if not session or not is_short or session in (".", "..", ERASURES) or any(char in session for char in "/\\\0:"):
         raise SessionNameError(session)
     _unlock(workflow)

@@ -69,7 +69,7 @@ def remove_shown(file: Path, names: Iterable[str]) -> list[Residue]:
 
 def checksum_of(line: str) -> str:
     """Return the checksum by which a line is found again."""
-    return hashlib.sha256(line.encode("utf-8", "surrogatepass")).hexdigest()
+    return hashlib.sha256(line.encode()).hexdigest()
 
 
 def rescued_files(folder: Path) -> list[Path]:

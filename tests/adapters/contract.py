@@ -158,7 +158,7 @@ class Recalls(ABC):
         assert ANSWER in (step.block or "")
         assert step.query == QUESTION
         assert step.node
-        assert [(entry.store, entry.item) for entry in step.shown] == [("notes", item)]
+        assert [(entry.store, entry.item) for entry in step.entries] == [("notes", item)]
 
 
 class Searches(ABC):
@@ -183,5 +183,5 @@ class Searches(ABC):
         assert found == 1
         assert step.user == "ann"
         assert step.node
-        assert [(entry.store, entry.user) for entry in step.shown] == [("notes", "ann")]
+        assert [(entry.store, entry.user) for entry in step.entries] == [("notes", "ann")]
         assert ANSWER in (step.block or "")

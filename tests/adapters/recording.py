@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import devmem
-from devmem.storage.recall_log import FILE_NAME, Recall, RecallLog
-from devmem.workflow import session_folder
+from tests.command_line import recalls
 
 _WORKFLOW = """
 memory: [{name: notes, type: simple, config: {memory_path: notes.db}}]
@@ -25,7 +25,6 @@ def recording_memory(folder: Path) -> Iterator[devmem.Memory]:
         yield memory
 
 
-def recalls_in(folder: Path) -> list[Recall]:
+def recalls_in(folder: Path) -> list[Any]:
     """Return what was recorded, oldest first."""
-    workflow = devmem.load_workflow(str(folder / "team.yaml"))
-    return RecallLog(session_folder(workflow) / FILE_NAME).recalls()
+    return recalls(folder / "team.yaml")

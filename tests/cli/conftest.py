@@ -13,9 +13,9 @@ from typing import IO, Any, Protocol
 
 import pytest
 import typer
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from devmem.cli.app import app
+from tests.command_line import app, run_devmem
 
 from .chat_service import ChatService
 
@@ -76,12 +76,7 @@ class StartDevmem(Protocol):
 def devmem(monkeypatch: pytest.MonkeyPatch) -> Devmem:
     monkeypatch.setenv("COLUMNS", "200")
 
-    def run(*arguments: object, code: int = 0, stdin: str | bytes | None = None) -> Result:
-        result = CliRunner().invoke(app, [str(argument) for argument in arguments], input=stdin)
-        assert result.exit_code == code, result.output
-        return result
-
-    return run
+    return run_devmem
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from devmem import Filter, MemoryItem, Scope
-from devmem.model.conditions import micros_of
+from devmem.errors import FilterError
 from devmem.storage import (
     Collection,
     Condition,
@@ -32,11 +32,9 @@ from devmem.testing import ManualClock
 from tests.collection_suite.fixtures import MODEL, OpenCollection, Opening, ids
 
 NOW: Final = 50.0
-_NAMES = st.sampled_from(
-    ["", "a", "ab", "abc", "b", "\ud7ff", "\U0010ffff", "键", "a\0", "a\0b", "a\1", "a\1\1b", "a\\u0000b"]
-)
-_KEYS = st.sampled_from(["k", "a.b", "a", "b", "k.k", 'say "hi"', 'k.say "hi"', "a.b.k", "a\0", "k.a\0b"])
-_NUMBERS = st.sampled_from([-1, 0, 1, 1.0, 1.5, 2**53, 2**53 + 1, 2**63, -(2**70), 1e300, 10**400])
+_NAMES = st.sampled_from(["", "a", "ab", "abc", "b", "\ud7ff", "\U0010ffff", "键", "a\1", "a\1\1b", "a\\u0000b"])
+_KEYS = st.sampled_from(["k", "a.b", "a", "b", "k.k", 'say "hi"', 'k.say "hi"', "a.b.k"])
+_NUMBERS = st.sampled_from([-1, 0, 1, 1.0, 1.5, 2**53, 2**53 + 1, 2**63 - 1, -(2**63), 1e300])
 _TIME_TEXTS = st.sampled_from(
     [
         *("2024-02-29", "2023-02-29", "2024-02-29T23:59:59.999999+14:00", "2024-03-01T00:00Z", "2024-03-01 00:00:00.1"),
@@ -47,12 +45,22 @@ _TIME_TEXTS = st.sampled_from(
             "2024-03-01T24:00",
             "2024-03-01T00:00:00-00:30",
         ),
-        *("2024-03-01\x00", "2024-03-01T00:00:00.1234567", "2024-03-01  00:00", "now", "12:00", "2460000.5"),
+        *("2024-03-01T00:00:00.1234567", "2024-03-01  00:00", "now", "12:00", "2460000.5"),
         *("2024-12-31T23:59", "9999-12-31T23:59:59-14:59", "2024-13-01", "2024-04-31"),
         "2024-03-01T00:00:00-00:30",
     ]
 )
-_BOUNDS = _TIME_TEXTS.filter(lambda text: micros_of(text) is not None)
+
+
+def _is_bound(text: str) -> bool:
+    try:
+        Condition(Operator.AFTER, (text,))
+    except FilterError:
+        return False
+    return True
+
+
+_BOUNDS = _TIME_TEXTS.filter(_is_bound)
 _SCALARS = _NAMES | _NUMBERS | st.booleans() | _TIME_TEXTS
 _VALUES = st.recursive(
     _SCALARS | st.none() | st.lists(_SCALARS | st.lists(_SCALARS, max_size=1), max_size=2),

@@ -57,18 +57,6 @@ class ArchiveSuite(Opening):
         assert archived(archiving) == before
         assert archiving.archive(["0"]) == 0
 
-    def test_ids_are_compared_beyond_a_nul_character(self, archiving: ArchivingCollection) -> None:
-        """Archiving, restoring and erasing an item reaches no other whose id it begins with."""
-        names = ["a", "a\0", "a\0b", "a\1\1b"]
-        archiving.add([item(f"note {at}", id=name) for at, name in enumerate(names)])
-        assert archiving.archive(["a\0b"]) == 1
-        assert (ids(archived(archiving)), archiving.count()) == (["a\0b"], 7)
-        assert archiving.archive(["a\0", "a\1\1b"]) == 2
-        assert list(map(bool, archiving.restore(["a\0", "a"]))) == [True, False]
-        assert archiving.delete(ids=["a\0"]) == 1
-        assert ids(archiving.get(["a", "a\0"])) == ["a"]
-        assert sorted(ids(archived(archiving))) == ["a\0b", "a\1\1b"]
-
     def test_the_archive_is_searched_and_filtered(self, archiving: ArchivingCollection) -> None:
         """By words and by vector, in an index of its own; it is read only."""
         archiving.archive(["0", "2"])

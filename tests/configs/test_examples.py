@@ -8,9 +8,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from devmem.cli.app import app
+from tests.command_line import run_devmem
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 NO_WORKFLOWS = {"design_template.yaml"}
@@ -25,10 +24,6 @@ EXAMPLES = sorted(path for path in CONFIGS.rglob("*.yaml") if path.name not in N
 RUN = [path for path in EXAMPLES if path.name not in NEED_A_KEY | WITHOUT_AGENTS]
 TOLD = {"chinese.yaml": ("发布会改到五月三日下午两点。", "发布会是什么时候?")}
 USUAL = ("The launch moved to the third of May.", "When is the launch?")
-
-
-def devmem(*arguments: object) -> Result:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
 @pytest.fixture
@@ -48,7 +43,7 @@ def test_all_are_found() -> None:
 
 @pytest.mark.parametrize("copied", EXAMPLES, ids=lambda path: path.name, indirect=True)
 def test_an_example_is_right(copied: Path) -> None:
-    result = devmem("validate", copied)
+    result = run_devmem("validate", copied, code=None)
     assert result.exit_code == 0, result.output
     warnings = [line for line in result.stdout.splitlines() if line.startswith("warning")]
     assert bool(warnings) == (copied.name in NEED_A_KEY | NOT_ALL_CARRIED_OUT | READS_BESIDE)
@@ -73,7 +68,7 @@ def test_an_example_starts_with_its_schema(path: Path) -> None:
 def test_an_example_remembers_without_a_service(copied: Path) -> None:
     told, asked = TOLD.get(copied.name, USUAL)
     for text in (told, asked):
-        result = devmem("run", copied, "--chat", "extractive", "--json", "--input", text)
+        result = run_devmem("run", copied, "--chat", "extractive", "--json", "--input", text, code=None)
         assert result.exit_code == 0, result.output
     recalled = [hit for node in json.loads(result.stdout)["nodes"] for hit in node["recalled"]]
     assert any(told in hit["text"] for hit in recalled)
@@ -81,6 +76,6 @@ def test_an_example_remembers_without_a_service(copied: Path) -> None:
 
 @pytest.mark.parametrize("copied", [CONFIGS / "openai.yaml"], ids=["openai.yaml"], indirect=True)
 def test_a_missing_key_is_said(copied: Path) -> None:
-    result = devmem("run", copied, "--input", "Hello.")
+    result = run_devmem("run", copied, "--input", "Hello.", code=None)
     assert result.exit_code == 2
     assert "the variable API_KEY is not set" in result.stderr

@@ -4,34 +4,26 @@ from __future__ import annotations
 
 import json
 import secrets
-import sqlite3
-import sys
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 import devmem
-from devmem.cli.app import app
-from devmem.encryption import StoreKey, protect, rekeying, set_default_key
-from devmem.encryption.rekeying import rekey
-from devmem.errors import CollectionBusyError, CollectionUnwritableError, EncryptionError
+
+# A process keeps the keys of its files; nothing public takes them back.
+from devmem.encryption import protect, set_default_key
+from devmem.errors import DevmemError
+from tests.command_line import run_devmem
 from tests.conftest import StartScript
+from tests.dying import DYING
 from tests.encryption.test_stores import RARE, fill, plain_places, store_of, write_workflow
 
 OLD, NEW = bytes(range(32)), bytes(range(1, 33))
 
 
 def devmem_command(*words: object, env: Mapping[str, str | None] | None = None, code: int = 0) -> str:
-    result = CliRunner().invoke(app, [str(word) for word in words], env={"DEVMEM_KEY": None, **(env or {})})
-    assert result.exit_code == code, result.output
-    return result.output
-
-
-def key_of(raw: bytes | None) -> StoreKey | None:
-    return None if raw is None else StoreKey(raw)
+    return run_devmem(*words, code=code, env={"DEVMEM_KEY": None, **(env or {})}).output
 
 
 def make(file: Path, key: bytes | None, items: int = 20) -> None:
@@ -49,41 +41,85 @@ def count(file: Path, key: bytes | None) -> int:
     return found
 
 
+def rekey(file: Path, old: bytes | None, new: bytes | None, *, code: int = 0) -> str:
+    env = {"DEVMEM_KEY": old and old.hex(), "DEVMEM_NEW_KEY": new and new.hex()}
+    return devmem_command("rekey", file, *([] if new else ["--plain"]), env=env, code=code)
+
+
+def opens(file: Path, key: bytes | None) -> bool:
+    try:
+        return count(file, key) == 20
+    except DevmemError:
+        protect(file, None)
+        return False
+
+
 @pytest.mark.parametrize(("old", "new"), [(None, NEW), (OLD, NEW), (OLD, None)], ids=["encrypt", "change", "decrypt"])
 def test_a_memory_has_its_items_under_another_key(old: bytes | None, new: bytes | None, tmp_path: Path) -> None:
     file = tmp_path / "notes.db"
     make(file, old)
     mode = file.stat().st_mode
-    changed = rekey([file], key_of(old), key_of(new))
-    assert [each.name for each in changed] == ["notes.db", "notes.db.tombstones"]
+    rekey(file, old, new)
     assert count(file, new) == 20
     assert (plain_places(tmp_path) == []) is (new is not None)
     assert file.stat().st_mode == mode
-    with closing(sqlite3.connect(file)) as connection:
-        if new is None:
-            assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-    assert rekey([file], key_of(old), key_of(new)) == []
+    before = file.read_bytes()
+    rekey(file, old, new)
+    assert file.read_bytes() == before
 
 
 def test_a_key_that_a_file_does_not_have_changes_nothing(tmp_path: Path) -> None:
     make(tmp_path / "notes.db", OLD)
     before = (tmp_path / "notes.db").read_bytes()
-    with pytest.raises(EncryptionError, match="another key"):
-        rekey([tmp_path / "notes.db"], StoreKey(secrets.token_bytes(32)), StoreKey(NEW))
-    with pytest.raises(EncryptionError, match="another key"):
-        rekey([tmp_path / "notes.db"], None, None)
+    assert "another key" in rekey(tmp_path / "notes.db", secrets.token_bytes(32), NEW, code=2)
     assert (tmp_path / "notes.db").read_bytes() == before
 
 
-def test_a_file_beside_which_no_journal_can_be_made_is_not_said_to_be_in_use(tmp_path: Path) -> None:
-    file = tmp_path / "notes.db"
-    make(file, OLD)
-    journal = tmp_path / "notes.db-journal"
-    journal.mkdir()
-    with pytest.raises(CollectionUnwritableError, match="its key was not changed"):
-        rekey([file], StoreKey(OLD), StoreKey(NEW))
-    journal.rmdir()
-    assert count(file, OLD) == 20
+_DYING = (
+    DYING
+    + """
+import shutil
+from devmem.cli import main
+file, share = sys.argv[1:]
+sys.stdout = open(os.devnull, "w")
+
+def rekey(name):
+    try:
+        main(["rekey", name])
+    except SystemExit as done:
+        assert not done.code, done.code
+
+shutil.copy(file, file + "-copy.db")
+lines = lines_of(lambda: rekey(file + "-copy.db"))
+os.unlink(file + "-copy.db")
+die_after(int(lines * float(share)), lambda: rekey(file))
+os._exit(9)
+"""
+)
+
+
+@pytest.mark.parametrize("old", [None, OLD], ids=["plain", "encrypted"])
+@pytest.mark.parametrize("places", [12, pytest.param(100, marks=pytest.mark.kit)])
+def test_a_process_that_dies_leaves_one_key_or_the_other_and_is_finished_later(
+    places: int, old: bytes | None, tmp_path: Path, start_script: StartScript, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DEVMEM_NEW_KEY", NEW.hex())
+    if old:
+        monkeypatch.setenv("DEVMEM_KEY", old.hex())
+    changed: set[bytes | None] = set()
+    for number in range(1, places):
+        file = tmp_path / str(number) / "notes.db"
+        file.parent.mkdir()
+        make(file, old)
+        assert start_script(_DYING, file, number / places).wait(60) == 9
+        # Where its tombstones have the other key, neither opens it until the change is finished.
+        opened = {key for key in (old, NEW) if opens(file, key)}
+        assert len(opened) <= 1
+        changed |= opened
+        rekey(file, old, NEW)
+        assert count(file, NEW) == 20
+        assert plain_places(file.parent) == []
+    assert changed == {old, NEW}
 
 
 def test_an_open_memory_is_refused_and_stays_usable(tmp_path: Path, start_script: StartScript) -> None:
@@ -100,69 +136,18 @@ with devmem.open(sys.argv[1], key=bytes(range(32)), embedding=None) as memory:
     assert other.stdout is not None
     assert other.stdin is not None
     assert other.stdout.readline() == "open\n"
-    with pytest.raises(CollectionBusyError, match="another process"):
-        rekey([file], StoreKey(OLD), StoreKey(NEW))
+    assert "another process" in rekey(file, OLD, NEW, code=2)
     other.stdin.write("\n")
     other.stdin.close()
     assert other.wait(60) == 0
     assert count(file, OLD) == 21
 
 
-@pytest.mark.parametrize("step", ["_alone", "_check_copy", "_sync", "_put_in_place", "_replace"])
-@pytest.mark.parametrize("old", [None, OLD], ids=["plain", "encrypted"])
-def test_an_interruption_leaves_one_key_or_the_other_and_is_finished_later(
-    step: str, old: bytes | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = tmp_path / "notes.db"
-    make(file, old)
-    keys = (key_of(old), StoreKey(NEW))
-
-    def interrupted(*_arguments: object, **_options: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(rekeying, step, interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            rekey([file], *keys)
-    has_new_key = step == "_replace"
-    assert not list(tmp_path.glob("*.part*"))
-    if not has_new_key:
-        assert count(file, old) == 20
-    rekey([file], *keys)
-    assert count(file, NEW) == 20
-    assert plain_places(tmp_path) == []
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
-@pytest.mark.parametrize("calls", [1, 2])
-def test_a_kill_leaves_one_key_or_the_other(calls: int, tmp_path: Path, start_script: StartScript) -> None:
-    file = tmp_path / "notes.db"
-    make(file, None)
-    program = f"""
-import os, signal, sys
-from pathlib import Path
-from devmem.encryption import StoreKey, rekeying
-put, calls = rekeying._put_in_place, []
-def killing(*arguments, **options):
-    calls.append(1)
-    if len(calls) == {calls}:
-        os.kill(os.getpid(), signal.SIGKILL)
-    put(*arguments, **options)
-rekeying._put_in_place = killing
-rekeying.rekey([Path(sys.argv[1])], None, StoreKey(bytes(range(1, 33))))
-"""
-    assert start_script(program, file).wait(60) == -9
-    assert count(file, None) == 20 if calls == 1 else file.read_bytes()[:7] == b"devmem\x00"
-    rekey([file], None, StoreKey(NEW))
-    assert count(file, NEW) == 20
-
-
 def test_large_attachments_in_files_refuse_to_be_encrypted(tmp_path: Path) -> None:
     make(tmp_path / "notes.db", None)
     (tmp_path / "notes.db.files").mkdir()
     (tmp_path / "notes.db.files" / ("0" * 64)).write_bytes(b"content")
-    with pytest.raises(EncryptionError, match="devmem copy"):
-        rekey([tmp_path / "notes.db"], None, StoreKey(NEW))
+    assert "devmem copy" in rekey(tmp_path / "notes.db", None, NEW, code=2)
     assert count(tmp_path / "notes.db", None) == 20
 
 
@@ -266,7 +251,7 @@ def test_rekey_needs_to_know_what_is_wanted(tmp_path: Path) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _key(monkeypatch: pytest.MonkeyPatch) -> None:
+def _key(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("TEST_STORE_KEY", secrets.token_hex(32))
-    monkeypatch.setattr("devmem.encryption.keys._DEFAULT", [])
+    yield
     set_default_key(None)

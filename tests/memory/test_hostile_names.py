@@ -11,7 +11,7 @@ import devmem
 
 PARTS = ("user", "agent", "session", "conversation")
 NAMES = [
-    "../../etc/passwd", "..", "/abs", "a/b", "a\\b", "\0", "a\0b", "x" * 1_000_000, "ann", "аnn", "ＡＮＮ", "ANN",
+    "../../etc/passwd", "..", "/abs", "a/b", "a\\b", "x" * 1_000_000, "ann", "аnn", "ＡＮＮ", "ANN",
     "Ann", "ann\u200b", "ann ", " ann", "e\u0301", "\u00e9", "a\nb", "*", "?", "%", "_", "%2e%2e",
     "'; DROP TABLE items; --", "{conversation}", "$HOME", "~", "-rf", "None", "null", "\N{RIGHT-TO-LEFT OVERRIDE}nna",
 ]  # fmt: skip
@@ -37,7 +37,7 @@ def test_each_name_has_what_it_was_given(tmp_path: Path, place: str, part: str) 
 
 
 @pytest.mark.parametrize("part", PARTS)
-@pytest.mark.parametrize("name", ["", "  ", "\ud800"])
+@pytest.mark.parametrize("name", ["", "  ", "\ud800", "a\0b"])
 def test_a_name_that_is_none_is_refused(part: str, name: str) -> None:
     """A blank one is that of a variable which is not set; it means neither everybody nor nobody."""
     scope: dict[str, Any] = {part: name}

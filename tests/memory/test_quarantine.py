@@ -11,7 +11,6 @@ import devmem
 from devmem import Memory
 from devmem.errors import ConfigError, ItemNotFoundError, NotStoredError
 from devmem.models import register_write_check
-from devmem.models.write_checks import WRITE_CHECKS
 from devmem.stores import Provenance, SourceKind
 
 TOOL = Provenance(kind=SourceKind.TOOL, name="web")
@@ -181,7 +180,7 @@ def test_writes_of_a_run_are_counted(tmp_path: Path) -> None:
 
 
 def test_a_plugin_decides_and_one_that_fails_admits_nothing_unless_told_to(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     class Picky:
         def reason(self, text: str, before: str, item: devmem.MemoryItem) -> str | None:
@@ -189,7 +188,6 @@ def test_a_plugin_decides_and_one_that_fails_admits_nothing_unless_told_to(
                 raise OSError("no answer")
             return f"{item.provenance.name} after {before!r}" if "red" in text else None
 
-    monkeypatch.setattr(WRITE_CHECKS, "_registered", {})
     register_write_check("test_picky", lambda _config, _folder: Picky())
     with opened(tmp_path, "{checks: [{type: test_picky, sources: [tool]}]}") as memory:
         assert reason_of(memory, "Blue.") is None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from dataclasses import dataclass
 from enum import StrEnum
@@ -164,11 +163,6 @@ def test_a_form_shares_nothing_with_the_message() -> None:
     message = ToolMessage("x", metadata={"list": [1]})
     dump_message(message)["metadata"]["list"].append(2)
     assert message.metadata == {"list": [1]}
-
-
-def test_half_a_surrogate_pair_can_be_written_to_a_file() -> None:
-    text = dump_message_json(Message("cut off \ud83d"))
-    assert json.loads(text.encode())["content"] == "cut off \ud83d"
 
 
 def test_the_old_imports_work() -> None:

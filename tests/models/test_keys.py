@@ -22,12 +22,11 @@ from devmem.errors import (
     DevmemError,
     EmbeddingError,
     MissingExtraError,
-    without_credentials,
 )
 from devmem.messages import Message, Role
 from devmem.models import open_reranker
 from devmem.models.openai_chat import OpenAIChat
-from devmem.redaction import hide
+from devmem.redaction import hide, without_credentials
 from devmem.storage import open_collection
 from devmem.stores import ChatRequest, open_embedder
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from devmem.plugins import embedding_provider_names
+from devmem.models import embedding_provider_names
 from devmem.stores import Embedder, EmbeddingConfig, EmbeddingParams, open_embedder
 from tools.site.names import public_names
 

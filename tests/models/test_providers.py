@@ -11,9 +11,14 @@ import pytest
 
 import devmem
 from devmem.errors import EmbeddingError, PluginClashError
-from devmem.models import TokenEmbedder, TokenEmbedding, query_embedder, register_embedding_provider
+from devmem.models import (
+    TokenEmbedder,
+    TokenEmbedding,
+    embedding_provider_names,
+    query_embedder,
+    register_embedding_provider,
+)
 from devmem.models.embedding_providers import PROVIDERS, make_provider
-from devmem.plugins import embedding_provider_names
 from devmem.stores import Embedder, EmbeddingConfig, EmbeddingParams, ModelIdentity, Vector, open_embedder
 from devmem.testing import EmbeddingProviderSuite, HashEmbedder, HashTokenEmbedder
 from tests.plugins.strangers import install

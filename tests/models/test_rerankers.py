@@ -10,9 +10,8 @@ from pydantic import SecretStr, ValidationError
 
 from devmem.config import RerankerConfig
 from devmem.errors import ChatModelError, PluginClashError, RerankerError
-from devmem.models import Reranker, open_reranker, register_reranker
+from devmem.models import Reranker, open_reranker, register_reranker, reranker_names
 from devmem.models.chat_reranker import ChatReranker
-from devmem.plugins import reranker_names
 from devmem.testing import ScriptedChat
 from tests.models.service import ChatService, Reply, answering
 from tests.plugins.strangers import install

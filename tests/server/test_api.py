@@ -252,19 +252,6 @@ def test_a_revoked_token_ends_what_listens(team: Team) -> None:
     assert asyncio.run(asyncio.wait_for(run(), 30)) == ["ResourcesListChanged"]
 
 
-def test_half_a_surrogate_pair_in_a_memory_fails_no_answer(team: Team) -> None:
-    ann = team.memory.scoped(user="ann")
-    half = ann.add("An emoji cut in two \ud83d", metadata={"mood\udc00": "\ud83d"})
-    (other,) = add(team, "ann", "A whole emoji 😀")
-    answer = team.request("GET", "/v1/memories", user="ann")
-    assert [each["id"] for each in answer.json()["memories"]] == [other, half]
-    (found,) = team.request("POST", "/v1/search", json={"query": "cut"}, user="ann").json()["memories"]
-    assert (found["text"], found["metadata"]) == ("An emoji cut in two \ud83d", {"mood\udc00": "\ud83d"})
-    changed = team.request("PATCH", f"/v1/memories/{half}", json={"metadata": {"topic": "emoji"}}, user="ann")
-    assert changed.status_code == 200
-    assert changed.json()["metadata"] == {"mood\udc00": "\ud83d", "topic": "emoji"}
-
-
 @pytest.mark.parametrize(("method", "body"), [("PATCH", {"text": "Changed."}), ("DELETE", None)])
 def test_a_condition_that_is_not_supported_changes_nothing(team: Team, method: str, body: object) -> None:
     (one,) = add(team, "ann", "The launch is on June 2nd.")
@@ -273,20 +260,6 @@ def test_a_condition_that_is_not_supported_changes_nothing(team: Team, method: s
     assert (refused.status_code, "if_version" in refused.json()["error"]["message"]) == (400, True)
     assert team.request("GET", path, user="ann").json()["text"] == "The launch is on June 2nd."
     assert team.request(method, path, json=body, user="ann", headers={"if-match": "*"}).status_code == 200
-
-
-def test_half_a_surrogate_pair_in_a_request_is_a_replacement_character(team: Team) -> None:
-    body = json.dumps(
-        {"memories": [{"text": "An emoji cut in two \ud83d", "metadata": {"mood": "\ud83d\ude00 \udc00"}}]}
-    )
-    answer = team.request("POST", "/v1/memories", content=body, user="ann")
-    assert answer.status_code == 201
-    stored = team.request("GET", f"/v1/memories/{answer.json()['ids'][0]}", user="ann").json()
-    assert (stored["text"], stored["metadata"]) == ("An emoji cut in two \ufffd", {"mood": "😀 \ufffd"})
-    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "half \ud83d", "version": "1"}}
-    message = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello})
-    headers = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
-    assert team.request("POST", "/mcp", content=message, user="ann", headers=headers).status_code == 200
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from devmem import MemoryItem, acting_as
 from devmem.errors import CollectionBusyError
 from devmem.storage import SqliteCollection
 from tests.conftest import StartScript
+from tests.dying import DYING
 
 
 def left_in(folder: Path, *words: str) -> set[str]:
@@ -43,29 +44,19 @@ def test_a_value_that_other_versions_hold_stays_with_them(tmp_path: Path) -> Non
     assert left_in(tmp_path, "Quillfeather") == set()
 
 
-_KILLED = """
-import os, sys, threading
-import devmem
+_KILLED = (
+    DYING
+    + """
 path, share = sys.argv[1], float(sys.argv[2])
-seen, last = 0, None
-
-def count(frame, event, _):
-    global seen
-    seen += frame.f_code.co_filename.startswith(os.path.dirname(devmem.__file__))
-    if seen == last:
-        os._exit(9)
-    return count
-
 with devmem.open(path, embedding=None) as memory:
-    for number, name in enumerate(("first", "second")):
+    for name in ("first", "second"):
         memory.add(f"Quillfeather{name}", id=name, user="ann")
         memory.update(name, text=f"Zanthropy{name}")
-    sys.settrace(count)
-    assert memory.forget("first") == 1
-    seen, last = 0, int(seen * share)
-    memory.forget("second")
-os._exit(0)
+    lines = lines_of(lambda: memory.forget("first"))
+    die_after(int(lines * share), lambda: memory.forget("second"))
+os._exit(9)
 """
+)
 
 
 @pytest.mark.parametrize("places", [12, pytest.param(100, marks=pytest.mark.kit)])
@@ -76,7 +67,7 @@ def test_a_process_that_dies_while_it_forgets(tmp_path: Path, start_script: Star
         folder = tmp_path / str(number)
         folder.mkdir()
         path = folder / "notes.db"
-        assert start_script(_KILLED, path, number / places).wait(60) in (0, 9)
+        assert start_script(_KILLED, path, number / places).wait(60) == 9
         with devmem.open(path, embedding=None) as memory:
             outcomes.add(len(memory))
             if len(memory):

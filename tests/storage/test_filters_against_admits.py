@@ -72,7 +72,7 @@ def test_a_database_agrees_with_admits(items: list[MemoryItem], filters: list[Fi
         (lambda: Filter(source_kind="flie"), "source_kind"),
         (lambda: Filter(scope_in={"user": contains("a")}), "scope_in['user']"),
         (lambda: Filter(any_of=tuple(Filter(metadata={"k": n}) for n in range(500))), "any_of"),
-        (lambda: contains_text("\x00a"), "values"),
+        (lambda: contains_text("\x01a"), "values"),
         (lambda: Condition(Operator.EXISTS, ("yes",)), "values"),
         (lambda: Condition(Operator.AFTER, ("yesterday",)), "values"),
         (lambda: above(True), "values"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -76,11 +77,8 @@ def flip(content: bytes, share: float) -> bytes:
 
 DAMAGE: dict[str, Callable[[bytes], bytes]] = {
     "empty": lambda _: b"",
-    **{
-        f"cut off at {share}": lambda content, share=share: content[: int(len(content) * share)]
-        for share in (0.01, 0.9)
-    },
-    **{f"bit at {share}": lambda content, share=share: flip(content, share) for share in (0.0, 0.002, 0.3, 0.999)},
+    **{f"cut off at {share}": partial(cut_off, share=share) for share in (0.01, 0.9)},
+    **{f"bit at {share}": partial(flip, share=share) for share in (0.0, 0.002, 0.3, 0.999)},
     "another program's": lambda _: b"something else\n" * 1000,
 }
 

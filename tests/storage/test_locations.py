@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from devmem.config import parse_workflow
-from devmem.errors import CollectionError, ConfigError, without_credentials
+from devmem.errors import CollectionError, ConfigError
 from devmem.plugins import registry
+from devmem.redaction import without_credentials
 from devmem.storage import check_location, file_of, open_collection, states_of
 
 

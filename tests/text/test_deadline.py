@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from devmem.errors import without_credentials
+from devmem.redaction import without_credentials
 from devmem.text.retry import DeadlineExceededError, within
 
 NAME: contextvars.ContextVar[str] = contextvars.ContextVar("name", default="nobody")

@@ -445,14 +445,6 @@ def _version(page: str) -> str:
     return html.unescape(found[1])
 
 
-def test_half_a_surrogate_pair_in_an_item_fails_no_page(team: Path, serve: Serve) -> None:
-    item = remember(team, "An emoji cut in two \ud83d")
-    with serve().browser() as browser:
-        pages = [browser.get("/", params={"q": "emoji"}), browser.get(f"/item/notes/{item}")]
-    assert [page.status_code for page in pages] == [200, 200]
-    assert all("\ufffd" in page.text for page in pages)
-
-
 def test_a_file_for_which_the_disk_has_no_room_is_named_and_leaves_nothing(
     team: Path, serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

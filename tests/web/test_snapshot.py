@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from typer.testing import CliRunner
-
 import devmem
 from devmem import Scope, WorkflowRunner, load_workflow, open_stores
-from devmem.cli.app import app
+from tests.command_line import run_devmem
 from tests.web.conftest import ask, remember
 
 
 def export(team: Path, *arguments: str, code: int = 0) -> str:
     folder = team.parent / "report"
-    result = CliRunner().invoke(app, ["web", str(team), "--export", str(folder), *arguments])
-    assert result.exit_code == code, result.output
+    result = run_devmem("web", team, "--export", folder, *arguments, code=code)
     return (folder / "index.html").read_text("utf-8") if code == 0 else result.output
 
 

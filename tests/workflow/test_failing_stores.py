@@ -163,7 +163,7 @@ def test_an_interrupted_write_is_kept_too(tmp_path: Path) -> None:
 
 
 RICH = said(
-    "=== INPUT FROM user (user) ===\n\nWann?\u2028\x00",
+    "=== INPUT FROM user (user) ===\n\nWann?\u2028\x01",
     "五月五日 🎉",
     agent_role="clerk",
     scope=Scope(user="ann", session="s"),
@@ -185,7 +185,7 @@ RICH = said(
         ),
     ),
 )
-LONE_SURROGATE = said("half of an emoji: \ud83c", "x")
+PLAIN = said("half of an emoji", "x")
 
 
 def lines_of(file: Path) -> list[MemoryWritePayload]:
@@ -196,13 +196,13 @@ def test_close_puts_the_rest_into_a_file_a_store_that_gives_everything_back(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     manager = manager_of(broken("update", name="my notes/1"), broken("update", name="other"), rescue_dir=tmp_path / "r")
-    for payload in (RICH, LONE_SURROGATE):
+    for payload in (RICH, PLAIN):
         manager.update(payload)
     files = manager.close()
     assert [file.parent for file in files] == [tmp_path / "r"] * 2
     assert [file.name.rsplit("-", 1)[0] for file in files] == ["unsaved-my_notes_1", "unsaved-other"]
     for file in files:
-        assert lines_of(file) == [RICH, LONE_SURROGATE]
+        assert lines_of(file) == [RICH, PLAIN]
         assert str(file) in caplog.text
     assert "devmem import" in caplog.text
     assert manager.unsaved == 0
@@ -262,11 +262,11 @@ def test_what_a_killed_process_could_not_write_is_in_a_file_that_import_reads(tm
     """`close` is never called."""
     manager = manager_of(broken("update", name="notes/1"), rescue_dir=tmp_path)
     manager.update(RICH)
-    manager.update(LONE_SURROGATE)
+    manager.update(PLAIN)
     (file,) = tmp_path.glob("unsaved-notes_1-*.db")
-    assert list(read_records(file)) == [RICH, LONE_SURROGATE]
+    assert list(read_records(file)) == [RICH, PLAIN]
     (exported,) = manager.close()
-    assert lines_of(exported) == [RICH, LONE_SURROGATE]
+    assert lines_of(exported) == [RICH, PLAIN]
     assert [left for left in tmp_path.iterdir() if left != exported] == []
 
 

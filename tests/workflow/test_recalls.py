@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import devmem
-from devmem import Hit, MemoryItem, Scope, Stage, WorkflowRunner, load_workflow, open_stores
+from devmem import Scope, WorkflowRunner, load_workflow, open_stores
 from devmem.errors import ConfigError
-from devmem.search.merging import MergePolicy, merge
-from devmem.storage import EraseRequest
-from devmem.storage.recall_log import ERASED, RecallLog, join_block, split_block
-from devmem.workflow.stores import session_folder
+from tests.command_line import recalls, run_devmem
 
 WORKFLOW = """
 memory:
@@ -43,10 +37,6 @@ def ask(file: Path, question: str) -> str:
     return next(iter(result.nodes[0].recalled.values())).formatted_text
 
 
-def log_of(file: Path) -> RecallLog:
-    return RecallLog(session_folder(load_workflow(file)) / "recalls.db")
-
-
 def remember(file: Path, *texts: str) -> list[str]:
     with devmem.open(f"{file}#notes") as memory:
         return memory.add(list(texts))
@@ -56,24 +46,23 @@ def test_the_log_has_the_very_block_that_the_agent_received(tmp_path: Path) -> N
     file = workflow_in(tmp_path)
     launch, _ = remember(file, "The launch is on June 2nd.\n2. not an entry", "The venue of the launch is Berlin.")
     block = ask(file, "When is the launch?")
-    (recall,) = log_of(file).recalls()
+    (recall,) = recalls(file)
     assert recall.block == block
-    assert (recall.node, recall.stage, recall.query) == ("helper", Stage.GEN, "When is the launch?")
-    assert launch in {entry.item for entry in recall.shown}
-    assert log_of(file).recalls(item=launch) == [recall]
-    assert log_of(file).recalls(run=recall.run) == [recall]
-    assert log_of(file).recall(recall.id) == recall
+    assert (recall.node, recall.stage, recall.query) == ("helper", "gen", "When is the launch?")
+    assert launch in {entry.item for entry in recall.entries}
+    assert recalls(file, "--item", launch) == [recall]
+    assert recalls(file, "--run", recall.run) == [recall]
 
 
 def test_hashes_alone_name_the_items_and_keep_no_word(tmp_path: Path) -> None:
     file = workflow_in(tmp_path, "{contents: hash}")
     (item,) = remember(file, "Ann's locker is xylophone.")
     ask(file, "Where is Ann's xylophone locker?")
-    (recall,) = log_of(file).recalls()
+    (recall,) = recalls(file)
     assert recall.block is None
     assert recall.query is None
-    assert [entry.item for entry in recall.shown] == [item]
-    assert b"xylophone" not in log_of(file).file.read_bytes()
+    assert [entry.item for entry in recall.entries] == [item]
+    assert not any(b"xylophone" in each.read_bytes() for each in tmp_path.rglob("recalls.db*"))
 
 
 def test_forgetting_takes_an_item_out_of_every_block_that_showed_it(tmp_path: Path) -> None:
@@ -81,9 +70,9 @@ def test_forgetting_takes_an_item_out_of_every_block_that_showed_it(tmp_path: Pa
     (secret, _) = remember(file, "The code of the lab is zanzibar.", "The lab opens at nine.")
     ask(file, "code of the lab is Zanzibar")
     receipt = devmem.forget(file, secret)
-    (recall,) = log_of(file).recalls()
+    (recall,) = recalls(file)
     assert recall.block is not None
-    assert ERASED in recall.block
+    assert "[erased]" in recall.block
     assert "opens at nine" in recall.block
     assert recall.query is None
     assert not receipt.left
@@ -93,14 +82,10 @@ def test_forgetting_takes_an_item_out_of_every_block_that_showed_it(tmp_path: Pa
 def test_nothing_stays_in_a_log_that_is_open(tmp_path: Path) -> None:
     file = workflow_in(tmp_path)
     (secret, _) = remember(file, "The code of the lab is zanzibar.", "The lab opens at nine.")
-    ask(file, "code of the lab is Zanzibar")
     with devmem.open(f"{file}#notes") as memory:
-        items = memory.store.get([secret])
-    with closing(log_of(file)) as log:
-        (recall,) = log.recalls()
-        log.record(recall)
-        assert log.remove(log.select(EraseRequest(ids=(secret,)), items)) == []
-        assert all(b"zanzibar" not in each.read_bytes().lower() for each in log.file.parent.glob(f"{log.file.name}*"))
+        assert "zanzibar" in memory.context("code of the lab is zanzibar")
+        assert memory.forget(secret) == 1
+        assert all(b"zanzibar" not in each.read_bytes() for each in tmp_path.rglob("*") if each.is_file())
 
 
 def test_forgetting_in_one_store_reaches_the_logs_too(tmp_path: Path) -> None:
@@ -109,9 +94,9 @@ def test_forgetting_in_one_store_reaches_the_logs_too(tmp_path: Path) -> None:
     ask(file, "What is the code of the lab?")
     with devmem.open(f"{file}#notes") as memory:
         assert memory.forget(secret) == 1
-    (recall,) = log_of(file).recalls()
+    (recall,) = recalls(file)
     assert recall.block is not None
-    assert ERASED in recall.block
+    assert "[erased]" in recall.block
     assert all(b"zanzibar" not in each.read_bytes() for each in tmp_path.rglob("*") if each.is_file())
 
 
@@ -123,18 +108,19 @@ def test_forgetting_a_user_takes_all_that_the_users_runs_were_shown(tmp_path: Pa
         with open_stores(workflow) as stores, WorkflowRunner(workflow, stores, scope=Scope(user=user)) as runner:
             runner.run("When does the lab open?")
     devmem.forget(file, user="ann", matching="nothing of the kind")
-    assert [recall.user for recall in log_of(file).recalls()] == ["ann", "bob"]
+    assert [recall.user for recall in recalls(file)] == ["ann", "bob"]
     assert devmem.forget(file, user="ann").shown == 1
-    assert [recall.user for recall in log_of(file).recalls()] == ["bob"]
+    assert [recall.user for recall in recalls(file)] == ["bob"]
     devmem.forget(file, user=devmem.ANY)
-    assert log_of(file).recalls() == []
+    assert recalls(file) == []
 
 
 def test_a_log_that_is_damaged_is_named_by_the_receipt(tmp_path: Path) -> None:
     file = workflow_in(tmp_path)
     (secret, _) = remember(file, "The code of the lab is zanzibar.", "The lab opens at nine.")
     ask(file, "What is the code of the lab?")
-    log_of(file).file.write_bytes(b"damaged" * 1000)
+    (log,) = tmp_path.rglob("recalls.db")
+    log.write_bytes(b"damaged" * 1000)
     with devmem.open(f"{file}#notes") as memory:
         receipt = memory.erase(secret)
     assert receipt.items == 1
@@ -145,37 +131,13 @@ def test_nothing_is_recorded_without_the_switch(tmp_path: Path) -> None:
     file = workflow_in(tmp_path, "false")
     remember(file, "The launch is on June 2nd.")
     ask(file, "When is the launch?")
-    assert not log_of(file).file.exists()
-
-
-def test_old_recalls_are_deleted(tmp_path: Path) -> None:
-    file = workflow_in(tmp_path)
-    remember(file, "The launch is on June 2nd.")
-    ask(file, "When is the launch?")
-    (old,) = log_of(file).recalls()
-    later = RecallLog(log_of(file).file, retention=60, clock=lambda: old.at + 61)
-    later.record(old)
-    later.close()
-    # The old one and its twin: a log prunes before it stores.
-    assert [each.id for each in log_of(file).recalls()] == [old.id + 1]
+    assert "record_recalls" in run_devmem("shown", file, code=None).output
 
 
 @pytest.mark.parametrize("value", ["7", "[1]", "{contents: words}", "{retension: 3d}"])
 def test_a_wrong_value_is_named(tmp_path: Path, value: str) -> None:
     with pytest.raises(ConfigError, match="record_recalls"):
         load_workflow(workflow_in(tmp_path, value))
-
-
-@given(st.lists(st.tuples(st.sampled_from(["a", "b"]), st.text(min_size=1, max_size=60)), max_size=6))
-def test_a_block_is_put_together_again_from_its_parts(texts: list[tuple[str, str]]) -> None:
-    hits = [
-        Hit(item=MemoryItem(id=str(at), content_summary=text), score=1.0, store=store)
-        for at, (store, text) in enumerate(texts)
-    ]
-    merged = merge([[hit] for hit in hits], MergePolicy(token_budget=None, dedupe=False))
-    frame, entries = split_block(merged.formatted_text)
-    assert join_block(frame, entries) == merged.formatted_text
-    assert len(entries) == len(merged.hits)
 
 
 def test_what_a_program_is_shown_by_a_memory_is_recorded(tmp_path: Path) -> None:
@@ -190,24 +152,24 @@ def test_what_a_program_is_shown_by_a_memory_is_recorded(tmp_path: Path) -> None
     with devmem.open(f"{file}#notes") as memory:
         memory.context("launch?", user=devmem.ANY)
         memory.record_recall("launch", memory.search("launch", user="ann"), host="crewai", began=0.0, user="ann")
-    first, talk, other, listed = log_of(file).recalls()
+    first, talk, other, listed = recalls(file)
     assert (first.block, first.node, first.agent, first.user) == (block, "editor", "editor", "ann")
-    assert first.stage is Stage.GEN
+    assert first.stage == "gen"
     assert first.budget == 2000
-    assert [(entry.store, entry.item, entry.user) for entry in first.shown] == [("notes", item, "ann")]
+    assert [(entry.store, entry.item, entry.user) for entry in first.entries] == [("notes", item, "ann")]
     assert (talk.agent, talk.conversation, talk.run) == ("writer", "c-1", "c-1")
     assert other.run == listed.run != first.run
     assert (listed.node, listed.block) == ("crewai", "1. The launch is on June 2nd.")
     with devmem.open(f"{file}#notes") as memory:
         memory.scoped(user="ann").erase(item)
-    assert [step.block for step in log_of(file).recalls(run=listed.run)][1:] == [ERASED]
+    assert [step.block for step in recalls(file, "--run", listed.run)][1:] == ["[erased]"]
 
 
 def test_a_log_that_cannot_be_written_costs_a_program_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     file = workflow_in(tmp_path)
     with devmem.open(f"{file}#notes") as memory:
         memory.add("The launch is on June 2nd.")
-        log_of(file).file.mkdir(parents=True)
+        (tmp_path / ".devmem" / "default" / "recalls.db").mkdir(parents=True)
         assert "June 2nd" in memory.context("When is the launch?")
     assert "could not be recorded" in caplog.text
 
@@ -217,4 +179,4 @@ def test_a_workflow_that_records_nothing_has_no_log_of_a_program(tmp_path: Path)
     with devmem.open(f"{file}#notes") as memory:
         memory.add("The launch is on June 2nd.")
         memory.context("When is the launch?")
-    assert not log_of(file).file.exists()
+    assert "record_recalls" in run_devmem("shown", file, code=None).output

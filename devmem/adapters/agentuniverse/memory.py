@@ -187,6 +187,6 @@ def _named(messages: Sequence[Message], session_id: str | None, agent_id: str | 
     for message in messages:
         said = (session_id, agent_id, message.type, message.source, str(message.content))
         seen[said] = seen.get(said, 0) + 1
-        made = sha256(repr((said, seen[said])).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        made = sha256(repr((said, seen[said])).encode()).hexdigest()[:32]
         named.append(message if message.id else message.model_copy(update={"id": made}))
     return named

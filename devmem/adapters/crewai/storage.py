@@ -130,10 +130,7 @@ class TextNames:
 
     def embed(self, texts: Sequence[str]) -> Vector:
         """Return a row for each text."""
-        digests = b"".join(
-            hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=2 * _DIMENSION).digest()
-            for text in texts
-        )
+        digests = b"".join(hashlib.blake2b(text.encode(), digest_size=2 * _DIMENSION).digest() for text in texts)
         numbers: Vector = np.frombuffer(digests, dtype="<i2").reshape(-1, _DIMENSION).astype(np.float32) + 0.5
         numbers /= np.linalg.norm(numbers, axis=1, keepdims=True)
         return numbers

@@ -51,7 +51,7 @@ class MemoryFile:
     @property
     def size(self) -> int:
         """Number of bytes in UTF-8."""
-        return len(self.text.encode("utf-8", "surrogatepass"))
+        return len(self.text.encode())
 
 
 def file_id(path: str, scope: Scope) -> str:

@@ -22,7 +22,6 @@ from mcp.server.subscriptions import (
 from mcp.shared.message import SessionMessage
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ValidationError
-from pydantic_core import PydanticSerializationError
 
 from devmem.errors import DevmemError
 from devmem.memory import Memory
@@ -112,18 +111,6 @@ def levels_of(ctx: _Context) -> frozenset[types.LoggingLevel]:
     return frozenset(_ORDER[_ORDER.index(least) :])
 
 
-def sendable(result: R) -> R:
-    """Return a result that can be sent as JSON: half a surrogate pair, as of an emoji cut in two, is replaced.
-
-    The library cannot write it, and would end the connection, over standard output the whole server.
-    """
-    try:
-        result.model_dump_json()
-    except PydanticSerializationError:
-        return type(result).model_validate(_well_formed(result.model_dump(by_alias=True)))
-    return result
-
-
 def readable(received: SessionMessage | Exception) -> SessionMessage | Exception:
     """Return a message that the library could not read for half a surrogate pair, with a replacement character.
 
@@ -138,14 +125,6 @@ def readable(received: SessionMessage | Exception) -> SessionMessage | Exception
         return SessionMessage(types.jsonrpc_message_adapter.validate_json(replaced, by_name=False))
     except ValidationError as error:
         return error
-
-
-def _well_formed(value: object) -> object:
-    if isinstance(value, str):
-        return well_formed(value)
-    if isinstance(value, Mapping):
-        return {_well_formed(key): _well_formed(each) for key, each in value.items()}
-    return [_well_formed(each) for each in value] if isinstance(value, list) else value
 
 
 async def run_reported(

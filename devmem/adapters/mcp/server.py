@@ -37,7 +37,6 @@ from devmem.adapters.mcp.reports import (
     readable,
     relay_log_messages,
     run_reported,
-    sendable,
     set_level,
     subscribe,
     unsubscribe,
@@ -316,7 +315,7 @@ class _Handlers:
         call = Call(memory=access.memory, client=client, actor=actor, budget=self._options.budget)
         with acting_as(actor):
             arguments = params.arguments or {}
-            return sendable(await run_reported(ctx, self._log_levels(ctx), tool.title, tool.call, call, arguments))
+            return await run_reported(ctx, self._log_levels(ctx), tool.title, tool.call, call, arguments)
 
     def _log_levels(self, ctx: _Context) -> frozenset[types.LoggingLevel]:
         """Return the levels that are sent; with tokens none, as a message may be about what others stored."""
@@ -372,7 +371,7 @@ async def _answer(work: Callable[..., R], *arguments: object) -> R:
         MCPError: it did not work.
     """
     try:
-        return sendable(await asyncio.to_thread(work, *arguments))
+        return await asyncio.to_thread(work, *arguments)
     except DevmemError as error:
         raise MCPError(types.INTERNAL_ERROR, str(error)) from error
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeAlias, TypedDict, TypeVa
 
 import typer
 
-from devmem.cli.failures import CommandError, usage_errors, well_formed
+from devmem.cli.failures import CommandError, usage_errors
 from devmem.cli.inputs import (
     STDIN,
     History,
@@ -278,7 +278,7 @@ def _edit_one(
         # Read before the text: whoever types it may take long.
         seen = memory.get(found)
         if text is not None:
-            text = read_stdin() if text == STDIN else well_formed(text)
+            text = read_stdin() if text == STDIN else text
         change = partial(
             memory.update, found, text, metadata=changes or None, time=_when(time), expires_at=_when(expiry),
             fields=... if fields is None else fields, trust=trust,

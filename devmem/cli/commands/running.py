@@ -17,7 +17,7 @@ from typing import Annotated, Final, TypeAlias
 import typer
 
 from devmem.cli.commands.searching import show_hits
-from devmem.cli.failures import EXIT_PARTLY, CommandError, unknown, well_formed
+from devmem.cli.failures import EXIT_PARTLY, CommandError, unknown
 from devmem.cli.inputs import STDIN, UTF8_MARK, read_stdin
 from devmem.cli.options import AllUsers, checked_name, report_left_out
 from devmem.cli.targets import (
@@ -237,7 +237,7 @@ def _find_inputs(terminal: Terminal, text: str | None, file: Path | None) -> Inp
     if text == STDIN:
         return Inputs(texts=iter([read_stdin()]), total=1)
     if text is not None:
-        return Inputs(texts=iter([well_formed(text)]), total=1)
+        return Inputs(texts=iter([text]), total=1)
     if file == Path(STDIN):
         return Inputs(texts=_from_stdin(), total=None)
     if file is not None:
@@ -267,7 +267,7 @@ def _asked_for(terminal: Terminal) -> Iterator[str]:
             terminal.err.print()
             return
         if line:
-            yield well_formed(line)
+            yield line
 
 
 def _text(file: Path, number: int, line: str) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from devmem.cli.failures import CommandError, well_formed
+from devmem.cli.failures import CommandError
 from devmem.cli.options import Selection, report_hidden, selecting
 from devmem.cli.targets import (
     Archived,
@@ -215,7 +215,7 @@ def _query(
     from devmem.stores.memory import MemoryQuery
 
     return MemoryQuery(
-        text=well_formed(text),
+        text=text,
         top_k=top_k,
         similarity_threshold=threshold,
         min_relevance=relevance,

@@ -245,7 +245,7 @@ def _item_of_summary(summary: object, origin: Origin) -> MemoryItem:
     if not isinstance(summary, str):
         raise origin.error(f"expected a text, found {type(summary).__name__}")
     return MemoryItem(
-        id=hashlib.sha256(summary.encode("utf-8", "surrogatepass")).hexdigest()[:32],
+        id=hashlib.sha256(summary.encode()).hexdigest()[:32],
         content_summary=summary,
         trust=TRUST[SourceKind.IMPORT],
         provenance=Provenance(kind=SourceKind.SUMMARY, name=origin.path.name),

@@ -210,11 +210,15 @@ def read_record(raw: object, origin: Origin, ids: RecordIds) -> Record:
     """
     if not isinstance(raw, Mapping):
         raise origin.error(f"expected an object, found {type(raw).__name__}")
-    if "payload" in raw:
-        return _payload(raw["payload"], origin)
-    if "content_summary" in raw and not raw.keys() & _ONLY_PLAIN:
-        return _dumped(raw, origin, ids)
-    return _plain(raw, origin, ids)
+    try:
+        if "payload" in raw:
+            return _payload(raw["payload"], origin)
+        if "content_summary" in raw and not raw.keys() & _ONLY_PLAIN:
+            return _dumped(raw, origin, ids)
+        return _plain(raw, origin, ids)
+    except ValueError as error:
+        # A name or a value that no item may have.
+        raise origin.error(str(error)) from error
 
 
 def looks_like_record(raw: object) -> bool:

@@ -129,11 +129,11 @@ class ChatKey:
 
 def escaped(part: str) -> str:
     """Escape what separates the parts of a key, and everything else that is not plain ASCII."""
-    return quote(part, safe="", errors="surrogatepass")
+    return quote(part, safe="")
 
 
 def _unescaped(part: str) -> str:
-    return unquote(part, errors="surrogatepass")
+    return unquote(part)
 
 
 class BrainError(DevmemError):

@@ -227,8 +227,7 @@ def _adapter() -> TypeAdapter[BrainState]:
 def dump_state(state: BrainState) -> bytes:
     """Return the state as JSON in UTF-8; nothing of the configuration is in it."""
     raw = _adapter().dump_python(state, mode="json", exclude_defaults=True)
-    # UTF-8 cannot hold half a surrogate pair; written as a backslash escape it is JSON.
-    return json.dumps(raw, ensure_ascii=False).encode("utf-8", "backslashreplace")
+    return json.dumps(raw, ensure_ascii=False).encode()
 
 
 def load_state(raw: bytes) -> BrainState:

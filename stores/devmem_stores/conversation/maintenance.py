@@ -118,7 +118,7 @@ def _record(text: str, agent: str | None, last: Interaction, about: Mapping[str,
 def _summary_id(last: Interaction, agent: str) -> str:
     """Return the same id for the same records, so that two processes store one summary."""
     named = "\0".join((last.conversation, last.user or "", agent, last.id))
-    return f"summary-{blake2b(named.encode('utf-8', 'surrogatepass'), digest_size=12).hexdigest()}"
+    return f"summary-{blake2b(named.encode(), digest_size=12).hexdigest()}"
 
 
 class Archive(Protocol):

@@ -215,11 +215,11 @@ def chunks_of(name: str, sections: Iterable[Section], chunking: Chunking) -> Ite
     for section in sections:
         for piece in chunk(section, chunking):
             summary = _summary(section, piece.text)
-            digest = sha256(summary.encode("utf-8", "surrogatepass")).hexdigest()
+            digest = sha256(summary.encode()).hexdigest()
             key = f"{name}\0{digest}\0{seen[digest]}"
             seen[digest] += 1
             yield Chunk(
-                id=sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:32],
+                id=sha256(key.encode()).hexdigest()[:32],
                 summary=summary,
                 hash=digest,
                 first=piece.first,

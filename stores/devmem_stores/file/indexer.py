@@ -516,7 +516,7 @@ def _item_of(name: str, chunk: Chunk, now: float) -> MemoryItem:
     return MemoryItem(
         id=chunk.id,
         content_summary=chunk.summary,
-        content_hash=hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest(),
+        content_hash=hashlib.sha256(said.encode()).hexdigest(),
         metadata=metadata,
         created_at=now,
         input_snapshot=MemoryContentSnapshot(text=name),

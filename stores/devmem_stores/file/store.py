@@ -116,7 +116,7 @@ def usable_vectors(old: OldIndex, embedder: Embedder) -> dict[str, Vector]:
         unit = _unit(item.embedding)
         if unit is not None:
             text = item.content_summary.strip("\n").rstrip()
-            vectors[sha256(text.encode("utf-8", "surrogatepass")).hexdigest()] = unit
+            vectors[sha256(text.encode()).hexdigest()] = unit
     return vectors
 
 

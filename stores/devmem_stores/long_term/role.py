@@ -27,7 +27,7 @@ from devmem_stores.long_term.config import LongTermConfig, watches
 
 def item_id(scope: Scope, message_id: str) -> str:
     """Return the id of a message's item in one role's memory: the same message may be in several."""
-    return sha256(f"{_owner(scope)}\x1e{message_id}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return sha256(f"{_owner(scope)}\x1e{message_id}".encode()).hexdigest()[:32]
 
 
 @lru_cache(maxsize=1024)

@@ -73,7 +73,7 @@ def role_id(role: str) -> str:
     name = role.strip()
     if len(name) <= _LONGEST_ID and not any(char.isspace() for char in name):
         return name
-    return f"role-{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
+    return f"role-{hashlib.sha256(name.encode()).hexdigest()[:16]}"
 
 
 def platform_filters(ids: Ids, metadata: Mapping[str, str] | None = None) -> Filters:

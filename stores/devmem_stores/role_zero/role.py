@@ -40,7 +40,7 @@ def item_of(message: Message, scope: Scope, *, stored_at: float, limit: int) -> 
         item,
         metadata={"role": message.role.value, **item.metadata},
         # The same message is the same item, whatever was changed in it since.
-        content_hash=sha256(item_id.encode("utf-8", "surrogatepass")).hexdigest(),
+        content_hash=sha256(item_id.encode()).hexdigest(),
     )
 
 

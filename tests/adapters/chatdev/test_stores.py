@@ -22,8 +22,7 @@ from utils.schema_exporter import build_schema_response
 
 import devmem
 from devmem.adapters.chatdev import install, uninstall
-from devmem.storage.recall_log import FILE_NAME, RecallLog
-from devmem.workflow import session_folder
+from tests.command_line import recalls
 
 PAGE = Path(__file__).resolve().parents[3] / "docs/adapters/chatdev.md"
 pytestmark = pytest.mark.usefixtures("installed")
@@ -110,10 +109,9 @@ def test_what_agents_are_shown_is_recorded_in_a_workflows_log(folder: Path) -> N
     manager.update(payload("Where is the key?", "The key is under the mat."))
     found = manager.retrieve("", MemoryContentSnapshot(text="key mat"), AgentExecFlowStage.GEN_STAGE)
     assert manager.retrieve("", MemoryContentSnapshot(text="key"), AgentExecFlowStage.PRE_GEN_THINKING_STAGE) is None
-    folder_of_log = session_folder(devmem.load_workflow(str(team)))
-    (step,) = RecallLog(folder_of_log / FILE_NAME).recalls()
-    assert (step.block, step.user, step.stage.value) == (found.formatted_text, "ann", "gen")
-    assert [entry.store for entry in step.shown] == ["notes"]
+    (step,) = recalls(team)
+    assert (step.block, step.user, step.stage) == (found.formatted_text, "ann", "gen")
+    assert [entry.store for entry in step.entries] == ["notes"]
 
 
 def test_every_store_type_and_key_of_devmem_can_be_declared() -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -110,29 +108,3 @@ def test_a_command_that_cannot_be_carried_out_says_why(
     devmem_command: Devmem, tmp_path: Path, arguments: list[str], words: str
 ) -> None:
     assert words in devmem_command("mcp", tmp_path / "notes.db", *arguments, code=2).output
-
-
-def test_a_request_with_half_a_surrogate_pair_is_answered(tmp_path: Path) -> None:
-    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "half \ud83d", "version": "1"}}
-    noted = {"name": "remember", "arguments": {"text": "An emoji cut in two \ud83d"}}
-    messages: list[dict[str, object]] = [
-        {"id": 1, "method": "initialize", "params": hello},
-        {"method": "notifications/initialized"},
-        {"id": 2, "method": "tools/call", "params": noted},
-        {"id": 3, "method": "ping"},
-    ]
-    command = [sys.executable, "-W", "always::ResourceWarning", "-m", "devmem", "mcp", str(tmp_path / "notes.db")]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        assert process.stderr is not None
-        for message in messages:
-            print(json.dumps({"jsonrpc": "2.0", **message}), file=process.stdin, flush=True)
-        answers = {each["id"]: each["result"] for each in (json.loads(process.stdout.readline()) for _ in range(3))}
-        process.stdin.close()
-        logged = process.stderr.read()
-    assert "ResourceWarning" not in logged
-    assert sorted(answers) == [1, 2, 3]
-    assert answers[2]["structuredContent"]["text"] == "An emoji cut in two \ufffd"
-    assert process.returncode == 0

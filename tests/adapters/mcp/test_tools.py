@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from mcp import Client, MCPError, types
+from mcp import Client, MCPError
 
 import devmem
 from devmem.adapters.mcp import ServerOptions, make_server
@@ -360,28 +360,3 @@ class TestContract(Notes, Searches):
 
     def note(self, memory: devmem.Memory, text: str) -> None:
         Tools(memory)("remember", text=text)
-
-
-HALF = "An emoji cut in two \ud83d"
-"""As of a text that a program cut off at a number of UTF-16 units."""
-
-
-def test_half_a_surrogate_pair_in_a_memory_ends_no_connection(memory: devmem.Memory, tools: Tools) -> None:
-    memory.add(HALF, metadata={"mood": "\ud83d\ude00"})
-    for name, arguments in (("recall", {"query": "emoji"}), ("list", {})):
-        (found,) = tools(name, **arguments)["memories"]
-        assert (found["text"], found["metadata"]) == ("An emoji cut in two \ufffd", {"mood": "😀"})
-    assert "two \ufffd" in tools.text("recall", query="emoji")
-
-
-def test_half_a_surrogate_pair_is_read_as_a_resource_and_in_a_prompt(memory: devmem.Memory) -> None:
-    memory.add(HALF)
-    (listed,) = ask(memory, lambda client: client.list_resources()).resources
-    assert listed.title == "An emoji cut in two \ufffd"
-    (read,) = ask(memory, lambda client: client.read_resource(listed.uri)).contents
-    assert isinstance(read, types.TextResourceContents)
-    assert read.text == "An emoji cut in two \ufffd"
-    prompt = ask(memory, lambda client: client.get_prompt("about", {"topic": "emoji"}))
-    told = prompt.messages[0].content
-    assert isinstance(told, types.TextContent)
-    assert "two \ufffd" in told.text

@@ -33,7 +33,7 @@ def item(at: int) -> PreparedItem:
     )
     prepared = PreparedItem.of(
         MemoryItem(
-            id=f"item {at}\x00\ud800",
+            id=f"item {at}",
             content_summary=f"Launch number {at}. " * (200 if at % 10 == 0 else 1),
             input_snapshot=shown if at % 30 == 0 else None,
             scope=Scope(user=f"user {at % 3}", run="r" if at % 2 else None),
@@ -79,7 +79,7 @@ def test_a_large_batch_is_stored_as_single_items_are(store_url: str) -> None:
 def test_a_large_batch_replaces_items_and_keeps_their_versions(store_url: str) -> None:
     with closing(PostgresCollection(store_url, model=MODEL)) as collection:
         collection.add([item(at) for at in range(SIZE)])
-        newer = [MemoryItem(id=f"item {at}\x00\ud800", content_summary=f"Replaced {at}") for at in range(SIZE)]
+        newer = [MemoryItem(id=f"item {at}", content_summary=f"Replaced {at}") for at in range(SIZE)]
         outcomes = collection.add(newer)
         assert {each.status for each in outcomes} == {WriteStatus.SUPERSEDED}
         assert collection.count() == SIZE

@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from devmem import load_workflow
-from devmem.cli.app import app
 from devmem.stores import MemoryQuery, StoreSetup
 from devmem_stores.file import FileConfig, FileMemory
+from tests.command_line import run_devmem
 
 ROOT = Path(__file__).parents[3]
 QUESTIONS = {
@@ -66,7 +66,7 @@ def test_the_documentation_answers(documentation: FileMemory, question: str) -> 
 
 
 def devmem(*arguments: object) -> Result:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return run_devmem(*arguments, code=None)
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from devmem import MemoryContentSnapshot, MemoryItem, Scope, load_workflow, open_stores
-from devmem.cli.app import app
+from tests.command_line import run_devmem
 
 from .fake_mem0 import KEY, FakeMem0, Fault, failure
 
@@ -37,10 +37,8 @@ nodes: []
 @pytest.fixture
 def devmem(workflow: Path) -> Run:
     def run(*arguments: str, code: int = 0) -> Result:
-        done = CliRunner().invoke(
-            app, [arguments[0], *(["migrate"] if arguments[0] == "mem0" else []), str(workflow), *arguments[1:]]
-        )
-        assert done.exit_code == code, done.output
+        command = ["mem0", "migrate"] if arguments[0] == "mem0" else [arguments[0]]
+        done = run_devmem(*command, workflow, *arguments[1:], code=code)
         assert KEY not in done.output
         return done
 
@@ -148,5 +146,5 @@ def test_copies_that_make_no_sense(names: tuple[str, str], why: str, workflow: P
 
 
 def test_command_of_an_unknown_type_is_unknown() -> None:
-    assert CliRunner().invoke(app, ["mem1", "migrate"]).exit_code == 2
-    assert "migrate" in CliRunner().invoke(app, ["simple", "--help"]).output
+    run_devmem("mem1", "migrate", code=2)
+    assert "migrate" in run_devmem("simple", "--help", code=None).output
