@@ -10,7 +10,7 @@ from typing import Any
 from typer.testing import CliRunner, Result
 
 # The application itself: a process for each command would take half a second.
-from devmem.cli.app import app
+from devmem.cli.app import app as app
 
 
 def run_devmem(

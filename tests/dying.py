@@ -46,4 +46,4 @@ def die_after(lines, operation):
     traced(operation, at_line)
 """
 """Beginning of a script: `lines_of` counts the lines of devmem that an operation passes, `die_after` ends the process
-after so many of them."""
+after a number of them."""

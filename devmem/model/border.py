@@ -60,6 +60,21 @@ def clean_values(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
     return {_clean_key(key): _clean(value, name, key, 1) for key, value in values.items()}
 
 
+def clean_fields(one: object, *names: str) -> None:
+    """Clean fields of a frozen instance that is being made: texts, and mappings of JSON values.
+
+    Raises:
+        ValueError: see `clean_values`.
+    """
+    for name in names:
+        value = getattr(one, name)
+        if isinstance(value, str):
+            if not is_fit(value):
+                object.__setattr__(one, name, clean_text(value))
+        elif value:
+            object.__setattr__(one, name, clean_values(name, value))
+
+
 def _clean_key(key: object) -> Any:  # noqa: ANN401 - whatever was given, which a mapping's user refuses
     return clean_text(key) if isinstance(key, str) else key
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Self
 
-from devmem.model.border import check_characters, clean_text
+from devmem.model.border import check_characters, clean_fields
 
 if TYPE_CHECKING:
     from devmem.model.items import Scope
@@ -66,8 +66,7 @@ class Turn:
     """The speaker's role: `user`, `assistant`, `tool` or `system`."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "text", clean_text(self.text))
-        object.__setattr__(self, "speaker", clean_text(self.speaker))
+        clean_fields(self, "text", "speaker")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

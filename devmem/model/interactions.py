@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, Self, TypeAlias
 
 from pydantic import JsonValue
 
-from devmem.model.border import clean_text, clean_values
+from devmem.model.border import clean_fields
 from devmem.model.results import Hit
 
 
@@ -53,7 +53,7 @@ class Participant:
     def __post_init__(self) -> None:
         # A name of another type is refused by what records it.
         if isinstance(self.name, str):
-            object.__setattr__(self, "name", clean_text(self.name))
+            clean_fields(self, "name")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,11 +83,7 @@ class Interaction:
     """Id of the user whom the trace belongs to; None where it is unscoped."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "content", clean_text(self.content))
-        if self.params:
-            object.__setattr__(self, "params", clean_values("params", self.params))
-        if self.extras:
-            object.__setattr__(self, "extras", clean_values("extras", self.extras))
+        clean_fields(self, "content", "params", "extras")
 
     def to_row(self) -> list[JsonValue]:
         """Return the fields as a list in the order of the JSON form's keys; the time is in seconds since the epoch."""

@@ -34,7 +34,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticSerializationError
 
-from devmem.model.border import check_characters, clean_text, clean_values, is_fit
+from devmem.model.border import check_characters, clean_fields, is_fit
 from devmem.model.message import KeepBlock, Message, MessageBlock, keep_unknown
 
 Vector: TypeAlias = NDArray[np.float32]
@@ -126,8 +126,7 @@ class Provenance:
     store adds them."""
 
     def __post_init__(self) -> None:
-        if not is_fit(self.name):
-            object.__setattr__(self, "name", clean_text(self.name))
+        clean_fields(self, "name")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,8 +145,7 @@ class MemoryContentSnapshot:
     blocks: tuple[SnapshotBlock, ...] = ()
 
     def __post_init__(self) -> None:
-        if not is_fit(self.text):
-            object.__setattr__(self, "text", clean_text(self.text))
+        clean_fields(self, "text")
 
     @classmethod
     def from_messages(cls, messages: Sequence[Message]) -> Self | None:
@@ -239,10 +237,7 @@ class MemoryItem:
     """By default `content_hash` of the content."""
 
     def __post_init__(self) -> None:
-        if not is_fit(self.content_summary):
-            object.__setattr__(self, "content_summary", clean_text(self.content_summary))
-        if self.metadata:
-            object.__setattr__(self, "metadata", clean_values("metadata", self.metadata))
+        clean_fields(self, "content_summary", "metadata")
         if isinstance(self.id, str):
             check_characters("id", self.id)
         if not self.content_hash:

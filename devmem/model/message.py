@@ -20,7 +20,7 @@ from pydantic import BaseModel, BeforeValidator, JsonValue, ValidationError
 from pydantic_core import PydanticSerializationError
 
 from devmem.errors import MessageError
-from devmem.model.border import check_characters, clean_text, clean_values
+from devmem.model.border import check_characters, clean_fields, clean_text, clean_values
 from devmem.model.times import When, parse_time
 
 
@@ -148,10 +148,7 @@ class AttachmentRef:
     metadata: Mapping[str, JsonValue] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for part in ("attachment_id", "mime_type", "name", "sha256", "local_path", "remote_file_id", "data_uri"):
-            if isinstance(text := getattr(self, part), str):
-                object.__setattr__(self, part, clean_text(text))
-        object.__setattr__(self, "metadata", clean_values("metadata", self.metadata))
+        clean_fields(self, *(name for name in _ATTACHMENT_KEYS if name != "size"))
 
 
 _ATTACHMENT_KEYS = frozenset(f.name for f in fields(AttachmentRef))
@@ -169,9 +166,7 @@ class MessageBlock:
     data: Mapping[str, JsonValue] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.text is not None:
-            object.__setattr__(self, "text", clean_text(self.text))
-        object.__setattr__(self, "data", clean_values("data", self.data))
+        clean_fields(self, "text", "data")
 
     def describe(self) -> str:
         """Return the text, or a note in brackets that names the block's type."""

@@ -13,7 +13,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from devmem.errors import Finding, Level
-from devmem.model.border import clean_text, clean_values
+from devmem.model.border import clean_fields
 from devmem.model.caller import Caller, Turn
 from devmem.model.items import MemoryContentSnapshot, MemoryItem, Scope
 
@@ -236,9 +236,7 @@ class MemoryWritePayload:
     metadata: dict[str, JsonValue] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for part in ("agent_role", "inputs_text", "source"):
-            object.__setattr__(self, part, clean_text(getattr(self, part)))
-        object.__setattr__(self, "metadata", clean_values("metadata", self.metadata))
+        clean_fields(self, "agent_role", "inputs_text", "source", "metadata")
 
     def output_text(self) -> str:
         """Return the output's text; empty when there is none."""

@@ -18,7 +18,7 @@ from devmem.config.store import EmbeddingConfig, EncryptionConfig
 from devmem.encryption import StoreKey, protect, unlock
 from devmem.errors import PluginError
 from devmem.forks import follow_forks
-from devmem.model.border import clean_text
+from devmem.model.border import clean_fields
 from devmem.model.caller import Caller
 from devmem.model.conditions import Order
 from devmem.model.filters import Filter, event_key
@@ -92,7 +92,7 @@ class MemoryQuery:
     """Shared by all stores that get the same query; made from the text where it is absent."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "text", clean_text(self.text))
+        clean_fields(self, "text")
         if self.embedding is None:
             object.__setattr__(self, "embedding", QueryEmbedding(self.text))
 

@@ -1,4 +1,4 @@
-"""What no database and no parser can hold is replaced, or refused, on every way in, and nothing else changes."""
+"""Characters and values that no database or parser can hold are replaced or refused on every way in."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def count(file: Path, key: bytes | None) -> int:
 
 
 def rekey(file: Path, old: bytes | None, new: bytes | None, *, code: int = 0) -> str:
-    env = {"DEVMEM_KEY": old and old.hex(), "DEVMEM_NEW_KEY": new and new.hex()}
+    env = {"DEVMEM_KEY": old.hex() if old else None, "DEVMEM_NEW_KEY": new.hex() if new else None}
     return devmem_command("rekey", file, *([] if new else ["--plain"]), env=env, code=code)
 
 

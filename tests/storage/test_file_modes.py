@@ -1,4 +1,4 @@
-"""What people said is readable by the owner of a new file only; an existing file keeps its mode."""
+"""Files of what people said are readable by their owner only; an existing file keeps its mode."""
 
 from __future__ import annotations
 
