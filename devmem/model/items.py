@@ -211,7 +211,8 @@ class MemoryItem:
 
     content_summary: str
     """The short text that is shown to an agent; searches see the snapshots as well."""
-    id: str = field(default_factory=lambda: uuid4().hex)
+    id: str = ""
+    """By default a new one."""
     metadata: Mapping[str, JsonValue] = field(default_factory=dict)
     embedding: JsonVector = field(default=None, compare=False, repr=False)
     """Unit length, shape (dimension,); None when it is not made yet or was not read."""
@@ -222,8 +223,8 @@ class MemoryItem:
     """Time of storing: seconds since the epoch, UTC."""
     input_snapshot: MemoryContentSnapshot | None = None
     output_snapshot: MemoryContentSnapshot | None = None
-    scope: Scope = field(default_factory=Scope)
-    provenance: Provenance = field(default_factory=Provenance)
+    scope: Scope = Scope()
+    provenance: Provenance = Provenance()
     event_time: float | None = None
     """Time of the event that it describes: seconds since the epoch, UTC; None when it is unknown."""
     expires_at: float | None = None
@@ -238,7 +239,9 @@ class MemoryItem:
 
     def __post_init__(self) -> None:
         clean_fields(self, "content_summary", "metadata")
-        if isinstance(self.id, str):
+        if not self.id:
+            object.__setattr__(self, "id", uuid4().hex)
+        elif isinstance(self.id, str):
             check_characters("id", self.id)
         if not self.content_hash:
             digest = content_hash(self.content_summary, self.input_snapshot, self.output_snapshot)

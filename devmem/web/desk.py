@@ -17,6 +17,7 @@ from devmem.memory.reading import MemoryReader
 from devmem.memory.records import History, MemoryRecord
 from devmem.memory.scope import ScopeParts, make_filter
 from devmem.memory.statistics import counts_by_day
+from devmem.model.border import is_fit
 from devmem.model.caller import Caller, Stage
 from devmem.model.conditions import Order
 from devmem.model.filters import Filter
@@ -244,6 +245,8 @@ class Desk:
             ValueError: there is no such store.
         """
         memory = self.memory(store)
+        if not is_fit(item):
+            return None
         return memory.get(item) or memory.archived_record(item)
 
     def restore(self, store: str, item: str) -> None:
