@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 import devmem
-from devmem import Caller, Hit, Memory, MemoryItem, MemoryRetrievalResult, Scope, Stage, load_workflow
+from devmem import Memory, MemoryItem, Scope
 from devmem.errors import NoArchiveError
-from devmem.storage.recall_log import FILE_NAME, Recall, RecallLog
 from devmem.stores import PINNED, dump_item
-from devmem.stores.archiving import ArchiveRule
-from devmem.stores.consolidation import consolidate, consolidate_when_due
-from devmem.transfer.copy import copy_items
-from devmem.transfer.filling import ARCHIVED, UNARCHIVED, Filler
-from devmem.workflow.stores import make_store
+from tests.command_line import run_devmem
 
 NOW = 1_800_000_000.0
 DAY = 86_400.0
@@ -104,40 +99,35 @@ def test_a_handle_of_a_user_reaches_what_is_archived_of_this_user(memory: Memory
     assert archived_ids(memory) == {"old"}
 
 
-def test_an_import_leaves_what_is_archived_there(memory: Memory) -> None:
+def imported(tmp_path: Path, *items: MemoryItem) -> str:
+    file = tmp_path / "data.jsonl"
+    file.write_text("".join(json.dumps(dump_item(each)) + "\n" for each in items), encoding="utf-8")
+    return run_devmem("import", tmp_path / "notes.db", file).output
+
+
+def test_an_import_leaves_what_is_archived_there(memory: Memory, tmp_path: Path) -> None:
     """Each night again; a record with other content is stored, and out of the archive."""
     memory.consolidate(archive_before=NOW - 180 * DAY)
     for _ in range(2):
-        filler = Filler(memory.store)
-        for each in ITEMS:
-            filler.put(each)
-        filler.flush()
-        assert {name: count for name, count in filler.counts.items() if count} == {"duplicate": 6, ARCHIVED: 1}
-        assert "1 item is archived and stays so" in filler.notes()[0]
+        assert "1 item is archived and stays so" in imported(tmp_path, *ITEMS)
         assert archived_ids(memory) == {"old"}
-    filler = Filler(memory.store)
-    filler.put(item("old", "The page says that whales sing at noon."))
-    filler.flush()
-    assert {name: count for name, count in filler.counts.items() if count} == {"stored": 1, UNARCHIVED: 1}
-    assert "1 item has other content now than before under the same id: old" in filler.notes()[0]
+    other = imported(tmp_path, item("old", "The page says that whales sing at noon."))
+    assert "1 item has other content now than before under the same id: old" in other
     assert (archived_ids(memory), "old" in memory) == (set(), True)
     assert [change.operation for change in memory.history("old")][-1:] == ["add"]
 
 
 def test_a_copy_leaves_archived_items_of_its_target_in_the_archive(memory: Memory, tmp_path: Path) -> None:
-    with devmem.open(tmp_path / "copy.db", embedding=None) as target:
-        copy_items(memory.store, target.store, lambda _: None)
-        consolidate(target.store, archive=ArchiveRule(before=NOW - DAY * 30))
-        kept, current = archived_ids(target), {record.id for record in target.scan(user=devmem.ANY)}
+    places = (tmp_path / "notes.db", tmp_path / "copy.db")
+    run_devmem("copy", *places)
+    with devmem.open(places[1], embedding=None) as target:
+        target.consolidate(archive_before=NOW - DAY * 30)
+        kept, current = archived_ids(target), set(contents(target))
         assert "old" in kept
-        report = copy_items(memory.store, target.store, lambda _: None)
-        assert (report.still_archived, report.unarchived) == (len(kept), 0)
-        assert report.complete
-        assert not report.identical
-        assert (archived_ids(target), {record.id for record in target.scan(user=devmem.ANY)}) == (kept, current)
+        run_devmem("copy", *places, code=None)
+        assert (archived_ids(target), set(contents(target))) == (kept, current)
         memory.store.add([item("old", "The page says that whales sing all day.")])
-        report = copy_items(memory.store, target.store, lambda _: None)
-        assert (report.still_archived, report.unarchived) == (len(kept) - 1, 1)
+        run_devmem("copy", *places, code=None)
         assert target.store.get(["old"])[0].content_summary == "The page says that whales sing all day."
         assert archived_ids(target) == kept - {"old"}
 
@@ -145,13 +135,10 @@ def test_a_copy_leaves_archived_items_of_its_target_in_the_archive(memory: Memor
 def test_a_copy_archives_what_was_archived(memory: Memory, tmp_path: Path) -> None:
     memory.consolidate(archive_before=NOW - 180 * DAY)
     for _ in range(2):
+        run_devmem("copy", tmp_path / "notes.db", tmp_path / "copy.db")
         with devmem.open(tmp_path / "copy.db", embedding=None) as target:
-            report = copy_items(memory.store, target.store, lambda _: None)
-            assert (report.complete, report.archived_left, archived_ids(target)) == (True, 0, {"old"})
-            assert contents(target) == contents(memory)
-    with devmem.open(tmp_path / "copy.json", embedding=None) as target:
-        report = copy_items(memory.store, target.store, lambda _: None)
-        assert (report.complete, report.archived_left) == (False, 1)
+            assert (archived_ids(target), contents(target)) == ({"old"}, contents(memory))
+    assert "archive" in run_devmem("copy", tmp_path / "notes.db", tmp_path / "copy.json", code=None).output
 
 
 WORKFLOW = """
@@ -169,27 +156,15 @@ nodes: []
 def test_what_an_agent_was_shown_stays(tmp_path: Path) -> None:
     """The logs of all sessions tell; what was merged into an item counts for it."""
     (tmp_path / "team.yaml").write_text(WORKFLOW, encoding="utf-8")
-    workflow = load_workflow(tmp_path / "team.yaml")
-    store = make_store(workflow, "notes")
-    with closing(store):
-        store.load()
-        store.add([item("shown", "Whales sing."), item("found", "Whales swim."), item("twin", "whales swim!")])
-        assert store.setup.session_dir is not None
-        other = store.setup.session_dir.parent / "other" / FILE_NAME
-        other.parent.mkdir(parents=True)
-        with closing(RecallLog(other)) as log:
-            for shown in ("shown", "twin"):
-                hit = Hit(item=item(shown, "x"), score=1.0, store="notes")
-                result = MemoryRetrievalResult(formatted_text="head\n1. x\ntail", hits=(hit,))
-                caller = Caller(node="n", agent="n")
-                log.record(Recall.of(result, at=NOW, stage=Stage.GEN, caller=caller, query="whales"))
-        done = consolidate_when_due(store)
-        assert done is not None
-        assert (done.removed, done.archived, done.recalls_known) == (1, (), True)
-        store.add([item("unseen", "Whales jump.")])
-        assert consolidate_when_due(store) is None
-        done = consolidate(store, archive=ArchiveRule(before=NOW))
-        assert [each.id for each in done.archived] == ["unseen"]
+    with devmem.open(f"{tmp_path / 'team.yaml'}#notes") as memory:
+        memory.store.add([item("shown", "Whales sing."), item("found", "Whales swim."), item("twin", "whales swim!")])
+        memory.record_recall("whales", memory.search("sing"), host="test", began=0.0)
+        memory.record_recall(
+            "whales", [hit for hit in memory.search("swim") if hit.id == "twin"], host="test", began=0.0
+        )
+        memory.store.add([item("unseen", "Whales jump.")])
+        done = memory.consolidate(archive_before=NOW)
+        assert (done.removed, [each.id for each in done.archived], done.recalls_known) == (1, ["unseen"], True)
 
 
 def test_a_place_without_an_archive_refuses(tmp_path: Path) -> None:

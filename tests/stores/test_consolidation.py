@@ -11,14 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import devmem
-from devmem import Filter, Memory, MemoryItem
-from devmem.errors import ConsolidationError, NoVersionsError, RunConflictError
+from devmem import Memory, MemoryItem
+from devmem.errors import ConsolidationError, NoVersionsError
 from devmem.messages import UserMessage
-from devmem.model.items import MERGED
 from devmem.stores import Provenance, SourceKind, dump_item
-from devmem.stores.consolidation import consolidate
-from devmem.stores.runs import StoreRun
+
+# A pure function: a store for each of its cases would take seconds.
 from devmem.text.duplicates import depends_on_day, statement_form
+from tests.conftest import StartScript
+from tests.dying import DYING
 
 LAUNCH = "Ann moved the launch to June 2nd."
 SAME = (
@@ -43,12 +44,12 @@ def memory(tmp_path: Path) -> Memory:
 
 def contents(memory: Memory) -> dict[str, Mapping[str, object]]:
     """Return the whole of each item, by id."""
-    return {item.id: dump_item(item) for item in memory.store.collection.scan()}  # type: ignore[attr-defined]
+    return {record.id: dump_item(record.item) for record in memory.scan(user=devmem.ANY)}
 
 
 def notes_of(item: MemoryItem) -> list[Any]:
     """Return what an item tells of those that were merged into it."""
-    found = item.metadata[MERGED]
+    found = item.metadata["devmem.merged"]
     assert isinstance(found, list)
     return found
 
@@ -137,53 +138,37 @@ def test_the_most_trusted_is_left_and_never_expires_where_one_does_not(memory: M
     assert limited.expires_at.timestamp() - memory.store.setup.clock() > 86_400
 
 
-def test_an_interrupted_run_is_continued(memory: Memory) -> None:
-    for number in range(250):
-        memory.add([f"Note {number} is done.", f"note {number} is DONE"])
-    before = contents(memory)
+_DYING = (
+    DYING
+    + """
+import shutil
+file, share = sys.argv[1:]
+shutil.copy(file, file + "-copy.db")
+with devmem.open(file + "-copy.db", embedding=None) as memory:
+    lines = lines_of(memory.consolidate)
+with devmem.open(file, embedding=None) as memory:
+    die_after(int(lines * float(share)), memory.consolidate)
+os._exit(9)
+"""
+)
 
-    with pytest.MonkeyPatch.context() as patch:
-        original, calls = type(memory.store).delete, []
 
-        def delete(self: object, **options: object) -> int:
-            calls.append(1)
-            if len(calls) == 2:
-                raise KeyboardInterrupt
-            return original(self, **options)  # type: ignore[arg-type]
-
-        patch.setattr(type(memory.store), "delete", delete)
-        with pytest.raises(KeyboardInterrupt):
+@pytest.mark.parametrize("places", [8, pytest.param(80, marks=pytest.mark.kit)])
+def test_an_interrupted_run_is_continued(tmp_path: Path, start_script: StartScript, places: int) -> None:
+    for number in range(1, places):
+        file = tmp_path / f"{number}.db"
+        with devmem.open(file, embedding=None) as memory:
+            for pair in range(20):
+                memory.add([f"Note {pair} is done.", f"note {pair} is DONE"])
+            before = contents(memory)
+        assert start_script(_DYING, file, number / places).wait(60) == 9
+        with devmem.open(file, embedding=None) as memory:
+            assert contents(memory) == before or len(memory) == 20
             memory.consolidate()
-    (run,) = memory.runs()
-    assert run.state == "pending"
-    assert contents(memory) == before
-    done = memory.consolidate()
-    assert (done.run, done.removed) == (run.run, 250)
-    assert len(memory) == 250
-    memory.revert(run.run)
-    assert contents(memory) == before
-
-
-def test_what_others_change_meanwhile_is_kept(memory: Memory) -> None:
-    first, second = memory.add([LAUNCH, SAME[0]])
-    changed: list[str] = []
-
-    def edit(_: int) -> None:
-        if not changed:
-            changed.append(memory.update(second, "Bob has two cats.").id)
-
-    memory.add([f"Note {number}." for number in range(100)])
-    with pytest.MonkeyPatch.context() as patch:
-        commit = StoreRun.commit
-
-        def late(run: StoreRun) -> None:
-            edit(0)
-            commit(run)
-
-        patch.setattr("devmem.stores.runs.StoreRun.commit", late)
-        assert memory.consolidate().run is None
-    assert memory.get_many([first, second])[1].text == "Bob has two cats."
-    assert [run.state for run in memory.runs()] == ["discarded"]
+            assert len(memory) == 20
+            (run,) = [info.run for info in memory.runs() if info.state == "committed"]
+            memory.revert(run)
+            assert contents(memory) == before
 
 
 def test_a_store_that_could_not_put_anything_back_is_refused(tmp_path: Path) -> None:
@@ -206,13 +191,6 @@ def test_embeddings_stay(tmp_path: Path) -> None:
         assert done.run is not None
         memory.revert(done.run)
         assert contents(memory) == before
-
-
-def test_a_filter_of_the_store_selects_what_is_merged(memory: Memory) -> None:
-    memory.add([LAUNCH, SAME[0]], metadata={"room": "a"})
-    memory.add([SAME[1], SAME[2]], metadata={"room": "b"})
-    assert consolidate(memory.store, Filter(metadata={"room": "a"})).removed == 1
-    assert len(memory) == 3
 
 
 @given(st.lists(st.sampled_from("Ann two 2 cats not don't the red 3 $5 -5 你好 茶 不 C++ ?".split()), min_size=1))
@@ -265,16 +243,3 @@ def test_texts_that_differ_in_meaning_differ_in_form(one: str, other: str) -> No
 )
 def test_texts_that_say_the_same_have_one_form(one: str, other: str) -> None:
     assert statement_form(one) == statement_form(other)
-
-
-def test_a_conflict_that_does_not_end_is_reported(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
-    memory.add([LAUNCH, SAME[0]])
-
-    def refuse(run: object) -> None:
-        raise RunConflictError("notes", "run", ["x"])
-
-    monkeypatch.setattr("devmem.stores.runs.StoreRun.commit", refuse)
-    with pytest.raises(RunConflictError):
-        memory.consolidate()
-    assert len(memory) == 2
-    assert {run.state for run in memory.runs()} == {"discarded"}

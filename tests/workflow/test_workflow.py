@@ -16,10 +16,9 @@ from devmem.errors import UnknownSessionError
 from devmem.model.interactions import Interaction, InteractionKind, Participant, ParticipantType
 from devmem.recording.forwarder import REFUSED
 from devmem.recording.journal import Journal
-from devmem.storage import SqliteCollection
-from devmem.stores.commit_log import EraseRecord, decide_erasure, erase_records, erasures_folder, remove_undecided
 from devmem.workflow import make_store, session_folder
 from tests.conftest import StartScript
+from tests.dying import DYING
 from tools.forgetting_team import fill_team, left_in_files, make_team, words_of_user
 
 STORES = ("notes", "copies", "board", "role", "long", "brain", "talk")
@@ -62,7 +61,6 @@ def test_nothing_is_left_of_a_user_in_any_file(team: Workflow) -> None:
         "talk": 4,  # two more records were in a journal
         "docs": 0,
     }
-    assert not erase_records(erasures_folder(team.base_dir))
 
 
 def test_a_user_leaves_no_key_among_the_states_of_conversations(team: Workflow) -> None:
@@ -184,48 +182,39 @@ def test_a_store_that_cannot_be_used_is_named_and_the_others_are_done(team: Work
     assert [part.store for part in receipt.stores] == [name for name in STORES if name != "board"]
 
 
-_KILLED = """
-import os, sys
-import devmem
-from devmem.stores.commit_log import EraseRecord
-
-left = [int(sys.argv[2])]
-done = EraseRecord.done
-
-def dies(part):
-    left[0] -= 1
-    if left[0] < 0:
-        os._exit(9)
-    done(part)
-
-EraseRecord.done = dies
-devmem.forget(sys.argv[1], user="ann")
+_DYING = (
+    DYING
+    + """
+import shutil
+folder, share = sys.argv[1:]
+shutil.copytree(folder, folder + "-copy")
+lines = lines_of(lambda: devmem.forget(folder + "-copy/team.yaml", user="ann"))
+shutil.rmtree(folder + "-copy")
+die_after(int(lines * float(share)), lambda: devmem.forget(folder + "/team.yaml", user="ann"))
+os._exit(9)
 """
+)
 
 
-@pytest.mark.parametrize("done", [3])
-def test_what_was_decided_is_finished_when_the_workflow_is_opened(
-    team: Workflow, done: int, start_script: StartScript
+@pytest.mark.parametrize("places", [5, pytest.param(60, marks=pytest.mark.kit)])
+def test_a_process_that_dies_forgets_everything_or_nothing_when_the_workflow_is_opened(
+    template: Path, tmp_path: Path, start_script: StartScript, places: int
 ) -> None:
-    assert start_script(_KILLED, team.file, done).wait(120) == 9
-    assert len(erase_records(erasures_folder(team.base_dir))) == len(STORES) + 1 - done
-    with open_stores(team) as stores:
-        assert not any(item.scope.user == "ann" for store in stores.values() for item in store.recent(1000))
-    assert words_left(team, "ann") == {}
-    assert not erase_records(erasures_folder(team.base_dir))
-
-
-def test_what_cannot_be_done_stays_decided(team: Workflow, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(*_: object, **__: object) -> None:
-        raise OSError(5, "Input/output error")
-
-    monkeypatch.setattr(SqliteCollection, "finish_erasure", fails)
-    receipt = devmem.forget(team, user="ann")
-    assert {left.place for left in receipt.left} >= set(STORES)
-    assert all("decided" in left.reason for left in receipt.left if left.place in STORES)
-    monkeypatch.undo()
-    assert devmem.forget(team, user="nobody-at-all").left == ()
-    assert words_left(team, "ann") == {}
+    outcomes = set()
+    for number in range(1, places):
+        folder = tmp_path / str(number)
+        shutil.copytree(template, folder)
+        team = load_workflow(folder / "team.yaml")
+        assert start_script(_DYING, folder, number / places).wait(120) == 9
+        with open_stores(team) as stores:
+            left = {name for name, store in stores.items() if any(i.scope.user == "ann" for i in store.recent(1000))}
+        outcomes.add(bool(left))
+        if not left:
+            assert words_left(team, "ann") == {}
+        devmem.forget(team, user="ann")
+        assert words_left(team, "ann") == {}
+        assert {word for words in words_left(team, "bob").values() for word in words} == set(words_of_user("bob"))
+    assert True not in outcomes or len(outcomes) == 2
 
 
 def test_open_stores_may_be_handed_over(team: Workflow) -> None:
@@ -244,14 +233,3 @@ def test_a_store_of_this_process_only_is_no_place(tmp_path: Path) -> None:
     (tmp_path / "team.yaml").write_text("memory: [{name: passing, type: simple}]\n", encoding="utf-8")
     assert devmem.forget(tmp_path / "team.yaml", user="ann").stores == ()
     assert [file.name for file in tmp_path.rglob("*") if file.is_file()] == ["team.yaml"]
-
-
-def test_others_leave_a_decision_to_the_process_that_carries_it_out(tmp_path: Path) -> None:
-    part = EraseRecord(kind="lines", place="unsaved.jsonl", names=("x",))
-    with decide_erasure(tmp_path / "decisions", [part]) as parts:
-        assert [one.names for one in parts] == [("x",)]
-        assert erase_records(tmp_path / "decisions") == []
-    assert erase_records(tmp_path / "decisions") == parts
-    remove_undecided(tmp_path / "decisions")
-    parts[0].done()
-    assert list((tmp_path / "decisions").iterdir()) == []
