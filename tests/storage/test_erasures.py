@@ -13,7 +13,7 @@ import pytest
 import devmem
 from devmem import MemoryItem, acting_as
 from devmem.errors import CollectionBusyError
-from devmem.storage import SqliteCollection
+from devmem.storage import EraseRequest, SqliteCollection
 from tests.conftest import StartScript
 from tests.dying import DYING
 
@@ -33,15 +33,15 @@ def test_words_that_sql_and_other_items_have_too_are_no_residue(tmp_path: Path) 
     assert receipt.reached
 
 
-def test_a_value_that_other_versions_hold_stays_with_them(tmp_path: Path) -> None:
-    with devmem.open(tmp_path / "notes.db", embedding=None) as memory:
+def test_a_word_that_other_versions_hold_is_no_residue(tmp_path: Path) -> None:
+    """A version that stays has it by right."""
+    with closing(SqliteCollection(tmp_path / "notes.db")) as collection:
         for text in ("Quillfeather", "something else"):
-            for name in "ab":
-                memory.add(f"{text} {name}", id=name)
-        assert memory.erase("a").residues == ()
-        assert [version.record.text for version in memory.history("b")] == ["Quillfeather b", "something else b"]
-        assert memory.erase("b").residues == ()
-    assert left_in(tmp_path, "Quillfeather") == set()
+            collection.add([MemoryItem(id=name, content_summary=f"{text} {name}") for name in "ab"])
+        for name, left in (("a", {"Quillfeather"}), ("b", set())):
+            plan = collection.begin_erasure(EraseRequest(ids=(name,)))
+            assert collection.finish_erasure(plan, ["Quillfeather"]).residues == ()
+            assert left_in(tmp_path, "Quillfeather") == left
 
 
 _KILLED = (

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import devmem
+import devmem.storage
 from devmem import MemoryItem, Scope, Workflow, load_workflow, open_stores
 from devmem.errors import UnknownSessionError
 from devmem.model.interactions import Interaction, InteractionKind, Participant, ParticipantType

@@ -118,7 +118,7 @@ STORAGE: Final[tuple[Change, ...]] = (
         old='            remove_versions(connection, self._attachments, "id = ?", [one])\n',
         new="",
         tests=(
-            "tests/storage/test_erasures.py::test_a_value_that_other_versions_hold_stays_with_them",
+            "tests/storage/test_erasures.py::test_a_word_that_other_versions_hold_is_no_residue",
             "tests/memory/test_forgetting.py",
         ),
     ),
@@ -128,7 +128,7 @@ STORAGE: Final[tuple[Change, ...]] = (
         file="devmem/storage/sqlite/erasing.py",
         old='            remove_versions(connection, self._attachments, "row = ?", [row])\n',
         new="",
-        tests=("tests/storage/test_erasures.py::test_a_storm_of_processes_ends_none_as_busy",),
+        tests=("tests/memory/test_forgetting.py::test_a_text_among_the_metadata_of_an_earlier_version_is_forgotten",),
     ),
     Change(
         name="erasure-keeps-runs",
@@ -136,23 +136,9 @@ STORAGE: Final[tuple[Change, ...]] = (
         file="devmem/storage/sqlite/erasing.py",
         old="        runs.forget(named)\n",
         new="",
-        tests=("tests/storage/test_durable_files.py",),
-    ),
-    Change(
-        name="one-plan-for-all",
-        breaks="two erasures at once have a plan each",
-        file="devmem/storage/sqlite/erasing.py",
-        old='return f"{_PLAN}:{plan.id}" if plan.id else _PLAN',
-        new="return _PLAN",
-        tests=("tests/storage/test_erasures.py::test_a_storm_of_processes_ends_none_as_busy",),
-    ),
-    Change(
-        name="opening-takes-plans",
-        breaks="opening a store leaves the erasures of living processes to them",
-        file="devmem/stores/tombstones.py",
-        old=" if not plan.is_executed]",
-        new="]",
-        tests=("tests/storage/test_erasures.py::test_a_process_that_dies_while_it_forgets",),
+        tests=(
+            "tests/storage/test_erasures.py::test_a_run_leaves_neither_name_nor_actor_where_everything_in_it_is_erased",
+        ),
     ),
     Change(
         name="kept-ignores-versions",
@@ -160,7 +146,7 @@ STORAGE: Final[tuple[Change, ...]] = (
         file="devmem/storage/sqlite/erasing.py",
         old="if connection.execute(_KEPT_IN_VERSIONS, (word, json_list(plan.ids), json_list(plan.rows))).fetchone():",
         new="if False:",
-        tests=("tests/storage/test_erasures.py::test_a_value_that_other_versions_hold_stays_with_them",),
+        tests=("tests/storage/test_erasures.py::test_a_word_that_other_versions_hold_is_no_residue",),
     ),
     Change(
         name="erasure-keeps-snapshot",
@@ -180,14 +166,6 @@ STORAGE: Final[tuple[Change, ...]] = (
             "tests/storage/test_erasures.py::test_a_storm_of_processes_ends_none_as_busy",
             "tests/memory/test_forgetting.py",
         ),
-    ),
-    Change(
-        name="commit-keeps-pending",
-        breaks="a committed run has nothing pending",
-        file="devmem/storage/versions.py",
-        old="    runs.remove_pending(run)\n    committer.stamp(",
-        new="    committer.stamp(",
-        tests=("tests/storage/test_durable_files.py",),
     ),
     Change(
         name="commit-as-of-its-beginning",
