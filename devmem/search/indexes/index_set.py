@@ -277,7 +277,10 @@ class IndexSet:
 
     def passages_without_vector(self, rows: Rows | None = None) -> Rows:
         """Return the passages of some rows, or of all, that have no vector yet."""
-        passages = self._passage_map.passages if rows is None else self._passage_map.passages_of(rows)[0]
+        if rows is None:
+            passages = self._passage_map.passages
+        else:
+            passages, _ = self._passage_map.passages_of(rows[self._doc_values.positions(rows) >= 0])
         return passages if self._vectors is None else passages[~self._vectors.contains(passages)]
 
     def remove(self, rows: Rows) -> None:
@@ -310,6 +313,17 @@ class IndexSet:
         """Cancel the work in the background."""
         if self._vectors is not None:
             self._vectors.close()
+
+    def copy(self) -> IndexSet:
+        """Return indexes of the same items, without the vectors that no approximate index holds; see `restore`."""
+        copied = IndexSet.restore(self.parts(), self._config)
+        copied.expired_until = self.expired_until
+        return copied
+
+    def compact(self) -> None:
+        """Have removed items no longer count in the statistics of words."""
+        self._reader = None
+        self._postings.compact()
 
     def parts(self) -> dict[str, NDArray[Any]]:
         """Return arrays by name, which `restore` takes; vectors that no approximate index holds are left out."""

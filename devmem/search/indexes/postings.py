@@ -416,7 +416,7 @@ class PostingsIndex:
         self._lists_kept.clear()
         self._texts.remove(np.fromiter(rows, dtype=np.int64))
         if self._texts.dead > max(_TAIL, self._texts.used // _MOST_DEAD):
-            self._compact()
+            self.compact()
 
     def query(self, text: QueryText, allowed: Rows | None = None) -> WordQuery:
         """Look up the terms of a text, to find rows by them or to score rows; valid until the index changes.
@@ -511,7 +511,7 @@ class PostingsIndex:
         while len(self._segments) > 1:
             self._join_last()
 
-    def _compact(self) -> None:
+    def compact(self) -> None:
         """Drop the removed rows, from the statistics too."""
         if not self._texts.dead:
             return
@@ -522,7 +522,7 @@ class PostingsIndex:
 
     def parts(self) -> dict[str, NDArray[Any]]:
         """Return arrays by name, which `restore` takes."""
-        self._compact()
+        self.compact()
         self._join_all()
         rows, lengths = self._texts.rows.astype("<i8"), self._texts.lengths.astype("<f4")
         return {"rows": rows, "lengths": lengths, **(self._segments[0].parts() if self._segments else {})}

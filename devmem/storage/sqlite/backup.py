@@ -12,8 +12,9 @@ from pathlib import Path
 from devmem.encryption import connect, key_of, protect
 from devmem.errors import CollectionDamagedError, CollectionUnwritableError, EncryptionError
 from devmem.storage.sqlite.collection import SqliteCollection
-from devmem.storage.sqlite.database import seal, translate_errors
+from devmem.storage.sqlite.database import translate_errors
 from devmem.storage.sqlite.examination import connect_read_only
+from devmem.storage.sqlite.schema import NOW
 from devmem.storage.tombstones import SUFFIX
 from devmem.text.files import create_beside, remove_leftovers
 
@@ -81,7 +82,6 @@ def restore(backup: Path, path: Path, *, force: bool = False) -> int:
             source.backup(target)
             # What other processes hold in memory was built from the old rows.
             target.execute("UPDATE meta SET value = max(value, ?) + 1 WHERE key = 'generation'", (generation,))
-            seal(target)
             target.commit()
     _copy_attachments(backup, path)
     return items
@@ -121,7 +121,7 @@ def _checked(connection: sqlite3.Connection, path: Path) -> int:
     """Return the number of items of a sound database."""
     try:
         (verdict,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
-        (items,) = connection.execute("SELECT count(*) FROM items").fetchone()
+        (items,) = connection.execute(f"SELECT count(*) FROM items WHERE {NOW}").fetchone()
     except sqlite3.DatabaseError as error:
         raise _damaged(path, str(error)) from error
     if verdict != "ok":

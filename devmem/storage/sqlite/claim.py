@@ -6,52 +6,29 @@ import sqlite3
 from collections.abc import Mapping
 from typing import Final
 
-from devmem.model.items import MemoryItem
+from devmem.model.items import load_item_json
 from devmem.models.embedder import ModelIdentity
 from devmem.storage.searching import check_model, check_store_type, is_replaceable
-from devmem.storage.sidecar_db import read_transaction
-from devmem.storage.sqlite.database import (
-    check_header,
-    read_header,
-    read_meta,
-    read_sealed_meta,
-    sealed_transaction,
-    set_meta,
-)
-from devmem.storage.sqlite.rows import ITEM_CHECKSUM, item_from_row, sql_text, update_terms
-from devmem.storage.writing import DamagedRows, PreparedItem, speaker_of
+from devmem.storage.sidecar_db import read_transaction, write_transaction
+from devmem.storage.sqlite.database import check_header, read_header, read_meta, set_meta
+from devmem.storage.sqlite.rows import passages_of_row, update_terms
+from devmem.storage.writing import PreparedItem, speaker_of
 from devmem.text.analysis import ANALYSIS_VERSION
 from devmem.text.cues import cues_of_item
 
-_ITEM_TABLES: Final = ("items", "versions")
 
-
-def refresh_analysis(connection: sqlite3.Connection, damaged: DamagedRows) -> None:
-    """Replace terms, cues and speaker of every item when they are of another version of the text analysis."""
+def refresh_analysis(connection: sqlite3.Connection) -> None:
+    """Replace terms, cues and speaker of every version when they are of another version of the text analysis."""
     if read_meta(connection)["analysis"] == ANALYSIS_VERSION:
         return
-    for table in _ITEM_TABLES:
-        select = f"SELECT row, CAST(body AS BLOB), body_checksum FROM {table}"
-        for row, *rest in connection.execute(select).fetchall():
-            if (item := item_from_row(damaged, row, *rest)) is not None:
-                _refresh_passages(connection, row, item)
-                _refresh_cues(connection, table, row, item)
+    for row, body in connection.execute("SELECT row, CAST(body AS BLOB) FROM items").fetchall():
+        item = load_item_json(body)
+        for passage, encoded in zip(passages_of_row(connection, row), PreparedItem.of(item).terms(), strict=True):
+            update_terms(connection, passage, encoded)
+        values = (int(cues_of_item(item)), speaker_of(item, lambda text: text), row)
+        connection.execute("UPDATE items SET cues = ?, speaker = ? WHERE row = ?", values)
     set_meta(connection, "analysis", ANALYSIS_VERSION)
     connection.execute("UPDATE meta SET value = value + 1 WHERE key = 'generation'")
-
-
-def _refresh_passages(connection: sqlite3.Connection, row: int, item: MemoryItem) -> None:
-    passages = connection.execute("SELECT passage FROM passages WHERE row = ? ORDER BY passage", (row,)).fetchall()
-    for (passage,), encoded in zip(passages, PreparedItem.of(item).terms(), strict=True):
-        update_terms(connection, passage, row, encoded)
-
-
-def _refresh_cues(connection: sqlite3.Connection, table: str, row: int, item: MemoryItem) -> None:
-    """Replace an item's cues and speaker, unless its columns are damaged: a new checksum would hide that."""
-    intact = f"row = ? AND {ITEM_CHECKSUM} = columns_checksum"
-    values = (int(cues_of_item(item)), speaker_of(item, sql_text), row)
-    if connection.execute(f"UPDATE {table} SET cues = ?, speaker = ? WHERE {intact}", values).rowcount:
-        connection.execute(f"UPDATE {table} SET columns_checksum = {ITEM_CHECKSUM} WHERE row = ?", (row,))
 
 
 def claim_file(
@@ -59,7 +36,6 @@ def claim_file(
     location: str,
     model: ModelIdentity | None,
     store_type: str | None,
-    damaged: DamagedRows,
 ) -> bool:
     """Check that file, store type and model belong together, and record those that were not known yet.
 
@@ -69,7 +45,7 @@ def claim_file(
         CollectionInUseError: the file belongs to another store type.
         EmbeddingMismatchError: its embeddings are of another model.
     """
-    meta = read_sealed_meta(connection)
+    meta = read_meta(connection)
     owner = meta["store_type"]
     check_store_type(location, owner=None if owner is None else str(owner), wanted=store_type)
     if _is_recorded(meta, model, store_type) and not _replaceable(meta, model):
@@ -79,10 +55,10 @@ def claim_file(
     def record() -> bool:
         if store_type and not owner:
             set_meta(connection, "store_type", store_type)
-        refresh_analysis(connection, damaged)
+        refresh_analysis(connection)
         return _claim_model(connection, location, model)
 
-    return sealed_transaction(connection, record)
+    return write_transaction(connection, record)
 
 
 WORDS_ONLY: Final = "words_only"
@@ -141,7 +117,7 @@ def check_file(
     """
     header = read_transaction(connection, read_header, connection)
     check_header(connection, location, header)
-    meta = read_sealed_meta(connection)
+    meta = read_meta(connection)
     owner, recorded = meta["store_type"], meta.get("model")
     check_store_type(location, owner=None if owner is None else str(owner), wanted=store_type)
     if model is not None and recorded is not None and not _replaceable(meta, model):

@@ -12,17 +12,20 @@ import sqlite3
 import threading
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing, nullcontext, suppress
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
+
+from filelock import FileLock
 
 from devmem.config.store import IndexConfig
 from devmem.encryption import connect
 from devmem.errors import CollectionClosedError, CollectionUnwritableError
 from devmem.forks import UNFORKED, abandon, follow_forks
-from devmem.model.filters import Filter
+from devmem.model.filters import NO_FILTER, Filter
 from devmem.models.embedder import EmbeddingRefusal, ModelIdentity, PassageEmbeddings
 from devmem.storage.opening import CollectionOptions, path_of
 from devmem.storage.protocol import DEFAULT_HISTORY_DAYS, MOST_EXPORTS, Durability, ExportRecord
@@ -39,18 +42,18 @@ from devmem.storage.sqlite.database import (
 from devmem.storage.sqlite.follower import SqliteFollower
 from devmem.storage.sqlite.indexed_fields import record_fields, replace_fields
 from devmem.storage.sqlite.reader import Opened, SqliteReader
-from devmem.storage.sqlite.schema import ensure_indexes
+from devmem.storage.sqlite.schema import NOW, ensure_indexes
+from devmem.storage.sqlite.states import SqliteStates
 from devmem.storage.sqlite.versions import SqliteVersions
-from devmem.storage.sqlite.view import FileSnapshotView, MemorySnapshotView, SnapshotView
 from devmem.storage.sqlite.writes import CurrentVersionWriter, SqliteItemChanges, surplus_of
 from devmem.storage.writing import HistoryLimit, ItemChanges, check_deletion
+from devmem.text.files import OWNER_ONLY
 
 T = TypeVar("T")
 
 _LOG: Final = logging.getLogger(__name__)
 
 _SECURE_DELETE: Final = "PRAGMA secure_delete = ON"
-_TABLE: Final = "CREATE TABLE IF NOT EXISTS exports(number INTEGER PRIMARY KEY, body TEXT NOT NULL)"
 _PRUNE: Final = "DELETE FROM exports WHERE number <= (SELECT max(number) FROM exports) - ?"
 
 
@@ -69,8 +72,6 @@ class SqliteExports(SqliteReader):
         """Return the exports that were made, the oldest first."""
 
         def read(connection: sqlite3.Connection) -> list[ExportRecord]:
-            if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'exports'").fetchone():
-                return []
             rows = connection.execute("SELECT body FROM exports ORDER BY number").fetchall()
             return [ExportRecord.from_json(json.loads(body)) for (body,) in rows]
 
@@ -95,7 +96,6 @@ def record_backup(path: Path, backup: Path, *, items: int, made_at: float) -> No
 
 
 def _record(connection: sqlite3.Connection, export: ExportRecord) -> None:
-    connection.execute(_TABLE)
     connection.execute("INSERT INTO exports(body) VALUES (?)", (json.dumps(export.to_json()),))
     connection.execute(_PRUNE, (MOST_EXPORTS,))
 
@@ -142,15 +142,16 @@ class SqliteCollection(SqliteVersions, SqliteExports):
             database.prepare_file(place)
         opened = Opened.at(place, index=index, clock=clock)
         snapshot = Path(place + ".faiss") if in_file else None
-        follower = SqliteFollower(snapshot, index, opened.damaged)
+        follower = SqliteFollower(index, snapshot_path=snapshot)
         super().__init__(opened, follower=follower, statement_lock=nullcontext() if in_file else threading.Lock())
         self._in_file, self._history, self._markers = in_file, HistoryLimit(days=history_days), {}
+        self._states, self._states_lock, self._purposes = OrderedDict(), threading.Lock(), threading.Lock()
         self._closed, self._model = False, model.name if model else None
         self._write_lock, self._memory_lock = threading.RLock(), SharedLock()
         self._connect = partial(database.open_connection, place, durability, busy_timeout, read_only=self._read_only)
         self._readers = ConnectionPool(self._connect)
         self._opened_writer: sqlite3.Connection | None = self._open_writer(model, store_type)
-        self._transaction = WriteTransaction(self._attachments, self._prepare_write)
+        self._transaction = WriteTransaction(self._attachments, self._check_file)
         self._file = database.file_identity(self.location) if self._in_file else None
         follow_forks(self)
 
@@ -208,7 +209,7 @@ class SqliteCollection(SqliteVersions, SqliteExports):
         writer.execute(_SECURE_DELETE)
         database.prepare_schema(writer, self.location, store_type, had_log=had_log)
         ensure_indexes(writer, self._indexed)
-        self._has_model = claim_file(writer, self.location, model, store_type, self._damaged)
+        self._has_model = claim_file(writer, self.location, model, store_type)
 
     def _write(self, operation: Callable[[sqlite3.Connection], T]) -> T:
         """Run an operation in a write transaction."""
@@ -225,13 +226,12 @@ class SqliteCollection(SqliteVersions, SqliteExports):
                 self.location, "was opened for reading only, as its file system or its rights allow no more."
             )
 
-    def _prepare_write(self, connection: sqlite3.Connection) -> None:
+    def _check_file(self, _connection: sqlite3.Connection) -> None:
         if self._in_file and database.file_identity(self.location) != self._file:
             raise CollectionUnwritableError(
                 self.location,
                 "the file was moved, deleted or replaced while it was open; nothing was written: open the store again.",
             )
-        writes.await_embeddings(connection, self._damaged)
 
     def _delete(self, operation: Callable[[sqlite3.Connection], T]) -> T:
         """Run an operation that deletes in a write transaction, on a full disk too."""
@@ -265,9 +265,6 @@ class SqliteCollection(SqliteVersions, SqliteExports):
     def _model_name(self) -> str | None:
         return self._model
 
-    def _total(self, connection: sqlite3.Connection) -> int:
-        return int(database.read_meta(connection)["count"] or 0)
-
     def _check_open(self) -> None:
         if self._closed:
             raise CollectionClosedError(self.location, "the collection was closed.")
@@ -289,11 +286,8 @@ class SqliteCollection(SqliteVersions, SqliteExports):
         """Delete all but the newest items, and those stored before a time."""
 
         def is_due(connection: sqlite3.Connection) -> bool:
-            query = (
-                "SELECT 1 FROM items WHERE created_at < :before UNION ALL "
-                "SELECT 1 FROM versions WHERE archived AND created_at < :before LIMIT 1"
-            )
-            if stored_before is not None and connection.execute(query, {"before": stored_before}).fetchone():
+            query = f"SELECT 1 FROM items WHERE ({NOW} OR archived) AND created_at < ? LIMIT 1"
+            if stored_before is not None and connection.execute(query, (stored_before,)).fetchone():
                 return True
             return keep is not None and surplus_of(connection, self._total(connection), keep, self._clock()) > 0
 
@@ -304,10 +298,26 @@ class SqliteCollection(SqliteVersions, SqliteExports):
         """Delete the named or the matching items permanently, with every version that they ever had."""
         if ids is None and where is None:
             check_deletion(ids, where)
-        everything = HistoryLimit(days=None)
-        return self._delete(
-            lambda connection: self._item_changes(connection, everything).erase(self._runs(connection), ids, where)
-        )
+        return self._delete(lambda connection: self._erased(connection, ids, where))
+
+    def _erased(self, connection: sqlite3.Connection, ids: Sequence[str] | None, where: Filter | None) -> int:
+        """Erase the versions that match, and all of items that are not there without them; return their number."""
+        condition, values = self._filters.where(where or NO_FILTER, self._clock())
+        if ids is not None:
+            condition, values = (
+                f"id IN (SELECT value FROM json_each(?)) AND {condition}",
+                [json.dumps(list(ids)), *values],
+            )
+        found = connection.execute(f"SELECT row, id, slot, archived FROM items WHERE {condition}", values).fetchall()
+        there = {item_id for _, item_id, slot, _ in found if slot == "now"}
+        named = {item_id for _, item_id, _, _ in found}
+        query = f"SELECT id FROM items WHERE {NOW} AND id IN (SELECT value FROM json_each(?))"
+        stay = {item_id for (item_id,) in connection.execute(query, (json.dumps(sorted(named - there)),))}
+        rows, whole = [row for row, *_ in found], sorted(named - stay)
+        listed = "(SELECT value FROM json_each(?))"
+        every = f"row IN {listed} OR id IN {listed}"
+        self._runs(connection).erase_versions(every, [json.dumps(rows), json.dumps(whole)])
+        return len(there) + sum(bool(archived) for *_, archived in found)
 
     def set_embeddings(self, embeddings: Mapping[str, PassageEmbeddings | EmbeddingRefusal]) -> int:
         """Store the embeddings of waiting items."""
@@ -320,13 +330,13 @@ class SqliteCollection(SqliteVersions, SqliteExports):
 
     def replace_model(self, model: str, dimension: int | None) -> int:
         """Delete every embedding and record the model of the new ones."""
-        waiting = self._write(lambda connection: writes.replace_model(connection, model, dimension, self._damaged))
+        waiting = self._write(lambda connection: writes.replace_model(connection, model, dimension))
         self._model, self._has_model = model, True
         return waiting
 
     def index_fields(self, fields: Sequence[str]) -> int:
         """Search the items by other fields of theirs."""
-        return self._write(lambda connection: replace_fields(connection, tuple(fields), self._damaged))
+        return self._write(lambda connection: replace_fields(connection, tuple(fields)))
 
     def record_fields(self, fields: Sequence[str]) -> None:
         """Record that items are written with other fields, too."""
@@ -338,12 +348,23 @@ class SqliteCollection(SqliteVersions, SqliteExports):
         if meta.get("model") is None and not meta.get(WORDS_ONLY):
             self._write(record_words_only)
 
-    def _snapshot_view(self, items: str) -> SnapshotView:
-        """Return a reader of the database in which `items` means the rows of a query."""
-        self._check_open()
-        if self._in_file:
-            return FileSnapshotView(self._connect, items)
-        return MemorySnapshotView(self._writer, self._memory_lock, items)
+    @property
+    def states(self) -> SqliteStates:
+        """Further values of the store."""
+        return SqliteStates(self._read, self._write, self._exclusive)
+
+    @contextmanager
+    def _exclusive(self, purpose: str) -> Iterator[None]:
+        """Exclude every other process, and thread, that names the same purpose until the block ends."""
+        if not self._in_file:
+            with self._purposes:
+                yield
+            return
+        try:
+            with FileLock(f"{self.location}.{purpose}.lock", mode=OWNER_ONLY):
+                yield
+        except OSError as error:
+            raise CollectionUnwritableError(self.location, f"cannot be locked for {purpose}: {error}") from error
 
     def close(self) -> None:
         """Write the index snapshot and release the files."""
@@ -360,6 +381,8 @@ class SqliteCollection(SqliteVersions, SqliteExports):
             self._readers.close()
             if self._opened_writer is not None:
                 self._opened_writer.close()
+            for follower in self._states.values():
+                follower.indexes.close()
             for plan_id in list(self._markers):
                 self._end_work(plan_id)
 

@@ -8,8 +8,8 @@ without row numbers would hold whole parts in the inner pages of its tree, and b
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -38,20 +38,17 @@ StoredTerms: TypeAlias = tuple[bytes, bytes, int]
 def pack_terms(terms: EncodedTerms) -> StoredTerms:
     """Return the columns of a passage's terms: the lower bytes of the hashes, those that occur most often first.
 
-    The counts are those of the first hashes; all others occur once. There are never as many counts as there would be
-    with hashes of 8 bytes, by which `checksum_of_terms` tells the two forms apart.
+    The counts are those of the first hashes; all others occur once.
     """
     hashes = np.frombuffer(terms.hashes, dtype=np.uint8).reshape(-1, _WHOLE_BYTES)[:, :_HASH_BYTES]
     counts = np.frombuffer(terms.counts, dtype=np.uint8)
     order = np.argsort(~counts, kind="stable")
     repeated = int(np.count_nonzero(counts > 1))
-    if repeated * _WHOLE_BYTES == hashes.size:
-        repeated += bool(repeated)
     return hashes[order].tobytes(), counts[order[:repeated]].tobytes(), terms.length
 
 
 def unpack_terms(stored: Sequence[StoredTerms]) -> list[EncodedTerms]:
-    """Return the terms of passages from their intact columns; the upper bytes of the hashes are 0."""
+    """Return the terms of passages from their columns; the upper bytes of the hashes are 0."""
     joined = np.frombuffer(b"".join(hashes for hashes, _, _ in stored), dtype=np.uint8).reshape(-1, _HASH_BYTES)
     whole = np.zeros((len(joined), _WHOLE_BYTES), dtype=np.uint8)
     whole[:, :_HASH_BYTES] = joined
@@ -80,29 +77,7 @@ def split_codes(codes: bytes) -> list[bytes]:
     return [codes[start : start + size] for start in range(0, max(len(codes), 1), size)]
 
 
-def joined_codes(parts: Iterable[tuple[int, object, int]]) -> Iterator[tuple[int, bytes | None]]:
-    """Yield each passage with its token codes; None where they are damaged.
-
-    Args:
-        parts: passage, codes and checksum of every part, ordered by passage and part. The first part's checksum is
-            that of all parts together, so that a missing one shows.
-    """
-    current: int | None = None
-    codes: list[bytes] = []
-    expected: int | None = None
-    for passage, part, checksum in parts:
-        if passage != current:
-            if current is not None:
-                yield current, _intact(codes, expected)
-            current, codes, expected = passage, [], checksum
-        if isinstance(part, bytes):
-            codes.append(part)
-        else:
-            expected = None
-    if current is not None:
-        yield current, _intact(codes, expected)
-
-
-def _intact(codes: Sequence[bytes], checksum: int | None) -> bytes | None:
-    joined = b"".join(codes)
-    return joined if zlib.crc32(joined) == checksum else None
+def joined_codes(parts: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
+    """Yield each passage with its token codes, given passage and codes of every part, ordered by both."""
+    for passage, found in groupby(parts, key=lambda part: part[0]):
+        yield passage, b"".join(codes for _, codes in found)

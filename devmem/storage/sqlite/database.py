@@ -6,7 +6,6 @@ import logging
 import os
 import sqlite3
 import time
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -23,45 +22,18 @@ from devmem.errors import (
     CollectionError,
     CollectionUnwritableError,
 )
+from devmem.model.conditions import micros_of
 from devmem.storage.attachments import AttachmentFiles
 from devmem.storage.erasure import remove_partial_files
 from devmem.storage.protocol import Durability
 from devmem.storage.sidecar_db import PoolClosedError, read_transaction, write_transaction
-from devmem.storage.sqlite.rows import define_functions
-from devmem.storage.sqlite.schema import (
-    SCHEMA_VERSION,
-    create_tables,
-)
+from devmem.storage.sqlite.schema import SCHEMA_VERSION, create_tables
 from devmem.text.analysis import ANALYSIS_VERSION
 from devmem.text.files import create_empty
 
 T = TypeVar("T")
 
 _LOG: Final = logging.getLogger(__name__)
-
-KEY: Final = "checksum"
-
-
-def is_sealed(meta: Mapping[str, object]) -> bool:
-    """Whether properties are those of their checksum, or have none."""
-    return KEY not in meta or meta[KEY] == _checksum(meta)
-
-
-def seal(connection: sqlite3.Connection) -> None:
-    """Record the checksum of the properties as they are, within the caller's write transaction."""
-    meta = dict(connection.execute("SELECT key, value FROM meta"))
-    connection.execute("INSERT OR REPLACE INTO meta(key, value) VALUES (?, ?)", (KEY, _checksum(meta)))
-
-
-def sealed_transaction(connection: sqlite3.Connection, operation: Callable[[], T]) -> T:
-    """Run an operation in a write transaction, and record the checksum of the properties that it leaves."""
-
-    def sealed() -> T:
-        result = operation()
-        seal(connection)
-        return result
-
-    return write_transaction(connection, sealed)
 
 
 class WriteTransaction:
@@ -93,7 +65,6 @@ class WriteTransaction:
             connection.execute("BEGIN IMMEDIATE")
             self._prepare(connection)
             result = operation(connection)
-            seal(connection)
             connection.execute("COMMIT")
         except BaseException:
             if attachments is not None:
@@ -119,15 +90,8 @@ class WriteTransaction:
 
 
 def is_named(connection: sqlite3.Connection, name: str) -> bool:
-    """Whether an item or a version refers to an attachment."""
-    query = "SELECT 1 FROM {} WHERE instr(body, ?) LIMIT 1"
-    tables = ("items", "versions")
-    return any(connection.execute(query.format(table), (name,)).fetchone() is not None for table in tables)
-
-
-def _checksum(meta: Mapping[str, object]) -> int:
-    values = sorted((key, value) for key, value in meta.items() if key != KEY)
-    return zlib.crc32(repr(values).encode("utf-8", "surrogatepass"))
+    """Whether a version of an item refers to an attachment."""
+    return connection.execute("SELECT 1 FROM items WHERE instr(body, ?) LIMIT 1", (name,)).fetchone() is not None
 
 
 MEMORY: Final = ":memory:"
@@ -236,9 +200,7 @@ def open_connection(
         connection.execute(f"PRAGMA synchronous = {durability.upper()}")
         connection.execute("PRAGMA temp_store = MEMORY")
         connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
-        define_functions(connection)
-        # A damaged text need not be UTF-8 any more: that is for the checksums to find.
-        connection.text_factory = _decoded
+        connection.create_function("micros", 1, micros_of, deterministic=True)
     except BaseException:
         connection.close()
         raise
@@ -259,10 +221,6 @@ def read_header(connection: sqlite3.Connection) -> Header:
     queries = ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_master")
     application_id, version, tables = (connection.execute(query).fetchone()[0] for query in queries)
     return Header(application_id=application_id, version=version, tables=tables)
-
-
-def _decoded(text: bytes) -> str:
-    return text.decode(errors="replace")
 
 
 def prepare_schema(connection: sqlite3.Connection, location: str, store_type: str | None, *, had_log: bool) -> None:
@@ -347,7 +305,6 @@ def _create_schema(connection: sqlite3.Connection, store_type: str | None) -> No
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.executemany("INSERT INTO meta(key, value) VALUES (?, ?)", list(_new_meta(store_type).items()))
     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-    seal(connection)
 
 
 def _new_meta(store_type: str | None) -> Mapping[str, str | int | None]:
@@ -462,14 +419,6 @@ def read_meta(connection: sqlite3.Connection) -> dict[str, str | int | None]:
         _check_property(key, found[key], kinds)
     for key, kinds in _OPTIONAL_META.items():
         _check_property(key, found.get(key), kinds)
-    return found
-
-
-def read_sealed_meta(connection: sqlite3.Connection) -> dict[str, str | int | None]:
-    """Return every recorded property as `read_meta` does, compared with their checksum."""
-    found = read_meta(connection)
-    if not is_sealed(found):
-        raise _damaged_meta("the properties of the collection differ from their checksum")
     return found
 
 

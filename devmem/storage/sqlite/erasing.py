@@ -1,6 +1,6 @@
 """Erasing items from a SQLite file: from its tables, its log, its index snapshot and its folder of attachments.
 
-Each erasure is recorded before its first change (`ErasePlan`, in the table `meta`), and the record goes when it is
+Each erasure is recorded before its first change (`ErasePlan`, in the table `pending`), and the record goes when it is
 done: whoever opens the file after a crash finishes it.
 """
 
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 from uuid import uuid4
 
-from devmem.model.items import MemoryItem
+from devmem.model.items import MemoryItem, load_item_json
 from devmem.storage.attachments import stored_names
 from devmem.storage.erasure import (
     FOREVER,
@@ -27,25 +27,21 @@ from devmem.storage.erasure import (
     Residue,
     descendants,
     search_files,
-    unreadable_item,
 )
-from devmem.storage.runs import Runs
 from devmem.storage.sql import PARENTS, Sql
-from devmem.storage.sqlite import database, rows
+from devmem.storage.sqlite import database
 from devmem.storage.sqlite.database import is_named
 from devmem.storage.sqlite.follower import erasures_of
-from devmem.storage.sqlite.json_sql import json_list, listed
 from devmem.storage.sqlite.reader import SqliteReader
-from devmem.storage.sqlite.runs import SqliteTables
-from devmem.storage.sqlite.writes import CurrentVersionWriter, remove_versions
-from devmem.storage.writing import HistoryLimit
+from devmem.storage.sqlite.runs import Runs
+from devmem.storage.sqlite.schema import NOW
 from devmem.text.files import WorkMarker, is_at_work
 
 T = TypeVar("T")
 
 _LOG: Final = logging.getLogger(__name__)
-_PLAN: Final = "erasing"
-"""Property that holds a plan: with a colon and the plan's id, or without in files of before."""
+_PLAN: Final = "erasure"
+"""Kind of pending work."""
 _PATIENCE_MS: Final = 2000
 """Milliseconds to wait for readers of an older state before the log is left to them."""
 _OTHER_READERS: Final = "others read an older state: it is emptied when the store is next opened or forgotten from"
@@ -53,34 +49,25 @@ _OTHER_READERS: Final = "others read an older state: it is emptied when the stor
 
 def read_plans(connection: sqlite3.Connection) -> list[ErasePlan]:
     """Return the plans that a database records."""
-    query = "SELECT key, value FROM meta WHERE key = ? OR key GLOB ? ORDER BY key"
-    found = connection.execute(query, (_PLAN, f"{_PLAN}:*")).fetchall()
-    return [_plan_of(key, json.loads(value)) for key, value in found]
+    found = connection.execute("SELECT key, payload FROM pending WHERE kind = ? ORDER BY number", (_PLAN,)).fetchall()
+    return [_plan_of(key, json.loads(payload)) for key, payload in found]
 
 
-def _plan_of(key: str, recorded: Mapping[str, Any]) -> ErasePlan:
-    return ErasePlan(
-        id=key.partition(":")[2],
-        ids=tuple(recorded["ids"]),
-        rows=tuple(recorded["rows"]),
-        attachments=tuple(recorded["attachments"]),
-        items=recorded.get("items", 0),
-    )
+def _plan_of(key: str, plan: Mapping[str, Any]) -> ErasePlan:
+    ids, rows, attachments = (tuple(plan[name]) for name in ("ids", "rows", "attachments"))
+    return ErasePlan(id=key, ids=ids, rows=rows, attachments=attachments, items=plan["items"])
 
 
 def write_plan(connection: sqlite3.Connection, plan: ErasePlan) -> None:
     """Record a plan."""
-    value = {"ids": plan.ids, "rows": plan.rows, "attachments": plan.attachments, "items": plan.items}
-    database.set_meta(connection, _key(plan), json.dumps(value))
+    payload = {"ids": plan.ids, "rows": plan.rows, "attachments": plan.attachments, "items": plan.items}
+    statement = "INSERT OR REPLACE INTO pending(kind, key, payload) VALUES (?, ?, ?)"
+    connection.execute(statement, (_PLAN, plan.id, json.dumps(payload)))
 
 
 def end_plan(connection: sqlite3.Connection, plan: ErasePlan) -> None:
     """Forget a plan."""
-    connection.execute("DELETE FROM meta WHERE key = ?", (_key(plan),))
-
-
-def _key(plan: ErasePlan) -> str:
-    return f"{_PLAN}:{plan.id}" if plan.id else _PLAN
+    connection.execute("DELETE FROM pending WHERE kind = ? AND key = ?", (_PLAN, plan.id))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,10 +75,8 @@ class _Found:
     """A stored version."""
 
     row: int
-    id: str
     body: bytes
-    item: MemoryItem | None
-    """None where it is damaged."""
+    item: MemoryItem
     is_current: bool
 
 
@@ -117,10 +102,11 @@ class SqliteEraser(SqliteReader):
             chosen: dict[str, MemoryItem] = {}
             current: set[str] = set()
             for found in self._find_erasable(connection, request):
-                current |= {found.id} if found.is_current else set()
+                item_id = found.item.id
+                current |= {item_id} if found.is_current else set()
                 # Of what is gone, or in the archive, the last version.
-                if found.is_current or found.id not in current:
-                    chosen[found.id] = found.item or unreadable_item(found.id)
+                if found.is_current or item_id not in current:
+                    chosen[item_id] = found.item
             return [self._resolved(item) for item in chosen.values()]
 
         return self._read(select)
@@ -130,8 +116,7 @@ class SqliteEraser(SqliteReader):
 
         def derive(connection: sqlite3.Connection) -> list[MemoryItem]:
             clause: Sql = ("instr(body, ?)", [PARENTS])
-            with_parents = [found.item for found in self._versions(connection, clause) if found.item is not None]
-            return descendants(with_parents, ids)
+            return descendants([found.item for found in self._versions(connection, clause)], ids)
 
         return self._read(derive)
 
@@ -171,20 +156,21 @@ class SqliteEraser(SqliteReader):
 
     def _plan(self, connection: sqlite3.Connection, request: EraseRequest, derived: Sequence[str]) -> ErasePlan:
         found = list(self._find_erasable(connection, request))
-        current = {each.id for each in found if each.is_current}
-        gone = {each.id for each in found if not each.is_current and not _is_there(connection, each.id)}
-        ids = tuple(dict.fromkeys((*(each.id for each in found if each.id in current | gone), *derived)))
+        current = {each.item.id for each in found if each.is_current}
+        gone = {each.item.id for each in found if not each.is_current and not _is_there(connection, each.item.id, NOW)}
+        ids = tuple(dict.fromkeys((*(each.item.id for each in found if each.item.id in current | gone), *derived)))
         named = set(ids)
-        whole = [each for one in ids for each in self._versions(connection, ("id = ?", [rows.sql_text(one)]))]
-        files = {name for each in (*found, *whole) for name in stored_names(each.body.decode(errors="replace"))}
+        whole = [each for one in ids for each in self._versions(connection, ("id = ?", [one]))]
+        files = {name for each in (*found, *whole) for name in stored_names(each.body.decode())}
         # An item that two erasures plan at once is counted by the first of them, unless its process has died.
         plans = [plan for plan in read_plans(connection) if not self._in_file or self._is_executed(plan)]
         counted = {one for plan in plans for one in plan.ids}
+        there = f"({NOW} OR archived)"
         return ErasePlan(
             ids=ids,
-            rows=tuple(each.row for each in found if each.id not in named),
+            rows=tuple(each.row for each in found if each.item.id not in named),
             attachments=tuple(sorted(files)),
-            items=sum(_is_there(connection, one) or _is_archived(connection, one) for one in named - counted),
+            items=sum(_is_there(connection, one, there) for one in named - counted),
         )
 
     def planned_erasures(self) -> list[ErasePlan]:
@@ -241,39 +227,25 @@ class SqliteEraser(SqliteReader):
         condition, values = self._filters.where(request.where, FOREVER)
         if request.run is not None:
             condition = f"({condition}) AND (run = ? OR change_run = ?)"
-            values = [*values, *[rows.sql_text(request.run)] * 2]
+            values = [*values, request.run, request.run]
         clauses = [(condition, values)]
         if request.ids is not None:
-            clauses = [(f"id = ? AND {condition}", [rows.sql_text(one), *values]) for one in request.ids]
+            clauses = [(f"id = ? AND {condition}", [one, *values]) for one in request.ids]
         for clause in clauses:
             for found in self._versions(connection, clause):
-                if request.text is None or (found.item is not None and request.contains_text(found.item)):
+                if request.text is None or request.contains_text(found.item):
                     yield found
 
     def _versions(self, connection: sqlite3.Connection, clause: Sql) -> Iterator[_Found]:
         condition, values = clause
-        for table in ("items", "versions"):
-            query = f"SELECT row, id, CAST(body AS BLOB), body_checksum FROM {table} WHERE {condition} ORDER BY row"
-            for row, name, body, checksum in connection.execute(query, values).fetchall():
-                item = rows.item_from_row(self._damaged, row, body, checksum)
-                found_id = name if item is None else item.id
-                yield _Found(row=row, id=found_id, body=body or b"", item=item, is_current=table == "items")
+        query = f"SELECT row, slot, CAST(body AS BLOB) FROM items WHERE {condition} ORDER BY slot <> 'now', row"
+        for row, slot, body in connection.execute(query, values).fetchall():
+            yield _Found(row=row, body=body, item=load_item_json(body), is_current=slot == "now")
 
     def _erase_planned(self, connection: sqlite3.Connection, plan: ErasePlan) -> ErasePlan:
         """Erase from the tables, and record what is left to do then: the files."""
-        version_writer = CurrentVersionWriter(
-            connection, self._attachments, limit=HistoryLimit(days=None), now=self._clock()
-        )
-        runs = Runs(SqliteTables(connection, self._attachments, self._damaged, self.location))
-        named: set[str] = set()
-        for one in map(rows.sql_text, plan.ids):
-            named |= runs.naming("items", "id = ?", [one]) | runs.naming("versions", "id = ?", [one])
-            version_writer.remove("id = ?", [one])
-            remove_versions(connection, self._attachments, "id = ?", [one])
-        for row in plan.rows:
-            named |= runs.naming("versions", "row = ?", [row])
-            remove_versions(connection, self._attachments, "row = ?", [row])
-        runs.forget(named)
+        runs = Runs(connection, self._attachments, self.location)
+        runs.erase_versions(_PLANNED, [json.dumps(plan.ids), json.dumps(plan.rows)])
         covered = [other for other in read_plans(connection) if other.id != plan.id and plan.covers(other)]
         for other in covered:
             end_plan(connection, other)
@@ -303,31 +275,25 @@ class SqliteEraser(SqliteReader):
         return reached, [*residues, *left]
 
 
-_KEPT_IN_VERSIONS: Final = (
-    f"SELECT 1 FROM versions WHERE instr(body, ?) AND id NOT IN ({listed('?')}) AND row NOT IN ({listed('?')}) LIMIT 1"
-)
+_PEOPLE: Final = ("change_run", "change_actor", "end_run", "end_actor")
+_PLANNED: Final = "id IN (SELECT value FROM json_each(?)) OR row IN (SELECT value FROM json_each(?))"
 
 
-def _is_there(connection: sqlite3.Connection, item_id: str) -> bool:
-    found = connection.execute("SELECT 1 FROM items WHERE id = ?", (rows.sql_text(item_id),)).fetchone()
-    return found is not None
-
-
-def _is_archived(connection: sqlite3.Connection, item_id: str) -> bool:
-    query = "SELECT 1 FROM versions WHERE archived AND id = ?"
-    return connection.execute(query, (rows.sql_text(item_id),)).fetchone() is not None
+def _is_there(connection: sqlite3.Connection, item_id: str, condition: str) -> bool:
+    query = f"SELECT 1 FROM items WHERE id = ? AND {condition}"
+    return connection.execute(query, (item_id,)).fetchone() is not None
 
 
 def _is_kept(connection: sqlite3.Connection, word: str, plan: ErasePlan) -> bool:
     """Whether a word is in what the database still holds, in other places than the versions that are to be gone."""
-    if connection.execute(_KEPT_IN_VERSIONS, (word, json_list(plan.ids), json_list(plan.rows))).fetchone():
+    kept = f"SELECT 1 FROM items WHERE instr(body, ?) AND NOT ({_PLANNED}) LIMIT 1"
+    if connection.execute(kept, (word, json.dumps(plan.ids), json.dumps(plan.rows))).fetchone():
         return True
     places = (
-        ("items", "body"),
-        *((table, "COALESCE(change_run, '') || ' ' || COALESCE(change_actor, '')") for table in ("items", "versions")),
-        ("versions", "COALESCE(end_run, '') || ' ' || COALESCE(end_actor, '')"),
+        ("items", " || ' ' || ".join(f"COALESCE({each}, '')" for each in _PEOPLE)),
         ("runs", "run || ' ' || COALESCE(actor, '')"),
         ("meta", "value"),
+        ("states", "name || ' ' || value"),
         ("sqlite_master", "sql"),
     )
     queries = (f"SELECT 1 FROM {table} WHERE instr({column}, ?) LIMIT 1" for table, column in places)

@@ -1,8 +1,8 @@
 """Following a SQLite database: applying to the indexes what was committed since, also by other processes.
 
-New items and passages are found by their numbers, which commit in order since SQLite has one writer at a time;
-deletions and embeddings made later through the `changes` table. A follower that missed too much (the table was pruned,
-the model was replaced) builds the indexes again.
+New versions and passages are found by their numbers, which commit in order since SQLite has one writer at a time;
+what is gone, and embeddings made later, through the `changes` table. A follower that missed too much (the table was
+pruned, the model was replaced) builds the indexes again.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 import logging
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from uuid import uuid4
 
 import numpy as np
@@ -21,12 +21,14 @@ from devmem.config.store import IndexConfig
 from devmem.search.indexes.columns import Rows, locked
 from devmem.search.indexes.doc_values import DocEntry
 from devmem.search.indexes.index_set import IndexSet, SnapshotState, load_indexes, save_snapshot
-from devmem.storage.searching import Follower
+from devmem.storage.reading import BATCH_SIZE
+from devmem.storage.searching import Follower, ReadSnapshot
+from devmem.storage.sidecar_db import write_transaction
 from devmem.storage.sql import DOC_COLUMNS
 from devmem.storage.sqlite.compact_rows import unpack_terms
-from devmem.storage.sqlite.database import read_meta, sealed_transaction, set_meta
-from devmem.storage.sqlite.rows import ITEM_CHECKSUM, PASSAGE_CHECKSUM, VECTOR_CHECKSUM, decode_vectors
-from devmem.storage.writing import DamagedRows, are_unit
+from devmem.storage.sqlite.database import read_meta, set_meta
+from devmem.storage.sqlite.rows import decode_vectors
+from devmem.storage.sqlite.schema import CURRENT, State
 
 _LOG: Final = logging.getLogger(__name__)
 _BATCH_SIZE: Final = 5000
@@ -37,20 +39,10 @@ _VERSION: Final = (
     "(SELECT seq FROM sqlite_sequence WHERE name = 'items'), (SELECT seq FROM sqlite_sequence WHERE name = 'changes')"
 )
 """Differs between two moments if what the indexes hold differs."""
-_NEW_ITEMS: Final = f"SELECT {ITEM_CHECKSUM} = columns_checksum, {DOC_COLUMNS} FROM items WHERE row > ? ORDER BY row"
-_NEW_PASSAGES: Final = (
-    f"SELECT {PASSAGE_CHECKSUM} = checksum, passage, row, term_hashes, term_counts, term_length FROM passages "
-    "WHERE passage > ? AND EXISTS (SELECT 1 FROM items WHERE items.row = passages.row) ORDER BY passage"
-)
-_VECTORS: Final = f"SELECT {VECTOR_CHECKSUM} = checksum, passage, vector FROM vectors WHERE passage"
-_OF_VISIBLE_ITEMS: Final = (
-    "EXISTS (SELECT 1 FROM passages WHERE passages.passage = vectors.passage "
-    "AND EXISTS (SELECT 1 FROM items WHERE items.row = passages.row))"
-)
-"""Leaves out the vectors of versions that ended."""
+_VECTORS: Final = "SELECT passage, vector FROM vectors WHERE passage"
 
 Recorded = tuple[int, int, str]
-"""Number of a change, the row that changed, and the kind: `deleted`, `embedded`, `erased` or `hidden`."""
+"""Number of a change, the row that changed, and the kind: `gone`, `hidden` or `embedded`."""
 Meta = Mapping[str, str | int | None]
 
 
@@ -64,21 +56,26 @@ class _Watermarks:
 
 
 class SqliteFollower(Follower[sqlite3.Connection]):
-    """Keeps an `IndexSet` up to date with a SQLite database. Thread-safe."""
+    """Keeps an `IndexSet` up to date with a state of a SQLite database. Thread-safe."""
 
-    def __init__(self, snapshot_path: Path | None, config: IndexConfig | None, damaged: DamagedRows) -> None:
+    def __init__(
+        self,
+        config: IndexConfig | None,
+        *,
+        state: State = CURRENT,
+        snapshot_path: Path | None = None,
+        current: SqliteFollower | None = None,
+    ) -> None:
         """Start empty.
 
         Args:
-            snapshot_path: of the indexes' snapshot; None for a database in memory.
             config: how vectors are searched; None takes the defaults.
-            damaged: records the rows that are left out.
+            state: what the indexes show.
+            snapshot_path: of the indexes' snapshot; None for a database in memory, and for another state than now.
+            current: follows the current state, whose indexes another state begins with; None where it begins with none.
         """
         super().__init__(config)
-        self._damaged = damaged
-        self._left_out: set[int] = set()
-        """Passages of damaged items."""
-        self._snapshot_path = snapshot_path
+        self._state, self._snapshot_path, self._current = state, snapshot_path, current
         self._applied = _Watermarks()
         self._erasures = 0
         """Number of erasures that the indexes began after: they hold nothing of what these erased."""
@@ -86,6 +83,12 @@ class SqliteFollower(Follower[sqlite3.Connection]):
         """Version of the database that the moment stands for."""
         self._in_snapshot = 0
         self._approximate_in_snapshot = False
+
+    def _follow(self, connection: sqlite3.Connection, now: float) -> ReadSnapshot:
+        if self._current is None:
+            return super()._follow(connection, now)
+        # Held before the transaction's first statement: the current indexes, which may be copied, are not beyond it.
+        return locked(self._current._lock, lambda: super(SqliteFollower, self)._follow(connection, now))  # noqa: SLF001 - of the same class
 
     def _poll(self, connection: sqlite3.Connection) -> bool:
         version = connection.execute(_VERSION).fetchone()
@@ -97,15 +100,29 @@ class SqliteFollower(Follower[sqlite3.Connection]):
         generation, floor = int(meta["generation"] or 0), int(meta["changes_floor"] or 0)
         if self._moment is None or generation != self._generation or self._applied.change < floor:
             self._start_again(connection, meta, generation, floor, now)
-        self._apply_items(connection)
-        self._apply_passages(connection)
-        self._apply_changes(connection)
+        else:
+            self._apply_items(connection, f"row > {self._applied.row}")
+            self._apply_changes(connection)
         model = meta.get("model")
         return None if model is None else str(model)
 
     def _start_again(self, connection: sqlite3.Connection, meta: Meta, generation: int, floor: int, now: float) -> None:
-        """Start with the snapshot where it can be followed, and with nothing otherwise."""
+        """Start with the snapshot, or with the current indexes, where there are any, and with nothing otherwise."""
         self.indexes.close()
+        self._generation, self._erasures = generation, erasures_of(meta)
+        if self._current is not None:
+            self.indexes, self._applied = self._current.copied(connection, now)
+            self._read_vectors(connection, self.indexes.passages_without_vector())
+            hidden = f"SELECT row FROM items WHERE {self._state.hidden}"
+            self.indexes.remove(sorted_rows(row for (row,) in connection.execute(hidden)))
+            if self._state.is_past:
+                self.indexes.compact()
+            # What expired since a state of the past is in it, but not in the current indexes.
+            until, self.indexes.expired_until = self.indexes.expired_until, -float("inf")
+            self._apply_items(connection, self._state.added)
+            if until > now:
+                self._apply_items(connection, f"slot = 'now' AND expires_at > {now!r} AND expires_at <= {until!r}")
+            return
         self.indexes = IndexSet(self._config)
         newest = int(connection.execute("SELECT COALESCE(max(number), 0) FROM changes").fetchone()[0])
         self._applied = _Watermarks(change=newest)
@@ -123,34 +140,35 @@ class SqliteFollower(Follower[sqlite3.Connection]):
             self._applied = _Watermarks(**{name: state.watermarks[name] for name in _Watermarks.__slots__})
             self._note_snapshot()
             self._read_vectors(connection, self.indexes.passages_without_vector())
-        self._generation, self._erasures = generation, erasures_of(meta)
+        self._apply_items(connection, f"row > {self._applied.row}")
+        self._apply_changes(connection)
 
-    def _apply_items(self, connection: sqlite3.Connection) -> None:
-        cursor = connection.execute(_NEW_ITEMS, (self._applied.row,))
+    def copied(self, connection: sqlite3.Connection, now: float) -> tuple[IndexSet, _Watermarks]:
+        """Return a copy of the indexes as of the connection's transaction, and how far they have come."""
+        self._follow(connection, max(now, self.indexes.expired_until))
+        return self.indexes.copy(), replace(self._applied)
+
+    def _apply_items(self, connection: sqlite3.Connection, which: str) -> None:
+        """Add the versions of the state that match a condition, with their passages and vectors."""
+        shown = f"{which} AND {self._state.shown}"
+        cursor = connection.execute(f"SELECT {DOC_COLUMNS} FROM items WHERE {shown} ORDER BY row")
         while found := cursor.fetchmany(_BATCH_SIZE):
-            self.indexes.add_items([DocEntry._make(fields) for fields in self._damaged.without("items", found)])
-            self._applied.row = found[-1][1]
-
-    def _apply_passages(self, connection: sqlite3.Connection) -> None:
-        first = self._applied.passage
-        cursor = connection.execute(_NEW_PASSAGES, (first,))
+            self.indexes.add_items([DocEntry._make(fields) for fields in found])
+            self._applied.row = max(self._applied.row, found[-1][0])
+        of_shown = f"row IN (SELECT row FROM items WHERE {shown})"
+        if which.startswith("row >"):
+            of_shown = (
+                f"passage > {self._applied.passage} AND "
+                f"EXISTS (SELECT 1 FROM items WHERE items.row = passages.row AND {self._state.shown})"
+            )
+        columns = "passage, row, term_hashes, term_counts, term_length"
+        cursor = connection.execute(f"SELECT {columns} FROM passages WHERE {of_shown} ORDER BY passage")
         while batch := cursor.fetchmany(_BATCH_SIZE):
-            found = self._of_intact_items(self._damaged.without("passages", batch))
-            terms = unpack_terms([(hashes, counts, length) for _, _, hashes, counts, length in found])
-            self.indexes.add_passages([passage for passage, *_ in found], [row for _, row, *_ in found], terms)
-            self._applied.passage = batch[-1][1]
-        # The vectors of passages that still wait for them are announced in `changes`.
-        cursor = connection.execute(f"{_VECTORS} > ? AND {_OF_VISIBLE_ITEMS} ORDER BY passage", (first,))
-        while vectors := cursor.fetchmany(_BATCH_SIZE):
-            self._add_vectors(vectors)
-
-    def _of_intact_items(self, passages: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-        """Return the passages whose items are in the indexes."""
-        damaged = self._damaged.of("items")
-        if not damaged:
-            return passages
-        self._left_out |= {passage for passage, row, *_ in passages if row in damaged}
-        return [each for each in passages if each[1] not in damaged]
+            terms = unpack_terms([(hashes, counts, length) for _, _, hashes, counts, length in batch])
+            numbers = [passage for passage, *_ in batch]
+            self.indexes.add_passages(numbers, [row for _, row, *_ in batch], terms)
+            self._applied.passage = max(self._applied.passage, numbers[-1])
+            self._read_vectors(connection, np.array(numbers, dtype=np.int64))
 
     def _apply_changes(self, connection: sqlite3.Connection) -> None:
         query = "SELECT number, row, kind FROM changes WHERE number > ? ORDER BY number"
@@ -162,31 +180,33 @@ class SqliteFollower(Follower[sqlite3.Connection]):
         self._read_vectors(connection, self.indexes.passages_without_vector(embedded))
         self._applied.change = changes[-1][0]
 
+    def _gone(self, connection: sqlite3.Connection, changes: Sequence[Recorded]) -> set[int]:
+        """Return the rows that are no longer shown after some changes."""
+        if self._state is CURRENT:
+            return {row for _, row, kind in changes if kind == "gone"}
+        changed = sorted({row for _, row, kind in changes if kind != "embedded"})
+        gone = set(changed)
+        for start in range(0, len(changed), BATCH_SIZE):
+            part = changed[start : start + BATCH_SIZE]
+            query = f"SELECT row FROM items WHERE row IN ({', '.join('?' * len(part))}) AND {self._state.shown}"
+            gone.difference_update(row for (row,) in connection.execute(query, part))
+        return gone
+
     def _read_vectors(self, connection: sqlite3.Connection, passages: Rows) -> None:
         """Add the vectors of some passages, as far as the database has them."""
         for start in range(0, len(passages), _BATCH_SIZE):
-            part = passages[start : start + _BATCH_SIZE].tolist()
-            marks = ", ".join("?" * len(part))
-            query = f"{_VECTORS} IN ({marks}) AND {_OF_VISIBLE_ITEMS} ORDER BY passage"
-            if found := connection.execute(query, part).fetchall():
-                self._add_vectors(found)
-
-    def _gone(self, connection: sqlite3.Connection, changes: Sequence[Recorded]) -> set[int]:  # noqa: ARG002 - of a view
-        """Return the rows that are no longer there after some changes."""
-        return {row for _, row, kind in changes if kind == "deleted"}
-
-    def _add_vectors(self, selected: list[tuple[bool, int, bytes]]) -> None:
-        found = self._damaged.without("vectors", selected)
-        if left_out := self._left_out | self._damaged.of("passages"):
-            found = [each for each in found if each[0] not in left_out]
-        if not found:
-            return
-        passages: Rows = np.array([passage for passage, _ in found], dtype=np.int64)
-        matrix = decode_vectors([raw for _, raw in found])
-        usable = are_unit(matrix)
-        for passage in passages[~usable].tolist():
-            self._damaged.add("vectors", passage)
-        self.indexes.add_vectors(passages[usable], matrix[usable])
+            part = passages[start : start + _BATCH_SIZE]
+            first, last = int(part[0]), int(part[-1])
+            # A range is read several times as fast as single rows; of others than these it has few.
+            is_range = last - first < 2 * len(part)
+            which = f"BETWEEN {first} AND {last}" if is_range else f"IN ({', '.join(map(str, part.tolist()))})"
+            found = connection.execute(f"{_VECTORS} {which} ORDER BY passage").fetchall()
+            if is_range and found:
+                wanted = set(part.tolist())
+                found = [each for each in found if each[0] in wanted]
+            if found:
+                numbers: Rows = np.array([passage for passage, _ in found], dtype=np.int64)
+                self.indexes.add_vectors(numbers, decode_vectors([raw for _, raw in found]))
 
     def save(self, writer: sqlite3.Connection) -> None:
         """End the work in the background, and write the snapshot if it would save the next start some work."""
@@ -208,7 +228,7 @@ class SqliteFollower(Follower[sqlite3.Connection]):
             return
         token = uuid4().hex
         try:
-            if not sealed_transaction(writer, lambda: self._claim_snapshot(writer, token)):
+            if not write_transaction(writer, lambda: self._claim_snapshot(writer, token)):
                 return
             # On a disk that is nearly full, the database's own pages come first.
             writer.execute("PRAGMA wal_checkpoint(PASSIVE)")

@@ -7,16 +7,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from devmem.model.conditions import Condition, Operator, Scalar, after_prefix, comparable_number, micros_of
-from devmem.model.versions import Operation
 from devmem.storage.sql import SQL_OPERATORS, FilterDialect, Sql, joined
-from devmem.storage.sqlite.json_sql import BODY, json_text, metadata_type, metadata_value, of_body
-from devmem.storage.sqlite.rows import sql_text
-from devmem.storage.sqlite.schema import SEQUENCE
-from devmem.storage.writing import MICROSECONDS
+from devmem.storage.sqlite.schema import SEQUENCE, metadata_type, metadata_value
 
-TEXT_MARK: Final = "+CAST(? AS TEXT)"
-"""A parameter that holds the bytes of a text. The plus sign takes away the affinity, with which a comparison would not
-use the index on an expression."""
+TEXT_MARK: Final = "+?"
+"""A parameter without affinity, with which a comparison would not use the index on an expression."""
 _TYPES: Final = {str: "('text')", bool: "('true', 'false')", float: "('integer', 'real')"}
 """SQLite's names of the JSON types that a value may have: true is not a number there."""
 
@@ -36,8 +31,8 @@ class SqliteDialect(FilterDialect):
         return name
 
     def text(self, value: str) -> str | None:
-        """Return a text as its column holds it."""
-        return sql_text(value)
+        """Return the text itself."""
+        return value
 
     def among(self, column: str, values: Sequence[object]) -> Sql:
         """Return the condition that a column has one of some values."""
@@ -47,8 +42,8 @@ class SqliteDialect(FilterDialect):
         """Return the condition that a text column begins with a text, for which an index is used."""
         end = after_prefix(prefix)
         if end is None:
-            return f"{column} >= ?", [sql_text(prefix)]
-        return f"({column} >= ? AND {column} < ?)", [sql_text(prefix), end]
+            return f"{column} >= ?", [prefix]
+        return f"({column} >= ? AND {column} < ?)", [prefix, end]
 
     def metadata_condition(self, key: str, wanted: Condition) -> Sql:
         """Return the condition on a key of the metadata, by its index where it has one."""
@@ -56,16 +51,16 @@ class SqliteDialect(FilterDialect):
         if key in self._indexed and "." not in key:
             value = metadata_value(key)
             predicate, values = _json_sql(_JsonValue(metadata_type(key), value, value), condition)
-            return (f"items.row NOT IN (SELECT row FROM items WHERE {predicate})" if negation else predicate), values
+            return (f"({predicate}) IS NOT TRUE" if negation else predicate), values
         predicate, values = _json_sql(_ENTRY, condition)
-        there, name = f"EXISTS (SELECT 1 FROM {_entry()} AND ", json_text(key)
-        found, parameters = f"{there}{predicate})", [name, *values]
+        there = f"EXISTS (SELECT 1 FROM {_entry()} AND "
+        found, parameters = f"{there}{predicate})", [key, *values]
         if "." in key:
             steps = key.split(".")
             nested = f"EXISTS (SELECT 1 FROM {_entry(len(steps))} AND {predicate})"
             found = f"({found} OR (NOT {there}1) AND {nested}))"
-            parameters += [name, *map(json_text, steps), *values]
-        return of_body(f"{negation}{found}"), parameters
+            parameters += [key, *steps, *values]
+        return f"{negation}{found}", parameters
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +83,9 @@ def _entry(levels: int = 1) -> str:
     """
     names = [*(f"level_{at}" for at in range(1, levels)), "entry"]
     inner = [f"json_each(CASE {name}.type WHEN 'object' THEN {name}.value ELSE '{{}}' END)" for name in names[:-1]]
-    steps = zip([f"json_each({BODY}, '$.metadata')", *inner], names, strict=True)
+    steps = zip(["json_each(body, '$.metadata')", *inner], names, strict=True)
     sources = ", ".join(f"{each} AS {name}" for each, name in steps)
-    return f"{sources} WHERE {' AND '.join(f'{name}.key = CAST(? AS TEXT)' for name in names)}"
+    return f"{sources} WHERE {' AND '.join(f'{name}.key = ?' for name in names)}"
 
 
 def _json_sql(json: _JsonValue, condition: Condition) -> Sql:
@@ -103,29 +98,15 @@ def _json_sql(json: _JsonValue, condition: Condition) -> Sql:
             elements = f"json_each(CASE {json.kind} WHEN 'array' THEN {json.value} ELSE '[]' END) AS element"
             return f"EXISTS (SELECT 1 FROM {elements} WHERE {equal})", values
         case Operator.CONTAINS_TEXT:
-            wanted = json_text(str(condition.values[0]))
-            return f"({json.kind} = 'text' AND instr(CAST({json.atom} AS BLOB), ?) > 0)", [wanted]
+            return f"({json.kind} = 'text' AND instr({json.atom}, ?) > 0)", [str(condition.values[0])]
         case Operator.AFTER | Operator.BEFORE:
             sign = ">=" if condition.operator is Operator.AFTER else "<"
-            time = _TIME.format(of=f"CASE {json.kind} WHEN 'text' THEN {json.atom} END")
-            return f"{time} {sign} ?", [micros_of(condition.values[0])]
+            # `micros` is `micros_of`, defined in each connection.
+            return f"micros(CASE {json.kind} WHEN 'text' THEN {json.atom} END) {sign} ?", [
+                micros_of(condition.values[0])
+            ]
         case _:
             return _compared(json, condition)
-
-
-_TIME: Final = """(SELECT CAST(strftime('%s', substr(local, 1, 19) || zone) AS INTEGER) * 1000000
-    + CAST(substr(substr(local, 21) || '000000', 1, 6) AS INTEGER)
-FROM (SELECT zone, substr(whole, 1, length(whole) - length(zone)) AS local
-    FROM (SELECT whole, CASE WHEN whole GLOB '*Z' THEN 'Z'
-        WHEN whole GLOB '*:*[-+][0-9][0-9]:[0-9][0-9]' THEN substr(whole, -6) ELSE '' END AS zone
-        FROM (SELECT {of} AS whole) WHERE length(whole) = length(CAST(whole AS BLOB))))
-WHERE date(substr(local, 1, 10)) = substr(local, 1, 10) AND local >= '0001' AND (length(local) = 10 AND zone = ''
-    OR substr(local, 12, 2) < '24' AND (local GLOB '????-??-??[T ][0-9][0-9]:[0-9][0-9]'
-        OR local GLOB '????-??-??[T ][0-9][0-9]:[0-9][0-9]:[0-9][0-9]'
-        OR local GLOB '????-??-??[T ][0-9][0-9]:[0-9][0-9]:[0-9][0-9].[0-9]*'
-            AND length(local) < 27 AND substr(local, 21) NOT GLOB '*[^0-9]*')))"""
-"""Microseconds since the epoch of a text that is a time, as `micros_of` reads it; NULL of any other. SQLite's own
-functions read more forms, and no more than milliseconds."""
 
 
 def _compared(json: _JsonValue, condition: Condition) -> Sql:
@@ -139,7 +120,7 @@ def _compared(json: _JsonValue, condition: Condition) -> Sql:
 
 
 def _comparison(value: str, mark: str, operator: Operator, wanted: Sequence[Scalar]) -> Sql:
-    values: list[object] = [_comparable(each) for each in wanted]
+    values: list[object] = [each if isinstance(each, str) else comparable_number(each) for each in wanted]
     if operator is Operator.ONE_OF:
         return f"{value} IN ({', '.join([mark] * len(values))})", values
     if operator is not Operator.STARTS_WITH:
@@ -147,7 +128,7 @@ def _comparison(value: str, mark: str, operator: Operator, wanted: Sequence[Scal
     end = after_prefix(str(wanted[0]))
     if end is None:
         return f"{value} >= {mark}", values
-    return f"{value} >= {mark} AND {value} < {mark}", [*values, _comparable(end)]
+    return f"{value} >= {mark} AND {value} < {mark}", [*values, end]
 
 
 def _by_type(values: Sequence[Scalar]) -> dict[type, list[Scalar]]:
@@ -156,14 +137,3 @@ def _by_type(values: Sequence[Scalar]) -> dict[type, list[Scalar]]:
         kind = str if isinstance(value, str) else bool if isinstance(value, bool) else float
         found.setdefault(kind, []).append(value)
     return found
-
-
-def _comparable(value: Scalar) -> bytes | float:
-    """Return the value as SQLite reads it from JSON."""
-    return json_text(value) if isinstance(value, str) else comparable_number(value)
-
-
-RECORDED_FROM: Final = f"COALESCE(recorded_from, CAST(created_at * {MICROSECONDS} AS INTEGER))"
-"""Items of a file of format 3 have no recorded time; when they were made is the best that is known."""
-BEGAN: Final = (f"COALESCE(operation, '{Operation.ADD.value}')", "change_run", RECORDED_FROM, "change_actor")
-CHANGE: Final = ", ".join(BEGAN)

@@ -1,4 +1,4 @@
-"""Reading a database: the methods of a collection that change nothing."""
+"""Reading a state of a database: the methods of a collection that change nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from devmem.config.store import IndexConfig
 from devmem.model.conditions import Scalar, after_prefix
 from devmem.model.filters import NO_FILTER, Filter, Wanted, metadata_key
-from devmem.model.items import MemoryItem, Vector, encodable, original
+from devmem.model.items import MemoryItem, Vector
 from devmem.models.embedder import PassageEmbeddings, TokenCodes
 from devmem.search.candidates import filter_indexes
 from devmem.search.indexes.codes import TokenCache
@@ -43,12 +43,12 @@ from devmem.storage.sqlite.compact_rows import (
 from devmem.storage.sqlite.database import MEMORY, read_meta
 from devmem.storage.sqlite.follower import SqliteFollower
 from devmem.storage.sqlite.indexed_fields import read_fields
-from devmem.storage.sqlite.json_sql import BODY, json_text, metadata_type, metadata_value, read_json_text
 from devmem.storage.sqlite.predicates import TEXT_MARK, SqliteDialect
-from devmem.storage.sqlite.rows import fetch_items
-from devmem.storage.writing import DamagedRows, Fields
+from devmem.storage.sqlite.schema import CURRENT, NOW, State, metadata_type, metadata_value
+from devmem.storage.writing import Fields
 
-_SOUND_BODY: Final = f"CASE WHEN json_valid(body) THEN {BODY} ELSE '{{}}' END"
+T = TypeVar("T")
+
 _INDEXED_COLUMNS: Final = frozenset({"agent", "user", "conversation", "trace"})
 
 
@@ -64,25 +64,14 @@ class _Values:
     parameters: tuple[object, ...]
     one_by_one: bool
     """Whether an index leads from each value to the next."""
-    stored: Callable[[str], bytes]
-    """Returns the bytes of a text as the expression has it."""
-    read: Callable[[bytes], str]
-    """Returns the text of such bytes."""
-
-
-def _column_text(text: str) -> bytes:
-    return encodable(text).encode()
-
-
-def _read_column(value: bytes) -> str:
-    return original(value.decode())
 
 
 def distinct_values(
     connection: sqlite3.Connection,
     key: str,
-    where: Sql | None,
+    where: Sql,
     *,
+    is_whole: bool,
     indexed: Collection[str],
     prefix: str,
     limit: int | None,
@@ -93,7 +82,8 @@ def distinct_values(
     Args:
         connection: in a read transaction.
         key: the name of a column, or `metadata.KEY`.
-        where: restricts the items; None for all: then an index is read value by value, not entry by entry.
+        where: restricts the items.
+        is_whole: whether that are all current items: then an index is read value by value, not entry by entry.
         indexed: metadata keys that have an index.
         prefix: of the values, which are texts then.
         limit: maximum number of values; None for all.
@@ -102,7 +92,7 @@ def distinct_values(
     Raises:
         FilterError: no item has such a key.
     """
-    values = _values_of(key, where, indexed)
+    values = _values_of(key, where, indexed, is_whole=is_whole)
     others = [] if prefix or values.kind == "'text'" else _flags_and_numbers(connection, values)
     chosen = others[offset:][:limit]
     wanted = None if limit is None else limit - len(chosen)
@@ -110,8 +100,8 @@ def distinct_values(
     return [*chosen, *texts(connection, values, prefix, wanted, max(offset - len(others), 0))]
 
 
-def _values_of(key: str, where: Sql | None, indexed: Collection[str]) -> _Values:
-    condition, parameters = where or ("1", [])
+def _values_of(key: str, where: Sql, indexed: Collection[str], *, is_whole: bool) -> _Values:
+    condition, parameters = where
     name = metadata_key(key)
     if name is None or name in indexed:
         return _Values(
@@ -120,30 +110,26 @@ def _values_of(key: str, where: Sql | None, indexed: Collection[str]) -> _Values
             kind="'text'" if name is None else metadata_type(name),
             condition=condition,
             parameters=tuple(parameters),
-            one_by_one=where is None and (name is not None or key in _INDEXED_COLUMNS),
-            stored=_column_text if name is None else json_text,
-            read=_read_column if name is None else read_json_text,
+            one_by_one=is_whole and (name is not None or key in _INDEXED_COLUMNS),
         )
     return _Values(
-        table=f"items, json_each({_SOUND_BODY}, '$.metadata') AS entry",
+        table="items, json_each(body, '$.metadata') AS entry",
         value="entry.atom",
         kind="entry.type",
-        condition=f"{condition} AND entry.key = CAST(? AS TEXT)",
-        parameters=(*parameters, json_text(name)),
+        condition=f"{condition} AND entry.key = ?",
+        parameters=(*parameters, name),
         one_by_one=False,
-        stored=json_text,
-        read=read_json_text,
     )
 
 
 _VALUE_COUNTS: Final = """
-SELECT CASE kind WHEN 'text' THEN CAST(value AS BLOB) ELSE value END, kind IN ('true', 'false'), count(*)
+SELECT value, kind IN ('true', 'false'), count(*)
 FROM (
     SELECT CASE entry.type WHEN 'array' THEN element.type ELSE entry.type END AS kind,
         CASE entry.type WHEN 'array' THEN element.atom ELSE entry.atom END AS value
     FROM items
-    LEFT JOIN json_each({body}, '$.metadata') AS entry
-        ON entry.key = CAST(? AS TEXT)
+    LEFT JOIN json_each(body, '$.metadata') AS entry
+        ON entry.key = ?
     LEFT JOIN json_each(CASE entry.type WHEN 'array' THEN entry.value ELSE '[]' END) AS element
     WHERE {condition})
 GROUP BY 1, 2
@@ -154,14 +140,12 @@ def value_counts(connection: sqlite3.Connection, key: str, where: Sql) -> Iterat
     """Yield the values of a key, which is not a path, with the number of items that have each."""
     condition, parameters = where
     name = metadata_key(key)
-    read = _read_column if name is None else read_json_text
     if name is None:
-        query = f"SELECT CAST({key} AS BLOB), 0, count(*) FROM items WHERE {condition} GROUP BY 1"
+        query = f"SELECT {key}, 0, count(*) FROM items WHERE {condition} GROUP BY 1"
     else:
-        query, parameters = _VALUE_COUNTS.format(body=_SOUND_BODY, condition=condition), [json_text(name), *parameters]
+        query, parameters = _VALUE_COUNTS.format(condition=condition), [name, *parameters]
     for value, is_flag, count in connection.execute(query, parameters):
-        text = read(value) if isinstance(value, bytes) else value
-        yield (bool(value) if is_flag and value is not None else text), count
+        yield (bool(value) if is_flag and value is not None else value), count
 
 
 def _flags_and_numbers(connection: sqlite3.Connection, values: _Values) -> list[Scalar]:
@@ -180,63 +164,41 @@ def _texts(
 ) -> list[Scalar]:
     bounds, parameters = _range(values, prefix, ">=")
     query = (
-        f"SELECT DISTINCT CAST({values.value} AS BLOB) FROM {values.table} WHERE {values.condition} AND {bounds} "
+        f"SELECT DISTINCT {values.value} FROM {values.table} WHERE {values.condition} AND {bounds} "
         f"AND {values.kind} = 'text' ORDER BY 1 LIMIT ? OFFSET ?"
     )
     shown = -1 if limit is None else limit
     found = connection.execute(query, (*values.parameters, *parameters, shown, offset)).fetchall()
-    return [values.read(value) for (value,) in found]
+    return [value for (value,) in found]
 
 
 def _next_texts(
     connection: sqlite3.Connection, values: _Values, prefix: str, limit: int | None, offset: int
 ) -> list[Scalar]:
     found: list[Scalar] = []
-    after, comparison = values.stored(prefix), ">="
+    after, comparison = prefix, ">="
     while limit is None or len(found) < offset + limit:
         bounds, parameters = _range(values, prefix, comparison, after)
         query = (
-            f"SELECT CAST({values.value} AS BLOB) FROM items WHERE {bounds} AND {values.kind} = 'text' "
+            f"SELECT {values.value} FROM items WHERE {NOW} AND {bounds} AND {values.kind} = 'text' "
             f"ORDER BY {values.value} LIMIT 1"
         )
         following = connection.execute(query, parameters).fetchone()
         if following is None:
             break
         after, comparison = following[0], ">"
-        found.append(values.read(after))
+        found.append(after)
     return found[offset:]
 
 
-def _range(values: _Values, prefix: str, comparison: str, after: bytes | None = None) -> tuple[str, list[object]]:
+def _range(values: _Values, prefix: str, comparison: str, after: str | None = None) -> tuple[str, list[object]]:
     """Return the condition that a value comes after another one, or is it, and begins with a prefix."""
     end = after_prefix(prefix)
     lower = f"{values.value} {comparison} {TEXT_MARK}"
-    bounds: list[object] = [values.stored(prefix) if after is None else after]
+    bounds: list[object] = [prefix if after is None else after]
     if end is None:
         return lower, bounds
-    return f"{lower} AND {values.value} < {TEXT_MARK}", [*bounds, values.stored(end)]
-
-
-def read_info(connection: sqlite3.Connection, location: str) -> CollectionInfo:
-    """Return what the database and its files report; the size is without attachments."""
-    meta = read_meta(connection)
-    (waiting,) = connection.execute("SELECT count(*) FROM items WHERE waiting").fetchone()
-    (archived,) = connection.execute("SELECT count(*) FROM versions WHERE archived").fetchone()
-    model, dimension = meta.get("model"), meta.get("dimension")
-    return CollectionInfo(
-        location=location,
-        items=int(meta["count"] or 0),
-        waiting=int(waiting) if model else 0,
-        size_bytes=0 if location == MEMORY else _size_bytes(location),
-        embedding=str(model) if model else None,
-        dimension=int(dimension) if dimension else None,
-        archived=int(archived),
-    )
-
-
-def _size_bytes(location: str) -> int:
-    files = (Path(location + suffix) for suffix in ("", "-wal", ".faiss"))
-    return sum(file.stat().st_size for file in files if file.exists())
+    return f"{lower} AND {values.value} < {TEXT_MARK}", [*bounds, end]
 
 
 _SELECTED_BELOW: Final = 5000
@@ -262,23 +224,18 @@ class SqliteTokenRows:
 
     def after(self, passage: int) -> Iterator[list[tuple[int, bytes]]]:
         """Return the codes of every passage after one in ascending order, in batches."""
-        query = f"SELECT {PASSAGE_OF_PART}, codes, checksum FROM tokens WHERE part > ? ORDER BY part"
-        codes = self._intact(query, parts_of(passage)[1])
+        query = f"SELECT {PASSAGE_OF_PART}, codes FROM tokens WHERE part > ? ORDER BY part"
+        codes = joined_codes(self._connection.execute(query, (parts_of(passage)[1],)))
         while found := list(islice(codes, BATCH_SIZE)):
             yield found
 
     def of(self, passages: Sequence[int]) -> list[tuple[int, bytes]]:
         """Return the codes of passages; one without codes is left out."""
         query = (
-            "SELECT passage, codes, checksum FROM (SELECT value AS passage FROM json_each(?)) "
+            "SELECT passage, codes FROM (SELECT value AS passage FROM json_each(?)) "
             f"CROSS JOIN tokens ON {PARTS_OF_PASSAGE} ORDER BY part"
         )
-        return list(self._intact(query, json.dumps(sorted(passages))))
-
-    def _intact(self, query: str, passages: int | str) -> Iterator[tuple[int, bytes]]:
-        """Yield the codes of the passages that a query selects, but for damaged ones."""
-        parts = self._connection.execute(query, (passages,))
-        return ((passage, codes) for passage, codes in joined_codes(parts) if codes is not None)
+        return list(joined_codes(self._connection.execute(query, (json.dumps(sorted(passages)),))))
 
 
 class SqliteSource:
@@ -291,7 +248,6 @@ class SqliteSource:
         tokens: TokenCache,
         conditions: ConditionLookup,
         lock: AbstractContextManager[object],
-        damaged: DamagedRows,
         indexed: frozenset[str] = frozenset(),
     ) -> None:
         """Take what shows one moment.
@@ -302,12 +258,10 @@ class SqliteSource:
             tokens: the collection's token codes.
             conditions: remembers which rows match.
             lock: held for each use of the connection, which other searches may share.
-            damaged: records the rows that are left out.
             indexed: metadata keys that have an index.
         """
-        self._indexed = indexed
         self._connection, self._indexes, self._tokens, self._lock = connection, indexes, tokens, lock
-        self._conditions, self._damaged = conditions, damaged
+        self._conditions, self._indexed = conditions, indexed
 
     @property
     def indexes(self) -> IndexReader:
@@ -331,29 +285,26 @@ class SqliteSource:
             query = f"SELECT row FROM items WHERE {condition}"
             found = locked(self._lock, lambda: self._connection.execute(query, values).fetchall())
             return np.intersect1d(np.array([row for (row,) in found], dtype=np.int64), among)
-        rows: list[int] = []
+        matching: list[int] = []
         for part in np.split(among, range(BATCH_SIZE, len(among), BATCH_SIZE)):
             marks = ", ".join("?" * len(part))
             query = f"SELECT row FROM items WHERE row IN ({marks}) AND {condition}"
             with self._lock:
-                rows += [row for (row,) in self._connection.execute(query, [*part.tolist(), *values])]
-        return np.array(rows, dtype=np.int64)
+                matching += [row for (row,) in self._connection.execute(query, [*part.tolist(), *values])]
+        return np.array(matching, dtype=np.int64)
 
-    def items(self, rows: Sequence[int]) -> dict[int, MemoryItem]:
-        """Return items by row number, without their embeddings; a damaged row is `MISSING`."""
-        return locked(self._lock, lambda: fetch_items(self._connection, list(rows), self._damaged))
+    def items(self, numbers: Sequence[int]) -> dict[int, MemoryItem]:
+        """Return items by row number, without their embeddings."""
+        return locked(self._lock, lambda: rows.fetch_items(self._connection, numbers))
 
     def token_codes(self, passages: Rows, width: int) -> tuple[TokenCodes, NDArray[np.int64]]:
         """Return the token codes of passages, joined in their order, and the number of codes of each."""
         return locked(self._lock, lambda: self._tokens.gather(SqliteTokenRows(self._connection), passages, width))
 
 
-T = TypeVar("T")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """An opened database, as its readers share it."""
+    """An opened database, as the readers of its states share it."""
 
     location: str
     """Path of the file, for messages."""
@@ -361,7 +312,6 @@ class Opened:
     conditions: ConditionCache
     attachments: AttachmentFiles | None
     """None in memory."""
-    damaged: DamagedRows
     index: IndexConfig | None
     """How vectors are searched, and which metadata are indexed; None takes the defaults."""
     clock: Callable[[], float]
@@ -375,33 +325,39 @@ class Opened:
             tokens=GenerationCache(TokenCache),
             conditions=ConditionCache(),
             attachments=None if location == MEMORY else AttachmentFiles(Path(location + ".files")),
-            damaged=DamagedRows(location),
             index=index,
             clock=clock,
         )
 
 
 class SqliteReader(SqlReader):
-    """The reading methods of `Collection`, on the items that a connection shows as `items`."""
+    """The reading methods of `Collection`, on a state of a database."""
 
-    _select_whole, _key, _verifies = rows.SELECT_WHOLE, "id", True
+    _select_whole, _key, _verifies = rows.SELECT_WHOLE, "id", False
     _last_change = "SELECT number FROM changes ORDER BY number DESC LIMIT 1"
 
     def __init__(
-        self, opened: Opened, *, follower: SqliteFollower, statement_lock: AbstractContextManager[object]
+        self,
+        opened: Opened,
+        *,
+        follower: SqliteFollower,
+        statement_lock: AbstractContextManager[object],
+        state: State = CURRENT,
     ) -> None:
         """Take what reading needs.
 
         Args:
             opened: the database.
-            follower: keeps the indexes of these items.
+            follower: keeps the indexes of the state.
             statement_lock: held for each use of a connection that searches share.
+            state: the versions that are shown.
         """
         self.location, self._clock = opened.location, opened.clock
-        self._opened, self._attachments, self._damaged = opened, opened.attachments, opened.damaged
+        self._opened, self._attachments, self._viewed = opened, opened.attachments, state
         self._follower, self._statement_lock = follower, statement_lock
         self._indexed = frozenset(opened.index.metadata if opened.index else ())
         self._filters = SqliteDialect(self._indexed)
+        self._of = f"{state.shown} AND "
 
     @abstractmethod
     def _read_shared(self, operation: Callable[[sqlite3.Connection], T]) -> T:
@@ -425,13 +381,9 @@ class SqliteReader(SqlReader):
             moment = locked(self._statement_lock, lambda: self._follower.follow(connection, now))
             if query.vector is not None:
                 self._check_query(query.vector, moment)
-            tokens, conditions = (
-                self._opened.tokens.of(moment.generation),
-                self._opened.conditions.at(moment.generation),
-            )
-            source = SqliteSource(
-                connection, moment.indexes, tokens, conditions, self._statement_lock, self._damaged, self._indexed
-            )
+            tokens = self._opened.tokens.of(moment.generation)
+            conditions = self._opened.conditions.at(moment.generation)
+            source = SqliteSource(connection, moment.indexes, tokens, conditions, self._statement_lock, self._indexed)
             return run(source, now)
 
         return self._read_shared(search)
@@ -455,16 +407,15 @@ class SqliteReader(SqlReader):
         return self._read(lambda connection: connection.execute(query, tuple(values)).fetchall())
 
     def _item(self, row: int, *columns: Any) -> MemoryItem | None:  # noqa: ANN401 - they are the database's
-        return rows.item_from_row(self._damaged, row, *columns)
+        return rows.item_from_row(row, *columns)
 
     def _page(self, condition: str, ordered: str) -> str:
         # A sort of all that match would carry the items along; this one has numbers.
-        return (
-            f"items.row IN (SELECT items.row FROM items WHERE {super()._page(condition, ordered)}) ORDER BY {ordered}"
-        )
+        page = super()._page(f"{self._of}{condition}", ordered)
+        return f"items.row IN (SELECT items.row FROM items WHERE {page}) ORDER BY {ordered}"
 
     def _key_of(self, item_id: str) -> str | None:
-        return rows.sql_text(item_id)
+        return item_id
 
     def values(
         self, key: str, where: Filter | None = None, *, prefix: str = "", limit: int | None = None, offset: int = 0
@@ -472,21 +423,33 @@ class SqliteReader(SqlReader):
         """Return the distinct values that items have."""
 
         def read(connection: sqlite3.Connection) -> list[Scalar]:
-            is_whole = (where is None or where.everything()) and not self._any_expired(connection)
-            condition = None if is_whole else self._filters.where(where or NO_FILTER, self._clock())
+            is_whole = (
+                self._viewed is CURRENT and (where is None or where.everything()) and not self._any_expired(connection)
+            )
             return distinct_values(
-                connection, key, condition, indexed=self._indexed, prefix=prefix, limit=limit, offset=max(offset, 0)
+                connection,
+                key,
+                self._condition(where or NO_FILTER),
+                is_whole=is_whole,
+                indexed=self._indexed,
+                prefix=prefix,
+                limit=limit,
+                offset=max(offset, 0),
             )
 
         return self._read(read)
 
+    def _condition(self, where: Filter) -> Sql:
+        """Return the condition of the shown items that match a filter."""
+        condition, values = self._filters.where(where, self._clock())
+        return f"{self._of}{condition}", values
+
     def _value_counts(self, key: str, where: Filter) -> list[tuple[Scalar | None, int]]:
-        condition = self._filters.where(where, self._clock())
-        return self._read(lambda connection: list(value_counts(connection, key, condition)))
+        return self._read(lambda connection: list(value_counts(connection, key, self._condition(where))))
 
     def count(self, where: Filter | None = None) -> int:
         """Return the number of items that a search could find."""
-        if where is None or where.everything():
+        if self._viewed is CURRENT and (where is None or where.everything()):
             counted = self._read(lambda connection: None if self._any_expired(connection) else self._total(connection))
             if counted is not None:
                 return counted
@@ -497,13 +460,15 @@ class SqliteReader(SqlReader):
 
     def _total(self, connection: sqlite3.Connection) -> int:
         """Return the number of items, expired ones that are still there included."""
-        return int(connection.execute("SELECT count(*) FROM items").fetchone()[0])
+        if self._viewed is CURRENT:
+            return int(read_meta(connection)["count"] or 0)
+        return int(connection.execute(f"SELECT count(*) FROM items WHERE {self._viewed.shown}").fetchone()[0])
 
     def embeddings(self, ids: Sequence[str]) -> dict[str, PassageEmbeddings]:
         """Return the embeddings of those of the items that have them, by id."""
 
         def read(connection: sqlite3.Connection) -> dict[str, PassageEmbeddings | None]:
-            return {wanted: rows.read_embeddings(connection, wanted) for wanted in ids}
+            return {wanted: rows.read_embeddings(connection, wanted, self._viewed.shown) for wanted in ids}
 
         return {wanted: found for wanted, found in self._read(read).items() if found is not None}
 
@@ -515,8 +480,27 @@ class SqliteReader(SqlReader):
         """Report what the collection is and how much it holds."""
 
         def read(connection: sqlite3.Connection) -> CollectionInfo:
-            return replace(read_info(connection, self.location), items=self._total(connection))
+            meta = read_meta(connection)
+            waits = f"SELECT count(*) FROM items WHERE waiting AND {self._viewed.shown}"
+            (waiting,) = connection.execute(waits).fetchone()
+            (archived,) = connection.execute("SELECT count(*) FROM items WHERE archived").fetchone()
+            model, dimension = meta.get("model"), meta.get("dimension")
+            return CollectionInfo(
+                location=self.location,
+                items=self._total(connection),
+                waiting=int(waiting) if model else 0,
+                size_bytes=0 if self.location == MEMORY else _size_bytes(self.location),
+                embedding=str(model) if model else None,
+                dimension=int(dimension) if dimension else None,
+                archived=int(archived),
+            )
 
         info = self._read(read)
         attachments = self._attachments.size_bytes() if self._attachments else 0
-        return replace(info, size_bytes=info.size_bytes + attachments, damaged=len(self._damaged))
+        return replace(info, size_bytes=info.size_bytes + attachments)
+
+
+def _size_bytes(location: str) -> int:
+    """Return the size of a database and its files, without attachments."""
+    files = (Path(location + suffix) for suffix in ("", "-wal", ".faiss"))
+    return sum(file.stat().st_size for file in files if file.exists())

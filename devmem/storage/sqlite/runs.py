@@ -1,184 +1,353 @@
-"""The versions and runs of a SQLite file: its dialect, its tables, and what writes in a pending run."""
+"""The runs of a collection: beginning, ending, committing and undoing them, within one transaction."""
 
 from __future__ import annotations
 
+import json
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any, Final
 
+from devmem.errors import RunConflictError, RunStateError
 from devmem.model.caller import current_actor
-from devmem.model.items import MemoryItem
-from devmem.model.versions import Operation
+from devmem.model.items import PARENT_HASH, MemoryItem, is_fact, load_item_json
+from devmem.model.versions import GONE, Operation, RunInfo, RunState
 from devmem.storage.attachments import AttachmentFiles
-from devmem.storage.runs import VersionTables
-from devmem.storage.sql import VersionDialect
+from devmem.storage.sql import GONE_SQL, PARENTS
 from devmem.storage.sqlite import rows
-from devmem.storage.sqlite.json_sql import json_list, listed
-from devmem.storage.sqlite.predicates import RECORDED_FROM
-from devmem.storage.sqlite.rows import ItemValues, read_text, sql_text
-from devmem.storage.sqlite.view import create_items_view
-from devmem.storage.sqlite.writes import prune_changes, remove_versions
-from devmem.storage.writing import DamagedRows, PreparedItem, VersionEnd
+from devmem.storage.sqlite.schema import NOW
+from devmem.storage.sqlite.writes import CurrentVersionWriter, erased_among, remove_versions
+from devmem.storage.writing import VersionEnd, recorded, seconds
 
-T = TypeVar("T")
-
-OF_RUN: Final = "change_run = ? AND recorded_until IS NULL"
-"""Selects the versions of a pending run."""
-_HIDE: Final = (
-    f"INSERT INTO versions({rows.ITEM_COLUMNS}, operation, change_run, change_actor, base) "
-    f"SELECT ?, {rows.ITEM_COLUMNS.removeprefix('row, ')}, ?, ?, ?, row FROM main.items WHERE row = ?"
+TOUCHED: Final = "SELECT id FROM items WHERE change_run = {run} UNION SELECT id FROM items WHERE end_run = {run}"
+"""Selects the ids of the items that a run changed, or is about to."""
+_CHANGES: Final = (
+    "SELECT change_run AS run, began AS at FROM items WHERE change_run {which} AND began IS NOT NULL "
+    "UNION ALL SELECT end_run, ended FROM items WHERE end_run {which}"
 )
-_OWN: Final = (
-    "SELECT base IS NOT NULL OR EXISTS (SELECT 1 FROM main.items WHERE items.id = versions.id) FROM main.versions "
-    "WHERE row = ? AND recorded_until IS NULL"
+_NEVER_PENDING: Final = (
+    f"SELECT run, min(at), max(at) FROM ({_CHANGES.format(which='IS NOT NULL')}) "
+    "WHERE run NOT IN (SELECT run FROM runs) GROUP BY run ORDER BY 2 DESC, run LIMIT ?"
 )
-"""Selects whether there is an item of others behind a pending version, which deleting this one must not show again.
+_CONFLICTS: Final = (
+    f"SELECT own.id FROM items AS own LEFT JOIN items AS now ON now.id = own.id AND now.{NOW} "
+    "WHERE own.slot = ? AND now.row IS NOT own.base "
+    f"AND NOT (own.operation IN ({GONE_SQL}) AND now.row IS NULL) ORDER BY own.row"
+)
+_COLUMNS: Final = "run, state, actor, started_at, ended_at, committed_at"
+_BEGUN_SINCE_ARCHIVED: Final = (
+    "SELECT operation, change_run FROM items WHERE id = :id AND began >= (SELECT max(ended) FROM items "
+    f"WHERE id = :id AND end_run = :run AND end_operation = '{Operation.ARCHIVE.value}') ORDER BY began LIMIT 1"
+)
+_LAST_ENDED: Final = (
+    "SELECT end_operation, end_run FROM items WHERE id = :id AND ended <= :before ORDER BY ended DESC LIMIT 1"
+)
+_FOREVER: Final = 1 << 62
+"""Later than every recorded time."""
 
-The row that the version replaces stays recorded, so that a commit sees what others changed meanwhile.
-"""
-_MARK_DELETED: Final = "UPDATE versions SET operation = ?, change_actor = ? WHERE row = ?"
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Undo:
+    """What undoes a run's change of one item."""
+
+    left: int | None
+    """Row of the current item, which the run wrote; None where it deleted the item."""
+    replaced: int | None
+    """Row of the version that was the current one before; None where there was none, or where it is back already."""
 
 
-def within_run(connection: sqlite3.Connection, run: str, operation: Callable[[], T]) -> T:
-    """Run an operation of a write transaction in which `items` means those that a pending run sees."""
-    create_items_view(connection, DIALECT.of_run(run))
-    # Where the operation raises, the rollback takes the view away.
-    result = operation()
-    connection.execute("DROP VIEW temp.items")
-    return result
+def undoing(run: str) -> str:
+    """Return the id of the run that undoes another one."""
+    return f"revert of {run}"
 
 
-class RunVersionWriter:
-    """Changes the items that a pending run sees; see `VersionWriter`. Used within `within_run`."""
+class Runs:
+    """The runs of a collection within one transaction."""
 
-    def __init__(self, connection: sqlite3.Connection, attachments: AttachmentFiles | None, run: str) -> None:
-        self.connection, self.attachments, self._run = connection, attachments, rows.sql_text(run) or ""
-        self._actor = rows.sql_text(current_actor().name)
+    def __init__(self, connection: sqlite3.Connection, attachments: AttachmentFiles | None, location: str) -> None:
+        """Take a connection in a transaction, the file's attachments, and its place, for errors."""
+        self._connection, self._attachments, self.location = connection, attachments, location
 
-    def insert(self, prepared: PreparedItem, values: ItemValues, operation: Operation) -> list[int]:  # noqa: ARG002 - what it is among all items
-        """Insert a version of the run in the place of the one that it has of the item."""
-        base = self._take_back(f"id = ? AND {OF_RUN}", rows.sql_text(prepared.item.id))
-        return rows.insert_pending(
-            self.connection,
-            prepared,
-            values,
-            row=_next_row(self.connection),
-            operation=(Operation.ADD if base is None else Operation.UPDATE).value,
-            run=self._run,
-            actor=self._actor,
-            base=base,
+    def find(self, run: str) -> RunInfo | None:
+        """Return what is known of a run; None when it has written nothing."""
+        found = self._connection.execute(f"SELECT {_COLUMNS} FROM runs WHERE run = ?", (run,)).fetchone()
+        if found is not None:
+            return self._info(*found)
+        times = self.span(run)
+        return None if times is None else self._seen_at_once(run, *times)
+
+    def read(self, run: str) -> RunInfo:
+        """Return what is known of a run.
+
+        Raises:
+            RunStateError: it has written nothing.
+        """
+        found = self.find(run)
+        if found is None:
+            raise RunStateError(self.location, run, "unknown", "no run of this id has written anything here")
+        return found
+
+    def newest(self, limit: int) -> list[RunInfo]:
+        """Return the runs that began last, newest first, at most `limit`."""
+        query = f"SELECT {_COLUMNS} FROM runs ORDER BY started_at DESC, run LIMIT ?"
+        found = [self._info(*row) for row in self._connection.execute(query, (limit,)).fetchall()]
+        unrecorded = self._connection.execute(_NEVER_PENDING, (limit,)).fetchall()
+        found += [self._seen_at_once(*each) for each in unrecorded]
+        return sorted(found, key=lambda info: (-info.started_at, info.run))[:limit]
+
+    def _info(
+        self, run: str, state: str, actor: str | None, started: int, ended: int | None, _committed: int | None
+    ) -> RunInfo:
+        query = f"SELECT count(*) FROM ({TOUCHED.format(run=':run')})"
+        (changes,) = self._connection.execute(query, {"run": run}).fetchone()
+        return RunInfo(
+            run=run,
+            state=RunState(state),
+            actor=actor,
+            started_at=seconds(started),
+            ended_at=None if ended is None else seconds(ended),
+            changes=changes,
         )
 
-    def end(self, condition: str, values: Sequence[object], ending: VersionEnd) -> int:
-        """Hide items from the run; the rest is decided on commit."""
-        found = self.connection.execute(f"SELECT row FROM items WHERE {condition}", tuple(values)).fetchall()
-        for (row,) in found:
-            self._hide(row, ending.operation)
-        if found:
-            prune_changes(self.connection)
-        return len(found)
+    def _seen_at_once(self, run: str, first: int, last: int) -> RunInfo:
+        """Return a run whose changes were seen by all at once, and of which only they tell."""
+        return self._info(run, RunState.COMMITTED, None, first, last, last)
 
-    def _hide(self, row: int, operation: Operation) -> None:
-        """Hide an item, or a version that the run wrote of it."""
-        own = self.connection.execute(_OWN, (row,)).fetchone()
-        if own is None:
-            values = _next_row(self.connection), operation.value, self._run, self._actor, row
-            self.connection.execute(_HIDE, values)
-        elif own[0]:
-            self.connection.execute(_MARK_DELETED, (operation.value, self._actor, row))
-        else:
-            self._take_back(f"row = ? AND {OF_RUN}", row)
-        self.connection.execute("INSERT INTO changes(row, kind) VALUES (?, 'hidden')", (row,))
+    def span(self, run: str) -> tuple[int, int] | None:
+        """Return the recorded times of a run's first and last committed change; None when no change of it is kept."""
+        query = f"SELECT min(at), max(at) FROM ({_CHANGES.format(which='= :run')})"
+        first, last = self._connection.execute(query, {"run": run}).fetchone()
+        return None if first is None else (first, last)
 
-    def remove(self, condition: str, values: Sequence[object]) -> int:
-        """Hide items from the run."""
-        return self.end(condition, values, VersionEnd(operation=Operation.FORGET))
+    def committed_at(self, run: str) -> int | None:
+        """Return the recorded time from which on everybody sees what a run wrote; None when none of it is kept."""
+        found = self._connection.execute("SELECT committed_at FROM runs WHERE run = ?", (run,)).fetchone()
+        if found is not None:
+            return None if found[0] is None else int(found[0])
+        times = self.span(run)
+        return None if times is None else times[1]
 
-    def stamp(self, now: float) -> None:
-        """Do nothing: what a run writes is recorded when it is committed."""
+    def check_open(self, run: str) -> None:
+        """Refuse a run that has ended.
 
-    def count(self) -> int:
-        """Return the number of items."""
-        return int(self.connection.execute("SELECT count(*) FROM items").fetchone()[0])
+        Raises:
+            RunStateError: it has.
+        """
+        found = self._connection.execute("SELECT state FROM runs WHERE run = ?", (run,)).fetchone()
+        if found is not None and found[0] != RunState.PENDING:
+            raise RunStateError(self.location, run, found[0], "nothing can be written in it; use another id")
 
-    def prune(self) -> None:
-        """Do nothing: what others see is not the run's to remove."""
+    def begin(self, run: str, actor: str | None, at: int) -> None:
+        """Record a run as pending since a recorded time, unless it is already.
 
-    def _take_back(self, condition: str, value: object) -> int | None:
-        """Remove a version of the run, if it has that; return the row of the item that it replaces."""
-        values = [value, self._run]
-        found = self.connection.execute(f"SELECT base FROM versions WHERE {condition}", values).fetchone()
-        remove_versions(self.connection, self.attachments, condition, values)
-        return None if found is None else found[0]
+        Raises:
+            RunStateError: it has ended.
+        """
+        self.check_open(run)
+        self._insert(run, RunState.PENDING, actor, at)
 
+    def _insert(self, run: str, state: RunState, actor: str | None, started: int, ended: int | None = None) -> None:
+        inserted = f"INSERT INTO runs({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
+        self._connection.execute(inserted, (run, state.value, actor, started, ended, ended))
 
-def _next_row(connection: sqlite3.Connection) -> int:
-    """Return a row number that no item has or will have."""
-    counted = "UPDATE sqlite_sequence SET seq = seq + 1 WHERE name = 'items'"
-    if connection.execute(counted).rowcount == 0:
-        connection.execute("INSERT INTO sqlite_sequence(name, seq) VALUES ('items', 1)")
-    return int(connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'items'").fetchone()[0])
+    def _end(self, run: str, state: RunState, at: int) -> None:
+        committed = at if state is RunState.COMMITTED else None
+        statement = "UPDATE runs SET state = ?, ended_at = ?, committed_at = COALESCE(?, committed_at) WHERE run = ?"
+        self._connection.execute(statement, (state.value, at, committed, run))
 
+    def conflicts(self, run: str) -> list[str]:
+        """Return the ids of the items that keep a pending run from being committed, or a committed one from revert.
 
-DIALECT: Final = VersionDialect(
-    mark="?",
-    key="id",
-    differs="IS NOT",
-    began=RECORDED_FROM,
-    columns=f"{rows.ITEM_COLUMNS}, operation, change_run, recorded_from",
-    body="row, CAST(body AS BLOB), body_checksum",
-    position="instr",
-    among=f"{{0}} IN ({listed(':{1}')})",
-    intact={
-        table: f"change_checksum IS NULL OR change_checksum IS {checksum}"
-        for table, checksum in rows.CHANGE_CHECKSUMS.items()
-    },
-    literal=rows.text_sql,
-    main="main.",
-)
+        Raises:
+            RunStateError: the run is neither, or what it replaced is not kept any more.
+        """
+        info = self.find(run)
+        if info is None or info.state is RunState.PENDING:
+            return self._changed_by_others(run)
+        return self._undoing(info)[1]
 
+    def _changed_by_others(self, run: str) -> list[str]:
+        """Return the items that others changed since a pending run did; what both deleted is in none."""
+        return [item_id for (item_id,) in self._connection.execute(_CONFLICTS, (f"run:{run}",))]
 
-class SqliteTables(VersionTables):
-    """The tables of a file; one transaction writes at a time, so that nothing needs to be locked."""
+    def _is_to_end(self, run: str, wanted: RunState) -> bool:
+        """Whether a run is pending, and not in the wanted state already.
 
-    def __init__(
-        self, connection: sqlite3.Connection, attachments: AttachmentFiles | None, damaged: DamagedRows, location: str
-    ) -> None:
-        """Take a connection in a transaction, and the file's attachments, rows that cannot be read, and place."""
-        super().__init__(DIALECT, location)
-        self._connection, self._attachments, self._damaged = connection, attachments, damaged
+        Raises:
+            RunStateError: it ended otherwise, or there is none.
+        """
+        state = self.read(run).state
+        if state not in (RunState.PENDING, wanted):
+            raise RunStateError(self.location, run, state.value, f"it cannot be {wanted.value} any more")
+        return state is RunState.PENDING
 
-    def execute(self, statement: str, values: Mapping[str, object] | Sequence[object]) -> list[tuple[Any, ...]]:
-        """Run a statement; return its rows."""
-        return self._connection.execute(statement, values).fetchall()
+    def require(self, info: RunInfo, *states: RunState) -> None:
+        """Refuse a run that is in none of some states.
 
-    def text(self, text: str | None) -> str | None:
-        """Return a text as a column holds it."""
-        return sql_text(text)
+        Raises:
+            RunStateError: it is in another one.
+        """
+        if info.state not in states:
+            raise RunStateError(self.location, info.run, info.state.value, f"this needs one that is {states[0].value}")
 
-    def read_text(self, text: str | None) -> str | None:
-        """Return the text of a column."""
-        return read_text(text)
+    def commit(self, run: str, writer: CurrentVersionWriter, clock: Callable[[], float]) -> None:
+        """Make what a pending run wrote the current items, but for texts that a tombstone keeps out.
 
-    def key_of(self, item_id: str) -> object:
-        """Return the id as the column holds it."""
-        return sql_text(item_id)
+        `clock` returns seconds since the epoch.
 
-    def many(self, values: Iterable[object]) -> object:
-        """Return several values as JSON."""
-        return json_list(values)
+        Raises:
+            RunConflictError: others changed the same items since; nothing was committed.
+            RunStateError: the run was discarded or reverted, or there is none.
+        """
+        if not self._is_to_end(run, RunState.COMMITTED):
+            return
+        if found := self._changed_by_others(run):
+            raise RunConflictError(self.location, run, found)
+        query = "SELECT row, operation, base, change_actor, CAST(body AS BLOB) FROM items WHERE slot = ? ORDER BY row"
+        pending = self._connection.execute(query, (f"run:{run}",)).fetchall()
+        items = {row: load_item_json(body) for row, operation, _, _, body in pending if operation not in GONE}
+        erased = erased_among(self._connection, items.values())
+        for row, operation, base, actor, _ in pending:
+            if base is not None:
+                ended_by = Operation(operation) if operation in GONE else Operation.UPDATE
+                writer.end("row = ?", [base], VersionEnd(operation=ended_by, run=run, actor=actor))
+            if row in items and items[row].id not in erased:
+                rows.copy_as_current(self._connection, row, writer.origin(Operation(operation), run, actor))
+        self._remove_pending(run)
+        writer.stamp(clock())
+        self._end(run, RunState.COMMITTED, writer.at)
 
-    def item_of(self, row: int, *body: Any) -> MemoryItem | None:  # noqa: ANN401 - columns of the database
-        """Return the item of a body and its checksum."""
-        return rows.item_from_row(self._damaged, row, *body)
+    def discard(self, run: str, at: int) -> None:
+        """Drop what a pending run wrote, as of a recorded time; one that is discarded stays so.
 
-    def report_damaged(self, table: str, row: int) -> None:
-        """Remember that the change which began a version is damaged."""
-        self._damaged.add(table, row)
+        Raises:
+            RunStateError: the run was committed, or there is none.
+        """
+        if self._is_to_end(run, RunState.DISCARDED):
+            self._remove_pending(run)
+            self._end(run, RunState.DISCARDED, at)
 
-    def lock_runs(self, runs: Iterable[str]) -> None:
-        """Do nothing."""
+    def _remove_pending(self, run: str) -> None:
+        remove_versions(self._connection, self._attachments, "slot = ?", [f"run:{run}"])
 
-    def remove_versions(self, condition: str, values: Sequence[object]) -> None:
-        """Delete versions permanently, and release their attachments."""
+    def revert(self, run: str, writer: CurrentVersionWriter, clock: Callable[[], float]) -> None:
+        """Undo a run; a text that a tombstone keeps out stays away. `clock` returns seconds since the epoch.
+
+        Raises:
+            RunConflictError: later versions build on what the run wrote; nothing was changed.
+            RunStateError: the run is not committed, or what it replaced is not kept any more.
+        """
+        inverse, actor = undoing(run), current_actor().name
+        info = self.read(run)
+        changes, conflicts = self._undoing(info)
+        times = self.span(run)
+        if times is not None and not writer.keeps_since(times[0]):
+            # What it deleted would stay deleted without a word.
+            reason = "versions of its time are not kept any more (`history` of the store), so it cannot be undone"
+            raise RunStateError(self.location, run, info.state.value, f"{reason} as a whole")
+        if conflicts:
+            raise RunConflictError(self.location, run, conflicts)
+        started, ended = (recorded(each or 0.0) for each in (info.started_at, info.ended_at))
+        self._insert(run, info.state, None, started, ended)
+        self.begin(inverse, actor, writer.at)
+        replaced = rows.fetch_items(self._connection, [each.replaced for each in changes if each.replaced is not None])
+        erased = erased_among(self._connection, replaced.values())
+        for change in changes:
+            if change.left is not None:
+                operation = Operation.FORGET if change.replaced is None else Operation.RESTORE
+                writer.end("row = ?", [change.left], VersionEnd(operation=operation, run=inverse, actor=actor))
+            if change.replaced is not None and replaced[change.replaced].id not in erased:
+                origin = writer.origin(Operation.RESTORE, inverse, actor)
+                rows.copy_as_current(self._connection, change.replaced, origin)
+        writer.stamp(clock())
+        self._end(run, RunState.REVERTED, writer.at)
+        self._end(inverse, RunState.COMMITTED, writer.at)
+
+    def _undoing(self, info: RunInfo) -> tuple[list[_Undo], list[str]]:
+        """Return what undoes a committed run, and the ids of the items that build on it.
+
+        Raises:
+            RunStateError: the run is not committed, or what it replaced is not kept any more.
+        """
+        self.require(info, RunState.COMMITTED)
+        derived = self._derived(info.run)
+        # A fact is deleted with its turn: it was extracted in the background, and nothing else was derived from it.
+        changes = [_Undo(left=row, replaced=None) for row, item in derived.items() if is_fact(item)]
+        conflicts = {item.id for item in derived.values() if not is_fact(item)}
+        for (item_id,) in self._connection.execute(TOUCHED.format(run=":run"), {"run": info.run}).fetchall():
+            change = self._undo(item_id, info.run)
+            if change is None:
+                conflicts.add(item_id)
+            else:
+                changes.append(change)
+        return changes, sorted(conflicts)
+
+    def _derived(self, run: str) -> dict[int, MemoryItem]:
+        """Return the items that were derived, by others, from what the run wrote, by their rows."""
+        written = f"SELECT id, content_hash FROM items WHERE {NOW} AND change_run = ?"
+        says = dict(self._connection.execute(written, (run,)).fetchall())
+        if not says:
+            return {}
+        with_parents = f"SELECT row FROM items WHERE {NOW} AND change_run IS NOT ? AND instr(body, ?)"
+        numbers = [row for (row,) in self._connection.execute(with_parents, (run, PARENTS))]
+        items = rows.fetch_items(self._connection, numbers).items()
+        return {row: item for row, item in items if any(_is_of(item, parent, says[parent]) for parent in says)}
+
+    def _undo(self, item_id: str, run: str) -> _Undo | None:
+        """Return what undoes a run's change of an item; None where others changed it since."""
+        current = self._one(f"SELECT row, change_run FROM items WHERE id = :id AND {NOW}", id=item_id)
+        newest = current or self._one(_LAST_ENDED, id=item_id, before=_FOREVER)
+        if newest is None or newest[1] != run:
+            # The change of an item that was taken out of the archive next is undone already.
+            restored = self._one(_BEGUN_SINCE_ARCHIVED, id=item_id, run=run) == (Operation.RESTORE, None)
+            return _Undo(left=None, replaced=None) if restored else None
+        replaced = self._connection.execute(
+            "SELECT row FROM items WHERE id = ? AND end_run = ? AND change_run IS NOT ? ORDER BY ended LIMIT 2",
+            (item_id, run, run),
+        ).fetchall()
+        of_run = "SELECT 1 FROM items WHERE id = :id AND change_run = :run"
+        others = f"{of_run} AND ended IS NOT NULL AND end_run IS NOT :run"
+        # A second one shows that others wrote in between.
+        if len(replaced) > 1 or self._one(others, id=item_id, run=run):
+            return None
+        if not replaced and self._lost(item_id, run):
+            reason = f"the version of {item_id!r} that it replaced is not kept any more"
+            raise RunStateError(self.location, run, RunState.COMMITTED.value, reason)
+        return _Undo(left=None if current is None else current[0], replaced=replaced[0][0] if replaced else None)
+
+    def _lost(self, item_id: str, run: str) -> bool:
+        """Whether a run's first change of an item replaced a version, although none is kept."""
+        begun = "SELECT operation, began FROM items WHERE id = :id AND change_run = :run AND began IS NOT NULL"
+        first = self._one(f"{begun} ORDER BY began LIMIT 1", id=item_id, run=run)
+        if first is None or first[0] == Operation.ADD:
+            return False
+        # What was restored had been deleted before, or replaced what is not kept.
+        before = self._one(_LAST_ENDED, id=item_id, before=first[1])
+        return before is None or before[0] not in GONE
+
+    def _one(self, query: str, **values: object) -> tuple[Any, ...] | None:
+        found: tuple[Any, ...] | None = self._connection.execute(query, values).fetchone()
+        return found
+
+    def erase_versions(self, condition: str, values: Sequence[object]) -> None:
+        """Delete the versions that match a condition permanently, and the runs of which no change is left.
+
+        Name and actor of a run tell who was there. A pending one begins again with what it writes next.
+        """
+        query = " UNION ".join(f"SELECT {column} FROM items WHERE {condition}" for column in ("change_run", "end_run"))
+        named = [run for (run,) in self._connection.execute(query, [*values, *values]) if run is not None]
         remove_versions(self._connection, self._attachments, condition, values)
+        self._forget(named)
+
+    def _forget(self, runs: Iterable[str]) -> None:
+        touched = TOUCHED.format(run="runs.run")
+        listed = "SELECT value FROM json_each(?)"
+        statement = f"DELETE FROM runs WHERE run IN ({listed}) AND NOT EXISTS ({touched})"
+        self._connection.execute(statement, (json.dumps(sorted(set(runs))),))
+
+
+def _is_of(item: MemoryItem, parent: str, content_hash: str) -> bool:
+    """Whether an item was derived from another one with this content, as far as it knows what that said."""
+    known = dict(zip_longest(item.provenance.parents, item.provenance.parent_hashes))
+    return parent in known and known[parent] in (None, "", content_hash[:PARENT_HASH])

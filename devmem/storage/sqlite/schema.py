@@ -1,63 +1,34 @@
 """The tables of a collection's file.
 
-`items` holds the current version of each item, and nothing that reads current items reads another table for them.
-`versions` holds those that ended, and those of pending runs, which have no `recorded_until`. A version keeps its row
-number, and with it its passages, vectors and token codes, when it moves from `items` to `versions`; `archived` marks
-the last version of an item in the archive. Recorded times are microseconds since the epoch and differ between any two
-transactions.
+`items` holds every version of every item; `slot` tells which one it is: `now` of the current version, `run:ID` of what
+a pending run wrote, and `was:ROW` of one that ended. What a state of the collection shows, now, at a time, in a run or
+in the archive, is a condition on this table (`State`). A version keeps its row number, and with it its passages,
+vectors and token codes, until it is removed. Recorded times are microseconds since the epoch and differ between any two
+transactions; a pending version has none.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from devmem.model.filters import SEQUENCE_KEY
 from devmem.storage.sidecar_db import read_transaction, write_transaction
-from devmem.storage.sql import EVENT_TIME
+from devmem.storage.sql import EVENT_TIME, GONE_SQL
 from devmem.storage.sqlite.compact_rows import PARTS_OF_PASSAGE
-from devmem.storage.sqlite.json_sql import metadata_type, metadata_value, of_body
 
 SCHEMA_VERSION: Final = 1
+NOW: Final = "slot = 'now'"
+"""Condition of the current versions."""
 
 _SCHEMA: Final = f"""
-CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS items(
+CREATE TABLE meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE items(
     row INTEGER PRIMARY KEY AUTOINCREMENT,
-    id TEXT NOT NULL UNIQUE,
-    content_hash TEXT NOT NULL,
-    created_at REAL NOT NULL,
-    event_time REAL,
-    expires_at REAL,
-    trust REAL NOT NULL,
-    importance REAL,
-    agent TEXT, user TEXT, session TEXT, conversation TEXT, trace TEXT, run TEXT,
-    source_kind TEXT NOT NULL,
-    source_name TEXT NOT NULL,
-    speaker TEXT,
-    cues INTEGER NOT NULL,
-    length INTEGER NOT NULL,
-    waiting INTEGER NOT NULL,
-    refusal TEXT,
-    body TEXT NOT NULL,
-    body_checksum INTEGER NOT NULL,
-    columns_checksum INTEGER NOT NULL,
-    operation TEXT,
-    change_run TEXT,
-    recorded_from INTEGER,
-    change_actor TEXT,
-    change_checksum INTEGER
-);
-CREATE INDEX IF NOT EXISTS items_by_content ON items(content_hash);
-CREATE INDEX IF NOT EXISTS items_by_scope ON items(user, agent, conversation);
-CREATE INDEX IF NOT EXISTS items_by_session ON items(session) WHERE session IS NOT NULL;
-CREATE INDEX IF NOT EXISTS items_expiring ON items(expires_at) WHERE expires_at IS NOT NULL;
-CREATE INDEX IF NOT EXISTS items_waiting ON items(row) WHERE waiting;
-CREATE INDEX IF NOT EXISTS items_by_change_run ON items(change_run) WHERE change_run IS NOT NULL;
-CREATE TABLE IF NOT EXISTS versions(
-    row INTEGER PRIMARY KEY,
     id TEXT NOT NULL,
+    slot TEXT NOT NULL,
     content_hash TEXT NOT NULL,
     created_at REAL NOT NULL,
     event_time REAL,
@@ -70,87 +41,87 @@ CREATE TABLE IF NOT EXISTS versions(
     speaker TEXT,
     cues INTEGER NOT NULL,
     length INTEGER NOT NULL,
+    operation TEXT NOT NULL, change_run TEXT, change_actor TEXT, began INTEGER,
+    ended INTEGER, end_operation TEXT, end_run TEXT, end_actor TEXT,
+    base INTEGER,
+    archived INTEGER,
     waiting INTEGER NOT NULL,
     refusal TEXT,
     body TEXT NOT NULL,
-    body_checksum INTEGER NOT NULL,
-    columns_checksum INTEGER NOT NULL,
-    operation TEXT NOT NULL,
-    change_run TEXT,
-    recorded_from INTEGER,
-    recorded_until INTEGER,
-    end_operation TEXT,
-    end_run TEXT,
-    base INTEGER,
-    change_actor TEXT,
-    end_actor TEXT,
-    change_checksum INTEGER,
-    archived INTEGER
+    UNIQUE (id, slot)
 );
-CREATE INDEX IF NOT EXISTS versions_by_id ON versions(id);
-CREATE INDEX IF NOT EXISTS versions_by_end ON versions(recorded_until);
-CREATE INDEX IF NOT EXISTS versions_by_change_run ON versions(change_run) WHERE change_run IS NOT NULL;
-CREATE INDEX IF NOT EXISTS versions_by_end_run ON versions(end_run) WHERE end_run IS NOT NULL;
-CREATE UNIQUE INDEX IF NOT EXISTS versions_pending ON versions(change_run, id) WHERE recorded_until IS NULL;
-CREATE INDEX IF NOT EXISTS versions_expiring ON versions(expires_at) WHERE expires_at IS NOT NULL;
-CREATE INDEX IF NOT EXISTS versions_past ON versions(recorded_until) WHERE archived IS NULL;
-CREATE INDEX IF NOT EXISTS versions_archived ON versions(id) WHERE archived;
-CREATE TABLE IF NOT EXISTS runs(
-    run TEXT PRIMARY KEY, state TEXT NOT NULL, actor TEXT, started_at INTEGER NOT NULL,
-    committed_at INTEGER, ended_at INTEGER
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS passages(
+CREATE INDEX items_pending ON items(slot) WHERE began IS NULL;
+CREATE INDEX items_by_content ON items(content_hash) WHERE {NOW};
+CREATE INDEX items_by_scope ON items(user, agent, conversation) WHERE {NOW};
+CREATE INDEX items_by_session ON items(session) WHERE {NOW} AND session IS NOT NULL;
+CREATE INDEX items_by_agent ON items(agent) WHERE {NOW};
+CREATE INDEX items_by_trace ON items(trace) WHERE {NOW};
+CREATE INDEX items_by_source ON items(user, agent, source_name) WHERE {NOW};
+CREATE INDEX items_by_time ON items({EVENT_TIME}) WHERE {NOW};
+CREATE INDEX items_expiring ON items(expires_at) WHERE expires_at IS NOT NULL;
+CREATE INDEX items_waiting ON items(row) WHERE waiting;
+CREATE INDEX items_ended ON items(ended) WHERE ended IS NOT NULL;
+CREATE INDEX items_archived ON items(id) WHERE archived;
+CREATE INDEX items_by_change_run ON items(change_run) WHERE change_run IS NOT NULL;
+CREATE INDEX items_by_end_run ON items(end_run) WHERE end_run IS NOT NULL;
+CREATE TABLE passages(
     passage INTEGER PRIMARY KEY AUTOINCREMENT,
     row INTEGER NOT NULL,
     term_hashes BLOB NOT NULL,
     term_counts BLOB NOT NULL,
-    term_length INTEGER NOT NULL,
-    checksum INTEGER NOT NULL
+    term_length INTEGER NOT NULL
 );
-CREATE INDEX IF NOT EXISTS passages_by_row ON passages(row);
-CREATE TABLE IF NOT EXISTS vectors(
-    passage INTEGER PRIMARY KEY, vector BLOB NOT NULL, checksum INTEGER NOT NULL
+CREATE INDEX passages_by_row ON passages(row);
+CREATE TABLE vectors(passage INTEGER PRIMARY KEY, vector BLOB NOT NULL);
+CREATE TABLE tokens(part INTEGER PRIMARY KEY, codes BLOB NOT NULL);
+CREATE TABLE runs(
+    run TEXT PRIMARY KEY, state TEXT NOT NULL, actor TEXT, started_at INTEGER NOT NULL,
+    committed_at INTEGER, ended_at INTEGER
+) WITHOUT ROWID;
+CREATE TABLE tombstones(
+    digest TEXT PRIMARY KEY, owner BLOB NOT NULL, whole INTEGER NOT NULL, erasure TEXT NOT NULL, erased_at REAL NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE pending(
+    number INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT NOT NULL, key TEXT NOT NULL, payload TEXT NOT NULL,
+    UNIQUE (kind, key)
 );
-CREATE TABLE IF NOT EXISTS tokens(
-    part INTEGER PRIMARY KEY, codes BLOB NOT NULL, checksum INTEGER NOT NULL
-);
-CREATE TABLE IF NOT EXISTS changes(number INTEGER PRIMARY KEY AUTOINCREMENT, row INTEGER NOT NULL, kind TEXT NOT NULL);
-CREATE TRIGGER IF NOT EXISTS count_up AFTER INSERT ON items BEGIN
+CREATE TABLE states(kind TEXT, name TEXT, value BLOB NOT NULL, PRIMARY KEY (kind, name)) WITHOUT ROWID;
+CREATE TABLE exports(number INTEGER PRIMARY KEY, body TEXT NOT NULL);
+CREATE TABLE changes(number INTEGER PRIMARY KEY AUTOINCREMENT, row INTEGER NOT NULL, kind TEXT NOT NULL);
+CREATE TRIGGER insert_current AFTER INSERT ON items WHEN new.{NOW} BEGIN
     UPDATE meta SET value = value + 1 WHERE key = 'count';
+    UPDATE items SET archived = NULL WHERE id = new.id AND archived;
 END;
-CREATE TRIGGER IF NOT EXISTS leave_archive AFTER INSERT ON items
-WHEN EXISTS (SELECT 1 FROM versions WHERE id = new.id AND archived) BEGIN
-    UPDATE versions SET archived = NULL WHERE id = new.id AND archived;
-END;
-CREATE TRIGGER IF NOT EXISTS count_down AFTER DELETE ON items BEGIN
+CREATE TRIGGER end_current AFTER UPDATE OF slot ON items WHEN old.{NOW} BEGIN
     UPDATE meta SET value = value - 1 WHERE key = 'count';
-    INSERT INTO changes(row, kind) VALUES (old.row, 'deleted');
+    INSERT INTO changes(row, kind) VALUES (old.row, 'gone');
 END;
-CREATE TRIGGER IF NOT EXISTS drop_passages AFTER DELETE ON items
-WHEN NOT EXISTS (SELECT 1 FROM versions WHERE row = old.row) BEGIN
+CREATE TRIGGER delete_current AFTER DELETE ON items WHEN old.{NOW} BEGIN
+    UPDATE meta SET value = value - 1 WHERE key = 'count';
+END;
+CREATE TRIGGER delete_version AFTER DELETE ON items BEGIN
     DELETE FROM vectors WHERE passage IN (SELECT passage FROM passages WHERE row = old.row);
     DELETE FROM tokens WHERE part IN (
-        SELECT part FROM passages CROSS JOIN tokens ON {PARTS_OF_PASSAGE}
-        WHERE row = old.row
+        SELECT part FROM passages CROSS JOIN tokens ON {PARTS_OF_PASSAGE} WHERE row = old.row
     );
     DELETE FROM passages WHERE row = old.row;
-END;
-CREATE TRIGGER IF NOT EXISTS drop_version AFTER DELETE ON versions BEGIN
-    DELETE FROM vectors WHERE passage IN (SELECT passage FROM passages WHERE row = old.row);
-    DELETE FROM tokens WHERE part IN (
-        SELECT part FROM passages CROSS JOIN tokens ON {PARTS_OF_PASSAGE}
-        WHERE row = old.row
-    );
-    DELETE FROM passages WHERE row = old.row;
-    INSERT INTO changes(row, kind) VALUES (old.row, 'erased');
+    INSERT INTO changes(row, kind) VALUES (old.row, 'gone');
 END;
 """
+SEQUENCE_OF_BODY: Final = f"'$.metadata.\"{SEQUENCE_KEY}\"'"
+SEQUENCE: Final = (
+    f"CASE WHEN json_type(body, {SEQUENCE_OF_BODY}) IN ('integer', 'real') "
+    f"THEN json_extract(body, {SEQUENCE_OF_BODY}) END"
+)
+"""Expression of an item's place among those of one time; NULL where it has none."""
 
 
 def create_tables(connection: sqlite3.Connection) -> None:
     """Create the tables within the caller's transaction, which `executescript` would commit."""
     for statement in _statements():
         connection.execute(statement)
+    # In the order of events, so that the last turns of a long conversation are read without sorting all of it.
+    connection.execute(f"CREATE INDEX items_by_turn ON items(conversation, {EVENT_TIME}, {SEQUENCE}) WHERE {NOW}")
 
 
 def _statements() -> Iterator[str]:
@@ -162,35 +133,24 @@ def _statements() -> Iterator[str]:
             statement = ""
 
 
-def _sequence(function: str) -> str:
-    return of_body(f"{function}(body, '$.metadata.\"{SEQUENCE_KEY}\"')")
+def metadata_value(key: str) -> str:
+    """Return the expression of a metadata value, as the index on its key has it."""
+    return f"json_extract(body, '$.metadata.\"{key}\"')"
 
 
-SEQUENCE: Final = f"CASE WHEN {_sequence('json_type')} IN ('integer', 'real') THEN {_sequence('json_extract')} END"
-"""Expression of an item's place among those of one time; NULL where it has none."""
-_OF_COLUMNS: Final = {
-    "items_by_agent": "agent",
-    # In the order of events, so that the last turns of a long conversation are read without sorting all of it.
-    "items_by_turn": f"conversation, {EVENT_TIME}, {SEQUENCE}",
-    "items_by_trace": "trace",
-    "items_by_source": "user, agent, source_name",
-    "items_by_time": EVENT_TIME,
-}
-
-
-_BY_VALUE: Final = "items_by_value_"
-"""Prefix of the indexes on values of the metadata."""
+def metadata_type(key: str) -> str:
+    """Return the expression of the JSON type of a metadata value, as the index on its key has it."""
+    return f"json_type(body, '$.metadata.\"{key}\"')"
 
 
 def ensure_indexes(connection: sqlite3.Connection, keys: Iterable[str]) -> None:
-    """Create the indexes that are missing.
+    """Create the indexes on values of the metadata that are missing.
 
     Args:
         connection: not in a transaction.
         keys: metadata keys to index, as `IndexConfig` accepts them.
     """
-    of_metadata = {f"{_BY_VALUE}{key}": f"{metadata_value(key)}, {metadata_type(key)}" for key in keys}
-    wanted = {**_OF_COLUMNS, **of_metadata}
+    wanted = {f"items_by_value_{key}": f"{metadata_value(key)}, {metadata_type(key)}" for key in keys}
     if wanted.keys() - read_transaction(connection, _existing, connection):
         write_transaction(connection, _create, connection, wanted)
 
@@ -201,4 +161,52 @@ def _existing(connection: sqlite3.Connection) -> set[str]:
 
 def _create(connection: sqlite3.Connection, wanted: Mapping[str, str]) -> None:
     for name, indexed in wanted.items():
-        connection.execute(f'CREATE INDEX IF NOT EXISTS "{name}" ON items({indexed})')
+        connection.execute(f'CREATE INDEX IF NOT EXISTS "{name}" ON items({indexed}) WHERE {NOW}')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """A state of the collection: the versions that it shows, as conditions on `items`."""
+
+    shown: str
+    """The versions that it shows."""
+    hidden: str = ""
+    """Current versions that it does not show."""
+    added: str = ""
+    """Versions that it shows and that are not current."""
+    is_past: bool = False
+    """Whether later versions count in no statistics of words; those of a pending run are as after its commit."""
+
+
+CURRENT: Final = State(shown=NOW)
+ARCHIVED: Final = State(shown="archived", hidden=NOW, added="archived")
+
+
+def as_of(at: int) -> State:
+    """Return the state at a recorded time."""
+    # The rows of current versions are in the order in which they began.
+    last = f"SELECT before.row FROM items AS before WHERE before.began <= {at} ORDER BY before.row DESC LIMIT 1"
+    return State(
+        shown=f"began <= {at} AND (ended IS NULL OR ended > {at})",
+        hidden=f"{NOW} AND row > COALESCE(({last}), 0)",
+        added=f"began <= {at} AND ended > {at}",
+        is_past=True,
+    )
+
+
+def of_run(run: str) -> State:
+    """Return the state that a pending run sees: its own versions, and those that it did not change."""
+    own = own_of(run)
+    changed = f"id IN (SELECT own.id FROM items AS own WHERE own.began IS NULL AND own.{own})"
+    added = f"began IS NULL AND {own} AND operation NOT IN ({GONE_SQL})"
+    return State(shown=f"({NOW} AND NOT {changed} OR {added})", hidden=f"{NOW} AND {changed}", added=added)
+
+
+def own_of(run: str) -> str:
+    """Return the condition of the versions that a pending run wrote, in a table that has them all."""
+    return f"slot = {text_sql(f'run:{run}')}"
+
+
+def text_sql(text: str) -> str:
+    """Return a text as an SQL expression that needs no parameter."""
+    return "'" + text.replace("'", "''") + "'"

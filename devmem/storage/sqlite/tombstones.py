@@ -18,7 +18,6 @@ from devmem.storage import tombstones
 from devmem.storage.erasure import ErasePlan, EraseRequest, EraseResult
 from devmem.storage.sqlite import database
 from devmem.storage.sqlite.erasing import SqliteEraser, write_plan
-from devmem.storage.sqlite.json_sql import json_list, listed
 from devmem.storage.sqlite.writes import TOMBSTONE_KEYS, erased_among, find_tombstones, tombstone_keys
 from devmem.storage.tombstones import (
     SUFFIX,
@@ -35,10 +34,6 @@ from devmem.storage.tombstones import (
 
 T = TypeVar("T")
 
-_TABLE: Final = (
-    "CREATE TABLE IF NOT EXISTS tombstones(digest TEXT PRIMARY KEY, owner BLOB NOT NULL, whole INTEGER NOT NULL, "
-    "erasure TEXT NOT NULL, erased_at REAL NOT NULL) WITHOUT ROWID"
-)
 _INSERT: Final = "INSERT OR REPLACE INTO tombstones(digest, owner, whole, erasure, erased_at) VALUES (?, ?, ?, ?, ?)"
 _STATE: Final = "tombstone_state"
 _ALL: Final = "SELECT digest, owner, whole, erasure, erased_at FROM tombstones ORDER BY erased_at, digest"
@@ -64,7 +59,6 @@ class SqliteTombstones(SqliteEraser):
         erasure, at = uuid4().hex, self._clock()
 
         def keep(connection: sqlite3.Connection) -> None:
-            connection.execute(_TABLE)
             keys = tombstone_keys(connection) or (new_key(),)
             marks = [mark for item in items for mark in marks_of(keys[0], item, whole_only=item.id in wholes)]
             _insert(connection, [StoredMark(mark=mark, erasure=erasure, erased_at=at) for mark in marks])
@@ -120,8 +114,8 @@ class SqliteTombstones(SqliteEraser):
         def remove(connection: sqlite3.Connection) -> int:
             where, values = _owned(tombstone_keys(connection), user, everybody=everybody)
             if erasures is not None:
-                where += f" AND erasure IN ({listed('?')})"
-                values = [*values, json_list(erasures)]
+                where += " AND erasure IN (SELECT value FROM json_each(?))"
+                values = [*values, json.dumps(list(erasures))]
             query = f"SELECT count(*) FROM tombstones WHERE {where} AND whole"
             (texts,) = connection.execute(query, values).fetchone()
             connection.execute(f"DELETE FROM tombstones WHERE {where}", values)
@@ -150,7 +144,6 @@ class SqliteTombstones(SqliteEraser):
             return EraseResult()
 
         def merge(connection: sqlite3.Connection) -> ErasePlan | None:
-            connection.execute(_TABLE)
             _insert(connection, beside.marks)
             _set_keys(connection, tuple(dict.fromkeys((*beside.keys, *tombstone_keys(connection)))))
             plan = self._erased_before(connection)
@@ -166,12 +159,12 @@ class SqliteTombstones(SqliteEraser):
         gone: set[str] = set()
         rows: dict[int, str] = {}
         for found in self._versions(connection, ("1", [])):
-            if found.item is None or not erased_among(connection, [found.item]):
+            if not erased_among(connection, [found.item]):
                 continue
             if found.is_current:
-                gone.add(found.id)
+                gone.add(found.item.id)
             else:
-                rows[found.row] = found.id
+                rows[found.row] = found.item.id
         left = tuple(row for row, name in rows.items() if name not in gone)
         if not gone and not left:
             return None

@@ -13,23 +13,21 @@ from devmem.errors import VersionConflictError
 from devmem.model.caller import Actor, current_actor
 from devmem.model.fields import embedded_hash
 from devmem.model.filters import Filter
-from devmem.model.items import PINNED, MemoryItem
+from devmem.model.items import PINNED, MemoryItem, load_item_json
 from devmem.model.results import WriteOutcome
 from devmem.model.versions import Operation
 from devmem.models.embedder import EmbeddingRefusal, PassageEmbeddings
 from devmem.search.indexes.passages import has_text
 from devmem.storage.attachments import AttachmentFiles
-from devmem.storage.runs import Runs
 from devmem.storage.searching import check_length, check_name
 from devmem.storage.sql import Sql
 from devmem.storage.sqlite import database, rows
-from devmem.storage.sqlite.json_sql import json_list, listed
-from devmem.storage.sqlite.predicates import BEGAN, CHANGE, SqliteDialect
+from devmem.storage.sqlite.predicates import SqliteDialect
 from devmem.storage.sqlite.reader import Opened
-from devmem.storage.sqlite.rows import CHANGE_CHECKSUMS, ItemValues, end_checksum
+from devmem.storage.sqlite.rows import Origin
+from devmem.storage.sqlite.schema import CURRENT, NOW, State, of_run
 from devmem.storage.tombstones import erased_items
 from devmem.storage.writing import (
-    DamagedRows,
     HistoryLimit,
     PreparedItem,
     StoredVersion,
@@ -37,6 +35,7 @@ from devmem.storage.writing import (
     VersionEnd,
     check_item,
     recorded,
+    stored_hash,
     stored_outcome,
     unstored_outcome,
     usable_embeddings,
@@ -44,41 +43,35 @@ from devmem.storage.writing import (
 
 _LONG: Final = 5_000
 """Microseconds for which a write takes the time at which it began for that of its commit."""
-_STAMP: Final = tuple(
-    f"UPDATE {table} SET {column} = :until, change_checksum = {CHANGE_CHECKSUMS[table].replace(column, ':until')} "
-    f"WHERE {which}"
-    for table, column, which in (
-        ("items", "recorded_from", "row > :newest AND recorded_from = :before"),
-        ("versions", "recorded_until", "recorded_until = :before"),
-        # What was replaced by the same write was never seen.
-        ("versions", "recorded_from", "recorded_until = :until AND recorded_from = :before"),
-    )
+_STAMP: Final = (
+    "UPDATE items SET began = :until WHERE row > :newest AND began = :before",
+    "UPDATE items SET ended = :until WHERE ended = :before",
 )
 _SWEEP_LIMIT: Final = 200
 """Maximum number of items, and of versions, that one write removes because they expired or are too old."""
-_KEEP: Final = (
-    f"INSERT INTO versions({rows.ITEM_COLUMNS}, operation, change_run, recorded_from, change_actor, "
-    "recorded_until, end_operation, end_run, end_actor, change_checksum, archived) "
-    f"SELECT {rows.ITEM_COLUMNS}, {CHANGE}, ?, ?, ?, ?, {end_checksum(BEGAN, '????')}, "
-    f"CASE WHEN ? = '{Operation.ARCHIVE.value}' THEN 1 END FROM items WHERE "
+_END: Final = (
+    "UPDATE items SET slot = 'was:' || row, ended = ?, end_operation = ?, end_run = ?, end_actor = ?, archived = ? "
+    f"WHERE {NOW} AND "
 )
 _CHANGES_KEPT: Final = 20_000
 """A cache that missed more changes than about this number is rebuilt."""
 
 
 class VersionWriter(Protocol):
-    """Changes items within one write transaction; reading `items` by its connection shows what it changed."""
+    """Changes the items of a state within one write transaction."""
 
     connection: sqlite3.Connection
     attachments: AttachmentFiles | None
+    state: State
 
-    def insert(self, prepared: PreparedItem, values: ItemValues, operation: Operation) -> list[int]:
+    def insert(self, prepared: PreparedItem, body: MemoryItem, operation: Operation, *, waiting: bool) -> list[int]:
         """Insert an item and the terms of its passages; return the passages' numbers.
 
         Args:
             prepared: the item.
-            values: what `item_values` returned of it.
+            body: the item with its large attachments as references.
             operation: begins this version.
+            waiting: whether its embeddings are pending.
         """
         ...
 
@@ -105,6 +98,8 @@ class VersionWriter(Protocol):
 
 class CurrentVersionWriter:
     """Changes the items that everybody sees; see `VersionWriter`."""
+
+    state = CURRENT
 
     def __init__(
         self,
@@ -155,38 +150,31 @@ class CurrentVersionWriter:
             self.connection.execute(statement, {"until": until, "before": before, "newest": self._newest})
         database.set_meta(self.connection, "recorded", until)
 
-    def insert(
-        self,
-        prepared: PreparedItem,
-        values: ItemValues,
-        operation: Operation,
-        *,
-        actor: str | None = None,
-    ) -> list[int]:
-        """Insert a current item; `actor` wrote it, where that is not who changes items now."""
-        run, by = self._actor.run or prepared.item.scope.run, actor or self._actor.name
-        origin = (operation.value, rows.sql_text(run), self.at, rows.sql_text(by))
-        return rows.insert_item(self.connection, prepared, values, origin=origin)
+    def origin(self, operation: Operation, item_run: str | None, actor: str | None = None) -> Origin:
+        """Return the change that begins a version now; `actor` made it, where that is not who changes items now."""
+        run, by = self._actor.run or item_run, actor or self._actor.name
+        return Origin(operation=operation.value, run=run, actor=by, at=self.at)
+
+    def insert(self, prepared: PreparedItem, body: MemoryItem, operation: Operation, *, waiting: bool) -> list[int]:
+        """Insert a current item."""
+        origin = self.origin(operation, prepared.item.scope.run)
+        return rows.insert_item(self.connection, prepared, body, origin, waiting=waiting)
 
     def end(self, condition: str, values: Sequence[object], ending: VersionEnd) -> int:
-        """Move items to the versions; delete them where no versions are kept, unless they are archived."""
-        if not (self._limit.keeps or ending.operation is Operation.ARCHIVE):
+        """End the current versions; delete them where no versions are kept, unless they are archived."""
+        is_archived = ending.operation is Operation.ARCHIVE
+        if not (self._limit.keeps or is_archived):
             return self.remove(condition, values)
-        by = replace(ending, run=self._actor.run or ending.run, actor=ending.actor or self._actor.name)
-        ended = (self.at, by.operation.value, rows.sql_text(by.run), rows.sql_text(by.actor))
-        self.connection.execute(_KEEP + condition, (*ended, *ended, by.operation.value, *values))
-        return self._delete(condition, values)
+        run, actor = self._actor.run or ending.run, ending.actor or self._actor.name
+        change = (self.at, ending.operation.value, run, actor, 1 if is_archived else None)
+        ended = self.connection.execute(f"{_END}{condition}", (*change, *values)).rowcount
+        if ended:
+            prune_changes(self.connection)
+        return ended
 
     def remove(self, condition: str, values: Sequence[object]) -> int:
         """Delete items and release their attachments."""
-        release(self.connection, self.attachments, "items", condition, values)
-        return self._delete(condition, values)
-
-    def _delete(self, condition: str, values: Sequence[object]) -> int:
-        deleted = self.connection.execute(f"DELETE FROM items WHERE {condition}", tuple(values)).rowcount
-        if deleted:
-            prune_changes(self.connection)
-        return deleted
+        return remove_versions(self.connection, self.attachments, f"{NOW} AND {condition}", values)
 
     def keeps_since(self, at: int) -> bool:
         """Whether every version that ended at a recorded time, or later, is still kept."""
@@ -201,48 +189,116 @@ class CurrentVersionWriter:
 
         At most `_SWEEP_LIMIT` of each go with one write, so that none is slow; what is left is not found meanwhile.
         """
-        expired = "expires_at <= ?"
-        if rows.any_expired(self.connection, self._now):
-            part = f"SELECT row FROM items WHERE {expired} ORDER BY expires_at, row LIMIT {_SWEEP_LIMIT}"
+        if self.connection.execute("SELECT 1 FROM items WHERE expires_at <= ? LIMIT 1", (self._now,)).fetchone():
+            expired = f"SELECT row FROM items WHERE {NOW} AND expires_at <= ? ORDER BY expires_at, row"
+            part = f"{expired} LIMIT {_SWEEP_LIMIT}"
             # What replaces an expired item is in no conflict with its expiry.
-            based = f"recorded_until IS NULL AND base IN ({part})"
-            self.connection.execute(f"UPDATE versions SET base = NULL WHERE {based}", (self._now,))
+            forgotten = f"UPDATE items SET base = NULL WHERE began IS NULL AND base IN ({part})"
+            self.connection.execute(forgotten, (self._now,))
             self.remove(f"row IN ({part})", [self._now])
-        self._prune_versions(f"{expired} AND recorded_until IS NOT NULL", [self._now])
+            self._prune_versions("expires_at <= ? AND ended IS NOT NULL", [self._now])
         if (oldest := self._limit.oldest(self._now)) is not None:
-            self._prune_versions("recorded_until < ? AND archived IS NULL", [oldest])
+            self._prune_versions("ended < ? AND archived IS NULL", [oldest])
 
     def _prune_versions(self, condition: str, values: Sequence[object]) -> None:
         """Remove some of the versions that match a condition: a write that does a little is never slow."""
-        part = f"row IN (SELECT row FROM versions WHERE {condition} LIMIT {_SWEEP_LIMIT})"
-        if self.connection.execute(f"SELECT 1 FROM versions WHERE {condition} LIMIT 1", tuple(values)).fetchone():
+        if self.connection.execute(f"SELECT 1 FROM items WHERE {condition} LIMIT 1", tuple(values)).fetchone():
+            part = f"row IN (SELECT row FROM items WHERE {condition} LIMIT {_SWEEP_LIMIT})"
             remove_versions(self.connection, self.attachments, part, values)
+
+
+class RunVersionWriter:
+    """Changes the items that a pending run sees; see `VersionWriter`."""
+
+    def __init__(self, connection: sqlite3.Connection, attachments: AttachmentFiles | None, run: str) -> None:
+        """Prepare the changes of one write transaction."""
+        self.connection, self.attachments, self.state = connection, attachments, of_run(run)
+        self._run, self._slot, self._actor = run, f"run:{run}", current_actor().name
+
+    def insert(self, prepared: PreparedItem, body: MemoryItem, operation: Operation, *, waiting: bool) -> list[int]:  # noqa: ARG002 - what it is among all items
+        """Insert a version of the run in the place of the one that it has of the item."""
+        found = self._own("base", "id = ?", prepared.item.id)
+        base = None if found is None else found[0]
+        self._take_back("id = ?", prepared.item.id)
+        begun = (Operation.ADD if base is None else Operation.UPDATE).value
+        origin = Origin(operation=begun, run=self._run, actor=self._actor, at=None)
+        return rows.insert_item(self.connection, prepared, body, origin, waiting=waiting, slot=self._slot, base=base)
+
+    def end(self, condition: str, values: Sequence[object], ending: VersionEnd) -> int:
+        """Hide items from the run; the rest is decided on commit."""
+        query = f"SELECT row, slot FROM items WHERE {self.state.shown} AND {condition}"
+        found = self.connection.execute(query, tuple(values)).fetchall()
+        for row, slot in found:
+            if slot == "now":
+                self._mark_deleted(row, ending.operation)
+            else:
+                self._delete_own(row, ending.operation)
+            self.connection.execute("INSERT INTO changes(row, kind) VALUES (?, 'hidden')", (row,))
+        if found:
+            prune_changes(self.connection)
+        return len(found)
+
+    def _mark_deleted(self, row: int, operation: Operation) -> None:
+        """Insert the mark that the run deletes a current item."""
+        columns = f"{rows.CONTENT}, slot, operation, change_run, change_actor, base"
+        marked = f"SELECT {rows.CONTENT}, ?, ?, ?, ?, row FROM items WHERE row = ?"
+        values = (self._slot, operation.value, self._run, self._actor, row)
+        self.connection.execute(f"INSERT INTO items({columns}) {marked}", values)
+
+    def _delete_own(self, row: int, operation: Operation) -> None:
+        """Delete a version of the run, which leaves a mark where others have the item.
+
+        The row that the version replaces stays recorded, so that a commit sees what others changed meanwhile.
+        """
+        others = f"base IS NOT NULL OR EXISTS (SELECT 1 FROM items AS now WHERE now.id = items.id AND now.{NOW})"
+        found = self._own(others, "row = ?", row)
+        if found is not None and found[0]:
+            marked = "UPDATE items SET operation = ?, change_actor = ? WHERE row = ?"
+            self.connection.execute(marked, (operation.value, self._actor, row))
+        else:
+            self._take_back("row = ?", row)
+
+    def remove(self, condition: str, values: Sequence[object]) -> int:
+        """Hide items from the run."""
+        return self.end(condition, values, VersionEnd(operation=Operation.FORGET))
+
+    def stamp(self, now: float) -> None:
+        """Do nothing: what a run writes is recorded when it is committed."""
+
+    def count(self) -> int:
+        """Return the number of items."""
+        query = f"SELECT count(*) FROM items WHERE {self.state.shown}"
+        return int(self.connection.execute(query).fetchone()[0])
+
+    def prune(self) -> None:
+        """Do nothing: what others see is not the run's to remove."""
+
+    def _own(self, wanted: str, condition: str, value: object) -> tuple[int | None] | None:
+        """Return a value of the run's version that matches a condition; None where it has none."""
+        query = f"SELECT {wanted} FROM items WHERE {condition} AND slot = ?"
+        found: tuple[int | None] | None = self.connection.execute(query, (value, self._slot)).fetchone()
+        return found
+
+    def _take_back(self, condition: str, value: object) -> None:
+        """Remove a version of the run, if it has that."""
+        remove_versions(self.connection, self.attachments, f"{condition} AND slot = ?", [value, self._slot])
 
 
 def remove_versions(
     connection: sqlite3.Connection, attachments: AttachmentFiles | None, condition: str, values: Sequence[object]
 ) -> int:
-    """Delete versions permanently and release their attachments; return their number."""
-    release(connection, attachments, "versions", condition, values)
-    deleted = connection.execute(f"DELETE FROM versions WHERE {condition}", tuple(values)).rowcount
+    """Delete versions permanently, and release their attachments for the last of whose versions the file goes.
+
+    Return the number of deleted versions.
+    """
+    if attachments is not None:
+        query = f"SELECT body FROM items WHERE ({condition}) AND instr(body, '.files/')"
+        for (body,) in connection.execute(query, tuple(values)).fetchall():
+            attachments.release(body)
+    deleted = connection.execute(f"DELETE FROM items WHERE {condition}", tuple(values)).rowcount
     if deleted:
         prune_changes(connection)
     return deleted
-
-
-def release(
-    connection: sqlite3.Connection,
-    attachments: AttachmentFiles | None,
-    table: str,
-    condition: str,
-    values: Sequence[object],
-) -> None:
-    """Record the attachments of rows that are about to be deleted; the last of an attachment's rows takes its file."""
-    if attachments is None:
-        return
-    query = f"SELECT CAST(body AS BLOB) FROM {table} WHERE ({condition}) AND instr(body, ?)"
-    for (body,) in connection.execute(query, (*values, ".files/")).fetchall():
-        attachments.release(body.decode(errors="replace"))
 
 
 def prune_changes(connection: sqlite3.Connection) -> None:
@@ -280,43 +336,12 @@ def check_embeddings(
         return
     meta = database.read_meta(connection)
     check_name(location, made=meta.get("model"), given=model)
-    recorded = meta.get("dimension")
-    if recorded is None:
-        recorded = min(lengths)
-        database.set_meta(connection, "dimension", recorded)
+    known = meta.get("dimension")
+    if known is None:
+        known = min(lengths)
+        database.set_meta(connection, "dimension", known)
     for length in lengths:
-        check_length(location, made=int(recorded), given=length)
-
-
-def check_versions(
-    connection: sqlite3.Connection, damaged: DamagedRows, expected: Mapping[str, str | None], now: float
-) -> None:
-    """Compare the stored versions of items with those that are expected, by id; an expired item has none.
-
-    `now` is in seconds since the epoch.
-
-    Raises:
-        VersionConflictError: one is another, is missing, or should be missing.
-    """
-    for item_id, wanted in expected.items():
-        older = _stored(connection, damaged, item_id)
-        if older is not None and older.has_expired(now):
-            older = None
-        found = None if older is None else older.version
-        if found != wanted:
-            raise VersionConflictError(item_id, expected=wanted, found=found)
-
-
-def check_absent(connection: sqlite3.Connection, where: Sql) -> None:
-    """Make sure that no item matches a condition.
-
-    Raises:
-        VersionConflictError: one does.
-    """
-    condition, values = where
-    found = connection.execute(f"SELECT id FROM items WHERE {condition} LIMIT 1", values).fetchone()
-    if found is not None:
-        raise VersionConflictError(found[0], expected=None, found="")
+        check_length(location, made=int(known), given=length)
 
 
 TOMBSTONE_KEYS: Final = "tombstone_keys"
@@ -341,24 +366,8 @@ def erased_among(connection: sqlite3.Connection, items: Iterable[MemoryItem]) ->
     return erased_items(keys, items, partial(find_tombstones, connection)) if keys else frozenset()
 
 
-def _stored(connection: sqlite3.Connection, damaged: DamagedRows, item_id: str) -> StoredVersion | None:
-    query = "SELECT content_hash, row, CAST(body AS BLOB), body_checksum FROM items WHERE id = ?"
-    found = connection.execute(query, (rows.sql_text(item_id),)).fetchone()
-    if found is None:
-        return None
-    return StoredVersion(row=found[1], content_hash=found[0], item=rows.item_from_row(damaged, *found[1:]))
-
-
 _FORGOTTEN: Final = VersionEnd(operation=Operation.FORGET)
 _ARCHIVED: Final = VersionEnd(operation=Operation.ARCHIVE)
-
-
-def surplus_of(connection: sqlite3.Connection, total: int, keep: int, now: float) -> int:
-    """Return by how many a number of items is more than `keep`; what has expired at `now` takes no item's place."""
-    if total <= keep:
-        return 0
-    (expired,) = connection.execute("SELECT count(*) FROM items WHERE expires_at <= ?", (now,)).fetchone()
-    return max(total - int(expired) - keep, 0)
 
 
 class SqliteItemChanges:
@@ -374,7 +383,7 @@ class SqliteItemChanges:
             has_model: whether items are embedded at all.
         """
         self._version_writer, self._opened, self._model, self._has_model = version_writer, opened, model, has_model
-        self._connection, self._now = version_writer.connection, opened.clock()
+        self._connection, self._now, self._of = version_writer.connection, opened.clock(), version_writer.state.shown
 
     def add(
         self,
@@ -384,23 +393,43 @@ class SqliteItemChanges:
         absent: Filter | None,
     ) -> list[WriteOutcome]:
         """Store the items that are not stored already."""
-        connection, damaged = self._connection, self._opened.damaged
         self._version_writer.prune()
-        made = (item.embeddings for item in batch)
-        check_embeddings(connection, self._opened.location, self._model, made)
-        check_versions(connection, damaged, expected, self._now)
+        check_embeddings(self._connection, self._opened.location, self._model, (item.embeddings for item in batch))
+        self._check_versions(expected)
         if absent is not None:
-            check_absent(connection, self._condition(absent))
-        erased = erased_among(connection, (prepared.item for prepared in batch))
+            condition, values = self._condition(absent)
+            query = f"SELECT id FROM items WHERE {self._of} AND {condition} LIMIT 1"
+            if (found := self._connection.execute(query, values).fetchone()) is not None:
+                raise VersionConflictError(found[0], expected=None, found="")
+        erased = erased_among(self._connection, (prepared.item for prepared in batch))
         outcomes = [self._add(item, unique, erased) for item in batch]
         self._version_writer.stamp(self._opened.clock())
         return outcomes
+
+    def _check_versions(self, expected: Mapping[str, str | None]) -> None:
+        """Compare the stored versions of items with those that are expected, by id; an expired item has none.
+
+        Raises:
+            VersionConflictError: one is another, is missing, or should be missing.
+        """
+        for item_id, wanted in expected.items():
+            older = self._stored(item_id)
+            found = None if older is None or older.has_expired(self._now) else older.version
+            if found != wanted:
+                raise VersionConflictError(item_id, expected=wanted, found=found)
+
+    def _stored(self, item_id: str) -> StoredVersion | None:
+        query = f"SELECT row, content_hash, CAST(body AS BLOB) FROM items WHERE id = ? AND {self._of}"
+        found = self._connection.execute(query, (item_id,)).fetchone()
+        if found is None:
+            return None
+        return StoredVersion(row=found[0], content_hash=found[1], item=load_item_json(found[2]))
 
     def _add(self, prepared: PreparedItem, unique: Unique, erased: Collection[str]) -> WriteOutcome:
         """Store an item, unless it is stored already, or is one that a tombstone keeps out with the ids `erased`."""
         item = prepared.item
         check_item(item)
-        older = _stored(self._connection, self._opened.damaged, item.id)
+        older = self._stored(item.id)
         if older is not None and older.has_expired(self._now):
             self._version_writer.remove("row = ?", [older.row])
             older = None
@@ -415,8 +444,7 @@ class SqliteItemChanges:
         embeddings = usable_embeddings(item.id, prepared.embeddings)
         without_vector = embeddings is None and has_text(item)
         operation = Operation.ADD if older is None else Operation.UPDATE
-        values = rows.item_values(prepared, self._body_of(item), waiting=without_vector)
-        passages = self._version_writer.insert(prepared, values, operation)
+        passages = self._version_writer.insert(prepared, self._body_of(item), operation, waiting=without_vector)
         if embeddings is not None:
             rows.insert_embeddings(self._connection, passages, embeddings)
         waiting = without_vector and self._has_model
@@ -432,25 +460,23 @@ class SqliteItemChanges:
         before = older.content_hash if older.item is None else embedded_hash(older.item)
         if prepared.embeddings is not None or before != embedded_hash(prepared.item):
             return prepared
-        return replace(prepared, embeddings=rows.read_embeddings(self._connection, prepared.item.id))
+        return replace(prepared, embeddings=rows.read_embeddings(self._connection, prepared.item.id, self._of))
 
     def _twin(self, item: MemoryItem) -> str | None:
         # The plus signs keep SQLite from taking the scope's index, which lists every item of the agent.
         found = self._connection.execute(
-            "SELECT id FROM items WHERE content_hash = ? AND +agent IS ? AND +user IS ? AND id IS NOT ? "
-            "AND (+expires_at IS NULL OR +expires_at > ?)",
-            (item.content_hash, *map(rows.sql_text, (item.scope.agent, item.scope.user, item.id)), self._now),
+            f"SELECT id FROM items WHERE content_hash = ? AND {self._of} AND +agent IS ? AND +user IS ? "
+            "AND id IS NOT ? AND (+expires_at IS NULL OR +expires_at > ?)",
+            (item.content_hash, item.scope.agent, item.scope.user, item.id, self._now),
         ).fetchone()
         return found[0] if found else None
 
     def pop(self, count: int, where: Filter) -> list[MemoryItem]:
-        """Delete the items that match and were stored last, at most `count`; return those that can be read."""
+        """Delete the items that match and were stored last, at most `count`; return them."""
         condition, values = self._condition(where)
-        clause = f"WHERE {condition} ORDER BY items.row DESC LIMIT ?"
-        query, parameters = f"{rows.SELECT_WHOLE} {clause}", (*values, max(count, 0))
-        found = self._connection.execute(query, parameters).fetchall()
-        read = (rows.item_from_row(self._opened.damaged, *each) for each in found)
-        items = [item for item in read if item is not None]
+        clause = f"WHERE {self._of} AND {condition} ORDER BY items.row DESC LIMIT ?"
+        found = self._connection.execute(f"{rows.SELECT_WHOLE} {clause}", (*values, max(count, 0))).fetchall()
+        items = [rows.item_from_row(*each) for each in found]
         for number, *_ in found:
             self._version_writer.end("row = ?", [number], _FORGOTTEN)
         attachments = self._opened.attachments
@@ -463,42 +489,16 @@ class SqliteItemChanges:
             deleted = self._version_writer.end(condition, values, _FORGOTTEN)
         else:
             one_of = f"id = ? AND {condition}"
-            named = map(rows.sql_text, ids)
-            deleted = sum(self._version_writer.end(one_of, [one, *values], _FORGOTTEN) for one in named)
+            deleted = sum(self._version_writer.end(one_of, [one, *values], _FORGOTTEN) for one in ids)
         self._version_writer.stamp(self._opened.clock())
         return deleted
 
     def archive(self, ids: Sequence[str]) -> int:
         """Move the items with these ids into the archive."""
         # All at once: each statement in a run looks at everything that the run has changed.
-        named = json_list(map(rows.sql_text, ids))
-        moved = self._version_writer.end(f"id IN ({listed('?')})", [named], _ARCHIVED)
+        moved = self._version_writer.end("id IN (SELECT value FROM json_each(?))", [json.dumps(list(ids))], _ARCHIVED)
         self._version_writer.stamp(self._opened.clock())
         return moved
-
-    def erase(self, runs: Runs, ids: Sequence[str] | None, where: Filter | None) -> int:
-        """Delete items as `delete` does, and permanently the versions that match with all others of deleted items.
-
-        The version writer keeps versions: as such, the items that match lead to their older versions, which need not
-        match. `runs` are those of the collection.
-        """
-        deleted = self.delete(ids, where) + self._count_archived(ids, where)
-        condition, values = self._condition(where)
-        gone = f"id IN (SELECT id FROM versions WHERE {condition}) AND id NOT IN (SELECT id FROM items)"
-        if ids is None:
-            runs.erase_versions(f"({condition}) OR ({gone})", [*values, *values])
-        for one in map(rows.sql_text, ids or ()):
-            runs.erase_versions(f"id = ? AND (({condition}) OR ({gone}))", [one, *values, *values])
-        return deleted
-
-    def _count_archived(self, ids: Sequence[str] | None, where: Filter | None) -> int:
-        """Return the number of archived items with these ids that match the filter."""
-        condition, values = self._condition(where)
-        query = f"SELECT count(*) FROM versions WHERE archived AND {condition}"
-        clauses = [(query, values)]
-        if ids is not None:
-            clauses = [(f"{query} AND id = ?", [*values, one]) for one in map(rows.sql_text, ids)]
-        return sum(int(self._connection.execute(*clause).fetchone()[0]) for clause in clauses)
 
     def trim(self, keep: int | None, stored_before: float | None) -> int:
         """Delete all but the newest items, and those stored before a time, permanently; pinned ones stay."""
@@ -509,11 +509,11 @@ class SqliteItemChanges:
             deleted += version_writer.remove(before, [stored_before, *values])
             connection, attachments = version_writer.connection, version_writer.attachments
             deleted += remove_versions(connection, attachments, "archived AND created_at < ?", [stored_before])
-        if keep is not None:
-            surplus = surplus_of(self._connection, version_writer.count(), keep, self._now)
-            oldest = "row IN (SELECT row FROM items WHERE expires_at IS NULL OR expires_at > ? ORDER BY row LIMIT ?)"
+        if keep is not None and (surplus := surplus_of(self._connection, version_writer.count(), keep, self._now)):
+            lives = f"{self._of} AND (expires_at IS NULL OR expires_at > ?)"
+            oldest = f"row IN (SELECT row FROM items WHERE {lives} ORDER BY row LIMIT ?)"
             unpinned = f"{oldest} AND ({pinned}) IS NOT TRUE"
-            deleted += version_writer.remove(unpinned, [self._now, surplus, *values]) if surplus else 0
+            deleted += version_writer.remove(unpinned, [self._now, surplus, *values])
         return deleted
 
     def _condition(self, where: Filter | None) -> Sql:
@@ -523,56 +523,48 @@ class SqliteItemChanges:
         return SqliteDialect(indexed).where(where, self._now)
 
 
-_SELECT_BODIES: Final = "SELECT row, CAST(body AS BLOB), body_checksum FROM items"
+def surplus_of(connection: sqlite3.Connection, total: int, keep: int, now: float) -> int:
+    """Return by how many a number of items is more than `keep`; what has expired at `now` takes no item's place."""
+    if total <= keep:
+        return 0
+    query = f"SELECT count(*) FROM items WHERE {NOW} AND expires_at <= ?"
+    (expired,) = connection.execute(query, (now,)).fetchone()
+    return max(total - int(expired) - keep, 0)
 
 
 def set_embeddings(
-    connection: sqlite3.Connection, embeddings: Mapping[str, PassageEmbeddings | EmbeddingRefusal]
+    connection: sqlite3.Connection, embeddings: Mapping[str, PassageEmbeddings | EmbeddingRefusal], shown: str = NOW
 ) -> int:
     """Store the embeddings of waiting items, by id, or why they get none; return the number that took embeddings."""
     done = 0
     for item_id, encoding in embeddings.items():
-        found = connection.execute(
-            f"SELECT row, {rows.HASHED} FROM items WHERE id = ? AND waiting", (rows.sql_text(item_id),)
-        ).fetchone()
+        query = f"SELECT row, content_hash, CAST(body AS BLOB) FROM items WHERE id = ? AND waiting AND {shown}"
+        found = connection.execute(query, (item_id,)).fetchone()
         usable = encoding if isinstance(encoding, EmbeddingRefusal) else usable_embeddings(item_id, encoding)
-        if found is None or usable is None or not usable.is_of(rows.embedded_hash_of(*found[1:])):
+        if found is None or usable is None or not usable.is_of(stored_hash(*found[1:])):
             continue
-        row = found[:1]
+        row = found[0]
         if isinstance(usable, EmbeddingRefusal):
-            for table in ("main.items", "main.versions"):
-                connection.execute(f"UPDATE {table} SET refusal = ? WHERE row = ?", (usable.reason, *row))
+            connection.execute("UPDATE items SET refusal = ? WHERE row = ?", (usable.reason, row))
             continue
-        passages = connection.execute("SELECT passage FROM passages WHERE row = ? ORDER BY passage", row).fetchall()
-        rows.insert_embeddings(connection, [number for (number,) in passages], usable)
-        for table in ("main.items", "main.versions"):
-            connection.execute(f"UPDATE {table} SET waiting = 0, refusal = NULL WHERE row = ?", row)
-        connection.execute("INSERT INTO changes(row, kind) VALUES (?, 'embedded')", row)
+        rows.insert_embeddings(connection, rows.passages_of_row(connection, row), usable)
+        connection.execute("UPDATE items SET waiting = 0, refusal = NULL WHERE row = ?", (row,))
+        connection.execute("INSERT INTO changes(row, kind) VALUES (?, 'embedded')", (row,))
         done += 1
     if done:
         prune_changes(connection)
     return done
 
 
-def await_embeddings(connection: sqlite3.Connection, damaged: DamagedRows) -> None:
-    """Delete the vectors that were found damaged and let their items wait for new ones."""
-    for passage in damaged.take("vectors"):
-        connection.execute("DELETE FROM vectors WHERE passage = ?", (passage,))
-        connection.execute(
-            "UPDATE items SET waiting = 1 WHERE row = (SELECT row FROM passages WHERE passage = ?)", (passage,)
-        )
-
-
-def replace_model(connection: sqlite3.Connection, model: str, dimension: int | None, damaged: DamagedRows) -> int:
+def replace_model(connection: sqlite3.Connection, model: str, dimension: int | None) -> int:
     """Delete every embedding and record the new model; return the number of items that wait for it."""
     connection.execute("DELETE FROM vectors")
     connection.execute("DELETE FROM tokens")
-    done = connection.execute(f"{_SELECT_BODIES} WHERE NOT waiting").fetchall()
-    items = ((row, rows.item_from_row(damaged, row, *rest)) for row, *rest in done)
-    with_text = [(row,) for row, item in items if item is not None and has_text(item)]
+    done = connection.execute(f"SELECT row, CAST(body AS BLOB) FROM items WHERE {NOW} AND NOT waiting").fetchall()
+    with_text = [(row,) for row, body in done if has_text(load_item_json(body))]
     connection.executemany("UPDATE items SET waiting = 1 WHERE row = ?", with_text)
     connection.execute("UPDATE items SET refusal = NULL WHERE refusal IS NOT NULL")
     database.set_meta(connection, "model", model)
     database.set_meta(connection, "dimension", dimension)
     connection.execute("UPDATE meta SET value = value + 1 WHERE key = 'generation'")
-    return int(connection.execute("SELECT count(*) FROM items WHERE waiting").fetchone()[0])
+    return int(connection.execute(f"SELECT count(*) FROM items WHERE waiting AND {NOW}").fetchone()[0])
