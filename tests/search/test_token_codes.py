@@ -10,7 +10,7 @@ import pytest
 
 from devmem.search.indexes.codes import TokenCache
 from devmem.storage.sqlite.reader import SqliteTokenRows
-from devmem.storage.sqlite.rows import define_functions, insert_codes
+from devmem.storage.sqlite.rows import insert_codes
 from devmem.storage.sqlite.schema import create_tables
 
 WIDTH = 4
@@ -23,7 +23,6 @@ class Database:
 
     def __init__(self, passages: int) -> None:
         self.connection = sqlite3.connect(":memory:")
-        define_functions(self.connection)
         create_tables(self.connection)
         self.codes: dict[int, np.ndarray] = {}
         for passage in range(1, passages + 1):

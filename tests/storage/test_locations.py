@@ -88,8 +88,8 @@ def test_states_are_kept_beside_a_file_and_in_postgresql() -> None:
         check_location(location, states=True)
 
 
-def test_a_collection_without_a_place_for_states_says_so() -> None:
-    collection = open_collection(None)
+def test_a_collection_without_a_place_for_states_says_so(tmp_path: Path) -> None:
+    collection = open_collection(str(tmp_path / "notes.json"))
     with pytest.raises(CollectionError, match="keeps items alone"):
         states_of(collection)
     collection.close()

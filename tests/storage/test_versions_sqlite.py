@@ -41,12 +41,13 @@ def test_history_is_bounded(tmp_path: Path, days: float | None, kept: int) -> No
     """Versions that ended longer ago are removed by the writes that follow, passages and all."""
     clock, path = ManualClock(), tmp_path / "store.db"
     with closing(SqliteCollection(path, history_days=days, clock=clock)) as collection:
-        for text in ("one", "two", "three"):
+        texts = ["wombat", "numbat", "potoroo"]
+        for text in texts:
             collection.add([MemoryItem(id="1", content_summary=text)])
             clock.advance(20 * DAY)
         collection.add([MemoryItem(id="2", content_summary="another")])
-        assert [version.item.content_summary for version in collection.history("1")] == ["one", "two", "three"][-kept:]
-    assert (b"three" in path.read_bytes(), b"one" in path.read_bytes()) == (True, days is None)
+        assert [version.item.content_summary for version in collection.history("1")] == texts[-kept:]
+    assert (b"potoroo" in path.read_bytes(), b"wombat" in path.read_bytes()) == (True, days is None)
 
 
 def test_a_clock_that_is_set_back_leaves_no_overlap(tmp_path: Path) -> None:

@@ -176,9 +176,13 @@ def insert_embeddings(connection: sqlite3.Connection, passages: Sequence[int], e
     for passage, codes in zip(passages, encoding.tokens or (), strict=False):
         # Earlier codes of the passage may have more parts.
         connection.execute("DELETE FROM tokens WHERE part BETWEEN ? AND ?", parts_of(passage))
-        first, _ = parts_of(passage)
-        parts = enumerate(split_codes(codes.tobytes()), first)
-        connection.executemany("INSERT INTO tokens(part, codes) VALUES (?, ?)", parts)
+        insert_codes(connection, passage, codes.tobytes())
+
+
+def insert_codes(connection: sqlite3.Connection, passage: int, codes: bytes) -> None:
+    """Insert the token codes of a passage that has none."""
+    parts = enumerate(split_codes(codes), parts_of(passage)[0])
+    connection.executemany("INSERT INTO tokens(part, codes) VALUES (?, ?)", parts)
 
 
 def keeps_exact(connection: sqlite3.Connection) -> bool:
