@@ -213,7 +213,9 @@ class Collection(Protocol):
         ...
 
 
-NO_STATES: Final = "keeps items alone, and this store has to keep more: use the path of a SQLite file, or a URL of PostgreSQL."
+NO_STATES: Final = (
+    "keeps items alone, and this store has to keep more: use the path of a SQLite file, or a URL of PostgreSQL."
+)
 
 StateKey: TypeAlias = tuple[str, str]
 """Kind and name of a value."""

@@ -10,7 +10,7 @@ from devmem.model.conditions import Order
 from devmem.model.filters import NO_FILTER, Filter
 from devmem.model.items import MemoryItem, original
 from devmem.storage.searching import SearchingCollection
-from devmem.storage.sql import PARENTS, FilterDialect
+from devmem.storage.sql import FilterDialect
 
 BATCH_SIZE: Final = 500
 """Number of items that one statement reads."""
@@ -27,6 +27,8 @@ class SqlReader(SearchingCollection):
     """Condition that a row of `items` is of the collection, and others follow; empty where all are."""
     _select_whole: ClassVar[str]
     """Query of the arguments of `_item`, to which a condition is added."""
+    _is_derived: ClassVar[str]
+    """Condition of the items that name what they were derived from."""
     _key: ClassVar[str]
     """Column by which items are found."""
     _last_change: str
@@ -135,11 +137,9 @@ class SqlReader(SearchingCollection):
         """Return the items in rows after one that name what they were derived from, oldest first."""
         dialect = self._filters
         condition, values = dialect.where(NO_FILTER, self._now())
-        has_parents = (
-            f"items.row > {dialect.mark} AND {dialect.position}(items.body, {dialect.mark}) > 0 AND {condition}"
-        )
+        has_parents = f"items.row > {dialect.mark} AND {self._is_derived} AND {condition}"
         query = f"SELECT items.row FROM items WHERE {self._of}{has_parents} ORDER BY items.row"
-        rows = [row for (row,) in self._fetch(query, (after, PARENTS, *values))]
+        rows = [row for (row,) in self._fetch(query, (after, *values))]
         found: list[MemoryItem] = []
         for start in range(0, len(rows), BATCH_SIZE):
             clause, numbers = dialect.among("items.row", rows[start : start + BATCH_SIZE])

@@ -31,7 +31,7 @@ from devmem.storage.postgres.server.merging import start_again
 from devmem.storage.postgres.transactions import Database, read_store
 from devmem.storage.protocol import CollectionInfo
 from devmem.storage.reading import BATCH_SIZE, SqlReader
-from devmem.storage.sql import ReadOnly
+from devmem.storage.sql import PARENTS, ReadOnly
 from devmem.storage.writing import Fields, PreparedItem, recorded_first, recorded_too, with_fields
 
 _KIND: Final = "devmem.index"
@@ -118,6 +118,7 @@ class PostgresReader(SqlReader):
     """Items of one store as the connections of a database show them; `Collection` documents the methods."""
 
     _filters, _select_whole, _key, _verifies = DIALECT, rows.SELECT_WHOLE, "id_key", False
+    _is_derived = f"strpos(items.body, '{PARENTS}') > 0"
 
     def __init__(
         self, access: Access, database: Database, store: int, searcher: Searcher, clock: Callable[[], float]

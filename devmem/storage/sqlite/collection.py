@@ -286,7 +286,7 @@ class SqliteCollection(SqliteVersions, SqliteExports):
         """Delete all but the newest items, and those stored before a time."""
 
         def is_due(connection: sqlite3.Connection) -> bool:
-            query = f"SELECT 1 FROM items WHERE ({NOW} OR archived) AND created_at < ? LIMIT 1"
+            query = f"SELECT 1 FROM items WHERE ({NOW} OR archived = 1) AND created_at < ? LIMIT 1"
             if stored_before is not None and connection.execute(query, (stored_before,)).fetchone():
                 return True
             return keep is not None and surplus_of(connection, self._total(connection), keep, self._clock()) > 0

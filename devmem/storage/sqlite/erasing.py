@@ -10,7 +10,7 @@ import json
 import logging
 import sqlite3
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -28,7 +28,7 @@ from devmem.storage.erasure import (
     descendants,
     search_files,
 )
-from devmem.storage.sql import PARENTS, Sql
+from devmem.storage.sql import Sql
 from devmem.storage.sqlite import database
 from devmem.storage.sqlite.database import is_named
 from devmem.storage.sqlite.follower import erasures_of
@@ -75,7 +75,6 @@ class _Found:
     """A stored version."""
 
     row: int
-    body: bytes
     item: MemoryItem
     is_current: bool
 
@@ -115,7 +114,7 @@ class SqliteEraser(SqliteReader):
         """Return the items that were derived from some items, or from such items."""
 
         def derive(connection: sqlite3.Connection) -> list[MemoryItem]:
-            clause: Sql = ("instr(body, ?)", [PARENTS])
+            clause: Sql = ("derived = 1", [])
             return descendants([found.item for found in self._versions(connection, clause)], ids)
 
         return self._read(derive)
@@ -156,22 +155,19 @@ class SqliteEraser(SqliteReader):
 
     def _plan(self, connection: sqlite3.Connection, request: EraseRequest, derived: Sequence[str]) -> ErasePlan:
         found = list(self._find_erasable(connection, request))
-        current = {each.item.id for each in found if each.is_current}
-        gone = {each.item.id for each in found if not each.is_current and not _is_there(connection, each.item.id, NOW)}
-        ids = tuple(dict.fromkeys((*(each.item.id for each in found if each.item.id in current | gone), *derived)))
-        named = set(ids)
-        whole = [each for one in ids for each in self._versions(connection, ("id = ?", [one]))]
-        files = {name for each in (*found, *whole) for name in stored_names(each.body.decode())}
+        current = _ids_among(connection, {each.item.id for each in found}, NOW)
+        # What stays as the current version keeps those that do not match.
+        stays = current - {each.item.id for each in found if each.is_current}
+        ids = tuple(dict.fromkeys((*(each.item.id for each in found if each.item.id not in stays), *derived)))
+        numbers = tuple(each.row for each in found if each.item.id in stays)
+        named = [json.dumps(ids), json.dumps(numbers)]
+        bodies = connection.execute(f"SELECT body FROM items WHERE instr(body, '.files/') AND ({_PLANNED})", named)
+        files = {name for (body,) in bodies for name in stored_names(body)}
         # An item that two erasures plan at once is counted by the first of them, unless its process has died.
         plans = [plan for plan in read_plans(connection) if not self._in_file or self._is_executed(plan)]
         counted = {one for plan in plans for one in plan.ids}
-        there = f"({NOW} OR archived)"
-        return ErasePlan(
-            ids=ids,
-            rows=tuple(each.row for each in found if each.item.id not in named),
-            attachments=tuple(sorted(files)),
-            items=sum(_is_there(connection, one, there) for one in named - counted),
-        )
+        items = _ids_among(connection, set(ids) - counted, f"({NOW} OR archived = 1)")
+        return ErasePlan(ids=ids, rows=numbers, attachments=tuple(sorted(files)), items=len(items))
 
     def planned_erasures(self) -> list[ErasePlan]:
         """Return the erasures that have begun and not ended."""
@@ -228,19 +224,18 @@ class SqliteEraser(SqliteReader):
         if request.run is not None:
             condition = f"({condition}) AND (run = ? OR change_run = ?)"
             values = [*values, request.run, request.run]
-        clauses = [(condition, values)]
         if request.ids is not None:
-            clauses = [(f"id = ? AND {condition}", [one, *values]) for one in request.ids]
-        for clause in clauses:
-            for found in self._versions(connection, clause):
-                if request.text is None or request.contains_text(found.item):
-                    yield found
+            condition = f"id IN (SELECT value FROM json_each(?)) AND {condition}"
+            values = [json.dumps(request.ids), *values]
+        for found in self._versions(connection, (condition, values)):
+            if request.text is None or request.contains_text(found.item):
+                yield found
 
     def _versions(self, connection: sqlite3.Connection, clause: Sql) -> Iterator[_Found]:
         condition, values = clause
         query = f"SELECT row, slot, CAST(body AS BLOB) FROM items WHERE {condition} ORDER BY slot <> 'now', row"
         for row, slot, body in connection.execute(query, values).fetchall():
-            yield _Found(row=row, body=body, item=load_item_json(body), is_current=slot == "now")
+            yield _Found(row=row, item=load_item_json(body), is_current=slot == "now")
 
     def _erase_planned(self, connection: sqlite3.Connection, plan: ErasePlan) -> ErasePlan:
         """Erase from the tables, and record what is left to do then: the files."""
@@ -279,9 +274,10 @@ _PEOPLE: Final = ("change_run", "change_actor", "end_run", "end_actor")
 _PLANNED: Final = "id IN (SELECT value FROM json_each(?)) OR row IN (SELECT value FROM json_each(?))"
 
 
-def _is_there(connection: sqlite3.Connection, item_id: str, condition: str) -> bool:
-    query = f"SELECT 1 FROM items WHERE id = ? AND {condition}"
-    return connection.execute(query, (item_id,)).fetchone() is not None
+def _ids_among(connection: sqlite3.Connection, ids: Collection[str], condition: str) -> set[str]:
+    """Return those of some ids of which a version matches a condition."""
+    query = f"SELECT id FROM items WHERE id IN (SELECT value FROM json_each(?)) AND {condition}"
+    return {found for (found,) in connection.execute(query, (json.dumps(sorted(ids)),))}
 
 
 def _is_kept(connection: sqlite3.Connection, word: str, plan: ErasePlan) -> bool:

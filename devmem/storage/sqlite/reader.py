@@ -333,7 +333,7 @@ class Opened:
 class SqliteReader(SqlReader):
     """The reading methods of `Collection`, on a state of a database."""
 
-    _select_whole, _key, _verifies = rows.SELECT_WHOLE, "id", False
+    _select_whole, _key, _verifies, _is_derived = rows.SELECT_WHOLE, "id", False, "derived = 1"
     _last_change = "SELECT number FROM changes ORDER BY number DESC LIMIT 1"
 
     def __init__(
@@ -483,7 +483,7 @@ class SqliteReader(SqlReader):
             meta = read_meta(connection)
             waits = f"SELECT count(*) FROM items WHERE waiting AND {self._viewed.shown}"
             (waiting,) = connection.execute(waits).fetchone()
-            (archived,) = connection.execute("SELECT count(*) FROM items WHERE archived").fetchone()
+            (archived,) = connection.execute("SELECT count(*) FROM items WHERE archived = 1").fetchone()
             model, dimension = meta.get("model"), meta.get("dimension")
             return CollectionInfo(
                 location=self.location,

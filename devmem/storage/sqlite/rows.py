@@ -70,11 +70,11 @@ def _decoded(stored: Sequence[bytes], length: int) -> Vector:
     return vectors
 
 
-CONTENT: Final = ", ".join((*COLUMNS, "waiting", "refusal", "body"))
+CONTENT: Final = ", ".join((*COLUMNS, "derived", "waiting", "refusal", "body"))
 """Columns that a copy of a version has in common with it."""
 _INSERT: Final = (
     f"INSERT INTO items({CONTENT}, slot, operation, change_run, change_actor, began, base) "
-    f"VALUES ({', '.join('?' * (len(COLUMNS) + 9))})"
+    f"VALUES ({', '.join('?' * (len(COLUMNS) + 10))})"
 )
 _COPY: Final = (
     f"INSERT INTO items({CONTENT}, slot, operation, change_run, change_actor, began) "
@@ -126,7 +126,8 @@ def insert_item(
         base: row of the current version that a pending one replaces.
     """
     columns = item_columns(prepared, lambda text: text)
-    values = (*columns, int(waiting), prepared.refusal, item_body(body).decode())
+    derived = 1 if prepared.item.provenance.parents else None
+    values = (*columns, derived, int(waiting), prepared.refusal, item_body(body).decode())
     began = (slot, origin.operation, origin.run, origin.actor, origin.at, base)
     row = connection.execute(_INSERT, (*values, *began)).lastrowid or 0
     return insert_passages(connection, row, prepared)

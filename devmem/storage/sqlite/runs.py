@@ -14,7 +14,7 @@ from devmem.model.caller import current_actor
 from devmem.model.items import PARENT_HASH, MemoryItem, is_fact, load_item_json
 from devmem.model.versions import GONE, Operation, RunInfo, RunState
 from devmem.storage.attachments import AttachmentFiles
-from devmem.storage.sql import GONE_SQL, PARENTS
+from devmem.storage.sql import GONE_SQL
 from devmem.storage.sqlite import rows
 from devmem.storage.sqlite.schema import NOW
 from devmem.storage.sqlite.writes import CurrentVersionWriter, erased_among, remove_versions
@@ -32,7 +32,7 @@ _NEVER_PENDING: Final = (
 )
 _CONFLICTS: Final = (
     f"SELECT own.id FROM items AS own LEFT JOIN items AS now ON now.id = own.id AND now.{NOW} "
-    "WHERE own.slot = ? AND now.row IS NOT own.base "
+    "WHERE own.began IS NULL AND own.slot = ? AND now.row IS NOT own.base "
     f"AND NOT (own.operation IN ({GONE_SQL}) AND now.row IS NULL) ORDER BY own.row"
 )
 _COLUMNS: Final = "run, state, actor, started_at, ended_at, committed_at"
@@ -204,7 +204,8 @@ class Runs:
             return
         if found := self._changed_by_others(run):
             raise RunConflictError(self.location, run, found)
-        query = "SELECT row, operation, base, change_actor, CAST(body AS BLOB) FROM items WHERE slot = ? ORDER BY row"
+        columns = "row, operation, base, change_actor, CAST(body AS BLOB)"
+        query = f"SELECT {columns} FROM items WHERE began IS NULL AND slot = ? ORDER BY row"
         pending = self._connection.execute(query, (f"run:{run}",)).fetchall()
         items = {row: load_item_json(body) for row, operation, _, _, body in pending if operation not in GONE}
         erased = erased_among(self._connection, items.values())
@@ -229,7 +230,7 @@ class Runs:
             self._end(run, RunState.DISCARDED, at)
 
     def _remove_pending(self, run: str) -> None:
-        remove_versions(self._connection, self._attachments, "slot = ?", [f"run:{run}"])
+        remove_versions(self._connection, self._attachments, "began IS NULL AND slot = ?", [f"run:{run}"])
 
     def revert(self, run: str, writer: CurrentVersionWriter, clock: Callable[[], float]) -> None:
         """Undo a run; a text that a tombstone keeps out stays away. `clock` returns seconds since the epoch.
@@ -289,8 +290,8 @@ class Runs:
         says = dict(self._connection.execute(written, (run,)).fetchall())
         if not says:
             return {}
-        with_parents = f"SELECT row FROM items WHERE {NOW} AND change_run IS NOT ? AND instr(body, ?)"
-        numbers = [row for (row,) in self._connection.execute(with_parents, (run, PARENTS))]
+        with_parents = f"SELECT row FROM items WHERE {NOW} AND derived = 1 AND change_run IS NOT ?"
+        numbers = [row for (row,) in self._connection.execute(with_parents, (run,))]
         items = rows.fetch_items(self._connection, numbers).items()
         return {row: item for row, item in items if any(_is_of(item, parent, says[parent]) for parent in says)}
 

@@ -45,6 +45,7 @@ CREATE TABLE items(
     ended INTEGER, end_operation TEXT, end_run TEXT, end_actor TEXT,
     base INTEGER,
     archived INTEGER,
+    derived INTEGER,
     waiting INTEGER NOT NULL,
     refusal TEXT,
     body TEXT NOT NULL,
@@ -60,8 +61,9 @@ CREATE INDEX items_by_source ON items(user, agent, source_name) WHERE {NOW};
 CREATE INDEX items_by_time ON items({EVENT_TIME}) WHERE {NOW};
 CREATE INDEX items_expiring ON items(expires_at) WHERE expires_at IS NOT NULL;
 CREATE INDEX items_waiting ON items(row) WHERE waiting;
+CREATE INDEX items_derived ON items(derived) WHERE derived = 1;
 CREATE INDEX items_ended ON items(ended) WHERE ended IS NOT NULL;
-CREATE INDEX items_archived ON items(id) WHERE archived;
+CREATE INDEX items_archived ON items(archived) WHERE archived = 1;
 CREATE INDEX items_by_change_run ON items(change_run) WHERE change_run IS NOT NULL;
 CREATE INDEX items_by_end_run ON items(end_run) WHERE end_run IS NOT NULL;
 CREATE TABLE passages(
@@ -179,7 +181,7 @@ class State:
 
 
 CURRENT: Final = State(shown=NOW)
-ARCHIVED: Final = State(shown="archived", hidden=NOW, added="archived")
+ARCHIVED: Final = State(shown="archived = 1", hidden=NOW, added="archived = 1")
 
 
 def as_of(at: int) -> State:

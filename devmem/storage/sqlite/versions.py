@@ -230,7 +230,7 @@ class SqliteVersions(SqliteTombstones, WritingCollection):
 
     def _restored(self, connection: sqlite3.Connection, ids: Sequence[str]) -> Iterator[WriteOutcome]:
         """Make archived items current ones, in a write transaction; yield what becomes of each."""
-        query = "SELECT id, row FROM items WHERE archived AND id IN (SELECT value FROM json_each(?))"
+        query = "SELECT id, row FROM items WHERE archived = 1 AND id IN (SELECT value FROM json_each(?))"
         found = dict(connection.execute(query, (json.dumps(list(ids)),)).fetchall())
         erased = erased_among(connection, rows.fetch_items(connection, list(found.values())).values())
         writer = self._writer_of(connection)

@@ -508,7 +508,7 @@ class SqliteItemChanges:
             before = f"created_at < ? AND ({pinned}) IS NOT TRUE"
             deleted += version_writer.remove(before, [stored_before, *values])
             connection, attachments = version_writer.connection, version_writer.attachments
-            deleted += remove_versions(connection, attachments, "archived AND created_at < ?", [stored_before])
+            deleted += remove_versions(connection, attachments, "archived = 1 AND created_at < ?", [stored_before])
         if keep is not None and (surplus := surplus_of(self._connection, version_writer.count(), keep, self._now)):
             lives = f"{self._of} AND (expires_at IS NULL OR expires_at > ?)"
             oldest = f"row IN (SELECT row FROM items WHERE {lives} ORDER BY row LIMIT ?)"
