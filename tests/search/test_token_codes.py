@@ -186,22 +186,3 @@ def test_the_codes_of_a_long_passage_are_read_as_a_whole(database: Database, ahe
     found = gathered(database, TokenCache(ahead=ahead), [2001, 5, 2000])
     assert sorted(found) == [5, 2000, 2001]
     check(database, found)
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        "DELETE FROM tokens WHERE part = (2000 << 12) + 1",
-        "DELETE FROM tokens WHERE part = (2000 << 12) + 3",
-        "UPDATE tokens SET codes = substr(codes, 5) WHERE part = (2000 << 12) + 2",
-        "UPDATE tokens SET codes = CAST(codes AS TEXT) WHERE part = 2000 << 12",
-        "UPDATE tokens SET checksum = checksum + 1 WHERE part = 2000 << 12",
-        "UPDATE tokens SET part = part + 7 WHERE part = (2000 << 12) + 1",
-    ],
-)
-@pytest.mark.parametrize("ahead", [0, 5000])
-def test_a_passage_with_a_damaged_part_has_no_codes(database: Database, damage: str, ahead: int) -> None:
-    insert_codes(database.connection, 2000, bytes(range(240)) * 15)
-    assert database.connection.execute(damage).rowcount == 1
-    database.connection.text_factory = lambda raw: raw.decode(errors="replace")
-    assert sorted(gathered(database, TokenCache(ahead=ahead), [1, 2000, 3])) == [1, 3]

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from devmem.forks import follow_forks
-from devmem.model.items import encodable
 
 _LEAST_ROOM: Final = 1024
 _BLOCKS_EACH: Final = 4
@@ -294,7 +293,7 @@ class StringTable:
 
         Strings with lone surrogates are looked up in the form in which databases hold them.
         """
-        return self._codes.get(encodable(string), _UNKNOWN)
+        return self._codes.get(string, _UNKNOWN)
 
     def decode(self, codes: NDArray[np.int32]) -> list[str | None]:
         """Return the string of each code."""
