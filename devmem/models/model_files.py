@@ -1,15 +1,11 @@
-"""Files of models: located on this machine, mapped into memory, told apart and compared by their digests."""
+"""Files of models: located on this machine, mapped into memory, and told apart by their digests."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import mmap
-import os
-import sys
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,14 +16,7 @@ import numpy as np
 from devmem.config.store import EmbeddingParams
 from devmem.errors import EmbeddingError, ModelDamagedError
 from devmem.model.items import Vector
-from devmem.text.files import replace_file
 
-_LOG: Final = logging.getLogger(__name__)
-_DIGESTS: Final = "digests.json"
-_REMEMBERED_FOR: Final = 7 * 86_400.0
-"""Seconds for which a digest is believed, so that a disk that loses bits is noticed."""
-_SETTLED: Final = 2.0
-"""Seconds after which a change of a file has another `ctime` on every file system."""
 _SAMPLE: Final = 1 << 16
 """Number of bytes read from the start, middle and end of a file to tell models apart."""
 
@@ -44,98 +33,44 @@ def package_folder(package: str) -> Path | None:
 def mapped(path: Path) -> memoryview:
     """Map a file into memory."""
     with path.open("rb") as file:
-        # An empty file cannot be mapped; its digest tells that it is not the official one.
+        # An empty file cannot be mapped.
         return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if path.stat().st_size else b"")
 
 
-def check_digest(path: Path, content: bytes | memoryview, official: str, *, advice: str) -> None:
-    """Compare the SHA-256 of what was read from `path` with the official one.
+def check_digest(path: Path, digest: str, official: str, *, advice: str) -> None:
+    """Compare the SHA-256 of a model's file with that of the official one.
+
+    Args:
+        path: the file.
+        digest: of its content, or of samples of it, in hexadecimal.
+        official: the digest that it should have.
+        advice: ends the message of the error.
 
     Raises:
-        ModelDamagedError: they differ; the message ends with `advice`.
+        ModelDamagedError: they differ.
     """
-    found = hashlib.sha256(content).hexdigest()
-    if found != official:
+    if digest != official:
         raise ModelDamagedError(
-            f"{path}: its content is not the official one: SHA-256 is {found}, should be {official}. {advice}"
+            f"{path}: its content is not the official one: SHA-256 is {digest}, should be {official}. {advice}"
         )
 
 
-def official_content(path: Path, official: str, *, advice: str) -> memoryview:
-    """Map a large file into memory whose SHA-256 is the official one.
+def sampled_digest(files: Iterable[Path], *details: bytes) -> str:
+    """Return the SHA-256 of the sizes of files, of samples of their content, and of what else makes a model another.
 
-    Hashing 91 MB takes longer than a search. The digest of a file is remembered in the user's cache folder for some
-    days, and believed for the very same file: of this inode and size, unchanged since (`ctime`, which no program sets).
-
-    Raises:
-        ModelDamagedError: the digest is another one; the message ends with `advice`.
-        OSError: the file cannot be read.
+    Hashing all of 91 MB takes a tenth of a second, as long as everything else that a search of a small store does.
     """
-    with path.open("rb") as file:
-        found = os.fstat(file.fileno())
-        # An empty file cannot be mapped; its digest tells that it is not the official one.
-        content = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if found.st_size else b"")
-    now = time.time()
-    mark = [official, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns]
-    known = _remembered()
-    entry = known.get(str(path.absolute()))
-    if isinstance(entry, list) and entry[:-1] == mark and 0 <= now - entry[-1] < _REMEMBERED_FOR:
-        return content
-    check_digest(path, content, official, advice=advice)
-    # A file that was changed a moment ago may change again without another `ctime`.
-    if now - found.st_ctime > _SETTLED:
-        _remember({**known, str(path.absolute()): [*mark, now]})
-    return content
-
-
-def _remembered() -> dict[str, Any]:
-    try:
-        file = cache_folder() / _DIGESTS
-        found: object = json.loads(file.read_bytes()) if _is_ours(file) else {}
-    except (OSError, RuntimeError, ValueError) as error:
-        _LOG.debug("no digests are remembered: %s", error)
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _is_ours(file: Path) -> bool:
-    """Whether nobody else can have written a file."""
-    if not hasattr(os, "getuid"):
-        return True  # the folder of a user's caches is that user's on Windows
-    found = file.stat()
-    return found.st_uid == os.getuid() and not found.st_mode & 0o022
-
-
-def _remember(digests: Mapping[str, Any]) -> None:
-    try:
-        folder = cache_folder()
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        replace_file(folder / _DIGESTS, [json.dumps(digests).encode()])
-    except (OSError, RuntimeError) as error:
-        _LOG.debug("the digest of a model is not remembered: %s", error)
-
-
-def cache_folder() -> Path:
-    """Return the folder for what devmem can find out again: `devmem` in the user's folder of caches.
-
-    Raises:
-        RuntimeError: the user has no home.
-    """
-    if named := os.environ.get("XDG_CACHE_HOME"):
-        return Path(named) / "devmem"
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "devmem" / "Cache"
-    return Path.home() / ("Library/Caches" if sys.platform == "darwin" else ".cache") / "devmem"
-
-
-def sampled(path: Path) -> Iterator[bytes]:
-    """Return a file's size and samples of its content: their digest tells the files of two models apart."""
-    size = path.stat().st_size
-    yield size.to_bytes(8, "little")
-    with path.open("rb") as file:
-        for start in (0, size // 2, max(0, size - _SAMPLE)):
-            file.seek(start)
-            yield file.read(_SAMPLE)
+    digest = hashlib.sha256()
+    for path in files:
+        size = path.stat().st_size
+        digest.update(size.to_bytes(8, "little"))
+        with path.open("rb") as file:
+            for start in (0, size // 2, max(0, size - _SAMPLE)):
+                file.seek(start)
+                digest.update(file.read(_SAMPLE))
+    for one in details:
+        digest.update(one)
+    return digest.hexdigest()
 
 
 _LENGTH: Final = 8

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import mmap
 from collections.abc import Iterator, Sequence
@@ -10,26 +9,16 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from threading import Lock
 from typing import Any, Final
 
 import numpy as np
 
-from devmem.config.store import EmbeddingConfig, EmbeddingParams
+from devmem.config.store import EmbeddingConfig
 from devmem.errors import EmbeddingError, MissingExtraError, ModelNotFoundError
-from devmem.forks import follow_forks
 from devmem.model.items import Vector
-from devmem.models.embedder import (
-    SAMPLE_TEXTS,
-    CommonDirections,
-    ModelIdentity,
-    TokenEmbedding,
-    WordFinder,
-    in_parallel,
-    unit_rows,
-    workers_of,
-)
-from devmem.models.model_files import Prompts, mapped, read_json, read_prompts, read_tensors, sampled
+from devmem.models.embedder import SAMPLE_TEXTS, CommonDirections, ModelIdentity, TokenEmbedding, WordFinder
+from devmem.models.model_files import Prompts, mapped, read_json, read_prompts, read_tensors, sampled_digest
+from devmem.models.transformer import LazyModel, TransformerEmbedder, open_graph, unlike
 from devmem.text.files import expanded
 
 __all__ = ["Provider"]
@@ -84,15 +73,10 @@ class Layout:
 
     def identity(self, name: str) -> str:
         """Name the model: the same only where the same text gets the same vector."""
-        digest = hashlib.sha256()
-        for file in (self.graph, *self.weights):
-            for sample in sampled(file):
-                digest.update(sample)
-        for layer in (*self.token_layers, *self.vector_layers):
-            digest.update(layer.weight.tobytes())
+        layers = (layer.weight.tobytes() for layer in (*self.token_layers, *self.vector_layers))
         details = f"{self.pooling}:{self.max_tokens}{self.prompts.suffix}"
-        digest.update(details.encode())
-        return f"onnx:{name}@{digest.hexdigest()[:12]}"
+        digest = sampled_digest((self.graph, *self.weights), *layers, details.encode())
+        return f"onnx:{name}@{digest[:12]}"
 
 
 def read_layout(config: EmbeddingConfig) -> Layout:
@@ -228,83 +212,100 @@ _OUTPUTS: Final = ("last_hidden_state", "token_embeddings")
 _UNKNOWN: Final = ("[UNK]", "<unk>")
 """Names of the token for what a vocabulary does not have, in BERT's and in SentencePiece's."""
 _RANK: Final = 3
-_ERRORS_ONLY: Final = 3
 
 
-class _Model:
+class _Loaded:
     """A loaded model."""
 
     def __init__(self, layout: Layout, *, threads: int) -> None:
-        self.layout = layout
-        runtime, tokenizers = _package("onnxruntime"), _package("tokenizers")
-        options = runtime.SessionOptions()
-        options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
-        options.log_severity_level = _ERRORS_ONLY
+        self._layout = layout
         try:
-            self._session = runtime.InferenceSession(str(layout.graph), options, providers=["CPUExecutionProvider"])
-            self.tokenizer: Any = tokenizers.Tokenizer.from_file(str(layout.tokenizer))
+            tokenizers = import_module("tokenizers")
+        except ImportError as error:
+            raise MissingExtraError(
+                feature="the embedding provider 'onnx'", package="tokenizers", extra="onnx"
+            ) from error
+        try:
+            self._graph = open_graph(str(layout.graph), threads=threads)
+            self._tokenizer: Any = tokenizers.Tokenizer.from_file(str(layout.tokenizer))
         except Exception as error:  # both raise classes of their own for damaged files
             raise EmbeddingError(f"{layout.graph.parent}: the model cannot be loaded: {error}") from error
-        self.tokenizer.enable_truncation(layout.max_tokens)
-        self.tokenizer.no_padding()
-        self.unknown = {self.tokenizer.token_to_id(name) for name in _UNKNOWN} - {None}
-        self._inputs = [one.name for one in self._session.get_inputs()]
+        self._tokenizer.enable_truncation(layout.max_tokens)
+        self._tokenizer.no_padding()
+        self._unknown = {self._tokenizer.token_to_id(name) for name in _UNKNOWN} - {None}
+        self._inputs = [one.name for one in self._graph.get_inputs()]
         self._output = self._token_output()
-        self._common: CommonDirections | None = None
 
     def _token_output(self) -> str:
         if unknown := sorted(set(self._inputs) - _INPUTS):
-            raise EmbeddingError(f"{self.layout.graph}: unknown input {unknown[0]!r}; known: {', '.join(_INPUTS)}")
-        ranks: dict[str, int] = {one.name: len(one.shape) for one in self._session.get_outputs()}
+            raise EmbeddingError(f"{self._layout.graph}: unknown input {unknown[0]!r}; known: {', '.join(_INPUTS)}")
+        ranks: dict[str, int] = {one.name: len(one.shape) for one in self._graph.get_outputs()}
         named = [name for name in (*_OUTPUTS, *ranks) if ranks.get(name) == _RANK]
         if not named:
             raise EmbeddingError(
-                f"{self.layout.graph}: no output has token vectors (texts, tokens, dimension); it has {sorted(ranks)}. "
-                "Export the model without its pooling."
+                f"{self._layout.graph}: no output has token vectors (texts, tokens, dimension); it has "
+                f"{sorted(ranks)}. Export the model without its pooling."
             )
         return named[0]
 
-    def run(self, encodings: Sequence[Any]) -> list[Vector]:
+    def encode(self, text: str) -> Any:  # noqa: ANN401 - tokenizers has no types
+        """Return the tokens of a text."""
+        return self._tokenizer.encode(text)
+
+    def run(self, batch: Sequence[Any]) -> list[Vector]:
         """Return each text's token vectors, shape (tokens, dimension), after the layers that tokens pass."""
-        longest = max(len(one.ids) for one in encodings)
-        arrays = {name: np.zeros((len(encodings), longest), dtype=np.int64) for name in _INPUTS}
-        for row, one in enumerate(encodings):
+        longest = max(len(one.ids) for one in batch)
+        arrays = {name: np.zeros((len(batch), longest), dtype=np.int64) for name in _INPUTS}
+        for row, one in enumerate(batch):
             arrays["input_ids"][row, : len(one.ids)] = one.ids
             arrays["attention_mask"][row, : len(one.ids)] = 1
             arrays["token_type_ids"][row, : len(one.ids)] = one.type_ids
         try:
-            (hidden,) = self._session.run([self._output], {name: arrays[name] for name in self._inputs})
+            (hidden,) = self._graph.run([self._output], {name: arrays[name] for name in self._inputs})
         except Exception as error:  # onnxruntime raises classes of its own
-            raise EmbeddingError(f"{self.layout.graph}: the model failed: {error}") from error
-        rows = [
-            np.asarray(tokens[: len(one.ids)], dtype=np.float32) for tokens, one in zip(hidden, encodings, strict=True)
-        ]
-        for layer in self.layout.token_layers:
+            raise EmbeddingError(f"{self._layout.graph}: the model failed: {error}") from error
+        rows = [np.asarray(tokens[: len(one.ids)], dtype=np.float32) for tokens, one in zip(hidden, batch, strict=True)]
+        for layer in self._layout.token_layers:
             rows = [layer(each) for each in rows]
         return rows
 
     def pooled(self, hidden: Sequence[Vector]) -> Vector:
-        """Return each text's vector, shape (texts, dimension), before it gets unit length."""
-        vectors = np.stack([tokens[0] if self.layout.pooling == "cls" else tokens.mean(axis=0) for tokens in hidden])
-        for layer in self.layout.vector_layers:
+        """Return the texts' vectors, shape (texts, dimension), of any length, from those of their tokens."""
+        vectors = np.stack([tokens[0] if self._layout.pooling == "cls" else tokens.mean(axis=0) for tokens in hidden])
+        for layer in self._layout.vector_layers:
             vectors = layer(vectors)
         return vectors
 
-    @property
-    def common(self) -> CommonDirections | None:
+    def token_embedding(
+        self,
+        text: str,
+        prefix: str,
+        encoding: Any,  # noqa: ANN401
+        hidden: Vector,
+        vector: Vector,
+    ) -> TokenEmbedding:
+        """Return a text's vector with the vectors of its tokens, without those of the prefix and the model's own."""
+        special, spans = encoding.special_tokens_mask, encoding.offsets
+        kept = [at for at, (_, end) in enumerate(spans) if not special[at] and end > len(prefix)]
+        finder, places = WordFinder(prefix + text), [spans[at] for at in kept]
+        known = finder.known_share(places, [encoding.ids[at] in self._unknown for at in kept])
+        tokens = unlike(hidden[kept], self._common)
+        return TokenEmbedding(vector=vector, tokens=tokens, words=finder.words(places), known=known)
+
+    @cached_property
+    def _common(self) -> CommonDirections | None:
         """Common part of all token vectors; None for a model that was trained to compare tokens."""
-        if self._common is None and not self.layout.late_interaction:
-            encodings = self.tokenizer.encode_batch(list(SAMPLE_TEXTS))
-            self._common = CommonDirections.of([hidden[1:-1] for hidden in self.run(encodings)])
-        return self._common
+        if self._layout.late_interaction:
+            return None
+        return CommonDirections.of([tokens[1:-1] for tokens in self.run([self.encode(text) for text in SAMPLE_TEXTS])])
 
 
-class _Loading:
-    """Loads the model when it is first needed; safe to use from several threads."""
+class _Model(LazyModel):
+    """The model of a folder."""
 
     def __init__(self, config: EmbeddingConfig) -> None:
-        self._config, self._lock = config, Lock()
-        follow_forks(self)
+        super().__init__(config.params)
+        self._config = config
 
     @cached_property
     def layout(self) -> Layout:
@@ -316,105 +317,21 @@ class _Loading:
         name = folder.parent.name if folder.name == "onnx" else folder.name
         return ModelIdentity(name=self.layout.identity(name))
 
-    @cached_property
-    def _model(self) -> _Model:
-        return _Model(self.layout, threads=self._config.params.threads)
-
-    def get(self) -> _Model:
-        with self._lock:
-            return self._model
-
-
-class OnnxEmbedder:
-    """Embeds texts, each with a prefix before it."""
-
-    def __init__(self, loading: _Loading, params: EmbeddingParams, *, for_queries: bool) -> None:
-        self._loading, self._for_queries = loading, for_queries
-        self._batch_size, self._workers = params.batch_size, workers_of(params)
-
     @property
-    def identity(self) -> ModelIdentity:
-        """Identity with a digest of samples of the weights and of what else changes the vectors.
+    def prompts(self) -> Prompts:
+        return self.layout.prompts
 
-        Raises:
-            ModelNotFoundError: the folder has no graph or no tokenizer.
-        """
-        return self._loading.identity
-
-    def embed(self, texts: Sequence[str]) -> Vector:
-        """Embed the texts, shape (len(texts), dimension); tokens beyond the model's limit are ignored.
-
-        Raises:
-            MissingExtraError: onnxruntime or tokenizers is not installed.
-            ModelNotFoundError: the folder has no graph or no tokenizer.
-            EmbeddingError: the model cannot be loaded or run.
-        """
-        model = self._loading.get()
-        return unit_rows(model.pooled([hidden for _, hidden in self._run(model, texts)]), source=self.identity.name)
-
-    def embed_tokens(self, texts: Sequence[str]) -> list[TokenEmbedding]:
-        """Embed the texts and their tokens in one pass; raises what `embed` raises."""
-        model = self._loading.get()
-        found = self._run(model, texts)
-        vectors = unit_rows(model.pooled([hidden for _, hidden in found]), source=self.identity.name)
-        return [
-            _with_tokens(vector, self._prefix + text, len(self._prefix), encoding, hidden, model)
-            for vector, text, (encoding, hidden) in zip(vectors, texts, found, strict=True)
-        ]
-
-    @cached_property
-    def _prefix(self) -> str:
-        prompts = self._loading.layout.prompts
-        return prompts.query if self._for_queries else prompts.passage
-
-    def _run(self, model: _Model, texts: Sequence[str]) -> list[tuple[Any, Vector]]:
-        encodings = model.tokenizer.encode_batch([self._prefix + text for text in texts])
-        order = sorted(range(len(texts)), key=lambda number: len(encodings[number].ids))
-        batches = [order[start : start + self._batch_size] for start in range(0, len(order), self._batch_size)]
-        inputs = [[encodings[number] for number in batch] for batch in batches]
-        found: dict[int, Vector] = {}
-        for batch, hidden in zip(batches, in_parallel(model.run, inputs, self._workers), strict=True):
-            found |= zip(batch, hidden, strict=True)
-        return [(encodings[number], found[number]) for number in range(len(texts))]
+    def load(self) -> _Loaded:
+        return _Loaded(self.layout, threads=self.params.threads)
 
 
-class Provider(OnnxEmbedder):
-    """Embeds passages with an exported model; its files are read at the first text."""
+class Provider(TransformerEmbedder):
+    """Embeds passages with an exported model; its files are read at the first text.
+
+    Its identity has a digest of samples of the weights and of what else changes the vectors.
+    """
 
     def __init__(self, config: EmbeddingConfig) -> None:
         if config.params.model_path is None:
             read_layout(config)
-        loading = _Loading(config)
-        super().__init__(loading, config.params, for_queries=False)
-        self._queries = OnnxEmbedder(loading, config.params, for_queries=True)
-
-    def for_queries(self) -> OnnxEmbedder:
-        """Return the embedder of questions."""
-        return self._queries
-
-
-def _with_tokens(
-    vector: Vector,
-    text: str,
-    start: int,
-    encoding: Any,  # noqa: ANN401 - tokenizers has no types
-    hidden: Vector,
-    model: _Model,
-) -> TokenEmbedding:
-    """Return the tokens of the text itself, without those of the prefix and the model's own."""
-    special, spans = encoding.special_tokens_mask, encoding.offsets
-    kept = [at for at, (_, end) in enumerate(spans) if not special[at] and end > start]
-    tokens = hidden[kept]
-    if model.common is not None:
-        tokens = model.common.removed_from(tokens)
-    tokens = tokens / np.linalg.norm(tokens, axis=1, keepdims=True)
-    finder, places = WordFinder(text), [spans[at] for at in kept]
-    known = finder.known_share(places, [encoding.ids[at] in model.unknown for at in kept])
-    return TokenEmbedding(vector=vector, tokens=tokens, words=finder.words(places), known=known)
-
-
-def _package(name: str) -> Any:  # noqa: ANN401 - neither package has types
-    try:
-        return import_module(name)
-    except ImportError as error:
-        raise MissingExtraError(feature="the embedding provider 'onnx'", package=name, extra="onnx") from error
+        super().__init__(_Model(config))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -27,7 +26,7 @@ from devmem.models.embedder import (
     WordFinder,
     unit_rows,
 )
-from devmem.models.model_files import Prompts, read_prompts, sampled
+from devmem.models.model_files import Prompts, read_prompts, sampled_digest
 from devmem.text.files import expanded
 
 
@@ -59,12 +58,8 @@ class _Model:
 
     @cached_property
     def identity(self) -> ModelIdentity:
-        digest = hashlib.sha256()
-        for path in _weights(self.folder):
-            for sample in sampled(path):
-                digest.update(sample)
-        digest.update(self.prompts.suffix.encode())
-        return ModelIdentity(name=f"local:{self._config.model or self.folder.name}@{digest.hexdigest()[:12]}")
+        digest = sampled_digest(_weights(self.folder), self.prompts.suffix.encode())
+        return ModelIdentity(name=f"local:{self._config.model or self.folder.name}@{digest[:12]}")
 
     def vectors(self, texts: Sequence[str]) -> Vector:
         """Return what the model makes of the texts, shape (len(texts), dimension)."""

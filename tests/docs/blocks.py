@@ -35,6 +35,8 @@ _DIFFERENT = {
     r"\b[0-9a-f]{32}\b": "(id)",
     r"\bdevmem_(?:[\w-]{43}|\.\.\.)": "(token)",
 }
+# onnxruntime reads it when it is loaded, here before devmem loads it.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 # Each process is a fork of one that has imported these, which takes longer than most blocks.
 _CONTEXT.set_forkserver_preload(
     [
@@ -47,7 +49,7 @@ _CONTEXT.set_forkserver_preload(
         "devmem.cli.targets",
         "devmem.memory.opening",
         "devmem.messages.short_term",
-        "devmem.models.onnx_backend",
+        "devmem.models.minilm",
         "devmem.recording.calls",
         "devmem.storage.sqlite.collection",
         "devmem.transfer.filling",
@@ -56,6 +58,7 @@ _CONTEXT.set_forkserver_preload(
         "devmem_stores.blackboard.store",
         "devmem_stores.conversation.store",
         "devmem_stores.simple.store",
+        "onnxruntime",
         "snowballstemmer",
         "uvicorn",
     ]

@@ -37,10 +37,10 @@ def open_minilm() -> OpenMiniLM:
     return opened
 
 
-@pytest.fixture(scope="session", params=["numpy", "onnx"])
-def minilm(request: pytest.FixtureRequest) -> Embedder:
-    """The model on each backend, loaded once."""
-    return open_embedder(EmbeddingConfig(params=EmbeddingParams(backend=request.param)))
+@pytest.fixture(scope="session")
+def minilm() -> Embedder:
+    """The model, loaded once."""
+    return open_embedder(EmbeddingConfig())
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The `minilm` provider gives the official model's vectors, on each backend and however it is called."""
+"""The `minilm` provider gives the official model's vectors, however it is called."""
 
 from __future__ import annotations
 
@@ -6,20 +6,17 @@ import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from math import erfc, sqrt
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from devmem.errors import EmbeddingError, MissingExtraError
-from devmem.models.numpy_backend import _controller, gelu, limited_blas
+from devmem.errors import EmbeddingError
 from devmem.stores import Embedder, EmbeddingConfig, open_embedder
 
 from .conftest import OpenMiniLM
 from .golden import read_golden
 
-ROOT = Path(__file__).parents[2]
 TEXTS = [
     "I like tea.",
     "The deployment failed because the password had expired.",
@@ -67,25 +64,17 @@ def test_no_texts_give_no_rows(minilm: Embedder) -> None:
     assert minilm.embed([]).shape == (0, 384)
 
 
-EACH_AGAINST_THE_OTHER = pytest.mark.parametrize(
-    ("backend", "minilm"), [("numpy", "onnx"), ("onnx", "numpy")], indirect=["minilm"]
-)
-
-
-@EACH_AGAINST_THE_OTHER
-def test_batch_size_and_threads_change_no_vector(open_minilm: OpenMiniLM, minilm: Embedder, backend: str) -> None:
-    embedder = open_minilm(backend=backend, batch_size=2, threads=2)
+def test_batch_size_and_threads_change_no_vector(open_minilm: OpenMiniLM, minilm: Embedder) -> None:
+    embedder = open_minilm(batch_size=2, threads=2)
     np.testing.assert_allclose(embedder.embed(TEXTS), minilm.embed(TEXTS), atol=2e-6)
 
 
-def test_backends_are_one_model(open_minilm: OpenMiniLM) -> None:
-    identities = {open_minilm(backend=backend).identity for backend in ("auto", "numpy", "onnx")}
-    assert {(identity.name, identity.dimension) for identity in identities} == {("minilm:all-MiniLM-L6-v2", 384)}
+def test_the_identity_is_that_of_the_model(minilm: Embedder) -> None:
+    assert (minilm.identity.name, minilm.identity.dimension) == ("minilm:all-MiniLM-L6-v2", 384)
 
 
-@EACH_AGAINST_THE_OTHER
-def test_several_workers_change_no_vector(open_minilm: OpenMiniLM, minilm: Embedder, backend: str) -> None:
-    several = open_minilm(backend=backend, workers=3, batch_size=2)
+def test_several_workers_change_no_vector(open_minilm: OpenMiniLM, minilm: Embedder) -> None:
+    several = open_minilm(workers=3, batch_size=2)
     np.testing.assert_allclose(several.embed(TEXTS * 2), np.concatenate([minilm.embed(TEXTS)] * 2), atol=2e-6)
 
 
@@ -99,65 +88,6 @@ def test_its_own_names_are_accepted(name: str) -> None:
     assert open_embedder(EmbeddingConfig(model=name)).identity.dimension == 384
 
 
-@pytest.fixture
-def without_onnxruntime(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    monkeypatch.delitem(sys.modules, "devmem.models.onnx_backend", raising=False)
-
-
-@pytest.mark.usefixtures("without_onnxruntime")
-def test_onnx_without_onnxruntime_names_the_extra(open_minilm: OpenMiniLM) -> None:
-    with pytest.raises(MissingExtraError, match=r"\[onnx\]") as caught:
-        open_minilm(backend="onnx").embed(["x"])
-    assert caught.value.extra == "onnx"
-
-
-@pytest.mark.usefixtures("without_onnxruntime")
-def test_auto_without_onnxruntime_runs_on_numpy(open_minilm: OpenMiniLM) -> None:
-    assert open_minilm(backend="auto").embed(["x"]).shape == (1, 384)
-
-
-def test_the_limit_on_blas_ends_with_the_last_of_overlapping_blocks() -> None:
-    def threads() -> set[int]:
-        # Not `threadpool_info()`: libraries that other tests loaded later are none of its business.
-        return {library["num_threads"] for library in _controller().info()}
-
-    before = threads()
-    first, second = limited_blas(1), limited_blas(1)
-    first.__enter__()
-    second.__enter__()
-    first.__exit__(None, None, None)
-    assert threads() == {1}
-    second.__exit__(None, None, None)
-    assert threads() == before
-
-
-@pytest.mark.parametrize("architecture", ["Haswell", None])
-def test_vectors_are_the_same_whatever_kernels_blas_has(architecture: str | None) -> None:
-    """The first run takes the weights as they are stored; later ones take them in an order that suits the kernels."""
-    program = (
-        "import numpy as np\n"
-        "from devmem.config import EmbeddingConfig\n"
-        "from devmem.models import open_embedder\n"
-        "from tests.models.golden import read_golden\n"
-        "texts, expected = read_golden()\n"
-        "config = EmbeddingConfig.model_validate({'provider': 'minilm', 'params': {'backend': 'numpy'}})\n"
-        "embed = open_embedder(config).embed\n"
-        "first, again, batch = embed(texts[:1]), embed(texts[:1]), embed(texts)\n"
-        "for vectors in (first, again, batch):\n"
-        "    assert (vectors * expected[: len(vectors)]).sum(axis=1).min() >= 0.9999999\n"
-        "    np.testing.assert_allclose(vectors, expected[: len(vectors)], atol=2e-6)\n"
-    )
-    forced = {"OPENBLAS_CORETYPE": architecture} if architecture else {}
-    subprocess.run([sys.executable, "-c", program], env={**os.environ, **forced}, cwd=ROOT, check=True)
-
-
-def test_gelu_is_exact_to_a_millionth() -> None:
-    x = np.linspace(-10, 10, 4001, dtype=np.float32)
-    expected = [float(value) * erfc(-float(value) / sqrt(2)) / 2 for value in x]
-    np.testing.assert_allclose(gelu(x), expected, atol=1e-6)
-
-
 def test_onnxruntime_records_no_telemetry(tmp_path: Path) -> None:
     """Its builds from 1.32 on leave a device's id and a database of events in the cache, and send them."""
     environment = {name: value for name, value in os.environ.items() if name != "ORT_DISABLE_TELEMETRY"}
@@ -165,7 +95,7 @@ def test_onnxruntime_records_no_telemetry(tmp_path: Path) -> None:
     program = (
         "from devmem.config import EmbeddingConfig\n"
         "from devmem.models import open_embedder\n"
-        "config = EmbeddingConfig.model_validate({'provider': 'minilm', 'params': {'backend': 'onnx'}})\n"
+        "config = EmbeddingConfig.model_validate({'provider': 'minilm'})\n"
         "print(open_embedder(config).embed(['rain']).shape)\n"
     )
     done = subprocess.run(

@@ -183,9 +183,8 @@ def test_damaged_files_are_named(tmp_path: Path, damaged: str) -> None:
         opened(tmp_path).embed(["open"])
 
 
-@pytest.mark.parametrize("package", ["onnxruntime", "tokenizers"])
-def test_a_missing_package_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str) -> None:
-    monkeypatch.setitem(sys.modules, package, None)
+def test_a_missing_package_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
     with pytest.raises(MissingExtraError, match=r"\[onnx\]"):
         opened(write_model(tmp_path)).embed(["open"])
 

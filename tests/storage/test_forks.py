@@ -26,10 +26,9 @@ from devmem.testing import HashEmbedder
 warnings.filterwarnings("ignore", "This process", DeprecationWarning)
 folder, count, embedding, *rest = sys.argv[1:]
 count = int(count)
-minilm = {"provider": "minilm", "params": {"backend": "numpy"}}
 
 def opened():
-    return devmem.open(folder + "/a.db", embedding=HashEmbedder(dimension=64) if embedding == "hash" else minilm)
+    return devmem.open(folder + "/a.db", embedding=HashEmbedder(dimension=64) if embedding == "hash" else embedding)
 
 def filled():
     memory = opened()

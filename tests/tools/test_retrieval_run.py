@@ -118,12 +118,12 @@ def test_a_text_is_embedded_once_a_run(tmp_path: Path) -> None:
     assert sorted(text for text in embedder.texts if text in texts) == sorted(texts)
 
 
-def test_each_backend_of_a_model_embeds_for_itself() -> None:
-    opened: dict[str, HashEmbedder] = {}
-    memo = EmbeddingMemo(lambda config: opened.setdefault(config.params.backend, HashEmbedder(8)))
-    for backend in ("onnx", "numpy", "onnx"):
-        memo.open(EmbeddingConfig.model_validate({"params": {"backend": backend}})).embed(["a"])
-    assert {name: embedder.texts for name, embedder in opened.items()} == {"onnx": ["a"], "numpy": ["a"]}
+def test_each_configuration_of_a_model_embeds_for_itself() -> None:
+    opened: dict[int, HashEmbedder] = {}
+    memo = EmbeddingMemo(lambda config: opened.setdefault(config.params.threads, HashEmbedder(8)))
+    for threads in (1, 2, 1):
+        memo.open(EmbeddingConfig.model_validate({"params": {"threads": threads}})).embed(["a"])
+    assert {threads: embedder.texts for threads, embedder in opened.items()} == {1: ["a"], 2: ["a"]}
 
 
 @runtime_checkable

@@ -14,13 +14,12 @@ from tools.bench.__main__ import app
 from tools.bench.rows import Row
 from tools.bench.speed.command import _collect
 from tools.bench.speed.corpus import prepare
-from tools.bench.speed.embedding import measure_embedding
 from tools.bench.speed.measured.measuring import share_found, timed
 from tools.bench.speed.peers import PEERS, measure_peers
 from tools.bench.speed.processes import Measured, MeasurementError
 from tools.bench.speed.rows import label, parse_size
 from tools.bench.synthetic import BLOCK, Blocks
-from tools.embedding.measure_speed import BACKENDS, compare, installed_backends, limit
+from tools.embedding.measure_speed import compare, limit
 
 
 @pytest.fixture(scope="module")
@@ -125,26 +124,10 @@ def test_the_limit_is_that_of_the_model_s_multiplications(monkeypatch: pytest.Mo
 
 
 @pytest.mark.kit
-def test_both_backends_of_minilm_are_measured() -> None:
+def test_minilm_and_its_limit_are_measured() -> None:
     found = dict(compare(1, None))
-    assert list(found) == ["numpy", "onnx", "limit"]
+    assert list(found) == ["minilm:onnx", "minilm:limit"]
     assert all(value is None or value > 0 for figures in found.values() for value in figures.values())
-
-
-def test_a_backend_that_is_not_installed_is_left_out_and_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before anything is measured; the others are."""
-    monkeypatch.setattr("tools.bench.speed.embedding.installed_backends", lambda: ["numpy"])
-    figures = {"question_ms": 1.0, "first_s": 1.0}
-    monkeypatch.setattr("tools.bench.speed.embedding.compare", lambda *_: iter([("numpy", figures)]))
-    notes: list[str] = []
-    rows = list(measure_embedding(tmp_path, notes))
-    assert {row.case for row in rows} == {"minilm:numpy"}
-    assert "minilm:onnx: not measured; pip install onnxruntime" in notes
-
-
-def test_a_backend_whose_module_is_absent_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(BACKENDS, "onnx", "no_such_module")
-    assert installed_backends() == ["numpy"]
 
 
 def test_slow_questions_are_asked_fewer_of() -> None:

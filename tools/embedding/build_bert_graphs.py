@@ -14,13 +14,15 @@ from typing import Any
 
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper
 
-from devmem.models.bert import HEADS, LAYER_NORM_EPSILON, WIDTH
+from devmem.models.transformer import WIDTH
 
 FOLDER = Path("devmem/models/data")
 LAYERS = (6, 12)
 """Numbers of layers of all-MiniLM-L6-v2 and of multilingual-e5-small."""
 
 _WIDE = 1536
+_HEADS = 12
+_LAYER_NORM_EPSILON = 1e-12
 _FUSED = "com.microsoft"
 """onnxruntime's own operators: one node where the standard ones need ten."""
 
@@ -58,7 +60,7 @@ def _attend(graph: _Graph, name: str, hidden: str) -> str:
     biases = [graph.weight(f"{part}.bias", WIDTH) for part in parts]
     qkv = graph.add("Concat", matrices, f"{name}.qkv.weight", axis=1)
     bias = graph.add("Concat", biases, f"{name}.qkv.bias", axis=0)
-    return graph.add("Attention", [hidden, qkv, bias, "lengths"], f"{name}.attended", domain=_FUSED, num_heads=HEADS)
+    return graph.add("Attention", [hidden, qkv, bias, "lengths"], f"{name}.attended", domain=_FUSED, num_heads=_HEADS)
 
 
 def _layer(graph: _Graph, name: str, hidden: str) -> str:
@@ -79,7 +81,7 @@ def _product(graph: _Graph, name: str, rows: str, wide: int, narrow: int) -> str
 def _add_and_norm(graph: _Graph, name: str, rows: str, skipped: str) -> str:
     bias = graph.weight(f"{name}.dense.bias", WIDTH)
     inputs = [rows, skipped, *graph.norm(name), bias]
-    return graph.add("SkipLayerNormalization", inputs, f"{name}.sum", domain=_FUSED, epsilon=LAYER_NORM_EPSILON)
+    return graph.add("SkipLayerNormalization", inputs, f"{name}.sum", domain=_FUSED, epsilon=_LAYER_NORM_EPSILON)
 
 
 def build(layers: int) -> ModelProto:
@@ -90,7 +92,7 @@ def build(layers: int) -> ModelProto:
     """
     graph = _Graph()
     inputs = ["rows", *graph.norm("embeddings")]
-    hidden = graph.add("LayerNormalization", inputs, "embedded", axis=-1, epsilon=LAYER_NORM_EPSILON)
+    hidden = graph.add("LayerNormalization", inputs, "embedded", axis=-1, epsilon=_LAYER_NORM_EPSILON)
     for number in range(layers):
         hidden = _layer(graph, f"encoder.layer.{number}", hidden)
     graph.add("Identity", [hidden], "hidden")

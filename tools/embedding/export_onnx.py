@@ -2,8 +2,8 @@
 
     python -m tools.embedding.export_onnx FOLDER
 
-The graph is that of `devmem/embedding/bert`, with the model's weights in it and token ids as its inputs. Needs the
-package `onnx`.
+The graph is that of `tools.embedding.build_bert_graphs`, with the model's weights in it and token ids as its inputs.
+Needs the package `onnx`.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from devmem.config.store import EmbeddingConfig
-from devmem.models.e5 import Provider
+from devmem.config.store import EmbeddingParams
+from devmem.models.e5 import E5Model
 from devmem.models.embedder import SAMPLE_TEXTS, CommonDirections
 
 TARGET = Path("devmem/models/data/e5_common_directions.npz")
@@ -20,8 +20,12 @@ TARGET = Path("devmem/models/data/e5_common_directions.npz")
 
 def main() -> None:
     """Write the file; run from the repository's root."""
-    texts, tokens = Provider(EmbeddingConfig(provider="e5")).raw(SAMPLE_TEXTS)
-    of_texts, of_tokens = CommonDirections.of([texts]), CommonDirections.of(tokens)
+    model = E5Model(EmbeddingParams())
+    bert, prefix = model.get(), model.prompts.passage
+    hidden = bert.run([bert.encode(prefix + text) for text in SAMPLE_TEXTS])
+    texts = np.stack([tokens.mean(axis=0) for tokens in hidden])
+    start = len(bert.encode(prefix)) - 1
+    of_texts, of_tokens = CommonDirections.of([texts]), CommonDirections.of([tokens[start:-1] for tokens in hidden])
     np.savez(
         TARGET,
         text_mean=of_texts.mean,

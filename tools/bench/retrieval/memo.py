@@ -60,10 +60,7 @@ def _not_in(known: Container[str], texts: Sequence[str]) -> list[str]:
 
 
 class EmbeddingMemo:
-    """The embedders of one run, by configuration; pass `open` to whatever opens embedders.
-
-    One model on another backend gives nearly the same vectors, but takes another time: it is another embedder.
-    """
+    """The embedders of one run, by configuration; pass `open` to whatever opens embedders."""
 
     def __init__(self, open_inner: Callable[[EmbeddingConfig], Embedder] = open_embedder) -> None:
         self._open_inner = open_inner

@@ -8,7 +8,7 @@ from typing import Final
 
 from tools.bench.rows import Row
 from tools.bench.speed.peers import Peer
-from tools.embedding.measure_speed import BACKENDS, REFERENCE, compare, installed_backends
+from tools.embedding.measure_speed import MINILM, REFERENCE, compare
 
 _PEER: Final = Peer(
     name=REFERENCE,
@@ -27,17 +27,15 @@ _RUNS: Final = 5
 
 
 def measure_embedding(environments: Path, notes: list[str]) -> Iterator[Row]:
-    """Measure each installed backend of `minilm` and the reference; what is missing is noted, with what installs it."""
+    """Measure `minilm` and the reference; where that is missing, what installs it is noted."""
     python = _PEER.python(environments)
     if python is None:
         notes.append(f"{REFERENCE}: not installed; {_PEER.how_to_install(environments)}")
-    missing = [backend for backend in BACKENDS if backend not in installed_backends()]
-    notes += [f"minilm:{backend}: not measured; pip install {BACKENDS[backend]}" for backend in missing]
     found = dict(compare(_RUNS, python))
-    for backend, figures in found.items():
-        yield from _rows(backend if backend == REFERENCE else f"minilm:{backend}", figures)
-    if python is not None and "onnx" in found:
-        yield from _ratios(found["onnx"], found[REFERENCE])
+    for case, figures in found.items():
+        yield from _rows(case, figures)
+    if python is not None:
+        yield from _ratios(found[MINILM], found[REFERENCE])
 
 
 def _rows(case: str, figures: Mapping[str, float | None]) -> Iterator[Row]:
@@ -56,4 +54,4 @@ def _ratios(own: Mapping[str, float | None], reference: Mapping[str, float | Non
         ours, theirs = own.get(key), reference.get(key)
         if ours and theirs:
             ratio = theirs / ours if unit == "ms" else ours / theirs
-            yield Row(bench="speed", case="minilm:onnx", metric=f"{metric}_speedup", value=ratio, unit="ratio")
+            yield Row(bench="speed", case=MINILM, metric=f"{metric}_speedup", value=ratio, unit="ratio")
