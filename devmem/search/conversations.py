@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from devmem.search.candidates import CandidateSet
 from devmem.search.indexes.columns import group_starts
-from devmem.search.indexes.rotation import rotated_query
 from devmem.search.query import DAY
 from devmem.search.source import Column, Places, QueryContext
 from devmem.search.token_matching import MaxSimScorer, Scores
@@ -178,4 +177,4 @@ def _stretches(context: QueryContext, positions: Places) -> Column:
         total += means[row]
     length = np.linalg.norm(total, axis=1)
     # Rounded, since a product of many rows is not the same to the last bit for equal ones.
-    return np.asarray(np.round(total @ rotated_query(vector) / np.where(length > 0, length, 1), 6), dtype=np.float64)
+    return np.asarray(np.round(total @ vector / np.where(length > 0, length, 1), 6), dtype=np.float64)

@@ -159,7 +159,7 @@ class VectorsReader(Protocol):
         ...
 
     def gather(self, passages: Rows, /) -> Vector:
-        """Return the rotated vectors of some passages, shape (n, dimension); zeros for a passage that has none."""
+        """Return the vectors of some passages, shape (n, dimension); zeros for a passage that has none."""
         ...
 
 

@@ -68,7 +68,7 @@ def seen(reader: IndexReader, items: list[Item]) -> list[object]:
         words.scores_of(passages).tolist(),
         sorted(words.top(1000).tolist()),
         reader.vectors.gather(passages).tolist(),
-        sorted(reader.vectors.search(unit(99), 1000).tolist()),
+        sorted(reader.vectors.nearest(unit(99), 1000)[0].tolist()),
         around,
     ]
 

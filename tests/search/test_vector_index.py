@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from devmem.config import IndexConfig
-from devmem.search.indexes.rotation import rotated
+from devmem.search.indexes.columns import Rows
 from devmem.search.indexes.vectors import VectorIndex
 from devmem.stores import Vector
 
@@ -21,6 +21,10 @@ EXACT = IndexConfig(search="exact")
 def unit(chance: np.random.Generator, count: int) -> Vector:
     rows = chance.standard_normal((count, DIMENSION)).astype(np.float32)
     return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True), dtype=np.float32)
+
+
+def nearest(index: VectorIndex, query: Vector, limit: int, allowed: Rows | None = None) -> Rows:
+    return index.reader().nearest(query, limit, allowed)[0]
 
 
 class Naive:
@@ -36,7 +40,7 @@ class Naive:
 
 def check(index: VectorIndex, naive: Naive, query: Vector, limit: int, allowed: set[int] | None = None) -> None:
     rows = None if allowed is None else np.array(sorted(allowed), dtype=np.int64)
-    found = index.reader().search(query, limit, rows).tolist()
+    found = nearest(index, query, limit, rows).tolist()
     assert len(found) == len(set(found))
     assert [float(naive.vectors[row] @ query) for row in found] == pytest.approx(
         naive.search(query, limit, allowed), abs=1e-5
@@ -93,9 +97,9 @@ def test_most_rows_are_removed() -> None:
     assert len(index) == 500
     check(index, naive, unit(chance, 1)[0], 10)
     index.remove(np.arange(6000, dtype=np.int64))
-    assert index.reader().search(unit(chance, 1)[0], 5).tolist() == []
+    assert nearest(index, unit(chance, 1)[0], 5).tolist() == []
     index.add(np.array([9000], dtype=np.int64), unit(chance, 1))
-    assert index.reader().search(unit(chance, 1)[0], 5).tolist() == [9000]
+    assert nearest(index, unit(chance, 1)[0], 5).tolist() == [9000]
 
 
 def test_similarities() -> None:
@@ -110,30 +114,34 @@ def test_similarities() -> None:
 def test_an_empty_index() -> None:
     index = VectorIndex(DIMENSION)
     query = np.ones(DIMENSION, dtype=np.float32)
-    assert index.reader().search(query, 5).tolist() == []
-    assert index.reader().search(query, 5, np.array([1], dtype=np.int64)).tolist() == []
+    assert nearest(index, query, 5).tolist() == []
+    assert nearest(index, query, 5, np.array([1], dtype=np.int64)).tolist() == []
     assert np.isnan(index.reader().similarities(query, np.array([1], dtype=np.int64))).all()
     assert not index.contains(np.array([1], dtype=np.int64)).any()
     index.remove(np.array([1], dtype=np.int64))
     assert len(index) == 0
 
 
-def test_many_vectors_take_a_byte_a_component() -> None:
+def test_many_vectors_take_a_byte_a_component_and_a_code() -> None:
     """They are found as before but for the rounding, also after most of them are removed."""
     chance = np.random.default_rng(4)
-    index, vectors = VectorIndex(384), chance.standard_normal((3000, 384)).astype(np.float32)
+    vectors = chance.standard_normal((3000, 384)).astype(np.float32)
+    index = VectorIndex(384, IndexConfig(search="approximate"))
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     for start in range(0, 3000, 100):
         index.add(np.arange(start, start + 100, dtype=np.int64), vectors[start : start + 100])
     index.remove(gone := np.arange(100, 2900, dtype=np.int64))
     assert not index.contains(gone).any()
     index.add(gone, vectors[gone])
+    index.wait_for_build()
     reader = index.reader()
+    assert index.approximate
+    assert reader.size_bytes < 3000 * (384 + 192)
     for row in range(0, 3000, 100):
         rows, near = reader.nearest(vectors[row], 5)
         assert rows[0] == row
         assert near == pytest.approx(vectors[rows] @ vectors[row], abs=3e-3)
-    assert reader.gather(np.array([2950], dtype=np.int64))[0] == pytest.approx(rotated(vectors[2950]), abs=2e-3)
+    assert reader.gather(np.array([2950], dtype=np.int64))[0] == pytest.approx(vectors[2950], abs=2e-3)
 
 
 def test_a_filtered_search_leaves_the_other_processors_alone() -> None:

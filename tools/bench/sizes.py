@@ -15,7 +15,6 @@ import typer
 
 from devmem.search.indexes.index_set import IndexReader, stored_sizes
 from devmem.search.indexes.postings import PostingsIndex
-from devmem.search.indexes.quantized import ByteVectors, ExactVectors, QuantizedVectors
 from devmem.storage import SearchQuery, SqliteCollection
 from tools.bench.rows import JsonFile, Row, report
 
@@ -84,20 +83,7 @@ def _of_reader(reader: IndexReader) -> Mapping[str, int]:
     parts = {"columns": reader.doc_values, "passage numbers": reader.passage_map}
     sizes = {name: sum(_array_bytes(part)) for name, part in parts.items()}
     sizes["postings"] = sum(_posting_bytes(reader.postings))
-    segments = reader.vectors._segments if reader.vectors is not None else ()  # noqa: SLF001
-    return {**sizes, "vectors": sum(_vector_bytes(segment.vectors) for segment in segments)}
-
-
-def _vector_bytes(vectors: object) -> int:
-    match vectors:
-        case QuantizedVectors():
-            return sum(part.nbytes for part in vectors.parts().values())
-        case ByteVectors():
-            return len(vectors) * vectors.dimension
-        case ExactVectors():
-            return len(vectors) * vectors.dimension * 4
-        case _:
-            raise TypeError(f"vectors of an unknown kind: {vectors!r}")
+    return {**sizes, "vectors": reader.vectors.size_bytes if reader.vectors is not None else 0}
 
 
 def _array_bytes(part: Any) -> Iterator[int]:  # noqa: ANN401 - whatever the index is

@@ -29,7 +29,7 @@ from devmem.text.files import replace_file
 Parts = dict[str, NDArray[Any]]
 """Arrays by name."""
 
-_VERSION: Final = 7
+_VERSION: Final = 8
 _MAGIC: Final = b"devmem index %d\n" % _VERSION
 _ANY_MAGIC: Final = re.compile(rb"devmem index \d+\n")
 _LOG: Final = logging.getLogger(__name__)
@@ -181,9 +181,6 @@ def _stored_bytes(array: Mapping[str, Any]) -> int:
 
 _UNIT_TOLERANCE: Final = 1e-2
 """Deviation from 1 of the squared length of a vector that was rounded to 16 bits somewhere."""
-_VECTORS: Final = "rotated_vectors"
-"""Name of the vectors in a snapshot. Earlier versions saved unrotated ones as `vectors`, which this version reads from
-the database instead, as they do in place of these."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -334,7 +331,7 @@ class IndexSet:
             "postings": self._postings,
         }
         if self._vectors is not None:
-            sets[_VECTORS] = self._vectors
+            sets["vectors"] = self._vectors
         return {f"{kind}/{name}": part for kind, index in sets.items() for name, part in index.parts().items()}
 
     @classmethod
@@ -354,7 +351,7 @@ class IndexSet:
         restored._doc_values = DocValues.restore(of("doc_values/"))
         restored._passage_map = PassageMap.restore(of("passage_map/"))
         restored._postings = PostingsIndex.restore(of("postings/"))
-        if vectors := of(f"{_VECTORS}/"):
+        if vectors := of("vectors/"):
             restored._vectors = VectorIndex.restore(vectors, config)
         return restored
 

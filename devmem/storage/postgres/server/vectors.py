@@ -20,7 +20,6 @@ from psycopg import sql
 from devmem.model.items import Vector
 from devmem.search.indexes.codes import CodeQuery
 from devmem.search.indexes.columns import Positions, Rows, distinct, places_in
-from devmem.search.indexes.rotation import rotated
 from devmem.storage.postgres.database import Connection, composed
 from devmem.storage.postgres.rows import of_item, vector_from
 from devmem.storage.postgres.schema import PASSAGE_BITS, table_of
@@ -241,11 +240,11 @@ class ServerVectors:
         return self._loaded.similarities(passages)
 
     def gather(self, passages: Rows) -> Vector:
-        """Return the rotated vectors of some passages, shape (n, dimension); zeros for a passage that has none."""
+        """Return the vectors of some passages, shape (n, dimension); zeros for a passage that has none."""
         rows = self._connection.execute(_OF_PASSAGES, (self._store, passages.tolist()), binary=True).fetchall()
         known = {passage: vector_from(raw) for passage, raw in rows}
         found = np.zeros((len(passages), self.dimension), dtype=np.float32)
         for at, passage in enumerate(passages.tolist()):
             if passage in known:
                 found[at] = known[passage]
-        return rotated(found)
+        return found
