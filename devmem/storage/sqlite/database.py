@@ -14,6 +14,8 @@ from types import NoneType
 from typing import Final, TypeVar
 from uuid import uuid4
 
+from pydantic import ValidationError
+
 from devmem.encryption import connect, diagnose
 from devmem.errors import (
     CollectionBusyError,
@@ -23,6 +25,7 @@ from devmem.errors import (
     CollectionUnwritableError,
 )
 from devmem.model.conditions import micros_of
+from devmem.model.items import why_unreadable
 from devmem.storage.attachments import AttachmentFiles
 from devmem.storage.erasure import remove_partial_files
 from devmem.storage.protocol import Durability
@@ -357,6 +360,8 @@ def translate_errors(location: str) -> Iterator[None]:
     except UnicodeDecodeError as error:
         # `sqlite3` quotes names of a damaged schema in its messages, and raises this where one is not UTF-8.
         raise _damaged(location, "its schema cannot be read") from error
+    except ValidationError as error:
+        raise _damaged(location, f"an item cannot be read: {why_unreadable(error)}") from error
     except PoolClosedError as error:
         raise CollectionClosedError(location, "the collection was closed.") from error
 
