@@ -10,7 +10,17 @@ from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
 from rich.console import Console, Group, JustifyMethod, RenderableType
 from rich.padding import Padding
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
 from rich.table import Table
 from rich.text import Text
 
@@ -23,13 +33,14 @@ class _Rate(ProgressColumn):
 
 
 @contextmanager
-def progress_bar(console: Console, description: str, total: int | None, *, shown: bool) -> Iterator[Progress]:
+def progress_bar(
+    console: Console, description: str, total: int | None, *, shown: bool, in_bytes: bool = False
+) -> Iterator[Progress]:
     """Show a bar with one task until the block ends; `total` is the number of steps, None when it is not known."""
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
-        MofNCompleteColumn(),
-        _Rate(),
+        *((DownloadColumn(), TransferSpeedColumn()) if in_bytes else (MofNCompleteColumn(), _Rate())),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=console, transient=True, disable=not (shown and console.is_terminal)) as bar:

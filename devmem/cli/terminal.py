@@ -157,13 +157,15 @@ class Terminal:
         for line in plain_lines(head, cells):
             self.print(line)
 
-    def progress(self, description: str, total: int | None, *, shown: bool = True) -> AbstractContextManager[Progress]:
+    def progress(
+        self, description: str, total: int | None, *, shown: bool = True, in_bytes: bool = False
+    ) -> AbstractContextManager[Progress]:
         """Show a bar with one task until the block ends, where a person watches."""
         from devmem.cli.progress import progress_bar
 
         # On the terminal that answers are printed to, so that they appear above the bar.
         console = self.out if self.out.is_terminal else self.err
-        return progress_bar(console, description, total, shown=shown)
+        return progress_bar(console, description, total, shown=shown, in_bytes=in_bytes)
 
 
 _NEGLIGIBLE: Final = 0.0005

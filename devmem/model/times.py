@@ -31,13 +31,23 @@ _FORMS: Final = (
 )
 # `re` compiles a text once: at its first use, as each program imports this module and few read such times.
 _WEEKDAY: Final = r"\s*\((?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\w*\)"
-_CLOCK: Final = r"(?P<hour>\d{1,2}):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:[.,]\d{1,9})?)?(?: ?(?P<half>[ap])\.?m\.?)?"
-_AFTER: Final = rf"(?:,?(?: |T)(?:um |at )?{_CLOCK}(?: uhr)?)?"
+_MORNING: Final = r"a\.? ?m\.?|vorm\.|上午|凌晨|清晨|早上|早晨|午前|오전|ص"
+_EVENING: Final = r"p\.? ?m\.?|nachm\.|下午|中午|傍晚|晚上|午後|오후|م"
+_ENGLISH_HALF: Final = r"[ap]\.?m\.?"
+_CLOCK: Final = (
+    rf"(?:(?P<half_before>{_MORNING}|{_EVENING}) ?)?"
+    r"(?P<hour>\d{1,2})[:.](?P<minute>\d\d)(?:[:.](?P<second>\d\d)(?:[.,]\d{1,9})?)?"
+    rf"(?: ?(?P<half>{_MORNING}|{_EVENING}))?"
+)
+_AFTER: Final = rf"(?:[,،]?(?: |T)(?:um |at |klo )?{_CLOCK}(?: uhr)?)?"
 _NUMBERS: Final = (
     r"(?P<first>\d{4}|\d{1,2})(?P<separator>[./-]) ?(?P<second_>\d{1,2})(?P=separator) ?(?P<third>\d{4}|\d{1,2})"
-    rf"{_AFTER}"
+    rf"\.?{_AFTER}"
 )
-_CHINESE: Final = r"(\d{4})年(\d{1,2})月(\d{1,2})日"
+_EAST_ASIAN: Final = (
+    r"(\d{4}) ?[年년] ?(\d{1,2}) ?[月월] ?(\d{1,2}) ?[日号號일](?: ?\(?(?:星期|礼拜|周|週)[一二三四五六日天]\)?)?"
+)
+_EAST_ASIAN_CLOCK: Final = r"(\d{1,2}) ?[时時点點시](?: ?(\d{1,2}) ?[分분])?"
 _NAMED_MONTH: Final = (
     rf"(?:[^\W\d_]{{2,10}}\.?,? )?(?P<day>\d{{1,2}})\.? (?P<month>[^\W\d_]{{3,9}})\.?,? (?P<year>\d{{4}}){_AFTER}"
 )
@@ -81,7 +91,8 @@ class NumericDate:
     numbers: tuple[int, int, int]
     """As they are written."""
     clock: tuple[int, int, int] = (0, 0, 0)
-    separator: str = "/"
+    is_day_first: bool = False
+    """Whether it is written as only people do who put the day before the month."""
 
     def orders(self) -> frozenset[DateOrder]:
         """Return the orders in which it can be a date; both where they mean the same day."""
@@ -93,9 +104,8 @@ class NumericDate:
             for order, month in ((DateOrder.DMY, second), (DateOrder.MDY, first))
             if 1 <= month <= _MONTHS_OF_A_YEAR
         }
-        # With periods the day comes first wherever people write dates so.
-        is_dotted = self.separator == "." and DateOrder.DMY in possible
-        return frozenset({DateOrder.DMY}) if is_dotted else frozenset(possible)
+        is_day_first = self.is_day_first and DateOrder.DMY in possible
+        return frozenset({DateOrder.DMY}) if is_day_first else frozenset(possible)
 
     def means_one_day(self) -> bool:
         """Whether both orders mean the same day."""
@@ -119,16 +129,19 @@ class NumericDate:
 
 def numeric_date(text: str) -> NumericDate | None:
     """Return the date of three numbers that a text is, as `03/04/2025 10:30 PM`; None where it is something else."""
-    plain = re.sub(_CHINESE, r"\1/\2/\3", " ".join(text.split()))
+    plain = re.sub(_EAST_ASIAN_CLOCK, lambda found: f"{found[1]}:{int(found[2] or 0):02}", text)
+    plain = " ".join(re.sub(_EAST_ASIAN, r"\1/\2/\3 ", plain).split())
     found = re.fullmatch(_NUMBERS, plain, re.IGNORECASE)
     if found is None:
         return None
     numbers = int(found["first"]), int(found["second_"]), int(found["third"])
-    return NumericDate(numbers, _clock(found), found["separator"])
+    half = found["half_before"] or found["half"]
+    is_local = half is not None and re.fullmatch(_ENGLISH_HALF, half, re.IGNORECASE) is None
+    return NumericDate(numbers, _clock(found), is_local or found["separator"] == ".")
 
 
 def is_clock(text: str) -> bool:
-    """Whether a text is a time of the day alone, as `10:30`, `10:30 PM` or `10:30 Uhr`."""
+    """Whether a text is a time of the day alone, as `10:30`, `10:30 PM`, `10:30 Uhr` or `下午3:30`."""
     return re.fullmatch(rf"{_CLOCK}(?: uhr)?", text.strip(), re.IGNORECASE) is not None
 
 
@@ -237,6 +250,6 @@ def _named(text: str) -> datetime | None:
 
 def _clock(found: re.Match[str]) -> tuple[int, int, int]:
     hour, minute, second = (int(found[name] or 0) for name in ("hour", "minute", "second"))
-    if found["half"]:
-        hour = hour % 12 + (12 if found["half"] in "pP" else 0)
+    if half := found["half_before"] or found["half"]:
+        hour = hour % 12 + (12 if re.fullmatch(_EVENING, half, re.IGNORECASE) else 0)
     return hour, minute, second

@@ -48,6 +48,7 @@ def take_fields(target: MemoryBase, fields: tuple[str, ...]) -> None:
 _BATCH_SIZE: Final = 128
 _DIGEST: Final = re.compile(r"[0-9a-f]{32}")
 _REASONS_SHOWN: Final = 3
+_SAMPLES: Final = 3
 EXPIRED: Final = "expired"
 """Key in `Filler.counts` for records that were past their time already."""
 ARCHIVED: Final = "still archived"
@@ -59,7 +60,7 @@ _MARK: Final = "payload_id"
 
 
 class RecordSummary:
-    """Speakers and times of records, by which a person sees whether a file was understood."""
+    """Speakers, times and samples of records, by which a person sees whether a file was understood."""
 
     def __init__(self) -> None:
         self.records = 0
@@ -68,21 +69,25 @@ class RecordSummary:
         """First and last time of an event, in seconds since the epoch; empty without any."""
         self.speakers: Counter[str] = Counter()
         """Number of records by speaker."""
+        self.samples: list[str] = []
+        """Texts of the first records."""
 
     def note(self, record: Record) -> None:
         """Take a record."""
         self.records += 1
         if not isinstance(record, MemoryItem):
             return
+        if len(self.samples) < _SAMPLES:
+            self.samples.append(record.content_summary)
         if record.event_time is not None:
             self.times = [min([*self.times, record.event_time]), max([*self.times, record.event_time])]
         if isinstance(speaker := record.metadata.get("speaker"), str) and speaker:
             self.speakers[speaker] += 1
 
     def facts(self) -> dict[str, Any]:
-        """Return what is known, for programs: `first` and `last` in seconds since the epoch, `speakers` by number."""
+        """Return what is known, for programs: `first` and `last` in seconds since the epoch, and more."""
         times = {"first": self.times[0], "last": self.times[1]} if self.times else {}
-        return {**times, **({"speakers": dict(self.speakers)} if self.speakers else {})}
+        return {**times, **({"speakers": dict(self.speakers)} if self.speakers else {}), "samples": self.samples}
 
 
 class Filler:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import JsonValue
 
 from devmem.errors import ExportError, MissingExtraError
+from devmem.model.filters import event_key
 from devmem.model.interactions import Interaction, InteractionKind, in_order
 from devmem.model.items import MemoryItem
 from devmem.model.message import ROUTE_ALL, ROUTE_NONE, ROUTE_SELF
@@ -73,11 +74,14 @@ class FlowEdge:
 
 
 def transfers_of(items: Iterable[MemoryItem]) -> list[Transfer]:
-    """Return the messages that the items hold, in the order of time; one for each receiver."""
-    kept = list(items)
+    """Return the messages that the items hold, in the order of `Order.EVENT`; one for each receiver.
+
+    Args:
+        items: in the order of storing, by which those of one time follow one another that have no other order.
+    """
+    kept = sorted(items, key=event_key)
     answered = {(item.scope.run, name) for item in kept for name in _names(item.metadata.get("received_from"))}
-    found = [transfer for item in kept for transfer in _transfers(item, answered)]
-    return sorted(found, key=lambda transfer: transfer.time)
+    return [transfer for item in kept for transfer in _transfers(item, answered)]
 
 
 def edges_of(transfers: Iterable[Transfer]) -> list[FlowEdge]:

@@ -413,7 +413,7 @@ class Desk:
         memory = self.memory(store)
         scope: ScopeParts = {} if self.user is not None else {"user": ANY}
         records = memory.recent(_LATEST, order=Order.EVENT, **scope)
-        own = [record.item for record in records
+        own = [record.item for record in reversed(records)
                if conversation in (record.scope.conversation, record.scope.session, record.scope.run)]  # fmt: skip
         return transfers_of(own)[-_MOST_MESSAGES:]
 

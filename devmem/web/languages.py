@@ -74,6 +74,7 @@ _ZH: Final = {
     "Format": "格式",
     "Records": "记录数",
     "Speakers": "说话者",
+    "Not imported": "未导入",
     "Forget": "遗忘",
     "See what forgetting reaches": "查看遗忘的范围",
     "History": "历史",

@@ -10,9 +10,10 @@ import tempfile
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -44,7 +45,7 @@ class Upload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedFile:
-    """A file all of whose records are usable."""
+    """A file whose records were read."""
 
     name: str
     format: str
@@ -53,6 +54,10 @@ class CheckedFile:
     """First and last, in seconds since the epoch; empty without any."""
     speakers: tuple[tuple[str, int], ...]
     """The most frequent ones, with their numbers of records."""
+    samples: tuple[str, ...]
+    """Texts of the first records."""
+    notes: tuple[str, ...]
+    """What is left out, and why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,17 +135,26 @@ class Transfers:
         """
         checked: list[CheckedFile] = []
         with _opened(upload) as files:
-            for name, found in files:
-                summary = RecordSummary()
-                for record in found.records:
-                    summary.note(record)
+            for name, open_file in files:
+                summary, form = RecordSummary(), ""
+                try:
+                    found = open_file()
+                    for record in found.records:
+                        summary.note(record)
+                    form, notes = found.format.value, _notes(found)
+                except DataFileError as error:
+                    if len(files) == 1:
+                        raise
+                    notes = [str(error)]
                 checked.append(
                     CheckedFile(
                         name=name,
-                        format=found.format.value,
+                        format=form,
                         records=summary.records,
                         times=tuple(summary.times),
                         speakers=tuple(summary.speakers.most_common(_MOST_SPEAKERS)),
+                        samples=tuple(summary.samples),
+                        notes=tuple(notes),
                     )
                 )
         return checked
@@ -150,17 +164,25 @@ class Transfers:
 
         Raises:
             ReadOnlyPageError: nothing may be changed.
-            ValueError: there is no such store, or a record cannot be used or stored; the message says what is stored.
+            ValueError: there is no such store, or a record cannot be stored; the message says what is stored.
         """
         self.check_may_import()
         target = self._desk.memory(store).store
         filler = Filler(target)
+        left: list[str] = []
         try:
             with devmem.acting_as("devmem web"), _opened(upload) as files:
-                for _, found in files:
-                    filler.take_fields(found.fields)
-                    for record in found.records:
-                        filler.put(record)
+                for _, open_file in files:
+                    try:
+                        found = open_file()
+                        filler.take_fields(found.fields)
+                        for record in found.records:
+                            filler.put(record)
+                        left += _notes(found)
+                    except DataFileError as error:
+                        if len(files) == 1:
+                            raise
+                        left.append(str(error))
                 filler.flush()
         except (ValueError, DevmemError, OSError) as error:
             # What could not be stored is not tried again.
@@ -169,7 +191,7 @@ class Transfers:
             raise ValueError(f"{error} (before it: {done}; what is stored is not stored twice)") from error
         target.save()
         self._drop(upload)
-        return Imported(counts=filler.counts, notes=list(filler.notes()), items=target.count_memories())
+        return Imported(counts=filler.counts, notes=[*left, *filler.notes()], items=target.count_memories())
 
     def _drop(self, upload: Upload) -> None:
         with self._lock:
@@ -195,9 +217,16 @@ class Transfers:
         return EXPORTS[form](snapshot_of(memory.store, every_item(memory.store, where), _LOG.warning))
 
 
+def _notes(found: DataFile) -> list[str]:
+    """Return what is left out of a file that was read."""
+    left = found.left_out
+    reasons = [f"{count:,} {reason}" for reason, count in left.reasons.most_common()]
+    return [*reasons, *([str(left.unusable)] if left.unusable.count else [])]
+
+
 @contextmanager
-def _opened(upload: Upload) -> Iterator[Iterator[tuple[str, DataFile]]]:
-    """Yield the data files of an upload, of an archive those in it, opened one after another under their own names.
+def _opened(upload: Upload) -> Iterator[list[tuple[str, Callable[[], DataFile]]]]:
+    """Yield the data files of an upload, of an archive those in it, under their own names, each with what opens it.
 
     Raises:
         ValueError: a file cannot be read; the message names it, and the line.
@@ -206,12 +235,11 @@ def _opened(upload: Upload) -> Iterator[Iterator[tuple[str, DataFile]]]:
     def named(path: Path | str) -> str:
         return str(path).replace(str(upload.path), upload.name, 1)
 
-    def each(scratch: Path) -> Iterator[tuple[str, DataFile]]:
-        for path, name in data_files(upload.path, scratch):
-            yield named(name), open_data(path, name=named(name))
-
     with tempfile.TemporaryDirectory(prefix="devmem-") as scratch:
         try:
-            yield each(Path(scratch))
+            yield [
+                (named(name), partial(open_data, path, name=named(name)))
+                for path, name in data_files(upload.path, Path(scratch))
+            ]
         except DataFileError as error:
             raise ValueError(named(str(error))) from error

@@ -88,21 +88,49 @@ def test_several_files_and_more_than_a_batch(workflow: Path, devmem: Devmem, tmp
 def test_a_dry_run_stores_nothing(workflow: Path, devmem: Devmem, tmp_path: Path) -> None:
     data = tmp_path / "data.jsonl"
     data.write_text('{"text": "one"}\n{"text": "two"}\n', encoding="utf-8")
-    assert devmem("import", workflow, "notes", data, "--dry-run").stdout == f"{data}: jsonl: 2 records, all usable\n"
+    assert devmem("import", workflow, "notes", data, "--dry-run").stdout == (
+        f"{data}: jsonl: 2 records, all usable\n  one\n  two\n"
+    )
     assert not (tmp_path / "notes.db").exists()
     data.write_text('{"text": "one"}\n{"no": 1}\n', encoding="utf-8")
-    assert f"{data}:2: no text" in one_paragraph(devmem("import", workflow, "notes", data, "--dry-run", code=2))
+    told = devmem("import", workflow, "notes", data, "--dry-run", code=1)
+    assert f"{data}:2: no text" in told.stderr
+    assert told.stdout == f"{data}: jsonl: 1 records; left out: 1 that cannot be used\n  one\n"
 
 
-def test_a_bad_record_says_what_was_stored_before_it(workflow: Path, devmem: Devmem, tmp_path: Path) -> None:
+def test_a_bad_record_is_named_and_the_others_are_stored(workflow: Path, devmem: Devmem, tmp_path: Path) -> None:
     data = tmp_path / "data.jsonl"
     lines = [json.dumps({"text": f"Turn {n}."}) for n in range(200)]
-    data.write_text("\n".join([*lines, '{"text": 5.5}']), encoding="utf-8")
-    said = one_paragraph(devmem("import", workflow, "notes", data, code=2))
-    assert f"{data}:201: 'text': expected text" in said
-    assert "the import stopped after 200 stored" in said
+    data.write_text("\n".join([*lines[:100], '{"text": 5.5}', *lines[100:]]), encoding="utf-8")
+    done = devmem("import", workflow, "notes", data, code=1)
+    assert f"{data}: records that cannot be used are left out: 1: {data}:101: 'text': expected text" in done.stderr
+    assert f"{data}: 200 stored; left out: 1 that cannot be used\n" in done.stdout
+    (read,) = json.loads(devmem("import", workflow, "notes", data, "--json", code=1).stdout)["files"]
+    assert read == {"file": str(data), "format": "jsonl", "counts": {"duplicate": 200}, "unusable": 1}
     data.write_text("\n".join([*lines, '{"text": "mended"}']), encoding="utf-8")
     assert "200 duplicate, 1 stored" in devmem("import", workflow, "notes", data).stdout
+    data.write_text('{"text": 5.5}\n{"text": 6.5}\n', encoding="utf-8")
+    assert f"{data}:1: 'text': expected text" in one_paragraph(devmem("import", workflow, "notes", data, code=2))
+
+
+def test_an_import_of_a_folder_never_stops_at_a_file(devmem: Devmem, tmp_path: Path) -> None:
+    folder, store = tmp_path / "data", tmp_path / "notes.db"
+    folder.mkdir()
+    (folder / "a.json").write_text('{"theme": "dark"}', encoding="utf-8")
+    (folder / "b.csv").write_text("text,date\nThe tram stops.,03/04/2025\n", encoding="utf-8")
+    (folder / "c.jsonl").write_text('{"text": "Ann plays chess."}\n', encoding="utf-8")
+    (folder / "d.zip").write_bytes(b"PK")
+    for options in ([], ["--dry-run"]):
+        done = devmem("import", store, folder, *options, code=1)
+        for told in ("a.json: unrecognised format", "b.csv:2: 'time': not clear whether", "d.zip: unrecognised format"):
+            assert f"error: left out: {folder}/{told}" in done.stderr
+    read = json.loads(devmem("import", store, folder, "--json", code=1).stdout)
+    assert [sorted(one) for one in read["files"]] == [["error", "file"]] * 2 + [["counts", "file", "format"]] + [
+        ["error", "file"]
+    ]
+    assert read["items"] == 1
+    (folder / "c.jsonl").unlink()
+    assert "none of the files could be read" in devmem("import", store, folder, code=2).stderr
 
 
 def test_a_write_that_fails_says_what_was_stored_before_it(
@@ -245,9 +273,8 @@ def test_items_wait_while_the_provider_is_down(
 @pytest.mark.parametrize(
     ("options", "text", "told"),
     [
-        ([], '{"text": "One."}\n{"text": ""}\n', "standard input:2: 'text'"),
-        ([], '{"text": "One."}\n{"text"\n', "standard input:2: the line is not JSON"),
-        ([], '[{"text": "One."}', "standard input:1: the file is not JSON"),
+        ([], '{"text": ""}\n', "standard input:1: 'text'"),
+        ([], '[{"text": "One"', "standard input:1: the file is not JSON"),
         (["--format", "outbox"], "A", "standard input: a SQLite file that is not an outbox"),
         (["--format", "csv", "--column", "text=Body"], "Town\nOslo\n", "standard input: there is no column 'Body'"),
     ],

@@ -39,7 +39,7 @@ from devmem.model.caller import DEFAULT_SESSION
 from devmem.model.items import Scope
 from devmem.model.message import MessageBlock
 from devmem.models.chat import Usage
-from devmem.transfer.importing.files import read_lines
+from devmem.transfer.importing.files import Source
 from devmem.views.documents import failed_run_json, recalled_hits, run_json
 from devmem.workflow.graph import NodeResult, RunResult
 from devmem.workflow.runner import ChatModels, WorkflowRunner, attached_stores, configured_chat_models
@@ -241,7 +241,7 @@ def _find_inputs(terminal: Terminal, text: str | None, file: Path | None) -> Inp
     if file == Path(STDIN):
         return Inputs(texts=_from_stdin(), total=None)
     if file is not None:
-        texts = [_text(file, number, line) for number, line in read_lines(file)]
+        texts = [_text(file, number, line) for number, line in Source(file).lines()]
         return Inputs(texts=iter(texts), total=len(texts))
     if _at_terminal():
         return Inputs(texts=_asked_for(terminal), total=None)

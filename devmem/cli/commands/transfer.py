@@ -53,7 +53,8 @@ from devmem.stores.abilities import record_export
 from devmem.stores.archiving import count_archived
 from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.memory import MemoryBase
-from devmem.text.display import number_of
+from devmem.text.analysis import shorten
+from devmem.text.display import number_of, one_line
 from devmem.transfer.copy import CopyReport, copy_items
 from devmem.transfer.exporting import json_parts, markdown_parts, snapshot_of
 from devmem.transfer.filling import Filler, RecordSummary
@@ -84,6 +85,8 @@ _Conversation: TypeAlias = Annotated[
 
 _STDIN_NAME: Final = "standard input"
 _SPEAKERS_SHOWN: Final = 5
+_SAMPLE: Final = 100
+"""Characters of a sample."""
 _ONCE: Final = "items that are stored already are not stored twice."
 
 
@@ -102,7 +105,8 @@ def import_data(
     agent: _Agent = None,
     conversation: _Conversation = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check the files, show what was understood, and store nothing.")
+        bool,
+        typer.Option("--dry-run", help="Check the files, show what was understood and left out, and store nothing."),
     ] = False,
     session: Session = DEFAULT_SESSION,
     as_json: AsJson = False,
@@ -110,9 +114,10 @@ def import_data(
     """Fill a store from data files.
 
     DATA is a file, a folder, a pattern or a zip file: JSON lines with `text` and optionally `id`, `speaker`, `time`,
-    `metadata`, `user` and so on; an export of devmem, ChatGPT, Claude, Slack, WhatsApp or Telegram, a session of Claude
-    Code or Codex, chat messages, mails, a calendar, a phone's messages or calls, a page, a table, text, or one of the
-    formats below. Nothing is stored twice; a record that is archived unchanged stays archived.
+    `metadata`, `user` and so on; an export of devmem, ChatGPT, Claude, Slack, WhatsApp and others, a session of Claude
+    Code or Codex, chat messages, mails, a calendar, contacts, notes, a page, a table, text, or one of the formats
+    below. Nothing is stored twice; a record that is archived unchanged stays archived. Records and files that cannot be
+    used are named and left out, and the exit code is 1 then.
 
     Examples:
         devmem import notes.db notes.json --user ann
@@ -127,50 +132,96 @@ def import_data(
     columns, fields, encoding = _columns(column or ()), checked_fields(field), _encoding(encoding)
     with tempfile.TemporaryDirectory(prefix="devmem-") as folder:
         opening = partial(open_data, format=data_format, columns=columns, encoding=encoding, dates=dates)
-        files = [one for word in place.words for one in _sources(word, Path(folder), opening)]
+        files = [
+            (name, partial(opening, file, name=name))
+            for word in place.words
+            for file, name in _files(word, Path(folder))
+        ]
         if dry_run:
-            _check(terminal, files, as_json=as_json)
+            read = _check(terminal, files, as_json=as_json)
         else:
-            _import(terminal, place, files, scope, fields, as_json=as_json)
+            read = _import(terminal, place, files, scope, fields, as_json=as_json)
+    if len(files) > 1 and not any("format" in one for one in read):
+        raise CommandError("none of the files could be read.")
+    if any("error" in one or "unusable" in one for one in read):
+        raise typer.Exit(EXIT_PARTLY)
 
 
-_Files: TypeAlias = Sequence[tuple[str, Callable[[], DataFile]]]
+_Opened: TypeAlias = Sequence[tuple[str, Callable[[], DataFile]]]
 """Names of files, each with what opens it."""
 
 
 def _import(
     terminal: Terminal,
     place: StoreAddress,
-    files: _Files,
+    files: _Opened,
     scope: Scope,
     fields: tuple[str, ...] | None,
     *,
     as_json: bool,
-) -> None:
+) -> list[dict[str, Any]]:
     check_lasting(make(place), "an import")
     with opened(terminal, place, save=True) as target:
         filler = Filler(target, fields=fields, scope=scope)
-        done = [(name, _fill(terminal, filler, name, open_file, shown=not as_json)) for name, open_file in files]
+        read = [
+            _read(terminal, name, partial(_fill, terminal, filler, name, open_file, shown=not as_json), len(files))
+            for name, open_file in files
+        ]
         total = target.count_memories()
     text = f"{place.store}: {_counted(filler.counts)}; the store has {number_of(total, 'item')} now"
-    read = [{"file": name, "counts": counts} for name, counts in done]
     terminal.answer({"store": place.store, "files": read, "items": total}, text, as_json=as_json)
     for note in filler.notes():
         terminal.report("warning", note)
+    return read
 
 
-def _check(terminal: Terminal, files: _Files, *, as_json: bool) -> None:
+def _read(terminal: Terminal, name: str, read: Callable[[], dict[str, Any]], count: int) -> dict[str, Any]:
+    """Return what is known of a file that was read; one of several that cannot be read is reported, and left out."""
+    try:
+        return {"file": name, **read()}
+    except DevmemError as error:
+        cause = error if isinstance(error, DataFileError) else error.__cause__
+        if count == 1 or not isinstance(cause, DataFileError):
+            raise
+        terminal.report("error", f"left out: {error}")
+        return {"file": name, "error": str(error)}
+
+
+def _check(terminal: Terminal, files: _Opened, *, as_json: bool) -> list[dict[str, Any]]:
     """Read all records and store none."""
-    read: list[dict[str, Any]] = []
-    for name, open_file in files:
-        found = open_file()
-        summary = RecordSummary()
+
+    def check(name: str, open_file: Callable[[], DataFile]) -> dict[str, Any]:
+        found, summary = open_file(), RecordSummary()
         usable = _take(terminal, found, summary.note)
-        read.append({"file": name, "format": found.format.value, "records": usable, **summary.facts()})
         if not as_json:
-            terminal.print(f"{name}: {found.format.value}: {usable:,} records, all usable{_summary_text(summary)}")
+            all_usable = "" if found.left_out.unusable.count else ", all usable"
+            told = f"{usable:,} records{all_usable}{_summary_text(summary)}{_left_out_text(found)}"
+            terminal.print(f"{name}: {found.format.value}: {told}")
+            for sample in summary.samples:
+                terminal.print(f"  {shorten(one_line(sample), _SAMPLE)}")
+        return {"format": found.format.value, "records": usable, **summary.facts(), **_left_out(found)}
+
+    read = [_read(terminal, name, partial(check, name, open_file), len(files)) for name, open_file in files]
     if as_json:
         terminal.json({"files": read})
+    return read
+
+
+def _left_out(found: DataFile) -> dict[str, Any]:
+    """Return what of a file is left out, for programs."""
+    left = found.left_out
+    return {
+        **({"left_out": dict(left.reasons)} if left.reasons else {}),
+        **({"unusable": left.unusable.count} if left.unusable.count else {}),
+    }
+
+
+def _left_out_text(found: DataFile) -> str:
+    """Return what of a file is left out, to be put behind other facts."""
+    parts = [f"{count:,} {reason}" for reason, count in found.left_out.reasons.most_common()]
+    unusable = found.left_out.unusable.count
+    parts += [f"{unusable:,} that cannot be used"] if unusable else []
+    return f"; left out: {', '.join(parts)}" if parts else ""
 
 
 def _summary_text(summary: RecordSummary) -> str:
@@ -203,31 +254,26 @@ def _encoding(name: str | None) -> str | None:
     return name
 
 
-def _sources(word: str, folder: Path, opening: Callable[..., DataFile]) -> Iterator[tuple[str, Callable[[], DataFile]]]:
-    """Yield the name of each file that an argument names, and what opens it.
+def _files(word: str, folder: Path) -> Iterator[tuple[Path, str]]:
+    """Yield each file that an argument names, with the name that is shown for it.
 
     Raises:
         DataFileError: nothing is there, or an archive cannot be unpacked.
     """
-    if word == STDIN:
-        yield _STDIN_NAME, partial(opening, _spooled(folder), name=_STDIN_NAME)
+    if word != STDIN:
+        yield from data_files(Path(word), folder)
         return
-    for file, name in data_files(Path(word), folder, opening):
-        yield name, partial(opening, file, name=name)
-
-
-def _spooled(folder: Path) -> Path:
-    """Return a file that holds what standard input had; formats are detected by reading it more than once."""
+    # Formats are detected by reading more than once.
     path = folder / "stdin"
     with path.open("wb") as file:
         shutil.copyfileobj(sys.stdin.buffer, file)
-    return path
+    yield path, _STDIN_NAME
 
 
 def _fill(
     terminal: Terminal, filler: Filler, name: str, open_file: Callable[[], DataFile], *, shown: bool
-) -> dict[str, int]:
-    """Store the records of a file; return the numbers of what became of them."""
+) -> dict[str, Any]:
+    """Store the records of a file; return its format, and the numbers of what became of them."""
     before = Counter(filler.counts)
     try:
         try:
@@ -235,7 +281,7 @@ def _fill(
             filler.take_fields(found.fields)
             _take(terminal, found, filler.put)
         except DataFileError:
-            # The records before the bad one are good.
+            # The records before the error are good.
             filler.flush()
             raise
         filler.flush()
@@ -254,17 +300,17 @@ def _fill(
         ) from error
     done = filler.counts - before
     if shown:
-        terminal.print(f"{name}: {_counted(done)}")
-    return dict(done)
+        terminal.print(f"{name}: {_counted(done)}{_left_out_text(found)}")
+    return {"format": found.format.value, "counts": dict(done), **_left_out(found)}
 
 
 def _take(terminal: Terminal, found: DataFile, put: Callable[[Record], None]) -> int:
     """Pass on all records of a file; return their number."""
     taken = 0
-    with terminal.progress(found.path.name, found.total) as bar:
+    with terminal.progress(found.path.name, found.size, in_bytes=True) as bar:
         for record in found.records:
             put(record)
-            bar.advance(bar.task_ids[0])
+            bar.update(bar.task_ids[0], completed=found.position())
             taken += 1
     return taken
 

@@ -1,27 +1,27 @@
-"""Calendars, `.ics` files (RFC 5545): an event an item, at the time at which it starts."""
+"""Calendars (`.ics`, RFC 5545), an event an item at the time at which it starts, and contacts (`.vcf`, RFC 6350)."""
 
 from __future__ import annotations
 
 import logging
+import quopri
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
-from pathlib import Path
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from devmem.model.items import MemoryItem
 from devmem.model.record_fields import FROM, KIND, TO, WHERE, WITH
 from devmem.text.html import read_page
-from devmem.transfer.importing.files import decode_data, read_data
+from devmem.transfer.importing.files import Source
 from devmem.transfer.importing.records import Origin, digest, text_item
 
 _LOG: Final = logging.getLogger(__name__)
-_BEGIN: Final = b"begin:vcalendar"
+_KINDS: Final = {"VCALENDAR": "a calendar", "VCARD": "a file of contacts"}
 _WIDE_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")
-_NAME: Final = re.compile(r"[A-Za-z0-9-]{1,60}(?=[;:])")
-_PARAMETER: Final = re.compile(r""";([A-Za-z0-9-]{1,60})=((?:"[^"]*"|[^";:,]*+)(?:,(?:"[^"]*"|[^";:,]*+))*)""")
+_NAME: Final = re.compile(r"[A-Za-z0-9.-]{1,60}(?=[;:])")
+_PARAMETER: Final = re.compile(r""";([A-Za-z0-9-]{1,60})(?:=((?:"[^"]*"|[^";:,]*+)(?:,(?:"[^"]*"|[^";:,]*+))*))?""")
 _ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPED: Final = {"n": "\n", "N": "\n"}
 _STAMP: Final = re.compile(r"(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)(\d\d)?(Z?))?")
@@ -64,43 +64,71 @@ class _Component:
     def text(self, name: str) -> str:
         """Return the first property of a name as text; empty where it is missing."""
         found = self.first(name)
-        return _unescaped(found.value) if found else ""
+        return _text_of(found) if found else ""
 
 
 def is_calendar(head: bytes) -> bool:
     """Whether a file begins as a calendar does."""
-    return head.lower().startswith(_BEGIN)
+    return head.lower().startswith(b"begin:vcalendar")
 
 
-def read_calendar(path: Path, origin: Origin, encoding: str | None) -> list[MemoryItem]:
-    """Return an item for each event; a recurring one is one item, and each changed occurrence another.
+def is_contacts(head: bytes) -> bool:
+    """Whether a file begins as contacts do."""
+    return head.lower().startswith(b"begin:vcard")
 
-    Args:
-        path: the file.
-        origin: name of the file in messages.
-        encoding: None detects it; calendars are mostly UTF-8.
+
+_CONTACT: Final = {"TEL": "phone", "EMAIL": "email", "ADR": "address", "ORG": "organisation", "TITLE": "title",
+                   "BDAY": "birthday", "URL": "url", "NOTE": "note"}  # fmt: skip
+"""Names of the lines of a contact's text by the properties of a vCard."""
+
+
+def read_contacts(source: Source, origin: Origin) -> Iterator[MemoryItem]:
+    """Yield an item for each contact of a vCard: its name, and a line for each number, address and note.
 
     Raises:
-        DataFileError: the file cannot be read, is not a calendar or was cut off.
+        DataFileError: the file cannot be read, or is not a vCard.
     """
-    items: list[MemoryItem] = []
-    others = 0
-    for calendar in _calendars(_lines(path, origin, encoding), origin):
+    for card in _components(source, origin, "VCARD"):
+        name = card.text("FN") or " ".join(reversed(_parts(card.text("N"))[:2])) or card.text("ORG").replace(";", ", ")
+        if not name:
+            origin.left_out.unusable.add(replace(origin, line=card.line).error("the contact has no name"))
+            continue
+        lines = [name]
+        for one in card.properties:
+            kind, value = _CONTACT.get(one.name.rpartition(".")[2]), ", ".join(_parts(_text_of(one)))
+            if kind and value:
+                place = one.parameters.get("TYPE", "").lower().partition(",")[0]
+                lines.append(f"{kind}{f' ({place})' if place and place != 'pref' else ''}: {value}")
+        uid = card.text("UID")
+        yield text_item(
+            origin=origin, id=digest("contact", uid or lines), text="\n".join(lines), metadata={"contact": name}
+        )
+
+
+def _parts(value: str) -> list[str]:
+    return [part.strip() for part in value.split(";") if part.strip()]
+
+
+def read_calendar(source: Source, origin: Origin) -> Iterator[MemoryItem]:
+    """Yield an item for each event; a recurring one is one item, and each changed occurrence another.
+
+    Raises:
+        DataFileError: the file cannot be read, or is not a calendar.
+    """
+    for calendar in _components(source, origin, "VCALENDAR"):
         zones = {one.text("TZID"): one for one in calendar.inner if one.name == "VTIMEZONE"}
         named = calendar.text("X-WR-TIMEZONE")
         reader = _Events(calendar.text("X-WR-CALNAME") or calendar.text("NAME"), zones, named, origin)
-        items.extend(reader.item(one) for one in calendar.inner if one.name == "VEVENT")
-        others += sum(one.name in ("VTODO", "VJOURNAL", "VFREEBUSY") for one in calendar.inner)
-    if others:
-        _LOG.warning("%s: entries that are no events (tasks, journals) are left out: %d", origin.path, others)
-    return items
+        yield from (reader.item(one) for one in calendar.inner if one.name == "VEVENT")
+        others = sum(one.name in ("VTODO", "VJOURNAL", "VFREEBUSY") for one in calendar.inner)
+        origin.leave("entries that are no events (tasks, journals)", others)
 
 
-def _lines(path: Path, origin: Origin, encoding: str | None) -> Iterator[tuple[int, str]]:
+def _lines(source: Source) -> Iterator[tuple[int, str]]:
     """Yield the unfolded lines that are not blank, each with the 1-based number of its first line in the file."""
-    data = read_data(path)
-    if encoding or data.startswith(_WIDE_MARKS):
-        data = decode_data(data, encoding, path=path, shown=origin.path).encode("utf-8")
+    data = source.data()
+    if source.encoding or data.startswith(_WIDE_MARKS):
+        data = source.decoded(data).encode("utf-8")
     numbers: list[int] = []
     lines: list[bytearray] = []
     # Bytes are unfolded, as a fold may stand within a character.
@@ -111,37 +139,42 @@ def _lines(path: Path, origin: Origin, encoding: str | None) -> Iterator[tuple[i
         elif line:
             numbers.append(number)
             lines.append(bytearray(line))
-    text = decode_data(b"\n".join(lines), None, path=path, shown=origin.path)
+    text = Source(source.path, source.name).decoded(b"\n".join(lines))
     yield from zip(numbers, text.removeprefix("\ufeff").split("\n"), strict=False)
 
 
-def _calendars(lines: Iterator[tuple[int, str]], origin: Origin) -> Iterator[_Component]:
-    """Yield the calendars of a file; raises `DataFileError` where a part of one has no end."""
+def _components(source: Source, origin: Origin, kind: str) -> Iterator[_Component]:
+    """Yield the calendars or contacts of a file, each of which ends before the next one begins.
+
+    Raises:
+        DataFileError: the file is of another kind, or its parts are not nested as they should be.
+    """
     open_parts: list[_Component] = []
-    malformed: list[int] = []
-    for number, line in lines:
+    for number, line in _lines(source):
+        here = replace(origin, line=number)
         found = _parsed(line, number)
         name = found.value.strip().upper() if found else ""
-        if not open_parts and (found is None or (found.name, name) != ("BEGIN", "VCALENDAR")):
-            raise replace(origin, line=number).error("expected `BEGIN:VCALENDAR`, so it is not a calendar")
+        if not open_parts and (found is None or (found.name, name) != ("BEGIN", kind)):
+            raise here.error(f"expected `BEGIN:{kind}`, so it is not {_KINDS[kind]}")
         if found is None:
-            malformed.append(number)
+            origin.left_out.unusable.add(here.error("the line is malformed"))
         elif found.name == "BEGIN":
             if len(open_parts) >= _DEEPEST:
-                raise replace(origin, line=number).error("the parts of the calendar nest too deeply")
+                raise here.error("the parts of the file nest too deeply")
             open_parts.append(_Component(name, number))
         elif found.name == "END":
-            ended = _ended(open_parts, name, replace(origin, line=number))
+            ended = _ended(open_parts, name, here)
             if not open_parts:
                 yield ended
         else:
             open_parts[-1].properties.append(found)
     if open_parts:
         last = open_parts[-1]
-        raise replace(origin, line=last.line).error(f"the file is cut off: `BEGIN:{last.name}` has no end")
-    if malformed:
-        first = replace(origin, line=malformed[0]).error(f"malformed lines are left out: {len(malformed)}")
-        _LOG.warning("%s", first)
+        cut = replace(origin, line=last.line).error(f"the file is cut off: `BEGIN:{last.name}` has no end")
+        origin.left_out.unusable.add(cut)
+        if kind == "VCALENDAR":
+            # Its complete parts are used.
+            yield open_parts[0]
 
 
 def _ended(open_parts: list[_Component], name: str, origin: Origin) -> _Component:
@@ -162,9 +195,18 @@ def _parsed(line: str, number: int) -> _Property | None:
     parameters: dict[str, str] = {}
     at = named.end()
     while (found := _PARAMETER.match(line, at)) is not None:
-        parameters[found[1].upper()] = found[2].strip('"')
+        # In vCard 2.1 a type stands by itself: TEL;CELL:1
+        name, value = ("TYPE", found[1]) if found[2] is None else (found[1].upper(), found[2].strip('"'))
+        parameters[name] = value
         at = found.end()
     return _Property(named[0].upper(), parameters, line[at + 1 :], number) if line[at : at + 1] == ":" else None
+
+
+def _text_of(found: _Property) -> str:
+    """Return a value as text; those of vCard 2.1 may be quoted-printable."""
+    if found.parameters.get("ENCODING", "").upper() == "QUOTED-PRINTABLE":
+        return quopri.decodestring(found.value.encode()).decode("utf-8", "replace")
+    return _unescaped(found.value)
 
 
 def _unescaped(value: str) -> str:

@@ -1,4 +1,4 @@
-"""Reading a data file, gzipped or not: line by line, or as one JSON document."""
+"""Reading a data file, gzipped or not: whole, line by line, or element by element of a JSON list."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import os
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import BinaryIO, Final, cast
@@ -31,6 +32,8 @@ _LONGEST_LINE: Final = 16_000_000
 """Bytes of a line: of a JSON object with a whole conversation, or of a paragraph."""
 _LARGEST_RATIO: Final = 200
 """How many times its packed size a large text may have; those of people and programs have 5 to 50 times."""
+_DEEPEST: Final = 200
+"""Levels of lists and objects in an element of a JSON list."""
 SLOW_CODECS: Final = frozenset({"punycode", "idna"})
 """Encodings of names of hosts, which take time quadratic in the length of a text."""
 
@@ -70,138 +73,214 @@ class _Unpacked(gzip.GzipFile):
         return part
 
 
-def _readable(path: Path) -> BinaryIO:
-    """Open a file; one that devmem sealed, as it does with the unsaved writes of an encrypted store, is unsealed."""
-    file = path.open("rb")
-    if is_sealed(file.read(HEADER_BYTES)):
-        file.close()
-        return io.BytesIO(read_file(path))
-    file.seek(0)
-    return file
+@dataclass(slots=True)
+class Source:
+    """A data file. Every method that reads raises `DataFileError`, which names it, where it cannot be read."""
 
+    path: Path
+    name: Path | None = None
+    """Name of the file in messages; None is its path."""
+    encoding: str | None = None
+    """Encoding of a text or a table; None takes UTF-8, or else the one that the file seems to have, which is logged."""
+    _file: BinaryIO | None = field(default=None, init=False)
+    _is_guess_logged: bool = field(default=False, init=False)
 
-@contextmanager
-def _opened(path: Path) -> Iterator[BinaryIO]:
-    """Open the file for reading its bytes, unpacked.
+    @property
+    def shown(self) -> Path:
+        """Name of the file in messages."""
+        return self.name or self.path
 
-    Raises:
-        DataFileError: it cannot be read, now or while it is read.
-    """
-    try:
-        with _readable(path) as file:
-            packed = file.read(2) == _GZIP
-            file.seek(0)
-            if not packed:
-                yield file
-                return
-            with _Unpacked(path, file) as unpacked:
-                yield cast("BinaryIO", unpacked)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataFileError(path, f"the gzip file is damaged or cut off: {error}") from error
-    except OSError as error:
-        raise DataFileError(path, f"the file cannot be read: {error.strerror or error}") from error
+    def size(self) -> int:
+        """Return the number of bytes of the file."""
+        try:
+            return self.path.stat().st_size
+        except OSError as error:
+            raise self.error(f"the file cannot be read: {error.strerror or error}") from error
+
+    def position(self) -> int:
+        """Return the number of bytes of the file that were read since it was last opened."""
+        return 0 if self._file is None or self._file.closed else self._file.tell()
+
+    def error(self, message: str, *, line: int | None = None) -> DataFileError:
+        """Return the error that names the file."""
+        return DataFileError(self.shown, message, line=line)
+
+    @contextmanager
+    def opened(self) -> Iterator[BinaryIO]:
+        """Open the file for reading its bytes, unpacked, and unsealed where devmem sealed it for an encrypted store.
+
+        Raises:
+            DataFileError: it cannot be read, now or while it is read.
+        """
+        try:
+            with self.path.open("rb") as plain:
+                file: BinaryIO = io.BytesIO(read_file(self.path)) if is_sealed(plain.read(HEADER_BYTES)) else plain
+                file.seek(0)
+                self._file = file
+                is_packed = file.read(2) == _GZIP
+                file.seek(0)
+                if not is_packed:
+                    yield file
+                    return
+                with _Unpacked(self.shown, file) as unpacked:
+                    yield cast("BinaryIO", unpacked)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise self.error(f"the gzip file is damaged or cut off: {error}") from error
+        except OSError as error:
+            raise self.error(f"the file cannot be read: {error.strerror or error}") from error
+
+    def head(self) -> bytes:
+        """Return the first bytes, unpacked."""
+        with self.opened() as file:
+            return file.read(_HEAD)
+
+    def data(self) -> bytes:
+        """Return all bytes, unpacked; raises `DataFileError` for more than 200 MB, as a small gzip file may have."""
+        with self.opened() as file:
+            data = file.read(LARGEST_WHOLE + 1)
+        if len(data) > LARGEST_WHOLE:
+            raise self.error(f"the file has more than {LARGEST_WHOLE:,} bytes; split it")
+        return data
+
+    def byte_lines(self) -> Iterator[tuple[int, bytes]]:
+        """Yield all lines with their ends and 1-based numbers, a very long one in parts."""
+        with self.opened() as file:
+            number, is_new = 0, True
+            while line := file.readline(_PART):
+                number += is_new
+                is_new = line.endswith(b"\n")
+                yield number, line
+
+    def text_lines(self) -> Iterator[str]:
+        """Yield all lines of a text or a table with their ends, blank ones too; raises for what is not a text."""
+        if self.encoding is None and self._is_utf8():
+            for _, raw in self.raw_lines():
+                yield raw.decode("utf-8")
+            return
+        with self.opened() as file:
+            data = file.read()
+        yield from io.StringIO(self.decoded(data))
+
+    def lines(self) -> Iterator[tuple[int, str]]:
+        """Yield the lines that are not blank, each with its 1-based number; raises for one that is not UTF-8."""
+        for number, raw in self.raw_lines():
+            try:
+                line = raw.decode("utf-8").strip()
+            except UnicodeDecodeError as error:
+                raise self.error(
+                    f"the line is not UTF-8 ({error.reason}); convert the file to it", line=number
+                ) from error
+            if line:
+                yield number, line
+
+    def raw_lines(self) -> Iterator[tuple[int, bytes]]:
+        """Yield the lines with their 1-based numbers; raises `DataFileError` for one that would fill the memory."""
+        number = 0
+        with self.opened() as file:
+            while raw := file.readline(_LONGEST_LINE + 1):
+                number += 1
+                if len(raw) > _LONGEST_LINE:
+                    raise self.error(f"the line has more than {_LONGEST_LINE:,} bytes; split its text", line=number)
+                yield number, raw.removeprefix(_MARK) if number == 1 else raw
+
+    def is_text(self) -> bool:
+        """Whether the file begins as a text does, or its encoding is named."""
+        try:
+            detect_encoding(self.head())
+        except UnreadableError:
+            return self.encoding is not None
+        return True
+
+    def _is_utf8(self) -> bool:
+        decoder = codecs.getincrementaldecoder("utf-8")()
+        with self.opened() as file:
+            part = file.read(_PART)
+            if not seems_utf8(part[:_HEAD]):
+                return False
+            try:
+                while part:
+                    decoder.decode(part)
+                    part = file.read(_PART)
+                decoder.decode(b"", final=True)
+            except UnicodeDecodeError:
+                return False
+        return True
+
+    def decoded(self, data: bytes, declared: str = "") -> str:
+        """Return the text of the file's bytes, every line end a line feed.
+
+        Args:
+            data: the bytes.
+            declared: encoding that the document itself names; it counts where no other is given and it fits.
+
+        Raises:
+            DataFileError: the bytes are not text, or not of the encoding that is given.
+        """
+        if self.encoding is None and declared and (text := decode_as_declared(data, declared)) is not None:
+            return text
+        try:
+            text = decode_text(data, self.encoding)
+        except UnreadableError as error:
+            raise self.error(str(error)) from error
+        if self.encoding is None and not self._is_guess_logged and (guess := describe_guess(data)):
+            self._is_guess_logged = True
+            _LOG.warning("%s %s: where that is wrong, name its encoding (--encoding)", self.shown, guess)
+        return text
+
+    def document(self) -> object:
+        """Return the whole file as one JSON document; raises `DataFileError` where it is none."""
+        with self.opened() as file:
+            raw = file.read().removeprefix(_MARK)
+        try:
+            return parse_json(raw.decode("utf-8"))
+        except UnicodeDecodeError as error:
+            line = raw.count(b"\n", 0, error.start) + 1
+            raise self.error(
+                f"the file is not UTF-8 ({error.reason}), as JSON has to be; convert it", line=line
+            ) from error
+        except json.JSONDecodeError as error:
+            raise self.error(f"the file is not JSON: {error.msg}", line=error.lineno) from error
+        except ValueError as error:
+            raise self.error(f"the file is not usable JSON: {error}") from error
+
+    def elements(self) -> Iterator[object]:
+        """Yield the elements of the JSON list that the file is, one by one, so that memory holds only one of them.
+
+        Raises:
+            DataFileError: the list cannot be read any further.
+        """
+        import ijson
+
+        at = depth = 0
+        builder = ijson.ObjectBuilder()
+        with self.opened() as file:
+            if file.read(len(_MARK)) != _MARK:
+                file.seek(0)
+            try:
+                for event, value in ijson.basic_parse(file, buf_size=_PART, use_float=True):
+                    depth += (event in ("start_map", "start_array")) - (event in ("end_map", "end_array"))
+                    if depth > _DEEPEST:
+                        raise self.error(f"[{at}]: it is nested too deeply")
+                    if depth == 0 or (depth == 1 and event == "start_array"):
+                        continue
+                    builder.event(event, value)
+                    if depth == 1:
+                        yield builder.value
+                        at, builder = at + 1, ijson.ObjectBuilder()
+            except ijson.JSONError as error:
+                reason = error.args[0] if error.args else ""
+                text = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
+                if self.size() > _LONGEST_LINE and "overflow" not in text:
+                    raise self.error(f"[{at}]: the file is not JSON from here on: {text.splitlines()[0]}") from error
+                # Python's reader knows the line, and numbers of any size.
+                rest = self.document()
+                yield from rest[at:] if isinstance(rest, list) else ()
 
 
 def is_sqlite(path: Path) -> bool:
     """Whether a file is a SQLite database; raises `DataFileError` when it cannot be read."""
-    with _opened(path) as file:
+    with Source(path).opened() as file:
         return is_database(file.read(HEADER_BYTES))
-
-
-def is_text(path: Path) -> bool:
-    """Whether a file begins as a text does; raises `DataFileError` when it cannot be read."""
-    with _opened(path) as file:
-        head = file.read(_HEAD)
-    try:
-        detect_encoding(head)
-    except UnreadableError:
-        return False
-    return True
-
-
-def read_text_lines(
-    path: Path, encoding: str | None = None, *, shown: Path | None = None, quiet: bool = False
-) -> Iterator[str]:
-    """Return all lines of a plain text or a table with their ends, blank ones too.
-
-    Args:
-        path: the file.
-        encoding: None takes UTF-8, or else the encoding that the file seems to have, which is logged.
-        shown: name of the file in the log; None is its path.
-        quiet: whether a guess is not logged.
-
-    Raises:
-        DataFileError: the file cannot be read, is not a text, or not of this encoding.
-    """
-    if encoding is None and is_utf8(path):
-        with _opened(path) as file:
-            for number, raw in _bounded_lines(path, file):
-                yield (raw.removeprefix(_MARK) if number == 1 else raw).decode("utf-8")
-        return
-    with _opened(path) as file:
-        data = file.read()
-    yield from io.StringIO(decode_data(data, encoding, path=path, shown=shown, quiet=quiet))
-
-
-def read_head(path: Path) -> bytes:
-    """Return the first bytes of a file, unpacked; raises `DataFileError` when it cannot be read."""
-    with _opened(path) as file:
-        return file.read(_HEAD)
-
-
-def read_data(path: Path) -> bytes:
-    """Return all bytes of a file, unpacked.
-
-    Raises:
-        DataFileError: it cannot be read, or has more than 200 MB, as a small gzip file may.
-    """
-    with _opened(path) as file:
-        data = file.read(LARGEST_WHOLE + 1)
-    if len(data) > LARGEST_WHOLE:
-        raise DataFileError(path, f"the file has more than {LARGEST_WHOLE:,} bytes; split it")
-    return data
-
-
-def read_byte_lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield all lines with their ends and 1-based numbers, a very long one in parts.
-
-    Raises:
-        DataFileError: the file cannot be read, now or while it is read.
-    """
-    with _opened(path) as file:
-        number, is_new = 0, True
-        while line := file.readline(_PART):
-            number += is_new
-            is_new = line.endswith(b"\n")
-            yield number, line
-
-
-def decode_data(
-    data: bytes, encoding: str | None, *, path: Path, shown: Path | None = None, quiet: bool = False
-) -> str:
-    """Return the text of a file's bytes, every line end a line feed; arguments are those of `read_text_lines`.
-
-    Raises:
-        DataFileError: the bytes are not text, or not of this encoding.
-    """
-    try:
-        text = decode_text(data, encoding)
-        if encoding is None and not quiet and (guess := describe_guess(data)):
-            _LOG.warning("%s %s: where that is wrong, name its encoding (--encoding)", shown or path, guess)
-    except UnreadableError as error:
-        raise DataFileError(path, str(error)) from error
-    return text
-
-
-def decode_declared(data: bytes, declared: str, encoding: str | None, *, path: Path, shown: Path) -> str:
-    """Return the text of a document that names its own encoding, which counts where no other is given and it fits.
-
-    Raises:
-        DataFileError: the bytes are not text, or not of the encoding that is given.
-    """
-    if encoding is None and declared and (text := decode_as_declared(data, declared)) is not None:
-        return text
-    return decode_data(data, encoding, path=path, shown=shown)
 
 
 def decode_as_declared(data: bytes, declared: str) -> str | None:
@@ -222,87 +301,6 @@ def _is_valid_utf8(data: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
-
-
-def is_utf8(path: Path) -> bool:
-    """Whether all bytes of a file are UTF-8; raises `DataFileError` when it cannot be read."""
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    with _opened(path) as file:
-        part = file.read(_PART)
-        if not seems_utf8(part[:_HEAD]):
-            return False
-        try:
-            while part:
-                decoder.decode(part)
-                part = file.read(_PART)
-            decoder.decode(b"", final=True)
-        except UnicodeDecodeError:
-            return False
-    return True
-
-
-def read_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Return the lines that are not blank, each with its 1-based number.
-
-    Raises:
-        DataFileError: the file cannot be read, or a line is not UTF-8.
-    """
-    with _opened(path) as file:
-        for number, raw in _bounded_lines(path, file):
-            try:
-                line = raw.removeprefix(_MARK).decode("utf-8").strip()
-            except UnicodeDecodeError as error:
-                raise DataFileError(
-                    path, f"the line is not UTF-8 ({error.reason}); convert the file to it", line=number
-                ) from error
-            if line:
-                yield number, line
-
-
-def count_lines(path: Path) -> int:
-    """Count the lines that are not blank; raises as `read_lines` does, but for text that is not UTF-8."""
-    with _opened(path) as file:
-        return sum(1 for _, raw in _bounded_lines(path, file) if raw.strip())
-
-
-def _bounded_lines(path: Path, file: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines with their numbers; raises `DataFileError` for one that no memory would be made of in time."""
-    number = 0
-    while raw := file.readline(_LONGEST_LINE + 1):
-        number += 1
-        if len(raw) > _LONGEST_LINE:
-            raise DataFileError(path, f"the line has more than {_LONGEST_LINE:,} bytes; split its text", line=number)
-        yield number, raw
-
-
-def read_document(path: Path) -> object:
-    """Read the whole file as one JSON document.
-
-    Raises:
-        DataFileError: the file cannot be read, or is not JSON.
-    """
-    with _opened(path) as file:
-        raw = file.read()
-    try:
-        return parse_json(raw.removeprefix(_MARK).decode("utf-8"))
-    except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        raise DataFileError(
-            path, f"the file is not UTF-8 ({error.reason}), which JSON has to be; convert it", line=line
-        ) from error
-    except json.JSONDecodeError as error:
-        raise DataFileError(path, f"the file is not JSON: {error.msg}", line=error.lineno) from error
-    except ValueError as error:
-        raise DataFileError(path, f"the file is not usable JSON: {error}") from error
-
-
-def parse_line(path: Path, number: int, line: str) -> object:
-    """Parse one line as JSON; raises `DataFileError` for an invalid one."""
-    try:
-        return parse_json(line)
-    except ValueError as error:
-        reason = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
-        raise DataFileError(path, f"the line is not JSON: {reason}", line=number) from error
 
 
 def parse_json(text: str) -> object:
@@ -354,10 +352,20 @@ class FileFormat(StrEnum):
     """A chat that WhatsApp exported, of Android or iOS: a message an item."""
     TELEGRAM = "telegram"
     """`result.json` of Telegram's export, of one chat or all."""
+    DISCORD = "discord"
+    """A channel as DiscordChatExporter writes it, JSON."""
+    FACEBOOK = "facebook"
+    """A chat of Facebook's or Instagram's export, JSON."""
+    OPEN_WEBUI = "open-webui"
+    """Chats of Open WebUI's export."""
     LANGCHAIN = "langchain"
     """LangChain's messages, a list or a state of LangGraph."""
     MEM0 = "mem0"
     """The result of mem0's `get_all`."""
+    MCP_MEMORY = "mcp-memory"
+    """The graph of the MCP project's memory server, JSON lines."""
+    KEEP = "keep"
+    """A note of Google Keep, JSON."""
     METAGPT = "metagpt"
     """MetaGPT's memory, message queue or brain memory, or a dump of devmem's messages."""
     SHAREGPT = "sharegpt"
@@ -382,5 +390,7 @@ class FileFormat(StrEnum):
     """One mail."""
     ICS = "ics"
     """A calendar: an event an item."""
+    VCARD = "vcard"
+    """Contacts: a person or an organisation an item."""
     TSV = "tsv"
     """A table whose columns are separated by tabs."""

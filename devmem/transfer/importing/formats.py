@@ -3,240 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import count, islice
+from itertools import chain, islice
 from pathlib import Path
-from typing import Final, TypeGuard
+from typing import Any, Final
 
+from devmem.encryption import is_database
 from devmem.errors import DataFileError, OutboxError
-from devmem.model.items import MemoryItem
 from devmem.model.times import DateOrder
 from devmem.storage.outbox import outbox_bodies
-from devmem.transfer.importing.calendars import is_calendar, read_calendar
-from devmem.transfer.importing.chats import (
-    count_langchain,
-    count_listed,
-    is_chatgpt,
-    is_claude,
-    is_langchain,
-    is_openai_example,
-    is_openai_messages,
-    is_sharegpt,
-    is_slack,
-    read_chatgpt,
-    read_claude,
-    read_langchain,
-    read_openai_messages,
-    read_sharegpt,
-    read_slack,
-    slack_users,
-)
-from devmem.transfer.importing.coding_sessions import is_claude_code, is_codex, read_claude_code, read_codex
-from devmem.transfer.importing.files import (
-    FileFormat,
-    count_lines,
-    is_sqlite,
-    is_text,
-    parse_json,
-    parse_line,
-    read_document,
-    read_head,
-    read_lines,
-    read_text_lines,
-)
+from devmem.transfer.importing import chats, coding_sessions, memories, phone_chats
+from devmem.transfer.importing.calendars import is_calendar, is_contacts, read_calendar, read_contacts
+from devmem.transfer.importing.files import FileFormat, Source, parse_json
 from devmem.transfer.importing.mails import is_mail, is_mbox, read_eml, read_mbox
-from devmem.transfer.importing.memories import (
-    count_exported,
-    count_mem0,
-    count_messages,
-    exported_fields,
-    is_export,
-    is_mem0,
-    is_metagpt,
-    read_export,
-    read_mem0,
-    read_metagpt,
+from devmem.transfer.importing.prose import is_html, read_html, read_markdown, read_text, read_texts
+from devmem.transfer.importing.records import (
+    LeftOut,
+    Line,
+    Origin,
+    Record,
+    RecordIds,
+    looks_like_record,
+    numbered,
+    read_each,
+    read_record,
 )
-from devmem.transfer.importing.phone_chats import (
-    count_telegram,
-    is_telegram,
-    is_whatsapp,
-    read_telegram,
-    read_whatsapp,
-)
-from devmem.transfer.importing.prose import is_html, is_text_list, read_html, read_paragraphs, read_text_list
-from devmem.transfer.importing.records import Origin, Record, RecordIds, looks_like_record, read_record
 from devmem.transfer.importing.tables import read_table
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DocumentFormat:
-    """A format of JSON documents."""
-
-    name: FileFormat
-    detects: Callable[[object], bool]
-    """Whether a document has it."""
-    count: Callable[[object], int]
-    """Number of records, or of messages where some of them make none."""
-    read: Callable[[object, Origin], Iterator[Record]]
-    is_line: Callable[[object], bool] | None = None
-    """Whether an object on its own line has it; None where the format has no lines."""
-
-
-def find_document(document: object, origin: Origin) -> DocumentFormat:
-    """Return the format of a document.
-
-    Raises:
-        DataFileError: its format is unrecognised.
-    """
-    found = next((one for one in DOCUMENTS.values() if one.detects(document)), None)
-    if found is None:
-        raise DataFileError(
-            origin.path, f"unrecognised format (not one of {known_formats()}): the document is {_looks(document)}"
-        )
-    return found
-
-
-def known_formats() -> str:
-    """Return the names of all formats, for an error."""
-    return ", ".join(one.value for one in FileFormat if one is not FileFormat.AUTO)
-
-
-def _elements(document: object) -> list[object]:
-    return document if isinstance(document, list) else [document]
-
-
-def _of_elements(
-    name: FileFormat,
-    is_one: Callable[[object], bool],
-    count: Callable[[list[object]], int],
-    read: Callable[[list[object], Origin], Iterator[Record]],
-) -> DocumentFormat:
-    """Return a format whose documents are lists of one kind of objects, or one such object."""
-    return DocumentFormat(
-        name=name,
-        detects=lambda document: is_one(next(iter(_elements(document)), None)),
-        count=lambda document: count(_elements(document)),
-        read=lambda document, origin: read(_elements(document), origin),
-        is_line=is_one,
-    )
-
-
-def _is_file_index(document: object) -> TypeGuard[Mapping[str, list[object]]]:
-    """Whether a document is the index of DevAll's file memory, whose chunks are items."""
-    return isinstance(document, Mapping) and "file_metadata" in document and isinstance(document.get("contents"), list)
-
-
-def _is_list_of_records(document: object) -> bool:
-    return isinstance(document, list) and (not document or isinstance(document[0], Mapping))
-
-
-def _read_records(document: object, origin: Origin) -> Iterator[Record]:
-    if _is_file_index(document):
-        document, origin = document["contents"], replace(origin, entry="contents")
-    ids = RecordIds()
-    for at, raw in enumerate(_elements(document)):
-        yield read_record(raw, replace(origin, entry=f"{origin.entry}[{at}]"), ids)
-
-
-def _count_nodes(conversations: list[object]) -> int:
-    mappings = (raw.get("mapping") for raw in conversations if isinstance(raw, Mapping))
-    return sum(len(nodes) for nodes in mappings if isinstance(nodes, Mapping))
-
-
-def _count_chat_messages(conversations: list[object]) -> int:
-    lists = (raw.get("chat_messages") for raw in conversations if isinstance(raw, Mapping))
-    return sum(len(messages) for messages in lists if isinstance(messages, list))
-
-
-_FORMATS: Final = (
-    DocumentFormat(name=FileFormat.EXPORT, detects=is_export, count=count_exported, read=read_export),
-    DocumentFormat(name=FileFormat.METAGPT, detects=is_metagpt, count=count_messages, read=read_metagpt),
-    _of_elements(FileFormat.CHATGPT, is_chatgpt, _count_nodes, read_chatgpt),
-    _of_elements(FileFormat.CLAUDE, is_claude, _count_chat_messages, read_claude),
-    _of_elements(FileFormat.SLACK, is_slack, len, read_slack),
-    DocumentFormat(name=FileFormat.TELEGRAM, detects=is_telegram, count=count_telegram, read=read_telegram),
-    DocumentFormat(name=FileFormat.LANGCHAIN, detects=is_langchain, count=count_langchain, read=read_langchain),
-    DocumentFormat(
-        name=FileFormat.MEM0,
-        detects=is_mem0,
-        count=count_mem0,
-        read=read_mem0,
-        is_line=lambda raw: is_mem0([raw]),
-    ),
-    _of_elements(FileFormat.SHAREGPT, is_sharegpt, count_listed, read_sharegpt),
-    DocumentFormat(
-        name=FileFormat.OPENAI,
-        detects=lambda document: (
-            is_openai_messages(document) or is_openai_example(next(iter(_elements(document)), None))
-        ),
-        count=lambda document: count_listed(_elements(document)),
-        read=lambda document, origin: read_openai_messages(_elements(document), origin),
-        is_line=is_openai_example,
-    ),
-    DocumentFormat(
-        name=FileFormat.TEXTS,
-        detects=is_text_list,
-        count=lambda document: len(_elements(document)),
-        read=lambda document, origin: read_text_list(_elements(document), origin),
-    ),
-    DocumentFormat(
-        name=FileFormat.DEVALL,
-        detects=lambda document: _is_file_index(document) or _is_list_of_records(document),
-        count=lambda document: len(document["contents"] if _is_file_index(document) else _elements(document)),
-        read=_read_records,
-    ),
-)
-DOCUMENTS: Final[Mapping[FileFormat, DocumentFormat]] = {one.name: one for one in _FORMATS}
-"""Formats of documents by name, in the order in which they are tried."""
-
-
-def _looks(document: object) -> str:
-    if isinstance(document, list):
-        return f"a list whose first element is of type {type(document[0]).__name__}"
-    if isinstance(document, Mapping):
-        return f"an object with the keys {', '.join(repr(str(key)[:40]) for key in list(document)[:8]) or 'none'}"
-    return f"of type {type(document).__name__}"
-
-
-Line = tuple[object, Origin]
-"""A line as JSON, and its place."""
-_SUFFIXES: Final = {
-    ".csv": FileFormat.CSV,
-    ".tsv": FileFormat.TSV,
-    ".md": FileFormat.MARKDOWN,
-    ".markdown": FileFormat.MARKDOWN,
-    ".txt": FileFormat.TEXT,
-    ".html": FileFormat.HTML,
-    ".htm": FileFormat.HTML,
-    ".xhtml": FileFormat.HTML,
-    ".ics": FileFormat.ICS,
-    ".ical": FileFormat.ICS,
-    ".mbox": FileFormat.MBOX,
-    ".mbx": FileFormat.MBOX,
-    ".eml": FileFormat.EML,
-}
-_TABLES: Final[Mapping[FileFormat, str | None]] = {FileFormat.CSV: None, FileFormat.TSV: "\t"}
-_BYTE_FORMATS: Final[Mapping[FileFormat, Callable[[Path, Origin, str | None], list[MemoryItem]]]] = {
-    FileFormat.HTML: read_html,
-    FileFormat.EML: read_eml,
-    FileFormat.ICS: read_calendar,
-}
-"""Formats that name their encoding themselves, by the functions that read a whole file."""
-_STREAMED: Final[Mapping[FileFormat, Callable[[Path, Origin, str | None], tuple[int, Iterator[MemoryItem]]]]] = {
-    FileFormat.MBOX: read_mbox,
-}
-"""Formats of large files, by the functions that count their records and read them one by one."""
-_BEGINNINGS: Final[Mapping[FileFormat, Callable[[bytes], bool]]] = {
-    FileFormat.HTML: is_html,
-    FileFormat.ICS: is_calendar,
-    FileFormat.MBOX: is_mbox,
-    FileFormat.EML: is_mail,
-}
-"""Whether the first bytes of a file, whose name does not tell its format, are of one."""
-_FIRST_LINES: Final = 20
-"""Lines of a session that are looked at: the first ones may be notes of the program."""
+_FIRST: Final = 20
+"""Elements or lines that are looked at: the first ones may be damaged, or notes of a program."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,9 +41,13 @@ class DataFile:
     path: Path
     """Path, or the name in its place."""
     format: FileFormat
-    total: int
-    """Number of records, or of messages where some of them make none."""
+    size: int
+    """In bytes."""
+    position: Callable[[], int]
+    """Returns the number of bytes that were read."""
     records: Iterator[Record]
+    left_out: LeftOut
+    """What became no record; complete when the records are consumed."""
     fields: tuple[str, ...] = ()
     """Fields by which the store was searched that the file is an export of."""
 
@@ -262,7 +61,9 @@ def open_data(
     name: str | None = None,
     dates: DateOrder | str | None = None,
 ) -> DataFile:
-    """Detect the format of a file and count its records, which are read and checked as they are consumed.
+    """Detect the format of a file, whose records are read and checked as they are consumed.
+
+    A record that cannot be used is left out, counted in `left_out`, and named in the log.
 
     Args:
         path: the file, plain or gzipped.
@@ -273,72 +74,49 @@ def open_data(
         dates: order of day and month in dates such as `03/04/2025`; None finds out where the dates tell.
 
     Raises:
-        DataFileError: it cannot be read, or its format is unrecognised. Consuming the records raises it too.
+        DataFileError: it cannot be read, or its format is unrecognised. Consuming the records raises it too, and where
+            none of them can be used.
     """
-    file = Path(path)
-    origin = Origin(path=Path(name) if name else file, dates=DateOrder(dates) if dates else None)
-    with _called(file, origin.path):
-        found = _open(file, origin, FileFormat(format), columns or {}, encoding)
-    return replace(found, records=_each(found.records, file, origin))
+    source = Source(Path(path), Path(name) if name else None, encoding)
+    origin = Origin(path=source.shown, dates=DateOrder(dates) if dates else None)
+    wanted, size = FileFormat(format), source.size()
+    fields: tuple[str, ...] = ()
+    found = _format_of(source) if wanted is FileFormat.AUTO else wanted
+    if found in _TABLES:
+        records = read_table(source, origin, delimiter=_TABLES[found], columns=columns or {})
+    elif found in _READERS:
+        records = _READERS[found](source, origin)
+    else:
+        lines = _json_lines(source, origin)
+        heads = list(islice(lines, _FIRST))
+        found = _format_of_json(heads, source) if found is FileFormat.AUTO else found
+        if found is FileFormat.EXPORT and heads:
+            fields = memories.exported_fields(*heads[0])
+        lines = chain(heads, lines)
+        records = chats.read_slack(lines, source) if found is FileFormat.SLACK else _JSON[found](lines)
+    return DataFile(
+        path=source.shown,
+        format=found,
+        size=size,
+        position=source.position,
+        records=_each(records, origin),
+        left_out=origin.left_out,
+        fields=fields,
+    )
 
 
-@contextmanager
-def _called(file: Path, shown: Path) -> Iterator[None]:
-    """Have errors call a file by the name that is shown."""
+def _each(records: Iterator[Record], origin: Origin) -> Iterator[Record]:
+    """Yield the records; raises the first error where every record has one, and otherwise logs them."""
+    count, unusable = 0, origin.left_out.unusable
     try:
-        yield
-    except DataFileError as error:
-        if shown == file or error.path != str(file):
-            raise
-        raise type(error)(shown, error.message, line=error.line) from error
-
-
-def _each(records: Iterator[Record], file: Path, origin: Origin) -> Iterator[Record]:
-    with _called(file, origin.path):
-        try:
-            yield from records
-        finally:
-            origin.unread_times.report(origin.path)
-
-
-def _open(
-    file: Path,
-    origin: Origin,
-    wanted: FileFormat,
-    columns: Mapping[str, str],
-    encoding: str | None,
-) -> DataFile:
-    if wanted is FileFormat.AUTO:
-        wanted = _format_of_file(file, encoding)
-    if wanted is FileFormat.OUTBOX:
-        return _outbox(file, origin)
-    if wanted in _BYTE_FORMATS:
-        items = _BYTE_FORMATS[wanted](file, origin, encoding)
-        return DataFile(path=origin.path, format=wanted, total=len(items), records=iter(items))
-    if wanted in _STREAMED:
-        total, streamed = _STREAMED[wanted](file, origin, encoding)
-        return DataFile(path=origin.path, format=wanted, total=total, records=streamed)
-    if wanted in _TABLES:
-        table = read_table(_rereading(file, encoding, origin), origin, delimiter=_TABLES[wanted], columns=columns)
-        return DataFile(path=origin.path, format=wanted, total=max(count_lines(file) - 1, 0), records=table)
-    if wanted in (FileFormat.TEXT, FileFormat.MARKDOWN, FileFormat.WHATSAPP):
-        lines = read_text_lines(file, encoding, shown=origin.path)
-        numbered = enumerate((line.rstrip("\r\n") for line in lines), start=1)
-        if wanted is FileFormat.WHATSAPP:
-            found = read_whatsapp(numbered, origin)
-        else:
-            found = list(read_paragraphs(numbered, origin, markdown=wanted is FileFormat.MARKDOWN))
-        return DataFile(path=origin.path, format=wanted, total=len(found), records=iter(found))
-    if wanted in _LINES:
-        records = _LINES[wanted](_parsed_lines(file, origin))
-        return DataFile(path=origin.path, format=wanted, total=count_lines(file), records=records)
-    return _document(file, origin, wanted)
-
-
-def _rereading(file: Path, encoding: str | None, origin: Origin) -> Callable[[], Iterator[str]]:
-    """Return a function that reads the lines of a file from the first on; a guessed encoding is logged once."""
-    calls = count()
-    return lambda: read_text_lines(file, encoding, shown=origin.path, quiet=next(calls) > 0)
+        for record in records:
+            count += 1
+            yield record
+        if unusable.count and not count:
+            raise unusable.first[0]
+    finally:
+        if count:
+            origin.left_out.report(origin.path)
 
 
 def detect_format(path: str | Path) -> FileFormat:
@@ -347,133 +125,237 @@ def detect_format(path: str | Path) -> FileFormat:
 
 
 def read_records(path: str | Path, format: FileFormat | str = FileFormat.AUTO) -> Iterator[Record]:  # noqa: A002
-    """Yield the records of a file; raises `DataFileError` at the first that is not usable."""
-    yield from open_data(path, format).records
+    """Yield the records of a file; raises `DataFileError` at the first that cannot be used."""
+    data = open_data(path, format)
+    unusable = data.left_out.unusable
+    for record in data.records:
+        if unusable.count:
+            break
+        yield record
+    if unusable.count:
+        raise unusable.first[0]
 
 
-def _format_of_file(path: Path, encoding: str | None) -> FileFormat:
-    """Return the format, or AUTO for a document whose content decides."""
-    if is_sqlite(path):
+def _format_of(source: Source) -> FileFormat:
+    """Return the format of a file; AUTO for JSON, whose content decides."""
+    if is_database(source.head()):
         return FileFormat.OUTBOX
-    suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".gz"]
+    suffixes = [suffix.lower() for suffix in source.path.suffixes if suffix.lower() != ".gz"]
     named = _SUFFIXES.get(suffixes[-1]) if suffixes else None
-    found = named or _format_of_head(path)
-    if found is not None and found in (*_BYTE_FORMATS, *_STREAMED):
+    head = _beginning(source)
+    found = named or next((name for name, begins in _BEGINNINGS.items() if begins(head)), None)
+    if found is not None and found in _BEGINNINGS:
         return found
-    if encoding is None and not is_text(path):
-        raise DataFileError(
-            path,
-            f"unrecognised format (binary file; not one of {known_formats()}): unpack an archive first; name the "
-            "encoding of a text (--encoding)",
+    if named not in _TABLES and head.startswith((b"{", b"[")):
+        is_chat = phone_chats.is_whatsapp(head.decode("utf-8", "replace").splitlines())
+        return FileFormat.WHATSAPP if is_chat else FileFormat.AUTO
+    if not source.is_text():
+        raise source.error(
+            f"unrecognised format (binary file; not one of {_known_formats()}): unpack an archive first; name the "
+            "encoding of a text (--encoding)"
         )
-    first = next((line.strip() for line in read_text_lines(path, encoding, quiet=True) if line.strip()), "")
-    if named in (None, FileFormat.TEXT) and is_whatsapp(read_text_lines(path, encoding, quiet=True)):
+    if named in (None, FileFormat.TEXT) and phone_chats.is_whatsapp(source.text_lines()):
         return FileFormat.WHATSAPP
-    if named is not None and (named in _TABLES or not first.startswith(("{", "["))):
-        return named
-    if not first:
-        return FileFormat.JSONL
-    if first.startswith("["):
-        return FileFormat.AUTO
-    if first.startswith("{"):
-        return _format_of_lines(path)
-    raise DataFileError(
-        path,
-        f"unrecognised format (not one of {known_formats()}): it begins with {first[:40]!r}; --format text reads it as "
-        "plain text, --format csv as a table",
+    if named is not None or not head:
+        return named or FileFormat.AUTO
+    first = next((line.strip() for line in source.text_lines() if line.strip()), "")
+    raise source.error(
+        f"unrecognised format (not one of {_known_formats()}): it begins with {first[:40]!r}; --format text reads it "
+        "as plain text, --format csv as a table"
     )
 
 
-def _format_of_head(path: Path) -> FileFormat | None:
-    """Return the format that the first bytes of a file show."""
-    head = read_head(path).removeprefix(b"\xef\xbb\xbf").lstrip()
-    return next((name for name, begins in _BEGINNINGS.items() if begins(head)), None)
+def _beginning(source: Source) -> bytes:
+    return source.head().removeprefix(b"\xef\xbb\xbf").lstrip()
 
 
-def _format_of_lines(path: Path) -> FileFormat:
-    """Return the format of a file that begins with an object; AUTO where the file is one document."""
-    heads = list(islice(_parsed(path), _FIRST_LINES))
-    for name, is_line in _DETECTED_LINES.items():
-        if any(map(is_line, heads)):
-            return name
-    if heads[0] is None:
-        # The first line is damaged, unless it begins a document of several lines.
-        return FileFormat.JSONL if heads[1:] and heads[1] is not None else FileFormat.AUTO
-    by_line = next((one for one in DOCUMENTS.values() if one.is_line is not None and one.is_line(heads[0])), None)
-    if by_line is not None:
-        return by_line.name
-    is_document = any(one.detects(heads[0]) for one in DOCUMENTS.values())
-    return FileFormat.AUTO if is_document or not any(map(looks_like_record, heads)) else FileFormat.JSONL
+def _known_formats() -> str:
+    return ", ".join(one.value for one in FileFormat if one is not FileFormat.AUTO)
 
 
-def _parsed(path: Path) -> Iterator[Mapping[str, object] | None]:
-    """Yield the object on each line, None for any other line."""
-    for _, line in read_lines(path):
+def _json_lines(source: Source, origin: Origin) -> Iterator[Line]:
+    """Yield the values of a JSON file: the elements of its list, its lines, or the one object that it is."""
+    head = _beginning(source)
+    if head.startswith(b"["):
+        at = -1
         try:
-            raw = parse_json(line)
-        except ValueError:
-            raw = None
-        yield raw if isinstance(raw, Mapping) else None
-
-
-def _document(path: Path, origin: Origin, wanted: FileFormat) -> DataFile:
-    """Open a JSON document, or the lines of a format that has both forms."""
-    known = DOCUMENTS.get(wanted)
-    document: object
-    if known is not None and known.is_line is not None and _has_lines(path):
-        document = [parse_line(path, number, line) for number, line in read_lines(path)]
+            for at, raw in enumerate(source.elements()):
+                yield raw, origin.at(at)
+        except DataFileError as error:
+            if at < 0:
+                raise
+            yield error, origin
+    elif head and not _has_lines(source):
+        yield source.document(), origin
     else:
-        document = read_document(path)
-    found = known or find_document(document, origin)
-    return DataFile(
-        path=origin.path,
-        format=found.name,
-        total=found.count(document),
-        records=_read_slack(path, document, origin) if found.name is FileFormat.SLACK else found.read(document, origin),
-        fields=exported_fields(document, origin),
-    )
+        yield from _parsed(source.raw_lines(), origin)
 
 
-def _read_slack(path: Path, document: object, origin: Origin) -> Iterator[Record]:
-    """Read a day of a channel, with the names of the users in `users.json` beside the channels."""
-    users = path.parent.parent / "users.json"
-    return read_slack(_elements(document), origin, slack_users(read_document(users)) if users.is_file() else None)
+def _parsed(lines: Iterable[tuple[int, bytes]], origin: Origin) -> Iterator[Line]:
+    """Yield the values of lines that are not blank, and an error for each that is not JSON."""
+    for number, raw in lines:
+        here = replace(origin, line=number)
+        try:
+            if raw.strip():
+                yield parse_json(raw.decode("utf-8")), here
+        except UnicodeDecodeError as error:
+            yield here.error(f"the line is not UTF-8 ({error.reason}); convert the file to it"), here
+        except ValueError as error:
+            yield here.error(f"the line is not JSON: {getattr(error, 'msg', error)}"), here
 
 
-def _has_lines(path: Path) -> bool:
-    """Whether the first two lines are an object each."""
-    first = list(islice(_parsed(path), 2))
-    return len(first) == 2 and None not in first
-
-
-def _outbox(path: Path, origin: Origin) -> DataFile:
+def _has_lines(source: Source) -> bool:
+    """Whether the first or the second line of a file is a value of JSON by itself."""
     try:
-        bodies = outbox_bodies(path)
-    except OutboxError as error:
-        raise DataFileError(path, f"a SQLite file that is not an outbox ({error})") from error
-    elements = [parse_line(path, number, body) for number, body in enumerate(bodies, start=1)]
-    records = DOCUMENTS[FileFormat.DEVALL].read(elements, origin)
-    return DataFile(path=origin.path, format=FileFormat.OUTBOX, total=len(elements), records=records)
+        values = _parsed(islice(source.raw_lines(), 2), Origin(path=source.shown))
+        return any(not isinstance(raw, DataFileError) for raw, _ in values)
+    except DataFileError:
+        # A line of any length may be one document.
+        return False
 
 
-def _parsed_lines(path: Path, origin: Origin) -> Iterator[Line]:
-    for number, line in read_lines(path):
-        yield parse_line(path, number, line), replace(origin, line=number)
+def _format_of_json(heads: list[Line], source: Source) -> FileFormat:
+    """Return the format of JSON; raises `DataFileError` where its first values are of none."""
+    readable = [line for line in heads if not isinstance(line[0], DataFileError)]
+    found = next((name for name, detects in _DETECTED.items() if detects(readable)), None)
+    if found is not None and found is not FileFormat.JSONL:
+        return found
+    if found is None and readable:
+        raise source.error(f"unrecognised format (not one of {_known_formats()}): it has {_looks(readable[0][0])}")
+    return FileFormat.DEVALL if heads and heads[0][1].entry else FileFormat.JSONL
+
+
+def _looks(raw: object) -> str:
+    if isinstance(raw, Mapping):
+        return f"an object with the keys {', '.join(repr(str(key)[:40]) for key in list(raw)[:8]) or 'none'}"
+    return f"a value of type {type(raw).__name__}"
+
+
+_Test = Callable[[list[Line]], bool]
+
+
+def _any(is_one: Callable[[object], bool]) -> _Test:
+    return lambda heads: any(is_one(raw) for raw, _ in heads)
+
+
+def _half(is_one: Callable[[object], bool]) -> _Test:
+    """Return a test that half of the first values pass, some of which may be damaged."""
+    return lambda heads: bool(heads) and 2 * sum(is_one(raw) for raw, _ in heads) >= len(heads)
+
+
+def _list_of(is_one: Callable[[object], bool]) -> _Test:
+    """Return a test that the elements of a list pass, of which JSON lines would be separate records."""
+    return lambda heads: bool(heads) and all(origin.entry and is_one(raw) for raw, origin in heads)
+
+
+def _either(one: _Test, other: _Test) -> _Test:
+    return lambda heads: one(heads) or other(heads)
 
 
 def _read_plain(lines: Iterable[Line]) -> Iterator[Record]:
     ids = RecordIds()
-    for raw, origin in lines:
-        yield read_record(raw, origin, ids)
+
+    def records(raw: object, origin: Origin) -> Iterator[Record]:
+        if isinstance(raw, Mapping) and _is_file_index(raw):
+            # The index of DevAll's file memory, whose chunks are items.
+            yield from read_each(numbered(raw["contents"], origin.at("contents")), records)
+        else:
+            yield read_record(raw, origin, ids)
+
+    return read_each(lines, records)
 
 
-_LINES: Final[Mapping[FileFormat, Callable[[Iterable[Line]], Iterator[Record]]]] = {
+def _is_file_index(raw: object) -> bool:
+    return isinstance(raw, Mapping) and "file_metadata" in raw and isinstance(raw.get("contents"), list)
+
+
+_DETECTED: Final[Mapping[FileFormat, _Test]] = {
+    FileFormat.CLAUDE_CODE: _any(coding_sessions.is_claude_code),
+    FileFormat.CODEX: _any(coding_sessions.is_codex),
+    FileFormat.EXPORT: _any(memories.is_export),
+    FileFormat.METAGPT: _either(_any(memories.is_metagpt), _list_of(memories.is_metagpt_message)),
+    FileFormat.CHATGPT: _half(chats.is_chatgpt),
+    FileFormat.CLAUDE: _half(chats.is_claude),
+    FileFormat.OPEN_WEBUI: _half(chats.is_open_webui),
+    FileFormat.SLACK: _half(chats.is_slack),
+    FileFormat.DISCORD: _any(phone_chats.is_discord),
+    FileFormat.FACEBOOK: _any(phone_chats.is_facebook),
+    FileFormat.TELEGRAM: _any(phone_chats.is_telegram),
+    FileFormat.LANGCHAIN: _either(_any(chats.is_langchain), _list_of(chats.is_langchain_message)),
+    FileFormat.MCP_MEMORY: _half(memories.is_mcp_memory),
+    FileFormat.KEEP: _any(memories.is_keep),
+    FileFormat.MEM0: _half(memories.is_mem0),
+    FileFormat.SHAREGPT: _half(chats.is_sharegpt),
+    FileFormat.OPENAI: _either(_half(chats.is_openai_example), _list_of(chats.is_openai_message)),
+    FileFormat.TEXTS: _half(lambda raw: isinstance(raw, str)),
+    FileFormat.DEVALL: _any(_is_file_index),
+    FileFormat.JSONL: _any(looks_like_record),
+}
+"""Formats of JSON, in the order in which they are tried on the first values of a file."""
+_JSON: Final[Mapping[FileFormat, Callable[[Iterable[Line]], Iterator[Any]]]] = {
+    FileFormat.CLAUDE_CODE: coding_sessions.read_claude_code,
+    FileFormat.CODEX: coding_sessions.read_codex,
+    FileFormat.EXPORT: memories.read_export,
+    FileFormat.METAGPT: memories.read_metagpt,
+    FileFormat.CHATGPT: chats.read_chatgpt,
+    FileFormat.CLAUDE: chats.read_claude,
+    FileFormat.OPEN_WEBUI: chats.read_open_webui,
+    FileFormat.DISCORD: phone_chats.read_discord,
+    FileFormat.FACEBOOK: phone_chats.read_facebook,
+    FileFormat.TELEGRAM: phone_chats.read_telegram,
+    FileFormat.LANGCHAIN: chats.read_langchain,
+    FileFormat.MCP_MEMORY: memories.read_mcp_memory,
+    FileFormat.KEEP: memories.read_keep,
+    FileFormat.MEM0: memories.read_mem0,
+    FileFormat.SHAREGPT: chats.read_sharegpt,
+    FileFormat.OPENAI: chats.read_openai,
+    FileFormat.TEXTS: read_texts,
     FileFormat.JSONL: _read_plain,
-    FileFormat.CLAUDE_CODE: read_claude_code,
-    FileFormat.CODEX: read_codex,
+    FileFormat.DEVALL: _read_plain,
 }
-_DETECTED_LINES: Final[Mapping[FileFormat, Callable[[object], bool]]] = {
-    FileFormat.CLAUDE_CODE: is_claude_code,
-    FileFormat.CODEX: is_codex,
+
+
+def _read_outbox(source: Source, origin: Origin) -> Iterator[Record]:
+    try:
+        bodies = outbox_bodies(source.path)
+    except OutboxError as error:
+        raise source.error(f"a SQLite file that is not an outbox ({error})") from error
+    return _read_plain(_parsed(((at, body.encode()) for at, body in enumerate(bodies, start=1)), origin))
+
+
+_READERS: Final[Mapping[FileFormat, Callable[[Source, Origin], Iterator[Record]]]] = {
+    FileFormat.OUTBOX: _read_outbox,
+    FileFormat.HTML: read_html,
+    FileFormat.ICS: read_calendar,
+    FileFormat.VCARD: read_contacts,
+    FileFormat.MBOX: read_mbox,
+    FileFormat.EML: read_eml,
+    FileFormat.WHATSAPP: phone_chats.read_whatsapp,
+    FileFormat.TEXT: read_text,
+    FileFormat.MARKDOWN: read_markdown,
 }
-"""Formats that are JSON lines only."""
+_TABLES: Final[Mapping[FileFormat, str | None]] = {FileFormat.CSV: None, FileFormat.TSV: "\t"}
+"""Separators of tables; None is detected."""
+_SUFFIXES: Final[Mapping[str, FileFormat]] = {
+    f".{suffix}": name
+    for name, suffixes in {
+        FileFormat.CSV: "csv",
+        FileFormat.TSV: "tsv",
+        FileFormat.MARKDOWN: "md markdown",
+        FileFormat.TEXT: "txt",
+        FileFormat.HTML: "html htm xhtml",
+        FileFormat.ICS: "ics ical",
+        FileFormat.VCARD: "vcf vcard",
+        FileFormat.MBOX: "mbox mbx",
+        FileFormat.EML: "eml",
+    }.items()
+    for suffix in suffixes.split()
+}
+_BEGINNINGS: Final[Mapping[FileFormat, Callable[[bytes], bool]]] = {
+    FileFormat.HTML: is_html,
+    FileFormat.ICS: is_calendar,
+    FileFormat.VCARD: is_contacts,
+    FileFormat.MBOX: is_mbox,
+    FileFormat.EML: is_mail,
+}
+"""Whether the first bytes of a file, whose name does not tell its format, are of one that names its encoding itself."""

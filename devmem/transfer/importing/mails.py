@@ -14,14 +14,13 @@ from email.message import Message
 from email.parser import BytesParser
 from email.policy import compat32
 from email.utils import getaddresses, parseaddr, parsedate_to_datetime
-from pathlib import Path
 from typing import Any, Final
 
 from devmem.model.items import MemoryItem
 from devmem.model.record_fields import WITH
-from devmem.transfer.importing.files import LARGEST_WHOLE, decode_as_declared, read_byte_lines, read_data
+from devmem.transfer.importing.files import LARGEST_WHOLE, Source, decode_as_declared
 from devmem.transfer.importing.mail_text import is_forward, own_words, text_of_mail
-from devmem.transfer.importing.records import Origin, Turn, digest, turn_items
+from devmem.transfer.importing.records import Origin, Turn, digest, read_each, turn_items
 
 _LOG: Final = logging.getLogger(__name__)
 _UTF8_MARK: Final = b"\xef\xbb\xbf"
@@ -39,7 +38,6 @@ _LARGEST_HEADERS: Final = 1_000_000
 _WORD: Final = re.compile(r"=\?([^?\s]{1,60})\?([bBqQ])\?([^?]*)\?=")
 _IDS: Final = re.compile(r"<([^<>\s]{1,500})>")
 _SEARCHED: Final = ("subject", "attachments")
-_NAMED: Final = 3
 
 
 def is_mbox(head: bytes) -> bool:
@@ -78,34 +76,29 @@ class _Mailbox:
     """Addresses, in lower case, to which mails were delivered."""
 
 
-def read_eml(path: Path, origin: Origin, encoding: str | None) -> list[MemoryItem]:
-    """Return the item of a mail; none where it has neither a text nor a subject nor an attachment.
-
-    Args:
-        path: the file.
-        origin: name of the file in messages.
-        encoding: of texts that do not name theirs; None detects it.
+def read_eml(source: Source, origin: Origin) -> Iterator[MemoryItem]:
+    """Yield the item of a mail; none where it has neither a text nor a subject nor an attachment.
 
     Raises:
         DataFileError: the file cannot be read, or is not mail.
     """
-    data = read_data(path).removeprefix(_UTF8_MARK).lstrip(b"\r\n")
+    data = source.data().removeprefix(_UTF8_MARK).lstrip(b"\r\n")
     if _HEADER.match(data) is None:
         raise replace(origin, line=1).error("it begins without a header, so it is not mail; --format text reads a text")
     mails = [_Raw(1, 1, "", data)]
-    return list(_items(mails, _survey(mails, origin), origin, encoding))
+    yield from _items(mails, _survey(mails, origin), origin, source.encoding)
 
 
-def read_mbox(path: Path, origin: Origin, encoding: str | None) -> tuple[int, Iterator[MemoryItem]]:
-    """Return the number of mails in a mailbox, and an item for each that has a text; arguments as of `read_eml`.
+def read_mbox(source: Source, origin: Origin) -> Iterator[MemoryItem]:
+    """Yield an item for each mail in a mailbox that has a text.
 
     A mail whose end is missing is read as far as it goes, and named in the log.
 
     Raises:
-        DataFileError: the file cannot be read or is no mailbox, now or while the items are consumed.
+        DataFileError: the file cannot be read or is no mailbox.
     """
-    mailbox = _survey(_split(path, origin), origin)
-    return mailbox.count, _items(_split(path, origin), mailbox, origin, encoding)
+    mailbox = _survey(_split(source, origin), origin)
+    yield from _items(_split(source, origin), mailbox, origin, source.encoding)
 
 
 def _survey(mails: Iterable[_Raw], origin: Origin) -> _Mailbox:
@@ -122,13 +115,13 @@ def _survey(mails: Iterable[_Raw], origin: Origin) -> _Mailbox:
     return _Mailbox(count, parents, frozenset(owners))
 
 
-def _split(path: Path, origin: Origin) -> Iterator[_Raw]:
+def _split(source: Source, origin: Origin) -> Iterator[_Raw]:
     """Yield the mails of a mailbox, which begin with `From SENDER DATE` above a header."""
     number, start, separator = 0, 0, b""
     data = bytearray()
     waiting: tuple[int, bytes] | None = None
     is_new = True
-    for line_number, raw in read_byte_lines(path):
+    for line_number, raw in source.byte_lines():
         # Some editors write the mark.
         line = raw.removeprefix(_UTF8_MARK) if line_number == 1 else raw
         if waiting is not None:
@@ -159,20 +152,14 @@ def _shown(separator: bytes) -> str:
 
 
 def _items(mails: Iterable[_Raw], mailbox: _Mailbox, origin: Origin, encoding: str | None) -> Iterator[MemoryItem]:
-    empty: list[int] = []
-    for raw in mails:
-        here = replace(origin, line=raw.line, entry=f"mail {raw.number}")
+    def turns(raw: _Raw, here: Origin) -> Iterator[Turn]:
         message = _parsed(raw, here)
         if raw.number == mailbox.count and (reason := _missing_end(raw, message)):
             _LOG.warning("%s; it is read as far as it goes", here.error(reason))
-        turn = _turn(raw, message, mailbox, here, encoding)
-        found = [replace(item, indexed_fields=_SEARCHED) for item in turn_items([turn])]
-        if not found:
-            empty.append(raw.number)
-        yield from found
-    if empty:
-        shown = ", ".join(map(str, empty[:_NAMED])) + (", ..." if len(empty) > _NAMED else "")
-        _LOG.warning("%s: mails without a text are left out: %d (number %s)", origin.path, len(empty), shown)
+        yield _turn(raw, message, mailbox, here, encoding)
+
+    each = ((raw, replace(origin, line=raw.line, entry=f"mail {raw.number}")) for raw in mails)
+    yield from (replace(item, indexed_fields=_SEARCHED) for item in turn_items(read_each(each, turns)))
 
 
 def _parsed(raw: _Raw, origin: Origin, *, only_headers: bool = False) -> Message:

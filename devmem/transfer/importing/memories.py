@@ -5,10 +5,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -20,7 +19,15 @@ from devmem.model.items import TRUST, MemoryItem, Provenance, Scope, SourceKind,
 from devmem.model.message_json import load_message, message_to_item, readable_text
 from devmem.model.times import time_key
 from devmem.text.analysis import SUMMARY_LENGTH, shorten
-from devmem.transfer.importing.records import Origin, text_item, text_of
+from devmem.transfer.importing.records import (
+    Line,
+    Origin,
+    digest,
+    numbered,
+    read_each,
+    text_item,
+    text_of,
+)
 
 FORMAT: Final = "devmem-export"
 VERSION: Final = 1
@@ -30,12 +37,6 @@ FIELDS_KEY: Final = "fields"
 def is_export(raw: object) -> bool:
     """Whether a document has this form."""
     return isinstance(raw, Mapping) and raw.get("format") == FORMAT
-
-
-def count_exported(document: object) -> int:
-    """Count the items of an export; 0 for any other document."""
-    items = document.get("items") if isinstance(document, Mapping) else None
-    return len(items) if isinstance(items, list) else 0
 
 
 def exported_fields(document: object, origin: Origin) -> tuple[str, ...]:
@@ -52,12 +53,12 @@ def exported_fields(document: object, origin: Origin) -> tuple[str, ...]:
     return tuple(fields)
 
 
-def read_export(document: object, origin: Origin) -> Iterator[MemoryItem]:
-    """Return the items exactly as they were, without vectors: nothing says which model made them.
+def read_export(lines: Iterable[Line]) -> Iterator[MemoryItem]:
+    """Yield the items exactly as they were, without vectors: nothing says which model made them."""
+    return read_each(lines, _exported)
 
-    Raises:
-        DataFileError: it is no export, one of a newer version, or one with missing or damaged items.
-    """
+
+def _exported(document: object, origin: Origin) -> Iterator[MemoryItem]:
     if not is_export(document) or not isinstance(document, Mapping) or not isinstance(document.get("items"), list):
         raise origin.error(f"expected an object with `format` = {FORMAT!r} and `items`")
     version, items = document.get("version"), document["items"]
@@ -65,15 +66,14 @@ def read_export(document: object, origin: Origin) -> Iterator[MemoryItem]:
         raise origin.error(f"the export has version {version!r}, known is {VERSION}: upgrade devmem.")
     if document.get("count") != len(items):
         raise origin.error(f"the export says it has {document.get('count')!r} items, but there are {len(items)}")
-    for at, raw in enumerate(items):
-        yield _item(raw, replace(origin, entry=f"items[{at}]"))
+    yield from read_each(numbered(items, origin.at("items")), _exported_item)
 
 
-def _item(raw: Any, origin: Origin) -> MemoryItem:  # noqa: ANN401 - whatever the file holds
+def _exported_item(raw: object, origin: Origin) -> Iterator[MemoryItem]:
     if not isinstance(raw, Mapping) or not isinstance(raw.get("id"), str):
         raise origin.error("expected an item with an `id`")
     try:
-        return load_item({key: value for key, value in raw.items() if key != "embedding"})
+        yield load_item({key: value for key, value in raw.items() if key != "embedding"})
     except ValidationError as error:
         raise origin.invalid(error) from error
 
@@ -84,31 +84,24 @@ _LAST_DAY: Final = "expiration_date"
 _DAY: Final = 24 * 60 * 60
 
 
-def is_mem0(document: object) -> bool:
-    """Whether a document has this form."""
-    memories = _memories(document)
-    return bool(memories) and isinstance(memories[0], Mapping) and {"id", "memory"} <= memories[0].keys()
+def is_mem0(raw: object) -> bool:
+    """Whether an object is a memory of mem0, or a result with some."""
+    results = raw.get("results") if isinstance(raw, Mapping) else None
+    one = results[0] if isinstance(results, list) and results else raw
+    return isinstance(one, Mapping) and {"id", "memory"} <= one.keys()
 
 
-def count_mem0(document: object) -> int:
-    """Count the memories."""
-    return len(_memories(document))
+def read_mem0(lines: Iterable[Line]) -> Iterator[MemoryItem]:
+    """Yield an item for each memory, under its id."""
+    return read_each(lines, _mem0_items)
 
 
-def read_mem0(document: object, origin: Origin) -> Iterator[MemoryItem]:
-    """Yield an item for each memory, under its id.
-
-    Raises:
-        DataFileError: something is not as mem0 returns it.
-    """
-    for at, raw in enumerate(_memories(document)):
-        here = replace(origin, entry=f"[{at}]")
-        if not isinstance(raw, Mapping):
-            raise here.error(f"expected a memory, found {type(raw).__name__}")
-        yield _mem0_memories_item(raw, here)
-
-
-def _mem0_memories_item(raw: Mapping[str, Any], origin: Origin) -> MemoryItem:
+def _mem0_items(raw: object, origin: Origin) -> Iterator[MemoryItem]:
+    if not isinstance(raw, Mapping):
+        raise origin.error(f"expected a memory, found {type(raw).__name__}")
+    if isinstance(raw.get("results"), list):
+        yield from read_each(numbered(raw["results"], origin), _mem0_items)
+        return
     given = raw.get("metadata") or {}
     if not isinstance(given, Mapping):
         raise origin.error(f"'metadata': expected an object, found a value of type {type(given).__name__}")
@@ -123,12 +116,7 @@ def _mem0_memories_item(raw: Mapping[str, Any], origin: Origin) -> MemoryItem:
     )
     last_day = raw.get(_LAST_DAY)
     # In mem0 a memory is there until this day has ended in UTC.
-    return replace(item, expires_at=origin.time(_LAST_DAY, last_day) + _DAY) if last_day else item
-
-
-def _memories(document: object) -> list[object]:
-    found = document.get("results") if isinstance(document, Mapping) else document
-    return found if isinstance(found, list) else []
+    yield replace(item, expires_at=origin.time(_LAST_DAY, last_day) + _DAY) if last_day else item
 
 
 _LISTS: Final = ("storage", "messages", "knowledge", "history")
@@ -139,48 +127,41 @@ _UNIQUE_LENGTH: Final = 16
 """Length from which an id names one message everywhere; shorter ones are numbers, or MetaGPT's `0` for none."""
 
 
-def is_metagpt(document: object) -> bool:
-    """Whether a document is a memory, a queue or a brain memory."""
-    if isinstance(document, list):
-        return bool(document) and all(map(_is_message, document))
-    if not isinstance(document, Mapping):
+def is_metagpt(raw: object) -> bool:
+    """Whether an object is a memory, a queue or a brain memory."""
+    if not isinstance(raw, Mapping):
         return False
-    # A list under `messages` alone may be anybody's.
-    known = "storage" in document or _SUMMARY in document or {"messages", "dedupe"} <= document.keys()
-    return known and all(isinstance(document.get(key), list | None) for key in _LISTS)
+    # A list under `messages` alone may be of any program.
+    known = "storage" in raw or _SUMMARY in raw or {"messages", "dedupe"} <= raw.keys()
+    return known and all(isinstance(raw.get(key), list | None) for key in _LISTS)
 
 
-def count_messages(document: object) -> int:
-    """Count the messages of a document, and the summary of a brain memory."""
-    summary = isinstance(document, Mapping) and bool(document.get(_SUMMARY))
-    return sum(len(messages) for _, messages in _lists(document)) + summary
-
-
-def read_metagpt(document: object, origin: Origin) -> Iterator[MemoryItem]:
-    """Yield an item for each message, and one for the summary of a brain memory.
-
-    Raises:
-        DataFileError: it has not this form, or a message cannot be read.
-    """
-    if not is_metagpt(document):
-        raise origin.error("expected MetaGPT's memory (`storage`), message queue (a list) or brain memory (`history`)")
-    if isinstance(document, Mapping) and (summary := document.get(_SUMMARY)):
-        yield _item_of_summary(summary, replace(origin, entry=_SUMMARY))
+def read_metagpt(lines: Iterable[Line]) -> Iterator[MemoryItem]:
+    """Yield an item for each message, and one for the summary of a brain memory."""
     seen: Counter[str] = Counter()
-    for name, messages in _lists(document):
-        for at, raw in enumerate(messages):
-            here = replace(origin, entry=f"{name}[{at}]")
-            item = _item_of_message(_plain(raw, here), here, seen)
-            yield replace(item, metadata={**item.metadata, "kind": "knowledge"}) if name == "knowledge" else item
+
+    def messages(raw: object, origin: Origin) -> Iterator[MemoryItem]:
+        yield _item_of_message(_plain(raw, origin), origin, seen)
+
+    def documents(raw: object, origin: Origin) -> Iterator[MemoryItem]:
+        if is_metagpt_message(raw):
+            yield from messages(raw, origin)
+            return
+        if not isinstance(raw, Mapping) or not is_metagpt(raw):
+            raise origin.error(
+                "expected MetaGPT's memory (`storage`), message queue (a list) or brain memory (`history`)"
+            )
+        if summary := raw.get(_SUMMARY):
+            yield _item_of_summary(summary, origin.at(_SUMMARY))
+        for name in _LISTS:
+            for item in read_each(numbered(raw.get(name) or (), origin.at(name)), messages):
+                yield replace(item, metadata={**item.metadata, "kind": "knowledge"}) if name == "knowledge" else item
+
+    return read_each(lines, documents)
 
 
-def _lists(document: object) -> list[tuple[str, Sequence[Any]]]:
-    if isinstance(document, Mapping):
-        return [(key, document[key]) for key in _LISTS if isinstance(document.get(key), list)]
-    return [("", document)] if isinstance(document, list) else []
-
-
-def _is_message(raw: object) -> bool:
+def is_metagpt_message(raw: object) -> bool:
+    """Whether a value is a message of MetaGPT or devmem, or its JSON as a text."""
     if isinstance(raw, str):
         try:
             raw = json.loads(raw)
@@ -201,7 +182,7 @@ def _plain(raw: object, origin: Origin) -> Mapping[str, Any]:
             raise origin.error(f"not the JSON text of a message: {error}") from error
     raw = _unwrapped(raw)
     if not isinstance(raw, Mapping):
-        raise origin.error(f"expected a message, found {type(raw).__name__}")
+        raise origin.error(f"expected a message of MetaGPT, found {type(raw).__name__}")
     return raw
 
 
@@ -236,17 +217,80 @@ def _id_of(raw: Mapping[str, Any], seen: Counter[str]) -> str:
     own = raw.get("id")
     if isinstance(own, str) and len(own) >= _UNIQUE_LENGTH:
         return own
-    digest = hashlib.sha256(json.dumps(raw, sort_keys=True).encode()).hexdigest()[:32]
-    seen[digest] += 1
-    return digest if seen[digest] == 1 else f"{digest}-{seen[digest]}"
+    made = digest(raw)
+    seen[made] += 1
+    return made if seen[made] == 1 else f"{made}-{seen[made]}"
 
 
 def _item_of_summary(summary: object, origin: Origin) -> MemoryItem:
     if not isinstance(summary, str):
         raise origin.error(f"expected a text, found {type(summary).__name__}")
     return MemoryItem(
-        id=hashlib.sha256(summary.encode()).hexdigest()[:32],
+        id=digest(summary),
         content_summary=summary,
         trust=TRUST[SourceKind.IMPORT],
         provenance=Provenance(kind=SourceKind.SUMMARY, name=origin.path.name),
+    )
+
+
+def is_mcp_memory(raw: object) -> bool:
+    """Whether an object is a line of the MCP project's memory server: an entity or a relation of its graph."""
+    if not isinstance(raw, Mapping):
+        return False
+    is_relation = raw.get("type") == "relation" and {"from", "to", "relationType"} <= raw.keys()
+    return is_relation or (raw.get("type") == "entity" and {"name", "observations"} <= raw.keys())
+
+
+def read_mcp_memory(lines: Iterable[Line]) -> Iterator[MemoryItem]:
+    """Yield an item for each observation of an entity, for an entity without any, and for each relation."""
+    return read_each(lines, _mcp_memory_items)
+
+
+def _mcp_memory_items(raw: object, origin: Origin) -> Iterator[MemoryItem]:
+    if not isinstance(raw, Mapping) or not is_mcp_memory(raw):
+        raise origin.error("expected an entity with `name` and `observations`, or a relation")
+    if raw["type"] == "relation":
+        names = {key: text_of(raw, key, origin) for key in ("from", "relationType", "to")}
+        text = f"{names['from']} {names['relationType'].replace('_', ' ')} {names['to']}"
+        about = {"entity": names["from"], "relation": names["relationType"], "other_entity": names["to"]}
+        yield text_item(origin=origin, id=digest("relation", names), text=text, metadata=about)
+        return
+    name, kind = text_of(raw, "name", origin), text_of(raw, "entityType", origin, default="")
+    for observation in raw["observations"] or [kind]:
+        about = {"entity": name, "entity_type": kind}
+        yield text_item(
+            origin=origin, id=digest("entity", name, observation), text=f"{name}: {observation}", metadata=about
+        )
+
+
+def is_keep(raw: object) -> bool:
+    """Whether an object is a note of Google Keep."""
+    return isinstance(raw, Mapping) and {"isTrashed", "userEditedTimestampUsec"} <= raw.keys()
+
+
+def read_keep(lines: Iterable[Line]) -> Iterator[MemoryItem]:
+    """Yield the item of each note that is not in the trash: its title, its text and its list."""
+    return read_each(lines, _keep_items)
+
+
+def _keep_items(raw: object, origin: Origin) -> Iterator[MemoryItem]:
+    if not isinstance(raw, Mapping) or not is_keep(raw):
+        raise origin.error("expected a note of Google Keep")
+    if raw["isTrashed"]:
+        origin.leave("notes in the trash")
+        return
+    tasks = [one for one in raw.get("listContent") or () if isinstance(one, Mapping)]
+    listed = [f"- [{'x' if one.get('isChecked') else ' '}] {one.get('text') or ''}" for one in tasks]
+    text = "\n".join(filter(None, [raw.get("title"), raw.get("textContent"), *listed]))
+    if not text.strip():
+        origin.leave("notes without a text")
+        return
+    made = raw.get("createdTimestampUsec") or raw["userEditedTimestampUsec"]
+    labels = [one["name"] for one in raw.get("labels") or () if isinstance(one, Mapping) and one.get("name")]
+    yield text_item(
+        origin=origin,
+        id=digest("keep", made, raw.get("title"), text),
+        text=text,
+        event_time=origin.event_time("createdTimestampUsec", made / 1_000_000 if isinstance(made, int) else made),
+        metadata={**({"title": raw["title"]} if raw.get("title") else {}), **({"tags": labels} if labels else {})},
     )

@@ -1,25 +1,50 @@
-"""Chats of telephones: WhatsApp's text files, of Android and of iOS, and Telegram's JSON."""
+"""Chats of messengers: WhatsApp's text files, and the JSON of Telegram, Discord, Facebook and Instagram."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice, pairwise
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from devmem.errors import DateOrderError
 from devmem.model.items import MemoryItem
 from devmem.model.times import DateOrder, NumericDate, numeric_date
-from devmem.transfer.importing.records import Origin, Turn, turn_items
+from devmem.transfer.importing.files import Source
+from devmem.transfer.importing.records import Line, Origin, Turn, listed, numbered, read_each, turn_items, with_files
 
-_MARKS: Final = str.maketrans({"\u200e": "", "\u200f": "", "\u202a": "", "\u202c": "", "\u202f": " ", "\xa0": " "})
+_Reader: TypeAlias = Callable[[Iterable[Line]], Iterator[MemoryItem]]
+_NOTICES: Final = "notices of the program"
+_ATTACHED: Final = "attachments, and media that the export omits"
+_DELETED: Final = "deleted messages"
+_MARKS: Final = str.maketrans({"\u200f": "", "\u202a": "", "\u202b": "", "\u202c": "", "\u202f": " ", "\xa0": " "})
 """Directions and narrow spaces that telephones put between the parts of a line."""
+_OF_PROGRAM: Final = "\u200e"
+"""Mark with which telephones begin what they themselves write in the place of a text."""
 _LINE: Final = re.compile(
-    r"\[?(?P<date>\d{1,4}[./-]\d{1,2}[./-]\d{1,4}),? (?P<time>\d{1,2}:\d{2}(?::\d{2})?)"
-    r"(?: ?(?P<half>[AaPp])\.? ?[Mm]\.?)?(?:\]| -) (?P<rest>.*)"
+    r"\u200e?\[?(?P<date>\d{1,4}\D{1,3}\d{1,2}\D{1,3}\d{1,4}\D{1,14}\d{1,2}[:.]\d\d[^\]\[-]{0,16}?)"
+    r"(?:\] | - |, (?=[^:]{1,60} : ))(?P<rest>.*)"
 )
 _SAID: Final = re.compile(r"(?P<speaker>[^:]{1,100}): ?(?P<text>.*)", re.DOTALL)
+_OMITTED: Final = re.compile(r"<(?=[^<>]*[^!-~])[^<>/=]{4,60}>")
+"""A text in angle brackets with a space or a letter beyond ASCII, such as `<Media omitted>` and `<媒体文件已忽略>`."""
+_FILE: Final = re.compile(
+    r"(?:[A-Z]{3}-\d{8}-WA\d{4}\.\w{2,5} \([^()\n]+\)"
+    r"|\S[^\n]{0,200}\.\w{2,5} \((?:file attached|Datei angehängt|文件附件|附件|檔案已附加|파일 첨부됨|파일 첨부"
+    r"|الملف مرفق|ملف مرفق|archivo adjunto|fichier joint|arquivo anexado|file allegato|bestand bijgevoegd)\))(?:\n|$)"
+)
+"""The line of a file that was sent, before its caption."""
+_GONE: Final = re.compile(
+    "this message was deleted|you deleted this message|diese nachricht wurde gelöscht|du hast diese nachricht gelöscht"
+    "|此消息已删除|您删除了此消息|你删除了这条消息|此訊息已刪除|您已刪除此訊息"
+    "|삭제된 메시지입니다|이 메시지를 삭제했습니다"
+    "|تم حذف هذه الرسالة|حذفت هذه الرسالة|لقد حذفت هذه الرسالة|se eliminó este mensaje|eliminaste este mensaje"
+    "|ce message a été supprimé|vous avez supprimé ce message|esta mensagem foi apagada|mensagem apagada"
+    "|questo messaggio è stato eliminato|hai eliminato questo messaggio|dit bericht is verwijderd",
+    re.IGNORECASE,
+)
 _FIRST_LINES: Final = 10
 _NAME: Final = re.compile(r"^(?:WhatsApp Chat (?:with|-) |Chat de WhatsApp con |WhatsApp[- ]Chat mit )|^_chat$")
 
@@ -36,126 +61,146 @@ class _Message:
 
 def is_whatsapp(lines: Iterable[str]) -> bool:
     """Whether a text begins as a chat of WhatsApp does: with a date, a time and a speaker or a notice."""
-    heads = [line.translate(_MARKS) for line in islice(lines, _FIRST_LINES) if line.strip()]
-    found = [match for line in heads if (match := _LINE.match(line))]
-    return bool(heads) and _LINE.match(heads[0]) is not None and any(_SAID.match(match["rest"]) for match in found)
+    heads = [_dated(line) for line in islice(lines, _FIRST_LINES) if line.strip()]
+    return bool(heads) and heads[0] is not None and any(found and _SAID.match(found[1]) for found in heads)
 
 
-def read_whatsapp(lines: Iterable[tuple[int, str]], origin: Origin) -> list[MemoryItem]:
-    """Return an item for each message; notices of the program are left out.
+def _dated(line: str) -> tuple[NumericDate, str] | None:
+    """Return the date and the rest of the first line of a message; None for any other line."""
+    found = _LINE.match(line.translate(_MARKS).rstrip())
+    date = numeric_date(found["date"].replace(_OF_PROGRAM, "")) if found else None
+    return (date, found["rest"]) if found and date else None
+
+
+def read_whatsapp(source: Source, origin: Origin) -> Iterator[MemoryItem]:
+    """Yield an item for each message; notices, deleted messages, and attachments without words are left out.
 
     Args:
-        lines: all lines with their 1-based numbers.
-        origin: the file, whose name is that of the conversation; where it names no order of day and month, the dates
-            themselves tell.
+        source: the file.
+        origin: its position; where it names no order of day and month, the dates themselves tell.
 
     Raises:
         DataFileError: a date is invalid, or day and month cannot be told apart.
     """
-    messages = list(_messages(lines))
+    messages = list(_messages(source.text_lines()))
     order = origin.dates or _order_of(messages, origin)
     name = _NAME.sub("", origin.path.stem) or origin.path.parent.name or "whatsapp"
-    return list(turn_items(_turns(messages, order, name, origin)))
+    lines = ((message, replace(origin, line=message.line)) for message in messages)
+    yield from turn_items(read_each(lines, partial(_whatsapp_turns, order, name)))
 
 
-def _messages(lines: Iterable[tuple[int, str]]) -> Iterator[_Message]:
+def _messages(lines: Iterable[str]) -> Iterator[_Message]:
     last: _Message | None = None
-    for number, raw in lines:
-        found = _LINE.match(line := raw.translate(_MARKS).rstrip())
-        if found is None:
-            last = last and replace(last, text=f"{last.text}\n{line}")
-            continue
-        half = f" {found['half']}m" if found["half"] else ""
-        date = numeric_date(f"{found['date']} {found['time']}{half}")
-        if date is None:
-            last = last and replace(last, text=f"{last.text}\n{line}")
-            continue
-        if last is not None:
-            yield last
-        last = _Message(number, date, found["rest"])
+    for number, line in enumerate(lines, start=1):
+        if found := _dated(line):
+            if last is not None:
+                yield last
+            last = _Message(number, *found)
+        else:
+            last = last and replace(last, text=f"{last.text}\n{line.translate(_MARKS).rstrip()}")
     if last is not None:
         yield last
 
 
 def _order_of(messages: Sequence[_Message], origin: Origin) -> DateOrder:
-    """Return the order of day and month by which all dates exist and, where both do, follow one another."""
-    possible: list[DateOrder] = []
-    for order in DateOrder:
+    """Return the order of day and month in which all dates exist and, where both do, fewer of them go back in time."""
+    possible = frozenset(DateOrder).intersection(*(message.date.orders() for message in messages))
+    if len(possible) == 1 or all(message.date.means_one_day() for message in messages):
+        return next(iter(possible), DateOrder.DMY)
+    back: dict[DateOrder, int] = {}
+    for order in possible:
         try:
             times = [message.date.time(order) for message in messages]
         except ValueError:
             continue
-        if all(earlier <= later for earlier, later in pairwise(times)):
-            possible.append(order)
-    if len(possible) == 1 or (possible and all(message.date.means_one_day() for message in messages)):
-        return possible[0]
-    raise DateOrderError(
-        origin.path,
-        "day and month of the dates cannot be told apart: say which comes first, by `--dates dmy` or `--dates mdy`",
-    )
-
-
-def _turns(messages: Sequence[_Message], order: DateOrder, name: str, origin: Origin) -> Iterator[Turn]:
-    for message in messages:
-        here = replace(origin, line=message.line)
-        said = _SAID.fullmatch(message.text)
-        if said is None:
-            continue
-        try:
-            time = message.date.time(order)
-        except ValueError as error:
-            raise here.error(f"the date does not exist ({error}); is `--dates {order}` right?") from error
-        yield Turn(
-            text=said["text"].strip(), speaker=said["speaker"].strip(), origin=here, time=time, conversation=name
+        back[order] = sum(earlier > later for earlier, later in pairwise(times))
+    ranked = sorted(back, key=lambda order: back[order])
+    if not ranked or (len(ranked) > 1 and back[ranked[0]] == back[ranked[1]]):
+        raise DateOrderError(
+            origin.path,
+            "day and month of the dates cannot be told apart: say which comes first, by `--dates dmy` or `--dates mdy`",
         )
+    return ranked[0]
+
+
+def _whatsapp_turns(order: DateOrder, name: str, message: _Message, origin: Origin) -> Iterator[Turn]:
+    said = _SAID.fullmatch(message.text)
+    if said is None:
+        origin.leave(_NOTICES)
+        return
+    try:
+        time = message.date.time(order)
+    except ValueError as error:
+        raise origin.error(f"the date does not exist ({error}); is `--dates {order}` right?") from error
+    text, reason = _own_words(said["text"])
+    if reason:
+        origin.leave(reason)
+    else:
+        yield Turn(text=text, speaker=said["speaker"].strip(), origin=origin, time=time, conversation=name)
+
+
+def _own_words(text: str) -> tuple[str, str]:
+    """Return what the speaker wrote, and, where that is nothing, why the message is left out."""
+    said = re.sub(f"{_OF_PROGRAM}<[^<>\n]+>", "", text).strip()
+    is_of_program = said.startswith(_OF_PROGRAM)
+    said = said.replace(_OF_PROGRAM, "").strip()
+    if _GONE.fullmatch(said.strip(" .。")):
+        return "", _DELETED
+    if is_of_program and said.endswith("."):
+        # iOS writes the notice of encryption as the first message of the other side.
+        return "", _NOTICES
+    if (file := _FILE.match(said)) is not None:
+        said = said[file.end() :]
+    elif is_of_program:
+        said = said.partition("\n")[2]
+    if not said.strip() or _OMITTED.fullmatch(said):
+        return "", _ATTACHED
+    return said.strip(), ""
 
 
 def is_telegram(raw: object) -> bool:
-    """Whether a document, or a chat in one, is Telegram's."""
+    """Whether an object, or a chat in it, is Telegram's."""
     return isinstance(raw, Mapping) and (
         (isinstance(raw.get("messages"), list) and "type" in raw and "id" in raw and "name" in raw)
         or (isinstance(raw.get("chats"), Mapping) and isinstance(raw["chats"].get("list"), list))
     )
 
 
-def _chats(document: object) -> list[Mapping[str, Any]]:
-    if not isinstance(document, Mapping):
-        return []
-    chats = document["chats"]["list"] if "chats" in document else [document]
-    return [chat for chat in chats if isinstance(chat, Mapping) and isinstance(chat.get("messages"), list)]
+def _chats(turns: Callable[[Mapping[str, Any], object, Origin], Iterable[Turn]], step: int = 1) -> _Reader:
+    """Return a reader of objects that are chats with `messages`, or that have such chats under `chats`.
 
-
-def count_telegram(document: object) -> int:
-    """Count the messages of all chats, notices among them."""
-    return sum(len(chat["messages"]) for chat in _chats(document))
-
-
-def read_telegram(document: object, origin: Origin) -> Iterator[MemoryItem]:
-    """Yield an item for each message with a text; notices are left out.
-
-    Raises:
-        DataFileError: something is not as Telegram exports it.
+    Args:
+        turns: yields the turn of a message in a chat, if there is one.
+        step: -1 where the newest message stands first.
     """
-    for chat in _chats(document):
-        yield from turn_items(_telegram_turns(chat, origin))
 
-
-def _telegram_turns(chat: Mapping[str, Any], origin: Origin) -> Iterator[Turn]:
-    name = str(chat.get("name") or chat.get("id") or "telegram")
-    for at, raw in enumerate(chat["messages"]):
-        here = replace(origin, entry=f"{origin.entry}messages[{at}]")
+    def read_chat(raw: object, origin: Origin) -> Iterator[MemoryItem]:
         if not isinstance(raw, Mapping):
-            raise here.error(f"expected a message, found {type(raw).__name__}")
-        if raw.get("type") != "message":
-            continue
-        yield Turn(
-            text=_telegram_text(raw.get("text")),
-            speaker=str(raw.get("from") or raw.get("from_id") or ""),
-            origin=here,
-            id=f"telegram/{chat.get('id')}/{raw['id']}" if raw.get("id") is not None else None,
-            time=here.event_time("date", raw.get("date_unixtime") or raw.get("date")),
-            conversation=name,
-        )
+            raise origin.error(f"expected a chat, found {type(raw).__name__}")
+        if isinstance(raw.get("chats"), Mapping):
+            yield from read_each(numbered(listed(raw["chats"], "list", origin), origin.at("chats.list")), read_chat)
+            return
+        messages = listed(raw, "messages", origin)
+        lines = list(numbered(messages, origin.at(".messages" if origin.entry else "messages")))[::step]
+        yield from turn_items(read_each(lines, partial(turns, raw)))
+
+    return lambda lines: read_each(lines, read_chat)
+
+
+def _telegram_turns(chat: Mapping[str, Any], raw: object, origin: Origin) -> Iterator[Turn]:
+    if not isinstance(raw, Mapping):
+        raise origin.error(f"expected a message, found {type(raw).__name__}")
+    if raw.get("type") != "message":
+        origin.leave(_NOTICES)
+        return
+    yield Turn(
+        text=_telegram_text(raw.get("text")),
+        speaker=str(raw.get("from") or raw.get("from_id") or ""),
+        origin=origin,
+        id=f"telegram/{chat.get('id')}/{raw['id']}" if raw.get("id") is not None else None,
+        time=origin.event_time("date", raw.get("date_unixtime") or raw.get("date")),
+        conversation=str(chat.get("name") or chat.get("id") or "telegram"),
+    )
 
 
 def _telegram_text(text: object) -> str:
@@ -165,3 +210,62 @@ def _telegram_text(text: object) -> str:
     if isinstance(text, Mapping):
         return str(text.get("text") or "")
     return text if isinstance(text, str) else ""
+
+
+def is_discord(raw: object) -> bool:
+    """Whether an object is a channel as DiscordChatExporter writes it."""
+    return isinstance(raw, Mapping) and {"guild", "channel", "messages"} <= raw.keys()
+
+
+def _discord_turns(chat: Mapping[str, Any], raw: object, origin: Origin) -> Iterator[Turn]:
+    author = raw.get("author") if isinstance(raw, Mapping) else None
+    if not isinstance(raw, Mapping) or not isinstance(author, Mapping):
+        raise origin.error("expected a message with an `author`")
+    if raw.get("type") not in ("Default", "Reply", None):
+        origin.leave(_NOTICES)
+        return
+    channel = chat["channel"] if isinstance(chat["channel"], Mapping) else {}
+    files = [one.get("fileName") for one in raw.get("attachments") or () if isinstance(one, Mapping)]
+    yield Turn(
+        text=with_files(str(raw.get("content") or ""), files),
+        speaker=str(author.get("nickname") or author.get("name") or ""),
+        origin=origin,
+        id=f"discord/{raw['id']}" if raw.get("id") else None,
+        time=origin.event_time("timestamp", raw.get("timestamp")),
+        conversation=str(channel.get("name") or channel.get("id") or "discord"),
+    )
+
+
+def is_facebook(raw: object) -> bool:
+    """Whether an object is a chat of Facebook's or Instagram's export."""
+    return isinstance(raw, Mapping) and {"participants", "messages", "thread_path"} <= raw.keys()
+
+
+def _facebook_turns(chat: Mapping[str, Any], raw: object, origin: Origin) -> Iterator[Turn]:
+    if not isinstance(raw, Mapping) or not raw.get("sender_name"):
+        raise origin.error("expected a message with `sender_name`")
+    if raw.get("is_unsent"):
+        origin.leave(_DELETED)
+    elif not raw.get("content"):
+        origin.leave(_ATTACHED)
+    else:
+        yield Turn(
+            text=_unmangled(raw["content"]),
+            speaker=_unmangled(raw["sender_name"]),
+            origin=origin,
+            time=origin.event_time("timestamp_ms", raw.get("timestamp_ms")),
+            conversation=_unmangled(chat.get("title") or chat["thread_path"]),
+        )
+
+
+def _unmangled(text: object) -> str:
+    """Return a text of Meta's exports, which write each byte of UTF-8 as a character."""
+    try:
+        return str(text).encode("latin-1").decode("utf-8")
+    except UnicodeError:
+        return str(text)
+
+
+read_telegram: Final = _chats(_telegram_turns)
+read_discord: Final = _chats(_discord_turns)
+read_facebook: Final = _chats(_facebook_turns, step=-1)

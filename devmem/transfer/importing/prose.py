@@ -9,15 +9,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import date
 from math import isfinite
-from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from devmem.config.compose import compose
 from devmem.errors import ConfigError
 from devmem.model.items import MemoryItem
+from devmem.model.times import parse_time
 from devmem.text.html import Page, read_page
-from devmem.transfer.importing.files import decode_declared, read_data
-from devmem.transfer.importing.records import Origin, digest, text_item
+from devmem.transfer.importing.files import Source
+from devmem.transfer.importing.records import Line as JsonLine
+from devmem.transfer.importing.records import Origin, digest, read_each, text_item
 
 _HEADING: Final = re.compile(r"(#{1,6})\s+(.*?)\s*#*\s*$")
 _FRONT_MATTER_KEY: Final = re.compile(r"""["']?[^\s:#-][^:]{0,80}:(?:\s|$)""")
@@ -29,6 +30,10 @@ _SECONDS_FROM: Final = 100_000_000
 """A number this large (in 1973) is of seconds; a smaller one is a year or a day without hyphens."""
 _LOG: Final = logging.getLogger(__name__)
 _FENCE: Final = re.compile(r"\s{0,3}(`{3,}|~{3,})")
+_LINK: Final = re.compile(r"\[\[(?!\s)([^\[\]|\n]{1,300}?)(?:\\?\|([^\[\]\n]{1,300}))?\]\]")
+_EMBEDDED: Final = re.compile(r"!\[\[(?!\s)([^\[\]|\n]{1,300}?)(?:\\?\|[^\[\]\n]{0,300})?\]\]")
+_DAY: Final = re.compile(r"((?:19|20)\d\d)(?:[-._ ]|年)?(\d{1,2})(?:[-._ ]|月)?(\d{1,2})(?!\d)")
+"""Beginning of the name of a daily note."""
 _CHARSET: Final = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?([\w.:-]{1,40})""", re.IGNORECASE)
 _CHARSET_WITHIN: Final = 4096
 """Number of bytes in which a page names its encoding."""
@@ -38,14 +43,29 @@ Paragraph: TypeAlias = tuple[int, list[str], str]
 """Line (1-based), headings above it from the highest, and text."""
 
 
+def read_text(source: Source, origin: Origin) -> Iterator[MemoryItem]:
+    """Yield an item for each paragraph."""
+    return read_paragraphs(_numbered(source), origin, markdown=False)
+
+
+def read_markdown(source: Source, origin: Origin) -> Iterator[MemoryItem]:
+    """Yield an item for each paragraph of a Markdown note; see `read_paragraphs`."""
+    return read_paragraphs(_numbered(source), origin, markdown=True)
+
+
+def _numbered(source: Source) -> Iterator[Line]:
+    return enumerate((line.rstrip("\r\n") for line in source.text_lines()), start=1)
+
+
 def read_paragraphs(lines: Iterable[Line], origin: Origin, *, markdown: bool) -> Iterator[MemoryItem]:
     """Yield an item for each paragraph, with its 1-based line in the metadata.
 
     Args:
         lines: all lines with their 1-based numbers, blank ones included.
         origin: the file.
-        markdown: whether headings, blocks of code and a front matter are recognized. The keys of the front matter are
-            metadata of every paragraph, and its `date` or `created` is their time.
+        markdown: whether headings, blocks of code, links of Obsidian and a front matter are recognized. The keys of the
+            front matter are metadata of every paragraph, and its `date` or `created` is their time; without one, that
+            of a file whose name begins with a date is that day.
 
     Raises:
         DateOrderError: day and month of the front matter's date cannot be told apart.
@@ -56,7 +76,18 @@ def read_paragraphs(lines: Iterable[Line], origin: Origin, *, markdown: bool) ->
         front, lines = _split_front_matter(lines, origin)
         about = {str(key): value for key, raw in front.items() if (value := _json_value(key, raw)) is not None}
         time = _front_matter_time(front, origin)
-    yield from paragraph_items(_paragraphs(lines, markdown=markdown), origin, metadata=about, time=time)
+        time = _day_of_name(origin) if time is None else time
+    paragraphs = _paragraphs(lines, markdown=markdown)
+    yield from paragraph_items(paragraphs, origin, metadata=about, time=time, linked=markdown)
+
+
+def _day_of_name(origin: Origin) -> float | None:
+    """Return the day that the name of a daily note begins with, in seconds since the epoch; None for any other name."""
+    found = _DAY.match(origin.path.stem)
+    try:
+        return parse_time("-".join((found[1], found[2].zfill(2), found[3].zfill(2)))) if found else None
+    except ValueError:
+        return None
 
 
 def _split_front_matter(lines: list[Line], origin: Origin) -> tuple[Mapping[object, object], list[Line]]:
@@ -114,6 +145,7 @@ def paragraph_items(
     *,
     metadata: Mapping[str, Any] | None = None,
     time: float | None = None,
+    linked: bool = False,
 ) -> Iterator[MemoryItem]:
     """Yield an item for each paragraph, with its line and its headings in the metadata.
 
@@ -122,10 +154,15 @@ def paragraph_items(
         origin: the file.
         metadata: of the whole document; the paragraph's own `line` and `section` come before it.
         time: of the document, in seconds since the epoch.
+        linked: whether links of Obsidian are read as their text, and what it embeds as attachments.
     """
     seen: Counter[str] = Counter()
-    for number, headings, text in paragraphs:
+    for number, headings, written in paragraphs:
         section = " > ".join(headings)
+        text, attached = _without_links(written) if linked else (written, [])
+        if not text:
+            origin.leave("attachments")
+            continue
         # The same words a second time are another paragraph.
         key = digest(origin.path.name, section, text)
         seen[key] += 1
@@ -134,8 +171,21 @@ def paragraph_items(
             id=key if seen[key] == 1 else f"{key}-{seen[key]}",
             text=text,
             event_time=time,
-            metadata={**(metadata or {}), "line": number, **({"section": section} if section else {})},
+            metadata={
+                **(metadata or {}),
+                "line": number,
+                **({"section": section} if section else {}),
+                **({"attachments": attached} if attached else {}),
+            },
         )
+
+
+def _without_links(text: str) -> tuple[str, list[str]]:
+    """Return a paragraph whose links read as their text, and the names of what it embeds; code stays as it is."""
+    if _FENCE.match(text):
+        return text, []
+    attached = [found[1] for found in _EMBEDDED.finditer(text)]
+    return _LINK.sub(lambda found: found[2] or found[1], _EMBEDDED.sub("", text)).strip(), attached
 
 
 def _paragraphs(lines: Iterable[Line], *, markdown: bool) -> Iterator[Paragraph]:
@@ -164,25 +214,19 @@ def is_html(head: bytes) -> bool:
     return head.lower().startswith((b"<!doctype html", b"<html"))
 
 
-def read_html(path: Path, origin: Origin, encoding: str | None) -> list[MemoryItem]:
-    """Return an item for each block of text, with the headings above it as `section` and the title in the metadata.
-
-    Args:
-        path: the file.
-        origin: name of the file in messages.
-        encoding: None takes the one that the page declares, or detects it.
+def read_html(source: Source, origin: Origin) -> Iterator[MemoryItem]:
+    """Yield an item for each block of text, with the headings above it as `section` and the title in the metadata.
 
     Raises:
         DataFileError: the file cannot be read, or is not text.
     """
-    data = read_data(path)
+    data = source.data()
     declared = _CHARSET.search(data, 0, _CHARSET_WITHIN)
-    name = declared[1].decode("ascii", "replace") if declared else ""
-    page = read_page(decode_declared(data, name, encoding, path=path, shown=origin.path))
+    page = read_page(source.decoded(data, declared[1].decode("ascii", "replace") if declared else ""))
     about = {"title": page.title, "author": page.author}
     time = origin.event_time("published", page.published)
     metadata = {key: value for key, value in about.items() if value}
-    return list(paragraph_items(_blocks(page), origin, metadata=metadata, time=time))
+    yield from paragraph_items(_blocks(page), origin, metadata=metadata, time=time)
 
 
 def _blocks(page: Page) -> Iterator[Paragraph]:
@@ -194,19 +238,13 @@ def _blocks(page: Page) -> Iterator[Paragraph]:
             yield block.lines[0], [text for _, text in headings], block.text
 
 
-def is_text_list(document: object) -> bool:
-    """Whether a document is a list of texts."""
-    return isinstance(document, list) and bool(document) and all(isinstance(one, str) for one in document)
+def read_texts(lines: Iterable[JsonLine]) -> Iterator[MemoryItem]:
+    """Yield an item for each text that is not blank."""
+    return read_each(lines, _text_items)
 
 
-def read_text_list(texts: list[object], origin: Origin) -> Iterator[MemoryItem]:
-    """Yield an item for each text that is not blank.
-
-    Raises:
-        DataFileError: an element is not a text.
-    """
-    for at, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise origin.error(f"[{at}]: expected a text, found {type(text).__name__}")
-        if text.strip():
-            yield text_item(origin=origin, id=digest(text), text=text)
+def _text_items(text: object, origin: Origin) -> Iterator[MemoryItem]:
+    if not isinstance(text, str):
+        raise origin.error(f"expected a text, found {type(text).__name__}")
+    if text.strip():
+        yield text_item(origin=origin, id=digest(text), text=text)

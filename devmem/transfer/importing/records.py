@@ -9,11 +9,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 from pydantic import ValidationError
 
 from devmem.errors import DataFileError, DateOrderError
+from devmem.model.filters import SEQUENCE_KEY
 from devmem.model.items import TRUST, MemoryContentSnapshot, MemoryItem, Provenance, Scope, SourceKind, load_item
 from devmem.model.record_fields import start_of
 from devmem.model.results import MemoryWritePayload
@@ -23,24 +24,49 @@ from devmem.text.durations import parse_duration
 from devmem.workflow.rescue import load_payload
 
 _LOG: Final = logging.getLogger(__name__)
-_TIMES_NAMED: Final = 5
-"""Number of unreadable times that a warning names."""
+_Raw = TypeVar("_Raw")
+_Read = TypeVar("_Read")
+_NAMED_PROBLEMS: Final = 5
+"""Number of problems of a kind that are named."""
 
 
 @dataclass(slots=True)
-class UnreadTimes:
-    """Times that could not be read, of records that are read without them."""
+class Problems:
+    """Problems of one kind in a file."""
 
     count: int = 0
-    first: list[str] = field(default_factory=list)
-    """Errors of the first ones."""
+    first: list[DataFileError] = field(default_factory=list)
+
+    def add(self, error: DataFileError) -> None:
+        """Count a problem, and keep it where it is one of the first."""
+        self.count += 1
+        if self.count <= _NAMED_PROBLEMS:
+            self.first.append(error)
+
+    def __str__(self) -> str:
+        more = f"; and {self.count - len(self.first):,} more" if self.count > len(self.first) else ""
+        return f"{self.count:,}: {'; '.join(map(str, self.first))}{more}"
+
+
+@dataclass(slots=True)
+class LeftOut:
+    """What a file holds that becomes no record."""
+
+    reasons: Counter[str] = field(default_factory=Counter)
+    """Number of messages that are no memories, by what they are: `calls and results of tools`."""
+    unusable: Problems = field(default_factory=Problems)
+    """Records that cannot be used."""
+    untimed: Problems = field(default_factory=Problems)
+    """Records that are read without their time, which is not one."""
 
     def report(self, path: Path) -> None:
-        """Log how many there are, and the first of them."""
-        if self.count:
-            named = "; ".join(self.first)
-            more = f"; and {self.count - len(self.first):,} more" if self.count > len(self.first) else ""
-            _LOG.warning("%s: records that are read without their time: %s: %s%s", path, f"{self.count:,}", named, more)
+        """Log the problems, the first ones by name."""
+        for kind, problems in (
+            ("records that cannot be used are left out", self.unusable),
+            ("records that are read without their time", self.untimed),
+        ):
+            if problems.count:
+                _LOG.warning("%s: %s: %s", path, kind, problems)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +80,17 @@ class Origin:
     """In a document: `[3]`, or `[0].conversation.session_2[4]`."""
     dates: DateOrder | None = None
     """Order of day and month in dates such as `03/04/2025`; None where it is not known."""
-    unread_times: UnreadTimes = field(default_factory=UnreadTimes)
-    """Times of the file that could not be read."""
+    left_out: LeftOut = field(default_factory=LeftOut)
+    """What the file holds that becomes no record."""
+
+    def at(self, entry: object) -> Origin:
+        """Return the position of a part: `[3]` of a list, `.messages` of an object."""
+        return replace(self, entry=f"{self.entry}[{entry}]" if isinstance(entry, int) else f"{self.entry}{entry}")
+
+    def leave(self, reason: str, count: int = 1) -> None:
+        """Count messages that are no memories."""
+        if count:
+            self.left_out.reasons[reason] += count
 
     def error(self, message: str) -> DataFileError:
         """Return the error that names the record's position."""
@@ -78,7 +113,7 @@ class Origin:
             raise self.error(f"{key!r}: {error}") from error
 
     def event_time(self, key: str, raw: object) -> float | None:
-        """Return the time of a record; None where it is unknown, or unreadable, which `unread_times` counts and names.
+        """Return the time of a record; None where it is unknown, or unreadable, which `left_out` counts and names.
 
         Raises:
             DateOrderError: two days may be meant.
@@ -90,9 +125,7 @@ class Origin:
         except DateOrderError:
             raise
         except DataFileError as error:
-            self.unread_times.count += 1
-            if self.unread_times.count <= _TIMES_NAMED:
-                self.unread_times.first.append(str(error))
+            self.left_out.untimed.add(error)
             return None
 
 
@@ -154,6 +187,11 @@ def _named(kind: str, part: Mapping[str, Any]) -> str:
     inner = part.get("file")
     name = part.get("filename") or part.get("title") or (inner.get("filename") if isinstance(inner, Mapping) else None)
     return f"[{kind}: {name}]" if isinstance(name, str) and name else f"[{kind}]"
+
+
+def with_files(text: str, names: Iterable[object]) -> str:
+    """Return a text with a line for each file that came with it; a file without a name is left out."""
+    return "\n".join([*filter(None, [text]), *(f"[file: {name}]" for name in names if name)])
 
 
 Record: TypeAlias = MemoryItem | MemoryWritePayload
@@ -399,44 +437,62 @@ def speaker_of(role: object) -> str | None:
     return _ROLES.get(role.lower()) if isinstance(role, str) else None
 
 
-def read_conversations(
-    conversations: Iterable[object],
-    origin: Origin,
-    *,
-    is_one: Callable[[object], bool],
-    expected: str,
-    turns: Callable[[Mapping[str, Any], Origin], Iterable[Turn]],
-) -> Iterator[MemoryItem]:
-    """Yield an item for each turn of a list of conversations.
+Line: TypeAlias = tuple[object, Origin]
+"""A value of JSON, or the error in its place, and its position: a line, an element of a list, or the whole document."""
 
-    Args:
-        conversations: the list.
-        origin: its place.
-        is_one: whether an element is a conversation.
-        expected: words for what an element has to be.
-        turns: returns the turns of a conversation, which stands at the given place.
+
+def numbered(elements: Iterable[object], origin: Origin) -> Iterator[Line]:
+    """Yield the elements of a list, each with its position."""
+    for at, raw in enumerate(elements):
+        yield raw, origin.at(at)
+
+
+def read_each(lines: Iterable[tuple[_Raw, Origin]], read: Callable[[Any, Origin], Iterable[_Read]]) -> Iterator[_Read]:
+    """Yield what is read of each value; one that is refused is counted and named, and the others are read.
 
     Raises:
-        DataFileError: an element is not a conversation, or an element of one is not a turn.
+        DateOrderError: day and month of a date cannot be told apart, which concerns the whole file.
     """
-    for at, raw in enumerate(conversations):
-        here = replace(origin, entry=f"[{at}]")
-        if not isinstance(raw, Mapping) or not is_one(raw):
-            raise here.error(f"expected {expected}")
-        yield from turn_items(turns(raw, here))
+    for raw, origin in lines:
+        if isinstance(raw, DataFileError):
+            origin.left_out.unusable.add(raw)
+            continue
+        try:
+            yield from read(raw, origin)
+        except DateOrderError:
+            raise
+        except DataFileError as error:
+            origin.left_out.unusable.add(error)
+        except RecursionError:
+            origin.left_out.unusable.add(origin.error("it is nested too deeply"))
+
+
+def listed(raw: object, key: str, origin: Origin) -> list[Any]:
+    """Return the list under a key of an object; raises `DataFileError` where there is none."""
+    found = raw.get(key) if isinstance(raw, Mapping) else None
+    if not isinstance(found, list):
+        raise origin.error(f"expected an object with a list `{key}`")
+    return found
 
 
 def turn_items(turns: Iterable[Turn]) -> Iterator[MemoryItem]:
-    """Yield an item for each turn that has a text."""
+    """Yield an item for each turn that has a text; those of one time are numbered, so that they keep their order."""
     seen: Counter[str] = Counter()
     said: dict[str | None, str] = {}
+    times: Counter[tuple[str | None, float]] = Counter()
     for turn in turns:
         if not turn.text.strip():
+            turn.origin.leave("messages without a text")
             continue
         place = said.get(turn.conversation) if turn.time is None else turn.time
         made = digest(turn.conversation, place, turn.speaker, turn.text)
+        sequence: dict[str, Any] = {}
         if turn.time is None:
             said[turn.conversation] = made
+        else:
+            at = times[turn.conversation, turn.time]
+            times[turn.conversation, turn.time] += 1
+            sequence = {SEQUENCE_KEY: at} if at else {}
         seen[made] += 1
         yield text_item(
             origin=turn.origin,
@@ -445,7 +501,7 @@ def turn_items(turns: Iterable[Turn]) -> Iterator[MemoryItem]:
             speaker=turn.speaker,
             event_time=turn.time,
             scope=Scope(conversation=turn.conversation, session=turn.session),
-            metadata={**({"speaker": turn.speaker} if turn.speaker else {}), **turn.metadata},
+            metadata={**({"speaker": turn.speaker} if turn.speaker else {}), **turn.metadata, **sequence},
         )
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import csv
 import logging
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Final
 
-from devmem.errors import DataFileError
 from devmem.model.fields import is_path
 from devmem.model.items import MemoryItem
 from devmem.model.times import (
@@ -19,7 +19,8 @@ from devmem.model.times import (
     is_no_time,
     numeric_date,
 )
-from devmem.transfer.importing.records import Origin, Record, RecordIds, read_record
+from devmem.transfer.importing.files import Source
+from devmem.transfer.importing.records import Origin, Record, RecordIds, read_each, read_record
 
 KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "text": tuple(
@@ -59,52 +60,51 @@ _LARGEST_FIELD: Final = 10_000_000
 
 
 def read_table(
-    lines: Callable[[], Iterable[str]], origin: Origin, *, delimiter: str | None, columns: Mapping[str, str]
+    source: Source, origin: Origin, *, delimiter: str | None, columns: Mapping[str, str]
 ) -> Iterator[Record]:
     """Yield an item for each row below the first, which names the columns.
 
     Where no column holds texts, the text of a row is built from all columns with words; else these are searched too.
 
     Args:
-        lines: returns the lines of the file with their ends, from the first on; it is called twice.
-        origin: the file.
+        source: the file, which is read twice.
+        origin: its position.
         delimiter: None takes the one that the first line names or has most of: comma, semicolon or tab.
         columns: names of columns by the keys of a record, where they are not the usual ones; `none` for no column.
 
     Raises:
-        DataFileError: no column has words, a column is missing, or a row is longer than the first one.
+        DataFileError: no column has words, or a column is missing.
         DateOrderError: day and month of the dates cannot be told apart.
     """
-    surveyed = _Table(lines(), origin, delimiter)
-    layout = _layout(surveyed, columns, origin)
-    table = _Table(lines(), origin, delimiter)
-    here, ids = replace(origin, dates=layout.order), RecordIds()
-    for row in table.rows():
+    layout = _layout(_Table(source, delimiter), columns, origin)
+    table, ids = _Table(source, delimiter), RecordIds()
+
+    def records(row: list[str], here: Origin) -> Iterator[Record]:
         if len(row) > len(table.names):
-            raise replace(origin, line=table.line).error(
-                f"the row has {len(row)} fields, and the first line names {len(table.names)} columns"
-            )
-        record = _record(row, table.names, layout, replace(here, line=table.line), ids)
+            raise here.error(f"the row has {len(row)} fields, and the first line names {len(table.names)} columns")
+        record = _record(row, table.names, layout, here, ids)
         if record is None:
             _LOG.warning("%s:%d: the row has no text and is left out", origin.path, table.line)
         else:
             yield record
 
+    yield from read_each(((row, replace(origin, dates=layout.order, line=table.line)) for row in table.rows()), records)
+
 
 class _Table:
     """The rows of a table, with the names of its columns."""
 
-    def __init__(self, lines: Iterable[str], origin: Origin, delimiter: str | None) -> None:
+    def __init__(self, source: Source, delimiter: str | None) -> None:
         csv.field_size_limit(_LARGEST_FIELD)
-        iterator = iter(lines)
+        iterator = source.text_lines()
         first = next(iterator, "")
         self._skipped = 0
         if named := _NAMED_DELIMITER.fullmatch(first.strip("\r\n")):
             # Excel writes it above the table.
             delimiter, first, self._skipped = named[1], next(iterator, ""), 1
-        self._origin = origin
+        self._source = source
         delimiter = delimiter or max(",;\t", key=first.count)
-        self._rows = csv.reader(_with_first(first, iterator), delimiter=delimiter, strict=True)
+        self._rows = csv.reader(chain([first], iterator), delimiter=delimiter, strict=True)
         self.names = [name.strip() for name in next(self._checked(), [])]
 
     @property
@@ -121,12 +121,7 @@ class _Table:
             for row in self._rows:
                 yield [cell.replace("\0", "") for cell in row]
         except csv.Error as error:
-            raise DataFileError(self._origin.path, f"the table cannot be read: {error}", line=self.line) from error
-
-
-def _with_first(first: str, rest: Iterator[str]) -> Iterator[str]:
-    yield first
-    yield from rest
+            raise self._source.error(f"the table cannot be read: {error}", line=self.line) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,11 +142,11 @@ def _layout(table: _Table, columns: Mapping[str, str], origin: Origin) -> _Layou
     keys, clock = _keys_of(table.names, columns, origin)
     used = {*keys.values(), *([] if clock is None else [clock])}
     wordy: set[int] = set()
-    dates: dict[tuple[int, int, str], tuple[int, str, NumericDate]] = {}
+    dates: dict[tuple[int, int, bool], tuple[int, str, NumericDate]] = {}
     for row in table.rows():
         wordy.update(at for at, cell in enumerate(row) if at not in wordy and _has_words(cell))
         if (time := keys.get("time")) is not None and time < len(row) and (date := numeric_date(row[time])):
-            dates.setdefault((*date.numbers[:2], date.separator), (table.line, row[time].strip(), date))
+            dates.setdefault((*date.numbers[:2], date.is_day_first), (table.line, row[time].strip(), date))
     others = [at for at in sorted(wordy - used) if at < len(table.names) and table.names[at]]
     if "text" not in keys and not others:
         raise origin.error(

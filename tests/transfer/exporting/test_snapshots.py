@@ -40,7 +40,6 @@ def read(path: Path) -> list[object]:
 def test_what_was_exported_is_read_back(tmp_path_factory: pytest.TempPathFactory, kept: Sequence[MemoryItem]) -> None:
     path = written(tmp_path_factory.mktemp("exports") / "notes.json", *kept)
     assert detect_format(path) is FileFormat.EXPORT
-    assert open_data(path).total == len(kept)
     assert read(path) == [replace(item, embedding=None) for item in kept]
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from devmem.errors import DataFileError, DateOrderError
+from devmem.errors import DataFileError
 from devmem.transfer.importing import open_data
 from devmem.transfer.importing.folders import data_files
 
@@ -57,7 +57,7 @@ def test_an_archive_that_only_fills_the_disk_is_refused(tmp_path: Path, scratch:
     ):
         for _ in range(250):
             file.write(b"x" * 1_000_000)
-    with pytest.raises(DataFileError, match=r"a\.zip: 'a\.txt' in it unpacks to 250,000,000 bytes from"):
+    with pytest.raises(DataFileError, match=r"a\.zip: a\.txt in it unpacks to 250,000,000 bytes from"):
         list(data_files(path, scratch))
     assert not list(scratch.rglob("*.txt"))
 
@@ -80,13 +80,16 @@ def test_an_archive_of_mails_notes_pages_and_calendars_is_read(tmp_path: Path, s
     }
 
 
-def test_a_folder_whose_dates_need_an_order_asks_for_it_once(tmp_path: Path, scratch: Path) -> None:
-    """It was left out in silence."""
+def test_files_that_hold_no_data_are_counted(tmp_path: Path, scratch: Path, caplog: pytest.LogCaptureFixture) -> None:
     folder = tmp_path / "data"
     folder.mkdir()
-    for name in ("a.csv", "b.csv"):
-        (folder / name).write_text("text,date\nx,03/04/2025\n", encoding="utf-8")
-    with pytest.raises(DateOrderError, match=r"a\.csv:2: .*--dates dmy"):
-        list(data_files(folder, scratch))
-    found = list(data_files(folder, scratch, lambda file: open_data(file, dates="dmy")))
-    assert [Path(name).name for _, name in found] == ["a.csv", "b.csv"]
+    for name in ("a.png", "b.png", "c.pdf", "notes.txt", "inner.zip"):
+        (folder / name).write_bytes(b"x")
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        for file in folder.iterdir():
+            archive.write(file, file.name)
+    for place in (folder, tmp_path / "a.zip"):
+        caplog.clear()
+        found = [Path(name).name for _, name in data_files(place, scratch)]
+        assert found == ["inner.zip", "notes.txt"], "an archive within is refused by name when it is opened"
+        assert "files without records are left out: .png (2), .pdf (1)" in caplog.text

@@ -137,7 +137,7 @@ def test_changed_occurrences_are_items_of_their_own(tmp_path: Path) -> None:
         ("hello", "a.ics:1: expected `BEGIN:VCALENDAR`, so it is not a calendar"),
         ("BEGIN:VCALENDAR\nBEGIN:VEVENT\nSUMMARY:x", "a.ics:2: the file is cut off: `BEGIN:VEVENT` has no end"),
         ("BEGIN:VCALENDAR\nBEGIN:VEVENT\nEND:VCALENDAR", "a.ics:3: `END:VCALENDAR` ends `BEGIN:VEVENT` of line 2"),
-        ("BEGIN:VCALENDAR\n" + "BEGIN:X\n" * 50, "a.ics:21: the parts of the calendar nest too deeply"),
+        ("BEGIN:VCALENDAR\n" + "BEGIN:X\n" * 50, "a.ics:21: the parts of the file nest too deeply"),
     ],
 )
 def test_what_is_no_calendar_is_refused_with_its_line(tmp_path: Path, text: str, told: str) -> None:
@@ -173,8 +173,7 @@ def test_an_invalid_time_is_left_out_and_named_with_its_event(
 def test_malformed_lines_and_tasks_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     task = ("BEGIN:VTODO", "SUMMARY:x", "END:VTODO")
     assert items(event(tmp_path, "SUMMARY:x", "no property", around=task))[0].content_summary == "x"
-    assert "a.ics:8: malformed lines are left out: 1" in caplog.text
-    assert "entries that are no events (tasks, journals) are left out: 1" in caplog.text
+    assert "a.ics:8: the line is malformed" in caplog.text
 
 
 def test_a_line_of_ten_megabytes_is_read(tmp_path: Path) -> None:

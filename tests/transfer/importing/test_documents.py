@@ -65,7 +65,7 @@ def test_an_empty_list_has_no_records(tmp_path: Path) -> None:
             [1, 2],
             "unrecognised format (not one of jsonl, devall, export, chatgpt, claude, claude-code, codex, slack,",
         ),
-        ({"a": {"b": 1}, "c": 2}, "the document is an object with the keys 'a', 'c'"),
+        ({"a": {"b": 1}, "c": 2}, "it has an object with the keys 'a', 'c'"),
         ("text", "it begins with"),
     ],
 )

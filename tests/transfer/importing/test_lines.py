@@ -158,7 +158,6 @@ def test_records_come_one_after_another(tmp_path: Path) -> None:
     """A file of any size is read without holding it."""
     path = written(tmp_path / "a.jsonl", *({"text": str(n)} for n in range(100)))
     data = open_data(path)
-    assert data.total == 100
     with path.open("a", encoding="utf-8") as file:
         file.write('{"text": "added while it is read"}\n' * 10_000)
     assert sum(1 for _ in data.records) == 10_100
@@ -167,7 +166,7 @@ def test_records_come_one_after_another(tmp_path: Path) -> None:
 def test_an_empty_file_has_no_records(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text("\n\n", encoding="utf-8")
     data = open_data(tmp_path / "a.jsonl")
-    assert (data.format, data.total, list(data.records)) == (FileFormat.JSONL, 0, [])
+    assert (data.format, list(data.records)) == (FileFormat.JSONL, [])
 
 
 @pytest.mark.parametrize("expiry", ["2030-01-01T00:00:00Z", 1893456000, 1893456000000])

@@ -34,7 +34,7 @@ def mail(text: str = "Hello.", *, headers: str = "", charset: str = "utf-8") -> 
 
 def test_a_mailbox_is_an_item_a_mail() -> None:
     opened = open_data(MAILBOX)
-    assert (opened.format, opened.total) == (FileFormat.MBOX, 4)
+    assert opened.format is FileFormat.MBOX
     plan, booked, seats, flyers = items(MAILBOX)
     assert plan.content_summary == (
         "Ann Müller: The launch moved to June 2nd, für alle Gäste.\n\nFrom now on Ben books the venue."
@@ -242,8 +242,11 @@ def test_what_is_no_mail_is_refused(tmp_path: Path, name: str, data: bytes, told
 def test_mails_without_a_text_and_bad_dates_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "a.mbox"
     path.write_bytes(SEPARATOR + mail("") + b"\n" + SEPARATOR + mail(headers="Date: soon\n"))
-    assert [item.event_time for item in items(path)] == [parse_time("2024-05-01T08:00:00Z")]
-    assert "a.mbox: mails without a text are left out: 1 (number 1)" in caplog.text
+    data = open_data(path)
+    assert [record.event_time for record in data.records if isinstance(record, MemoryItem)] == [
+        parse_time("2024-05-01T08:00:00Z")
+    ]
+    assert data.left_out.reasons == {"messages without a text": 1}
     assert "a.mbox:6: mail 2: 'Date': not a time: 'soon'" in caplog.text
 
 
@@ -342,4 +345,4 @@ def test_whatever_a_mailbox_holds_it_is_read_or_refused(
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "any.mbox"
     path.write_bytes(SEPARATOR + b"To: b@x.org\n" + b"".join(data))
-    assert open_data(path).total >= len(items(path))
+    assert all(item.content_summary for item in items(path))

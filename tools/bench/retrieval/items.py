@@ -20,7 +20,7 @@ from devmem import DevmemError, MemoryItem, Scope
 from devmem.errors import DataFileError
 from devmem.model.items import dump_item
 from devmem.model.record_fields import FROM, KIND, TO, WHERE, WITH
-from devmem.transfer.importing.files import parse_line, read_document, read_lines
+from devmem.transfer.importing.files import Source, parse_json
 from devmem.transfer.importing.records import Origin, text_item, text_of
 
 _SESSION: Final = re.compile(r"session_(\d+)")
@@ -62,10 +62,10 @@ def read_items(path: Path) -> DataSetFile:
     """
     origin = Origin(path=path)
     if is_memories(path):
-        lines = [(parse_line(path, number, line), replace(origin, line=number)) for number, line in read_lines(path)]
+        lines = [(parse_json(line), replace(origin, line=number)) for number, line in Source(path).lines()]
         items = [item for raw, here in lines for item in _read_madial(raw, here)]
         return DataSetFile(form=DataForm.MADIAL, groups=[raw for raw, _ in lines if isinstance(raw, dict)], items=items)
-    document: Any = read_document(path)
+    document: Any = Source(path).document()
     groups: list[Any] = document if isinstance(document, list) else [document]
     for form, (key, kind, read) in _FORMS.items():
         if groups and isinstance(groups[0], Mapping) and isinstance(groups[0].get(key), kind):
@@ -80,7 +80,7 @@ def read_items(path: Path) -> DataSetFile:
 
 def is_memories(path: Path) -> bool:
     """Whether a file holds memories of MADial-Bench; raises `DataFileError` when it cannot be read."""
-    _, first = next(iter(read_lines(path)), (0, ""))
+    _, first = next(Source(path).lines(), (0, ""))
     try:
         raw = json.loads(first)
     except (json.JSONDecodeError, RecursionError):

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from devmem import MemoryItem
 from devmem.errors import DataFileError
-from devmem.transfer.importing.files import parse_line, read_lines
+from devmem.transfer.importing.files import Source, parse_json
 from tools.bench.retrieval.dataset import Dataset, Haystack, Question
 from tools.bench.retrieval.items import is_memories, read_items
 
@@ -21,7 +21,7 @@ _UTTERANCE: Final = re.compile(r'^<([^>]*)>:?"?(.*?)"?\s*$', re.DOTALL)
 
 def is_dialogues(path: Path) -> bool:
     """Whether a file holds dialogues of this form; raises `DataFileError` when it cannot be read."""
-    _, first = next(iter(read_lines(path)), (0, ""))
+    _, first = next(Source(path).lines(), (0, ""))
     try:
         raw = json.loads(first)
     except (json.JSONDecodeError, RecursionError):
@@ -58,9 +58,9 @@ def read_madial(dialogues: Path, memories: Path, name: str) -> Dataset:
 
 
 def _questions(path: Path, items: Mapping[str, MemoryItem]) -> Iterator[Question]:
-    for number, line in read_lines(path):
-        raw: Any = parse_line(path, number, line)
+    for number, line in Source(path).lines():
         try:
+            raw: Any = parse_json(line)
             turn = min(raw["test-turn"])
             said = "\n".join(filter(None, map(_utterance, raw["dialogue"][:turn])))
             gold = frozenset(one for named in raw["relevant-id"] if (one := f"madial/{named}") in items)
