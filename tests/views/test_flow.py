@@ -17,17 +17,18 @@ from devmem.messages import AIMessage, UserMessage, dump_message
 from devmem.stores import Provenance, item_from
 from devmem.text.devall_frames import frame
 from devmem.text.display import one_line, well_formed
-from devmem.views import (
+from devmem.views.diagrams import (
     FlowEdge,
     Transfer,
     dot_graph,
+    dot_text,
     edges_of,
     mermaid_flowchart,
     mermaid_sequence,
+    mermaid_text,
     png_picture,
     transfers_of,
 )
-from devmem.views.diagrams import dot_text, mermaid_text
 from tests.strategies import TEXTS, items
 
 

@@ -24,7 +24,7 @@ from devmem import (
 )
 from devmem.model.results import RejectedCandidate, RejectReason, StoreWrite
 from devmem.stores import HitGroup, WriteStatus
-from devmem.views import groups_json, hit_json, hits_json, item_json, report_json, run_json
+from devmem.views.documents import groups_json, hit_json, hits_json, item_json, report_json, run_json
 from devmem.workflow import NodeResult
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")

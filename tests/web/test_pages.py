@@ -395,9 +395,17 @@ def test_a_file_is_checked_then_imported_and_exported_again(team: Path, serve: S
 def test_a_file_that_cannot_be_read_is_named_with_its_line(team: Path, serve: Serve) -> None:
     page = serve()
     with page.browser() as browser:
+        refused = _send(page, browser, "notes.jsonl", b'{"text": ["x"]}\n')
+        assert refused.status_code == 400
+        assert "notes.jsonl:1" in refused.text
         answer = _send(page, browser, "notes.jsonl", b'{"text": "good"}\n{"text": ["x"]}\n')
-        assert answer.status_code == 400
         assert "notes.jsonl:2" in answer.text
+        assert "<p><bdi>good</bdi></p>" in answer.text, "a sample of what would be imported"
+        token = re.search(r'name="upload" value="([^"]+)"', answer.text)
+        assert token is not None
+        done = page.post(browser, "/transfer/import", store="notes", upload=token[1])
+        assert "1 stored" in done.text
+        assert "notes.jsonl:2" in done.text, "what was not imported is said there, too"
         assert "devmem-" not in answer.text
         assert _send(page, browser, "", b"").status_code == 400
 

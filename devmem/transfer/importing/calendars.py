@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import quopri
 import re
@@ -28,10 +29,7 @@ _STAMP: Final = re.compile(r"(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)(\d\d)?(Z?))?")
 _DURATION: Final = re.compile(
     r"([+-]?)P(?:(\d{1,6})W)?(?:(\d{1,6})D)?(?:T(?:(\d{1,6})H)?(?:(\d{1,6})M)?(?:(\d{1,6})S)?)?"
 )
-_OFFSET: Final = re.compile(r"([+-])(\d\d)(\d\d)(\d\d)?")
-_YEARLY: Final = re.compile(r"(-?\d)([A-Z]{2})")
 _HTML: Final = re.compile(r"<(?:br|p|div|span|a|b|ul|table|html)\b[^>]{0,500}>", re.IGNORECASE)
-_WEEKDAYS: Final = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 _FREQUENCIES: Final = {"DAILY": "day", "WEEKLY": "week", "MONTHLY": "month", "YEARLY": "year"}
 _DEEPEST: Final = 20
 _PEOPLE: Final = 50
@@ -218,7 +216,7 @@ class _Events:
 
     def __init__(self, calendar: str, zones: Mapping[str, _Component], default: str, origin: Origin) -> None:
         self._calendar, self._zones, self._default, self._origin = calendar, zones, default, origin
-        self._unknown: set[str] = set()
+        self._known: dict[str, tzinfo | None] = {}
 
     def item(self, event: _Component) -> MemoryItem:
         """Return the item of an event; each invalid time is left out and named in the log."""
@@ -290,26 +288,19 @@ class _Events:
             return date(year, month, day)
         # A leap second is counted as the one before it.
         local = datetime(year, month, day, int(stamp[4]), int(stamp[5]), min(int(stamp[6] or 0), 59))
-        zone = UTC if stamp[7] else self._zone(found.parameters.get("TZID") or self._default, local)
+        zone = UTC if stamp[7] else self._zone(found.parameters.get("TZID") or self._default)
         return local.replace(tzinfo=zone)
 
-    def _zone(self, name: str, local: datetime) -> tzinfo | None:
+    def _zone(self, name: str) -> tzinfo | None:
         """Return the zone of a name: of the system's, or else as the calendar describes it; None is the local one."""
-        if not name:
-            return None
-        # Some programs write the path of a file: /mozilla.org/20050126_1/Europe/Berlin
-        known = _system_zone(name) or _system_zone("/".join(name.split("/")[-2:]))
-        if known is not None:
-            return known
-        offset = _offset(self._zones.get(name), local)
-        if offset is not None:
-            return timezone(offset)
-        if name not in self._unknown:
-            self._unknown.add(name)
-            _LOG.warning(
-                "%s: the time zone %r is not known; its times are taken for local ones", self._origin.path, name[:80]
-            )
-        return None
+        if name and name not in self._known:
+            # Some programs write the path of a file: /mozilla.org/20050126_1/Europe/Berlin
+            known = _system_zone(name) or _system_zone("/".join(name.split("/")[-2:]))
+            self._known[name] = known or _described_zone(self._zones.get(name))
+            if self._known[name] is None:
+                told = "the time zone %r is not known; its times are taken for local ones"
+                _LOG.warning(f"%s: {told}", self._origin.path, name[:80])
+        return self._known.get(name)
 
 
 def _span_of(start: datetime | date | None, end: datetime | date | None) -> dict[str, str]:
@@ -350,53 +341,24 @@ def _span(text: str) -> timedelta:
     return -span if found[1] == "-" else span
 
 
-def _offset(zone: _Component | None, local: datetime) -> timedelta | None:
-    """Return the distance to UTC that a described time zone has at a local time; None where it is not usable."""
-    changes: list[tuple[datetime, timedelta]] = []
-    before: timedelta | None = None
-    for part in zone.inner if zone else ():
-        offset, first = _distance(part.text("TZOFFSETTO")), _STAMP.fullmatch(part.text("DTSTART"))
-        if offset is None or first is None or first[4] is None:
-            return None
-        before = before if before is not None else _distance(part.text("TZOFFSETFROM"))
-        changes.extend((onset, offset) for onset in _onsets(part.text("RRULE"), first, local) if onset <= local)
-    return max(changes)[1] if changes else before
-
-
-def _onsets(rule: str, first: re.Match[str], local: datetime) -> Iterator[datetime]:
-    """Yield the times at which an offset begins to hold: the first one, and those of the year and the year before."""
-    year, month, day, hour, minute = (int(part) for part in first.groups()[:5])
-    start = datetime(year, month, day, hour, minute)
-    yield start
-    parts = _rule_parts(rule)
-    named, nth = parts.get("BYMONTH", ""), _YEARLY.fullmatch(parts.get("BYDAY", ""))
-    if parts.get("FREQ") != "YEARLY" or not named.isdecimal() or nth is None or nth[2] not in _WEEKDAYS:
-        return
-    for each in (local.year - 1, local.year):
-        onset = datetime.combine(_nth(each, int(named), int(nth[1]), _WEEKDAYS.index(nth[2])), start.time())
-        if onset >= start:
-            yield onset
-
-
 def _rule_parts(rule: str) -> dict[str, str]:
     return {name: value for name, _, value in (part.partition("=") for part in rule.upper().split(";"))}
 
 
-def _nth(year: int, month: int, nth: int, weekday: int) -> date:
-    """Return the nth weekday of a month, from its end where `nth` is negative."""
-    if nth > 0:
-        first = date(year, month, 1)
-        return first + timedelta(days=(weekday - first.weekday()) % 7 + 7 * (nth - 1))
-    last = date(year + month // 12, month % 12 + 1, 1) - timedelta(days=1)
-    return last - timedelta(days=(last.weekday() - weekday) % 7 + 7 * (-nth - 1))
-
-
-def _distance(text: str) -> timedelta | None:
-    found = _OFFSET.fullmatch(text)
-    if found is None or int(found[2]) >= 24:
+def _described_zone(zone: _Component | None) -> tzinfo | None:
+    """Return the zone that a calendar describes; None where the description is missing or unusable."""
+    if zone is None:
         return None
-    distance = timedelta(hours=int(found[2]), minutes=int(found[3]))
-    return -distance if found[1] == "-" else distance
+    lines = ["BEGIN:VTIMEZONE", "TZID:zone"]
+    for part in zone.inner:
+        lines += [f"BEGIN:{part.name}", *(f"{one.name}:{one.value}" for one in part.properties), f"END:{part.name}"]
+    from dateutil.tz import tzical
+
+    try:
+        found: tzinfo | None = tzical(io.StringIO("\n".join([*lines, "END:VTIMEZONE"]))).get("zone")
+    except (ValueError, OverflowError):
+        return None
+    return found
 
 
 def _person(found: _Property | None) -> str:
@@ -438,7 +400,8 @@ def _when(start: datetime | date | None, end: datetime | date | None) -> str:
         return f"{start}{f' to {end}' if end else ''} (all day)"
     is_same_day = isinstance(end, datetime) and end.date() == start.date()
     until = "" if end is None else f" to {end:%H:%M}" if is_same_day else f" to {_minute(end)}"
-    zone = start.tzinfo.key if isinstance(start.tzinfo, ZoneInfo) else start.tzname()
+    offset = start.utcoffset()
+    zone = start.tzinfo.key if isinstance(start.tzinfo, ZoneInfo) else "" if offset is None else str(timezone(offset))
     return f"{_minute(start)}{until}" + (f" ({zone})" if zone else "")
 
 

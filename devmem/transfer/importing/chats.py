@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import chain
+from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from devmem.model.items import MemoryItem
@@ -352,16 +353,16 @@ def is_slack(raw: object) -> bool:
     return isinstance(raw, Mapping) and isinstance(raw.get("ts"), str) and bool(_TS.fullmatch(raw["ts"]))
 
 
-def read_slack(lines: Iterable[Line], source: Source) -> Iterator[MemoryItem]:
-    """Yield an item for each message with a text; the channel is the conversation, a thread the session.
+def read_slack(lines: Iterable[Line]) -> Iterator[MemoryItem]:
+    """Yield an item for each message of a day that has a text.
 
-    Args:
-        lines: the messages of a day.
-        source: the file, beside whose folder `users.json` has the names of the users.
+    The folder of the file is the channel, which is the conversation; a thread is the session. Beside the folders
+    `users.json` has the names of the users.
     """
     messages = list(lines)
-    channel = source.shown.parent.name if _DAY.fullmatch(source.shown.name) else None
-    users = source.path.parent.parent / "users.json"
+    origin = next((origin for _, origin in messages), Origin(path=Path()))
+    channel = origin.path.parent.name if _DAY.fullmatch(origin.path.name) else None
+    users = (origin.file or origin.path).parent.parent / "users.json"
     document = Source(users).document() if users.is_file() else None
     names: dict[str, str] = {}
     for raw in chain(document if isinstance(document, list) else (), (raw for raw, _ in messages)):

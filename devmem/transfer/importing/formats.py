@@ -78,7 +78,7 @@ def open_data(
             none of them can be used.
     """
     source = Source(Path(path), Path(name) if name else None, encoding)
-    origin = Origin(path=source.shown, dates=DateOrder(dates) if dates else None)
+    origin = Origin(path=source.shown, file=source.path, dates=DateOrder(dates) if dates else None)
     wanted, size = FileFormat(format), source.size()
     fields: tuple[str, ...] = ()
     found = _format_of(source) if wanted is FileFormat.AUTO else wanted
@@ -92,8 +92,7 @@ def open_data(
         found = _format_of_json(heads, source) if found is FileFormat.AUTO else found
         if found is FileFormat.EXPORT and heads:
             fields = memories.exported_fields(*heads[0])
-        lines = chain(heads, lines)
-        records = chats.read_slack(lines, source) if found is FileFormat.SLACK else _JSON[found](lines)
+        records = _JSON[found][1](chain(heads, lines))
     return DataFile(
         path=source.shown,
         format=found,
@@ -217,7 +216,7 @@ def _has_lines(source: Source) -> bool:
 def _format_of_json(heads: list[Line], source: Source) -> FileFormat:
     """Return the format of JSON; raises `DataFileError` where its first values are of none."""
     readable = [line for line in heads if not isinstance(line[0], DataFileError)]
-    found = next((name for name, detects in _DETECTED.items() if detects(readable)), None)
+    found = next((name for name, (is_one, _) in _JSON.items() if is_one(readable)), None)
     if found is not None and found is not FileFormat.JSONL:
         return found
     if found is None and readable:
@@ -269,50 +268,35 @@ def _is_file_index(raw: object) -> bool:
     return isinstance(raw, Mapping) and "file_metadata" in raw and isinstance(raw.get("contents"), list)
 
 
-_DETECTED: Final[Mapping[FileFormat, _Test]] = {
-    FileFormat.CLAUDE_CODE: _any(coding_sessions.is_claude_code),
-    FileFormat.CODEX: _any(coding_sessions.is_codex),
-    FileFormat.EXPORT: _any(memories.is_export),
-    FileFormat.METAGPT: _either(_any(memories.is_metagpt), _list_of(memories.is_metagpt_message)),
-    FileFormat.CHATGPT: _half(chats.is_chatgpt),
-    FileFormat.CLAUDE: _half(chats.is_claude),
-    FileFormat.OPEN_WEBUI: _half(chats.is_open_webui),
-    FileFormat.SLACK: _half(chats.is_slack),
-    FileFormat.DISCORD: _any(phone_chats.is_discord),
-    FileFormat.FACEBOOK: _any(phone_chats.is_facebook),
-    FileFormat.TELEGRAM: _any(phone_chats.is_telegram),
-    FileFormat.LANGCHAIN: _either(_any(chats.is_langchain), _list_of(chats.is_langchain_message)),
-    FileFormat.MCP_MEMORY: _half(memories.is_mcp_memory),
-    FileFormat.KEEP: _any(memories.is_keep),
-    FileFormat.MEM0: _half(memories.is_mem0),
-    FileFormat.SHAREGPT: _half(chats.is_sharegpt),
-    FileFormat.OPENAI: _either(_half(chats.is_openai_example), _list_of(chats.is_openai_message)),
-    FileFormat.TEXTS: _half(lambda raw: isinstance(raw, str)),
-    FileFormat.DEVALL: _any(_is_file_index),
-    FileFormat.JSONL: _any(looks_like_record),
+_JSON: Final[Mapping[FileFormat, tuple[_Test, Callable[[Iterable[Line]], Iterator[Any]]]]] = {
+    FileFormat.CLAUDE_CODE: (_any(coding_sessions.is_claude_code), coding_sessions.read_claude_code),
+    FileFormat.CODEX: (_any(coding_sessions.is_codex), coding_sessions.read_codex),
+    FileFormat.EXPORT: (_any(memories.is_export), memories.read_export),
+    FileFormat.METAGPT: (
+        _either(_any(memories.is_metagpt), _list_of(memories.is_metagpt_message)),
+        memories.read_metagpt,
+    ),
+    FileFormat.CHATGPT: (_half(chats.is_chatgpt), chats.read_chatgpt),
+    FileFormat.CLAUDE: (_half(chats.is_claude), chats.read_claude),
+    FileFormat.OPEN_WEBUI: (_half(chats.is_open_webui), chats.read_open_webui),
+    FileFormat.SLACK: (_half(chats.is_slack), chats.read_slack),
+    FileFormat.DISCORD: (_any(phone_chats.is_discord), phone_chats.read_discord),
+    FileFormat.FACEBOOK: (_any(phone_chats.is_facebook), phone_chats.read_facebook),
+    FileFormat.TELEGRAM: (_any(phone_chats.is_telegram), phone_chats.read_telegram),
+    FileFormat.LANGCHAIN: (
+        _either(_any(chats.is_langchain), _list_of(chats.is_langchain_message)),
+        chats.read_langchain,
+    ),
+    FileFormat.MCP_MEMORY: (_half(memories.is_mcp_memory), memories.read_mcp_memory),
+    FileFormat.KEEP: (_any(memories.is_keep), memories.read_keep),
+    FileFormat.MEM0: (_half(memories.is_mem0), memories.read_mem0),
+    FileFormat.SHAREGPT: (_half(chats.is_sharegpt), chats.read_sharegpt),
+    FileFormat.OPENAI: (_either(_half(chats.is_openai_example), _list_of(chats.is_openai_message)), chats.read_openai),
+    FileFormat.TEXTS: (_half(lambda raw: isinstance(raw, str)), read_texts),
+    FileFormat.DEVALL: (_any(_is_file_index), _read_plain),
+    FileFormat.JSONL: (_any(looks_like_record), _read_plain),
 }
-"""Formats of JSON, in the order in which they are tried on the first values of a file."""
-_JSON: Final[Mapping[FileFormat, Callable[[Iterable[Line]], Iterator[Any]]]] = {
-    FileFormat.CLAUDE_CODE: coding_sessions.read_claude_code,
-    FileFormat.CODEX: coding_sessions.read_codex,
-    FileFormat.EXPORT: memories.read_export,
-    FileFormat.METAGPT: memories.read_metagpt,
-    FileFormat.CHATGPT: chats.read_chatgpt,
-    FileFormat.CLAUDE: chats.read_claude,
-    FileFormat.OPEN_WEBUI: chats.read_open_webui,
-    FileFormat.DISCORD: phone_chats.read_discord,
-    FileFormat.FACEBOOK: phone_chats.read_facebook,
-    FileFormat.TELEGRAM: phone_chats.read_telegram,
-    FileFormat.LANGCHAIN: chats.read_langchain,
-    FileFormat.MCP_MEMORY: memories.read_mcp_memory,
-    FileFormat.KEEP: memories.read_keep,
-    FileFormat.MEM0: memories.read_mem0,
-    FileFormat.SHAREGPT: chats.read_sharegpt,
-    FileFormat.OPENAI: chats.read_openai,
-    FileFormat.TEXTS: read_texts,
-    FileFormat.JSONL: _read_plain,
-    FileFormat.DEVALL: _read_plain,
-}
+"""Formats of JSON, in the order in which their tests are tried on the first values of a file, and their readers."""
 
 
 def _read_outbox(source: Source, origin: Origin) -> Iterator[Record]:

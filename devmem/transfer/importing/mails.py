@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import binascii
 import logging
-import quopri
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC
-from email.errors import CloseBoundaryNotFoundDefect, StartBoundaryNotFoundDefect
+from email.errors import CloseBoundaryNotFoundDefect, HeaderParseError, StartBoundaryNotFoundDefect
+from email.header import decode_header
 from email.message import Message
 from email.parser import BytesParser
 from email.policy import compat32
@@ -35,7 +34,6 @@ _LARGEST_HEADER: Final = 20_000
 """Characters of a header that are read."""
 _LARGEST_HEADERS: Final = 1_000_000
 """Bytes of a mail in which its headers are looked for."""
-_WORD: Final = re.compile(r"=\?([^?\s]{1,60})\?([bBqQ])\?([^?]*)\?=")
 _IDS: Final = re.compile(r"<([^<>\s]{1,500})>")
 _SEARCHED: Final = ("subject", "attachments")
 
@@ -294,37 +292,17 @@ def _raw_header(message: Message, name: str) -> str:
 
 
 def _words(text: str) -> str:
-    """Return a header with its encoded words (RFC 2047) decoded; those that are damaged stay as they are written."""
-    pieces: list[tuple[str, bytes | None]] = []
-    at = 0
-    for found in _WORD.finditer(text):
-        between = text[at : found.start()]
-        # Blanks between two encoded words only separate them.
-        if between.strip() or not pieces or pieces[-1][1] is None:
-            pieces.append((between, None))
-        charset, data = found[1].partition("*")[0].lower(), _unpacked(found[2], found[3])
-        if data is None:
-            pieces.append((found[0], None))
-        elif pieces and pieces[-1][1] is not None and pieces[-1][0] == charset:
-            # A character may be split between two words.
-            pieces[-1] = (charset, pieces[-1][1] + data)
-        else:
-            pieces.append((charset, data))
-        at = found.end()
-    whole = "".join(name if data is None else _decoded(name, data) for name, data in [*pieces, (text[at:], None)])
+    """Return a header with its encoded words (RFC 2047) decoded; one with a damaged word stays as it is written."""
+    try:
+        parts = decode_header(text)
+    except (HeaderParseError, ValueError):
+        return text
+    whole = "".join(part if isinstance(part, str) else _decoded(charset, part) for part, charset in parts)
     return " ".join(whole.replace("\0", "").split())
 
 
-def _unpacked(form: str, text: str) -> bytes | None:
-    if form in "qQ":
-        return quopri.decodestring(text.encode("utf-8"), header=True)
-    try:
-        # Characters that are not of the alphabet are skipped.
-        return binascii.a2b_base64(text + "=" * (-len(text) % 4)) or (None if text else b"")
-    except (binascii.Error, ValueError):
-        return None
-
-
-def _decoded(charset: str, data: bytes) -> str:
-    text = decode_as_declared(data, charset)
+def _decoded(charset: str | None, data: bytes) -> str:
+    if charset is None:
+        return data.decode("raw-unicode-escape")
+    text = decode_as_declared(data, charset.partition("*")[0])
     return data.decode("utf-8", "replace") if text is None else text

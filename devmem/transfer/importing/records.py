@@ -74,6 +74,9 @@ class Origin:
     """Position of one record in its file."""
 
     path: Path
+    """Path, or the name in its place."""
+    file: Path | None = None
+    """Where the file is; None for its path."""
     line: int | None = None
     """1-based, in a file of lines."""
     entry: str = ""

@@ -132,3 +132,54 @@ def test_whatever_a_front_matter_holds_no_word_of_the_note_is_lost(
     path = note(tmp_path_factory.getbasetemp(), f"---\n{front}\n---\nThe end.\n")
     with suppress(DataFileError):
         assert any(item.full_text().endswith("The end.") for item in items(path))
+
+
+@pytest.mark.parametrize(
+    ("name", "day"),
+    [
+        ("2025-04-03.md", "2025-04-03"),
+        ("2025-04-03 Thursday.md", "2025-04-03"),
+        ("20250403.md", "2025-04-03"),
+        ("2025年4月3日.md", "2025-04-03"),
+        ("2025.04.03 - standup.md", "2025-04-03"),
+        ("2025-13-40.md", None),
+        ("Launch 2025.md", None),
+        ("20250403104512.md", None),
+    ],
+)
+def test_the_name_of_a_daily_note_is_its_date(tmp_path: Path, name: str, day: str | None) -> None:
+    path = tmp_path / name
+    path.write_text("Watered the plants.\n", encoding="utf-8")
+    assert items(path)[0].event_time == (parse_time(day) if day else None)
+    path.write_text("---\ncreated: 2024年5月1日 下午2:30\n---\nWatered the plants.\n", encoding="utf-8")
+    assert items(path)[0].event_time == parse_time("2024-05-01T14:30:00Z"), "the front matter says it better"
+
+
+def test_links_of_obsidian_read_as_text_and_what_is_embedded_is_an_attachment(tmp_path: Path) -> None:
+    text = """\
+Met [[Ann Müller|Ann]] at the [[Old Mill]], see [[Plan#Doors|the doors]] ![[map.png|300]]
+
+![[recording.m4a]]
+
+| who |
+| [[Ben\\|B.]] |
+
+```bash
+[[ -f x ]] && echo ![[no.png]]
+```
+"""
+    data = open_data(note(tmp_path, text))
+    found = [record for record in data.records if isinstance(record, MemoryItem)]
+    assert [item.content_summary for item in found] == [
+        "Met Ann at the Old Mill, see the doors",
+        "| who |\n| B. |",
+        "```bash\n[[ -f x ]] && echo ![[no.png]]\n```",
+    ]
+    assert found[0].metadata["attachments"] == ["map.png"]
+    assert data.left_out.reasons == {"attachments": 1}
+
+
+def test_templates_that_are_not_yaml_stay_text_and_the_note_is_read(tmp_path: Path) -> None:
+    front = "title: {{title}}\nup: [[Home]]\n\ttab: @x"
+    first, second = items(note(tmp_path, f"---\n{front}\n---\n\nText.\n"))
+    assert (first.content_summary.split("\n")[1], second.content_summary) == ("title: {{title}}", "Text.")
