@@ -14,7 +14,7 @@ from devmem.config.reading import WorkflowCheck
 from devmem.errors import Finding, Level, NodeFailedError
 from devmem.model.items import MemoryItem, dump_item, version_hash
 from devmem.model.results import Hit, HitGroup, RejectedCandidate, SearchReport, StoreWrite, WriteOutcome
-from devmem.model.versions import Change, ItemDifference, ItemVersion, RunInfo
+from devmem.model.versions import ItemDifference, ItemVersion
 from devmem.storage.erasure import Residue
 from devmem.storage.protocol import ExportRecord
 from devmem.storage.recall_log import Recall
@@ -122,11 +122,7 @@ def report_json(report: SearchReport) -> JsonObject:
     return {
         "hits": hits_json(report.hits, parts=True),
         "cut": [_cut_json(candidate) for candidate in report.cut],
-        "candidates": report.candidates,
-        "reranked": report.reranked,
-        "filtered": report.filtered,
-        "query_cut": report.query_cut,
-        "asked": report.asked,
+        **{name: getattr(report, name) for name in ("candidates", "reranked", "filtered", "query_cut", "asked")},
         "corrected": dict(report.corrected),
         "period": list(report.period) if report.period else None,
         "stage_ms": dict(report.stage_ms),
@@ -135,13 +131,9 @@ def report_json(report: SearchReport) -> JsonObject:
 
 
 def _cut_json(candidate: RejectedCandidate) -> JsonObject:
-    form: JsonObject = {
-        "id": candidate.item_id,
-        "reason": candidate.reason.value,
-        "score": candidate.score,
-        "similarity": candidate.similarity,
-    }
-    return form | ({"like": candidate.like} if candidate.like else {})
+    form = asdict(candidate)
+    like = form.pop("like")
+    return {"id": form.pop("item_id"), **form, **({"like": like} if like else {})}
 
 
 def version_json(version: ItemVersion, replaced: str | None) -> JsonObject:
@@ -151,25 +143,8 @@ def version_json(version: ItemVersion, replaced: str | None) -> JsonObject:
         "item": item_json(version.item),
         "version": version_hash(version.item),
         "replaced": replaced,
-        "began": change_json(version.began),
-        "ended": None if ended is None else change_json(ended),
-    }
-
-
-def change_json(change: Change) -> JsonObject:
-    """Return the JSON form of a change; `at` is in seconds since the epoch."""
-    return {"operation": change.operation.value, "at": change.at, "run": change.run, "actor": change.actor}
-
-
-def run_info_json(info: RunInfo) -> JsonObject:
-    """Return the JSON form of a run; its times are in seconds since the epoch."""
-    return {
-        "run": info.run,
-        "state": info.state.value,
-        "actor": info.actor,
-        "started_at": info.started_at,
-        "ended_at": info.ended_at,
-        "changes": info.changes,
+        "began": asdict(version.began),
+        "ended": None if ended is None else asdict(ended),
     }
 
 
@@ -257,18 +232,6 @@ def outcome_json(outcome: WriteOutcome) -> JsonObject:
     }
 
 
-def finding_json(finding: Finding) -> JsonObject:
-    """Return a finding's `level`, `rule`, `file`, `line` (null for the whole file), `path` and `message`."""
-    return {
-        "level": finding.level.value,
-        "rule": finding.rule,
-        "file": finding.file,
-        "line": finding.line,
-        "path": finding.path,
-        "message": finding.message,
-    }
-
-
 def checks_json(checks: Sequence[WorkflowCheck]) -> JsonObject:
     """Return the outcome of checking workflows: `files` with their counts, and `findings`."""
     return {
@@ -277,7 +240,7 @@ def checks_json(checks: Sequence[WorkflowCheck]) -> JsonObject:
             | {f"{level.value}s": check.count(level) for level in Level}
             for check in checks
         ],
-        "findings": [finding_json(finding) for check in checks for finding in check.findings],
+        "findings": [asdict(finding) for check in checks for finding in check.findings],
     }
 
 
@@ -324,18 +287,30 @@ def receipt_lines(receipt: ForgetReceipt, total: int, *, dry_run: bool = False) 
     yield from _export_lines(receipt.exports)
 
 
-def receipt_json(receipt: ForgetReceipt, total: int, *, dry_run: bool = False) -> dict[str, Any]:
+def receipt_json(receipt: ForgetReceipt, total: int, *, dry_run: bool = False) -> JsonObject:
     """Return the JSON form of a receipt; `total` is the number of items that the store has now."""
+    return {**_part_json(receipt, dry_run=dry_run), "items": total, **_exports_json(receipt.exports)}
+
+
+def _part_json(part: ForgetReceipt, *, dry_run: bool) -> JsonObject:
     return {
-        "store": receipt.store,
-        "would_forget" if dry_run else "forgotten": receipt.items,
-        "items": total,
-        "derived": list(receipt.derived),
-        "reached": list(receipt.reached),
-        "not_reached": _residues_json(receipt.residues),
-        "exports": [_export_json(export) for export in receipt.exports],
-        "tombstones": receipt.tombstones,
+        "store": part.store,
+        "would_forget" if dry_run else "forgotten": part.items,
+        "derived": list(part.derived),
+        **_reached_json(part),
+        "tombstones": part.tombstones,
     }
+
+
+def _reached_json(receipt: ForgetReceipt | WorkflowReceipt) -> JsonObject:
+    left = [{"place": one.place, "reason": one.reason} for one in receipt.residues]
+    return {"reached": list(receipt.reached), "not_reached": left}
+
+
+def _exports_json(exports: Sequence[ExportRecord]) -> JsonObject:
+    """Return the exports without the hashes, which say nothing to a reader."""
+    hidden = ("scope", "ids", "salt")
+    return {"exports": [{key: one for key, one in each.to_json().items() if key not in hidden} for each in exports]}
 
 
 def workflow_receipt_lines(receipt: WorkflowReceipt, *, dry_run: bool = False) -> Iterator[str]:
@@ -355,27 +330,15 @@ def workflow_receipt_lines(receipt: WorkflowReceipt, *, dry_run: bool = False) -
     yield from _export_lines(receipt.exports)
 
 
-def workflow_receipt_json(receipt: WorkflowReceipt, *, dry_run: bool = False) -> dict[str, Any]:
+def workflow_receipt_json(receipt: WorkflowReceipt, *, dry_run: bool = False) -> JsonObject:
     """Return the JSON form of the receipt of a workflow."""
-    count = "would_forget" if dry_run else "forgotten"
     return {
-        count: receipt.items,
+        "would_forget" if dry_run else "forgotten": receipt.items,
         "writes": receipt.writes,
         "shown": receipt.shown,
-        "stores": [
-            {
-                "store": part.store,
-                count: part.items,
-                "derived": list(part.derived),
-                "reached": list(part.reached),
-                "not_reached": _residues_json(part.residues),
-                "tombstones": part.tombstones,
-            }
-            for part in receipt.stores
-        ],
-        "reached": list(receipt.reached),
-        "not_reached": _residues_json(receipt.residues),
-        "exports": [_export_json(export) for export in receipt.exports],
+        "stores": [_part_json(part, dry_run=dry_run) for part in receipt.stores],
+        **_reached_json(receipt),
+        **_exports_json(receipt.exports),
     }
 
 
@@ -389,13 +352,3 @@ def _export_lines(exports: Sequence[ExportRecord]) -> Iterator[str]:
         made = datetime.fromtimestamp(export.made_at, UTC).astimezone()
         place = export.place or "standard output"
         yield f"  not reached: {place}: {export.kind} of {made:%Y-%m-%d %H:%M %Z}, which may hold some of it"
-
-
-def _export_json(export: ExportRecord) -> dict[str, Any]:
-    """Return the JSON form without the hashes, which say nothing to a reader."""
-    hidden = ("scope", "ids", "salt")
-    return {key: value for key, value in export.to_json().items() if key not in hidden}
-
-
-def _residues_json(residues: Sequence[Residue]) -> list[dict[str, str]]:
-    return [{"place": left.place, "reason": left.reason} for left in residues]

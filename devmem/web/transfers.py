@@ -220,8 +220,7 @@ class Transfers:
 def _notes(found: DataFile) -> list[str]:
     """Return what is left out of a file that was read."""
     left = found.left_out
-    reasons = [f"{count:,} {reason}" for reason, count in left.reasons.most_common()]
-    return [*reasons, *([str(left.unusable)] if left.unusable.count else [])]
+    return [*left.notes(), *map(str, left.unusable.first)]
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from functools import partial
 from typing import Annotated
 
@@ -34,7 +35,6 @@ from devmem.storage.protocol import VersionedCollection
 from devmem.stores.abilities import keeps_versions, versions_of
 from devmem.stores.memory import MemoryBase
 from devmem.text.display import number_of
-from devmem.views.documents import run_info_json
 from devmem.workflow.stores import load_store, open_stores, session_folder
 from devmem.workflow.transaction import commit_run, discard_run, revert_run, stores_of_runs
 
@@ -78,7 +78,7 @@ def runs(
         commit, discard = (run and full_run([source], run) for run in (commit, discard))
         found = _runs(versions_of(source), commit, discard, limit)
     if as_json:
-        terminal.json([run_info_json(info) for info in found])
+        terminal.json([asdict(info) for info in found])
     else:
         terminal.table(zoned(_COLUMNS), [_row(info) for info in found], numbers=("changes",))
 
@@ -106,7 +106,7 @@ def _found(store: MemoryBase, run: str | None, limit: int) -> Sequence[RunInfo]:
 
 def _show_of_workflow(terminal: Terminal, found: Sequence[tuple[str, RunInfo]], *, as_json: bool) -> None:
     if as_json:
-        terminal.json([{"store": name, **run_info_json(info)} for name, info in found])
+        terminal.json([{"store": name, **asdict(info)} for name, info in found])
     else:
         rows = [(*_row(info), name) for name, info in found]
         terminal.table((*zoned(_COLUMNS), "store"), rows, numbers=("changes",))
@@ -156,7 +156,7 @@ def revert(
 
 def _show(terminal: Terminal, undone: Mapping[str, RunInfo], *, as_json: bool) -> None:
     if as_json:
-        terminal.json([{"store": name, **run_info_json(info)} for name, info in undone.items()])
+        terminal.json([{"store": name, **asdict(info)} for name, info in undone.items()])
         return
     for name, info in undone.items():
         terminal.print(f"{name}: {number_of(info.changes, 'item')} changed back, as run {info.run!r}")

@@ -199,7 +199,7 @@ def _check(terminal: Terminal, files: _Opened, *, as_json: bool) -> list[dict[st
             terminal.print(f"{name}: {found.format.value}: {told}")
             for sample in summary.samples:
                 terminal.print(f"  {shorten(one_line(sample), _SAMPLE)}")
-        return {"format": found.format.value, "records": usable, **summary.facts(), **_left_out(found)}
+        return {"format": found.format.value, "records": usable, **summary.facts(), **found.left_out.facts()}
 
     read = [_read(terminal, name, partial(check, name, open_file), len(files)) for name, open_file in files]
     if as_json:
@@ -207,21 +207,10 @@ def _check(terminal: Terminal, files: _Opened, *, as_json: bool) -> list[dict[st
     return read
 
 
-def _left_out(found: DataFile) -> dict[str, Any]:
-    """Return what of a file is left out, for programs."""
-    left = found.left_out
-    return {
-        **({"left_out": dict(left.reasons)} if left.reasons else {}),
-        **({"unusable": left.unusable.count} if left.unusable.count else {}),
-    }
-
-
 def _left_out_text(found: DataFile) -> str:
     """Return what of a file is left out, to be put behind other facts."""
-    parts = [f"{count:,} {reason}" for reason, count in found.left_out.reasons.most_common()]
-    unusable = found.left_out.unusable.count
-    parts += [f"{unusable:,} that cannot be used"] if unusable else []
-    return f"; left out: {', '.join(parts)}" if parts else ""
+    notes = found.left_out.notes()
+    return f"; left out: {', '.join(notes)}" if notes else ""
 
 
 def _summary_text(summary: RecordSummary) -> str:
@@ -301,7 +290,7 @@ def _fill(
     done = filler.counts - before
     if shown:
         terminal.print(f"{name}: {_counted(done)}{_left_out_text(found)}")
-    return {"format": found.format.value, "counts": dict(done), **_left_out(found)}
+    return {"format": found.format.value, "counts": dict(done), **found.left_out.facts()}
 
 
 def _take(terminal: Terminal, found: DataFile, put: Callable[[Record], None]) -> int:

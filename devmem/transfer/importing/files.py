@@ -43,34 +43,26 @@ def is_bomb(packed: int, unpacked: int) -> bool:
     return unpacked > LARGEST_WHOLE and unpacked > _LARGEST_RATIO * packed
 
 
-class _Unpacked(gzip.GzipFile):
+class _Unpacked(io.RawIOBase):
     """The bytes of a gzip file; reading one that unpacks to far more than texts do raises `DataFileError`."""
 
     def __init__(self, path: Path, file: BinaryIO) -> None:
-        super().__init__(fileobj=file)
+        self._gzip = gzip.GzipFile(fileobj=file)
         self._path, self._packed = path, os.fstat(file.fileno()).st_size
 
-    def read(self, size: int | None = -1) -> bytes:
-        """Return up to `size` bytes, or all the rest."""
-        if size is not None and size >= 0:
-            return self._checked(super().read(size))
-        return b"".join(iter(lambda: self.read(_PART), b""))
+    def readable(self) -> bool:
+        """Whether it can be read."""
+        return True
 
-    def readline(self, size: int | None = -1) -> bytes:
-        """Return the next line, or up to `size` bytes of it."""
-        if size is not None and size >= 0:
-            return self._checked(super().readline(size))
-        parts: list[bytes] = []
-        while not parts or (parts[-1] and not parts[-1].endswith(b"\n")):
-            parts.append(self._checked(super().readline(_PART)))
-        return b"".join(parts)
-
-    def _checked(self, part: bytes) -> bytes:
-        if is_bomb(self._packed, self.tell()):
+    def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]
+        """Read bytes into a buffer; return their number."""
+        part = self._gzip.read(len(buffer))
+        buffer[: len(part)] = part
+        if is_bomb(self._packed, self._gzip.tell()):
             raise DataFileError(
                 self._path, f"it unpacks to more than {_LARGEST_RATIO} times its size; unpack it first if that is right"
             )
-        return part
+        return len(part)
 
 
 @dataclass(slots=True)
@@ -119,11 +111,7 @@ class Source:
                 self._file = file
                 is_packed = file.read(2) == _GZIP
                 file.seek(0)
-                if not is_packed:
-                    yield file
-                    return
-                with _Unpacked(self.shown, file) as unpacked:
-                    yield cast("BinaryIO", unpacked)
+                yield cast("BinaryIO", io.BufferedReader(_Unpacked(self.shown, file), _PART)) if is_packed else file
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise self.error(f"the gzip file is damaged or cut off: {error}") from error
         except OSError as error:

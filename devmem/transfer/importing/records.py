@@ -59,6 +59,16 @@ class LeftOut:
     untimed: Problems = field(default_factory=Problems)
     """Records that are read without their time, which is not one."""
 
+    def facts(self) -> dict[str, Any]:
+        """Return what is left out, for programs."""
+        reasons = {"left_out": dict(self.reasons)} if self.reasons else {}
+        return {**reasons, **({"unusable": self.unusable.count} if self.unusable.count else {})}
+
+    def notes(self) -> list[str]:
+        """Return what is left out, for people."""
+        notes = [f"{count:,} {reason}" for reason, count in self.reasons.most_common()]
+        return [*notes, f"{self.unusable.count:,} that cannot be used"] if self.unusable.count else notes
+
     def report(self, path: Path) -> None:
         """Log the problems, the first ones by name."""
         for kind, problems in (
