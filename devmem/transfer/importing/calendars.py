@@ -12,6 +12,8 @@ from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
+from pydantic import TypeAdapter
+
 from devmem.model.items import MemoryItem
 from devmem.model.record_fields import FROM, KIND, TO, WHERE, WITH
 from devmem.text.html import read_page
@@ -25,10 +27,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9.-]{1,60}(?=[;:])")
 _PARAMETER: Final = re.compile(r""";([A-Za-z0-9-]{1,60})(?:=((?:"[^"]*"|[^";:,]*+)(?:,(?:"[^"]*"|[^";:,]*+))*))?""")
 _ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPED: Final = {"n": "\n", "N": "\n"}
-_STAMP: Final = re.compile(r"(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)(\d\d)?(Z?))?")
-_DURATION: Final = re.compile(
-    r"([+-]?)P(?:(\d{1,6})W)?(?:(\d{1,6})D)?(?:T(?:(\d{1,6})H)?(?:(\d{1,6})M)?(?:(\d{1,6})S)?)?"
-)
+_SPAN: Final = TypeAdapter(timedelta)
 _HTML: Final = re.compile(r"<(?:br|p|div|span|a|b|ul|table|html)\b[^>]{0,500}>", re.IGNORECASE)
 _FREQUENCIES: Final = {"DAILY": "day", "WEEKLY": "week", "MONTHLY": "month", "YEARLY": "year"}
 _DEEPEST: Final = 20
@@ -272,7 +271,7 @@ class _Events:
         end = self._time(event, "DTEND")
         if end is None and start is not None and duration is not None:
             try:
-                end = start + _span(duration.value)
+                end = start + _SPAN.validate_python(duration.value.strip())
             except (ValueError, OverflowError):
                 self._leave_out(event, duration, f"not a duration: {duration.value[:60]!r}")
         if end is not None and not isinstance(end, datetime) and start is not None and end > _day(start):
@@ -280,16 +279,11 @@ class _Events:
         return None if end == start else end
 
     def _moment(self, found: _Property) -> datetime | date:
-        stamp = _STAMP.fullmatch(found.value.strip())
-        if stamp is None:
-            raise ValueError("expected 20250403 or 20250403T100000Z")
-        year, month, day = (int(part) for part in stamp.groups()[:3])
-        if stamp[4] is None:
-            return date(year, month, day)
-        # A leap second is counted as the one before it.
-        local = datetime(year, month, day, int(stamp[4]), int(stamp[5]), min(int(stamp[6] or 0), 59))
-        zone = UTC if stamp[7] else self._zone(found.parameters.get("TZID") or self._default)
-        return local.replace(tzinfo=zone)
+        value = found.value.strip()
+        if "T" not in value:
+            return date.fromisoformat(value)
+        time = datetime.fromisoformat(value)
+        return time if time.tzinfo else time.replace(tzinfo=self._zone(found.parameters.get("TZID") or self._default))
 
     def _zone(self, name: str) -> tzinfo | None:
         """Return the zone of a name: of the system's, or else as the calendar describes it; None is the local one."""
@@ -329,16 +323,6 @@ def _seconds(time: datetime | date) -> float:
 
 def _day(time: datetime | date) -> date:
     return time.date() if isinstance(time, datetime) else time
-
-
-def _span(text: str) -> timedelta:
-    """Return a duration such as `PT1H30M`; raises `ValueError` for any other text."""
-    found = _DURATION.fullmatch(text.strip())
-    if found is None:
-        raise ValueError("expected a duration such as PT1H30M")
-    weeks, days, hours, minutes, seconds = (int(part or 0) for part in found.groups()[1:])
-    span = timedelta(weeks=weeks, days=days, hours=hours, minutes=minutes, seconds=seconds)
-    return -span if found[1] == "-" else span
 
 
 def _rule_parts(rule: str) -> dict[str, str]:

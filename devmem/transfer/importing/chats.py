@@ -25,6 +25,7 @@ from devmem.transfer.importing.records import (
     speaker_of,
     text_of_content,
     turn_items,
+    unique_id,
     with_files,
 )
 
@@ -49,12 +50,12 @@ def is_openai_message(raw: object) -> bool:
 
 def is_openai_example(raw: object) -> bool:
     """Whether an object has `messages` of the chat completions API, as a line of a fine-tuning file."""
-    return isinstance(raw, Mapping) and _is_list_of(raw.get("messages"), is_openai_message)
+    return _is_list_of(_list_at(raw, "messages"), is_openai_message)
 
 
 def is_sharegpt(raw: object) -> bool:
     """Whether an object is a conversation of ShareGPT, whose turns have `from` and `value`."""
-    return isinstance(raw, Mapping) and any(_is_list_of(raw.get(key), _is_sharegpt_turn) for key in _LISTS)
+    return any(_is_list_of(_list_at(raw, key), _is_sharegpt_turn) for key in _LISTS)
 
 
 def is_langchain(raw: object) -> bool:
@@ -68,8 +69,8 @@ def is_langchain_message(raw: object) -> bool:
     return _langchain_message(raw) is not None
 
 
-def _is_list_of(raw: object, is_one: Callable[[object], bool]) -> bool:
-    return isinstance(raw, list) and bool(raw) and all(map(is_one, raw))
+def _is_list_of(raw: list[object], is_one: Callable[[object], bool]) -> bool:
+    return bool(raw) and all(map(is_one, raw))
 
 
 def _is_sharegpt_turn(raw: object) -> bool:
@@ -79,13 +80,11 @@ def _is_sharegpt_turn(raw: object) -> bool:
 def _langchain_state(raw: object) -> tuple[str, list[object]]:
     """Return the messages of an object with `messages`, or of a state with `values`; else none."""
     values = raw.get("values", raw.get("channel_values", raw)) if isinstance(raw, Mapping) else None
-    messages = values.get("messages") if isinstance(values, Mapping) else None
-    return "messages", messages if isinstance(messages, list) else []
+    return "messages", _list_at(values, "messages")
 
 
 def _sharegpt_list(raw: object) -> tuple[str, list[object]]:
-    found = ((key, raw[key]) for key in _LISTS if isinstance(raw, Mapping) and isinstance(raw.get(key), list))
-    return next(found, ("", []))
+    return next(((key, found) for key in _LISTS if (found := _list_at(raw, key))), ("", []))
 
 
 def _conversations(
@@ -108,12 +107,8 @@ def _conversations(
             if not messages or not isinstance(raw, Mapping):
                 single.append((raw, origin))
                 return
-            name = str(raw.get("id") or raw.get("conversation_id") or "")
-            if not name:
-                # Equal conversations of a file are separate ones.
-                made = digest(messages)[:12]
-                seen[made] += 1
-                name = made if seen[made] == 1 else f"{made}-{seen[made]}"
+            # Equal conversations of a file are separate ones.
+            name = str(raw.get("id") or raw.get("conversation_id") or unique_id(digest(messages), seen)[:12])
             yield from turn_items(read_each(numbered(messages, origin.at(f".{key}")), partial(turns, name)))
 
         yield from read_each(lines, read_one)

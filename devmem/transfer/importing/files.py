@@ -16,7 +16,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 
-from devmem.encryption import HEADER_BYTES, is_database, is_sealed, read_file
+from devmem.encryption import HEADER_BYTES, is_sealed, read_file
 from devmem.errors import DataFileError
 from devmem.text.files import UnreadableError, decode_text, describe_guess, detect_encoding, seems_utf8
 
@@ -241,9 +241,9 @@ class Source:
 
         at = depth = 0
         builder = ijson.ObjectBuilder()
+        is_marked = self.head().startswith(_MARK)
         with self.opened() as file:
-            if file.read(len(_MARK)) != _MARK:
-                file.seek(0)
+            file.read(len(_MARK) * is_marked)
             try:
                 for event, value in ijson.basic_parse(file, buf_size=_PART, use_float=True):
                     depth += (event in ("start_map", "start_array")) - (event in ("end_map", "end_array"))
@@ -263,12 +263,6 @@ class Source:
                 # Python's reader knows the line, and numbers of any size.
                 rest = self.document()
                 yield from rest[at:] if isinstance(rest, list) else ()
-
-
-def is_sqlite(path: Path) -> bool:
-    """Whether a file is a SQLite database; raises `DataFileError` when it cannot be read."""
-    with Source(path).opened() as file:
-        return is_database(file.read(HEADER_BYTES))
 
 
 def decode_as_declared(data: bytes, declared: str) -> str | None:

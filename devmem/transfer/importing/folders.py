@@ -74,7 +74,8 @@ def _inside(folder: Path, shown: Path, left: Counter[str]) -> Iterator[tuple[Pat
         inside = file.relative_to(folder)
         if any(part.startswith(".") for part in inside.parts):
             continue
-        if any(file.name in names and (file.parent / sign).is_file() for sign, names in _BESIDE.items()):
+        is_beside = any(file.name in names and (file.parent / sign).is_file() for sign, names in _BESIDE.items())
+        if is_beside or (file.parent.name == "Keep" and file.suffix == ".html" and file.with_suffix(".json").is_file()):
             continue
         if not _may_hold_data(file.name):
             left[file.suffix.lower() or file.name] += 1

@@ -118,11 +118,6 @@ def _each(records: Iterator[Record], origin: Origin) -> Iterator[Record]:
             origin.left_out.report(origin.path)
 
 
-def detect_format(path: str | Path) -> FileFormat:
-    """Return the format of a file; raises `DataFileError` when it cannot be read or its format is unrecognised."""
-    return open_data(path).format
-
-
 def read_records(path: str | Path, format: FileFormat | str = FileFormat.AUTO) -> Iterator[Record]:  # noqa: A002
     """Yield the records of a file; raises `DataFileError` at the first that cannot be used."""
     data = open_data(path, format)

@@ -27,6 +27,7 @@ from devmem.transfer.importing.records import (
     read_each,
     text_item,
     text_of,
+    unique_id,
 )
 
 FORMAT: Final = "devmem-export"
@@ -217,9 +218,7 @@ def _id_of(raw: Mapping[str, Any], seen: Counter[str]) -> str:
     own = raw.get("id")
     if isinstance(own, str) and len(own) >= _UNIQUE_LENGTH:
         return own
-    made = digest(raw)
-    seen[made] += 1
-    return made if seen[made] == 1 else f"{made}-{seen[made]}"
+    return unique_id(digest(raw), seen)
 
 
 def _item_of_summary(summary: object, origin: Origin) -> MemoryItem:

@@ -18,7 +18,7 @@ from devmem.model.times import parse_time
 from devmem.text.html import Page, read_page
 from devmem.transfer.importing.files import Source
 from devmem.transfer.importing.records import Line as JsonLine
-from devmem.transfer.importing.records import Origin, digest, read_each, text_item
+from devmem.transfer.importing.records import Origin, digest, read_each, text_item, unique_id
 
 _HEADING: Final = re.compile(r"(#{1,6})\s+(.*?)\s*#*\s*$")
 _FRONT_MATTER_KEY: Final = re.compile(r"""["']?[^\s:#-][^:]{0,80}:(?:\s|$)""")
@@ -164,11 +164,9 @@ def paragraph_items(
             origin.leave("attachments")
             continue
         # The same words a second time are another paragraph.
-        key = digest(origin.path.name, section, text)
-        seen[key] += 1
         yield text_item(
             origin=origin,
-            id=key if seen[key] == 1 else f"{key}-{seen[key]}",
+            id=unique_id(digest(origin.path.name, section, text), seen),
             text=text,
             event_time=time,
             metadata={

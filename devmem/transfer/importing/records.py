@@ -145,17 +145,14 @@ class Origin:
 _TEXTS: Final = frozenset({"text", "input_text", "output_text", "refusal", ""})
 """Types of parts whose text was said."""
 _NAMED: Final[Mapping[str, str]] = {
-    "image": "image",
-    "image_url": "image",
-    "input_image": "image",
-    "image_asset_pointer": "image",
-    "input_audio": "audio",
-    "audio": "audio",
-    "audio_transcription": "audio",
-    "file": "file",
-    "input_file": "file",
-    "document": "file",
-    "video": "video",
+    kind: name
+    for name, kinds in {
+        "image": "image image_url input_image image_asset_pointer",
+        "audio": "input_audio audio audio_transcription",
+        "file": "file input_file document",
+        "video": "video",
+    }.items()
+    for kind in kinds.split()
 }
 """Types of parts that are named in the text, without what they hold."""
 
@@ -243,9 +240,7 @@ class RecordIds:
             before = self._said.get(conversation, str(origin.path.absolute()))
             self._said[conversation] = digest(before, raw)
             return self._said[conversation]
-        made = _digest(raw)
-        self._seen[made] += 1
-        return made if self._seen[made] == 1 else digest(made, self._seen[made])
+        return unique_id(digest(raw), self._seen)
 
 
 def read_record(raw: object, origin: Origin, ids: RecordIds) -> Record:
@@ -322,12 +317,6 @@ def _kind(value: object) -> str:
 
 def _imported(origin: Origin) -> Provenance:
     return Provenance(kind=SourceKind.IMPORT, name=origin.path.name)
-
-
-def _digest(raw: Mapping[str, Any]) -> str:
-    """Hash a record that has no id, so that the same record is the same item next time."""
-    text = json.dumps(raw, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def _payload(raw: object, origin: Origin) -> MemoryWritePayload:
@@ -413,18 +402,8 @@ def _keys(raw: Mapping[str, Any]) -> str:
 
 
 _ROLES: Final[Mapping[str, str]] = {
-    "human": "user",
-    "user": "user",
-    "ai": "assistant",
-    "aimessagechunk": "assistant",
-    "humanmessagechunk": "user",
-    "gpt": "assistant",
-    "chatgpt": "assistant",
-    "bing": "assistant",
-    "bard": "assistant",
-    "model": "assistant",
-    "bot": "assistant",
-    "assistant": "assistant",
+    **dict.fromkeys(("human", "user", "humanmessagechunk"), "user"),
+    **dict.fromkeys("ai aimessagechunk assistant gpt chatgpt bing bard model bot".split(), "assistant"),
 }
 """Speakers of a conversation, which prompts and tools are not."""
 
@@ -506,16 +485,22 @@ def turn_items(turns: Iterable[Turn]) -> Iterator[MemoryItem]:
             at = times[turn.conversation, turn.time]
             times[turn.conversation, turn.time] += 1
             sequence = {SEQUENCE_KEY: at} if at else {}
-        seen[made] += 1
+        made = unique_id(made, seen)
         yield text_item(
             origin=turn.origin,
-            id=turn.id or (made if seen[made] == 1 else digest(made, seen[made])),
+            id=turn.id or made,
             text=turn.text,
             speaker=turn.speaker,
             event_time=turn.time,
             scope=Scope(conversation=turn.conversation, session=turn.session),
             metadata={**({"speaker": turn.speaker} if turn.speaker else {}), **turn.metadata, **sequence},
         )
+
+
+def unique_id(made: str, seen: Counter[str]) -> str:
+    """Return an id that was made of a content, or of it and its number among the equal ones that were seen before."""
+    seen[made] += 1
+    return made if seen[made] == 1 else digest(made, seen[made])
 
 
 def digest(*parts: object) -> str:

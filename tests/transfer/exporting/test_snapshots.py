@@ -19,7 +19,7 @@ from devmem.storage import SqliteCollection
 from devmem.storage.attachments import with_inline_attachments
 from devmem.stores import Provenance, SnapshotBlock, content_hash
 from devmem.transfer.exporting import Snapshot, fenced, json_parts, markdown_parts
-from devmem.transfer.importing import FileFormat, detect_format, open_data
+from devmem.transfer.importing import FileFormat, open_data
 from tests.strategies import TEXTS, items
 
 
@@ -39,7 +39,7 @@ def read(path: Path) -> list[object]:
 @given(kept=st.lists(items(8), max_size=4, unique_by=lambda item: item.id))
 def test_what_was_exported_is_read_back(tmp_path_factory: pytest.TempPathFactory, kept: Sequence[MemoryItem]) -> None:
     path = written(tmp_path_factory.mktemp("exports") / "notes.json", *kept)
-    assert detect_format(path) is FileFormat.EXPORT
+    assert open_data(path).format is FileFormat.EXPORT
     assert read(path) == [replace(item, embedding=None) for item in kept]
 
 

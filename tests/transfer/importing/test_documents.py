@@ -11,7 +11,7 @@ import pytest
 
 from devmem import MemoryItem
 from devmem.errors import DataFileError
-from devmem.transfer.importing import FileFormat, detect_format, read_records
+from devmem.transfer.importing import FileFormat, open_data, read_records
 
 DEVALL: dict[str, Any] = {
     "id": "d1",
@@ -36,7 +36,7 @@ def items(path: Path, data_format: str = "auto") -> list[MemoryItem]:
 
 def test_memories_of_devall_are_read(tmp_path: Path) -> None:
     path = stored(tmp_path / "memory.json", [DEVALL, {"text": "A plain text in a list."}])
-    assert detect_format(path) is FileFormat.DEVALL
+    assert open_data(path).format is FileFormat.DEVALL
     first, second = items(path)
     assert (first.id, first.created_at, first.embedding) == ("d1", 1700000000.5, None)
     assert first.input_snapshot is not None
@@ -46,10 +46,10 @@ def test_memories_of_devall_are_read(tmp_path: Path) -> None:
 
 def test_a_single_object_on_many_lines_is_told_from_json_lines(tmp_path: Path) -> None:
     talk = {"conversations": [{"from": "human", "value": "Hello."}]}
-    assert detect_format(stored(tmp_path / "one.json", talk)) is FileFormat.SHAREGPT
+    assert open_data(stored(tmp_path / "one.json", talk)).format is FileFormat.SHAREGPT
     broken = tmp_path / "broken.jsonl"
     broken.write_text('{"text": \n{"text": "x"}\n', encoding="utf-8")
-    assert detect_format(broken) is FileFormat.JSONL
+    assert open_data(broken).format is FileFormat.JSONL
 
 
 def test_an_empty_list_has_no_records(tmp_path: Path) -> None:
