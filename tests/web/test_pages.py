@@ -392,6 +392,17 @@ def test_a_file_is_checked_then_imported_and_exported_again(team: Path, serve: S
         assert page.post(browser, "/transfer/export", store="notes", format="pdf").status_code == 400
 
 
+def test_messages_of_one_minute_are_drawn_in_their_order(team: Path, serve: Serve) -> None:
+    said = [f"Line {letter}." for letter in "EDCBA"]
+    with devmem.open(f"{team}#notes") as memory:
+        for text in said:
+            memory.add({"text": text, "time": "2025-04-03T09:05"}, conversation="minute")
+    page = serve()
+    with page.browser() as browser:
+        drawn = browser.get("/talk", params={"store": "notes", "conversation": "minute"}).text
+    assert re.findall(r"Line [A-E]\.", drawn)[: len(said)] == said
+
+
 def test_a_file_that_cannot_be_read_is_named_with_its_line(team: Path, serve: Serve) -> None:
     page = serve()
     with page.browser() as browser:
