@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -62,15 +62,6 @@ class LazyCommand(TyperCommand):
         return self.loaded.get_params(ctx)
 
 
-class LazyGroup(TyperGroup):
-    """A group of lazy commands."""
-
-    def add_lazily(self, commands: Mapping[str, tuple[str, str]]) -> None:
-        """Add commands by name, each with its target and its summary; see `LazyCommand`."""
-        for name, (target, summary) in commands.items():
-            self.add_command(LazyCommand(name, target, summary))
-
-
 def plain_command(name: str, function: Callable[..., None]) -> Any:  # noqa: ANN401 - a command of typer
     """Make a command of a function, with the function's docstring as its help."""
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
@@ -86,47 +77,46 @@ def help_of(function: Callable[..., None]) -> str:
 
 
 _COMMANDS: Final = {
-    "init": ("checking", "Write a workflow to start with."),
-    "run": ("running", "Run a workflow's agents with their memories."),
-    "validate": ("checking", "Check workflows and list every problem."),
-    "check": ("checking", "Check workflows in continuous integration."),
-    "plan": ("plan", "Show what a run of a workflow will do."),
-    "stores": ("stores", "List the store types, or a workflow's stores."),
-    "stats": ("stats", "Show counts, sizes, hit rates and slow searches."),
-    "search": ("searching", "Search a memory."),
     "add": ("items", "Remember a text."),
+    "search": ("searching", "Search a memory."),
+    "context": ("searching", "Print what an agent may know of a conversation, for a prompt."),
     "show": ("items", "Show the newest items, or whole items by id."),
     "count": ("items", "Count items, or those with each value of a key."),
     "edit": ("items", "Change an item and keep its id, or change every item that matches."),
     "forget": ("forgetting", "Forget items permanently, and print a receipt."),
-    "tombstones": ("forgetting", "List what erased texts left to keep them out, or remove it."),
-    "quarantine": ("consolidate", "List what a guard caught, newest first, and approve or reject it."),
-    "trim": ("forgetting", "Delete the oldest items."),
-    "drop": ("forgetting", "Drop a store of a database as a whole."),
-    "compress": ("maintenance", "Summarize older items."),
-    "consolidate": ("consolidate", "Merge near-duplicates in one run, which can be reverted."),
-    "archive": ("consolidate", "List archived items, the last one first, or bring some back."),
-    "stale": ("maintenance", "List items whose sources changed or are gone, or renew them."),
-    "facts": ("stats", "Show how many facts were extracted from turns, or extract those that wait."),
     "history": ("items", "Show the versions of an item."),
     "diff": ("items", "Show what changed between two times, or in a run."),
-    "runs": ("runs", "List the runs of a memory, and end those that are pending."),
-    "revert": ("runs", "Undo a committed run."),
-    "flow": ("records", "Draw who sent what to whom."),
-    "shown": ("records", "Show what agents were shown."),
-    "trace": ("records", "Show the calls of a trace as a tree."),
-    "log": ("records", "Show a conversation as a timeline."),
-    "context": ("searching", "Print what an agent may know of a conversation, for a prompt."),
-    "rebuild-view": ("maintenance", "Restore agents' stores from the global memory."),
     "import": ("transfer", "Fill a store from data files."),
     "export": ("transfer", "Write a store's items as JSON or Markdown."),
     "copy": ("transfer", "Copy every item of one store into another."),
-    "index": ("stores", "Bring a store of files up to date."),
+    "init": ("checking", "Write a workflow to start with."),
+    "run": ("running", "Run a workflow's agents with their memories."),
+    "validate": ("checking", "List every problem of workflows, also for continuous integration."),
+    "plan": ("plan", "Show what a run will read, write, send away and cost, without running it."),
+    "stores": ("stores", "List the store types, or a workflow's stores and where they are."),
+    "stats": ("stats", "Show counts, sizes, hit rates and slow searches."),
+    "runs": ("runs", "List the runs of a memory, and end those that are pending."),
+    "revert": ("runs", "Undo a committed run."),
+    "log": ("records", "Show a conversation as a timeline."),
+    "trace": ("records", "Show the calls of a trace as a tree."),
+    "flow": ("records", "Draw who sent what to whom."),
+    "shown": ("records", "Show what agents were shown."),
+    "doctor": ("maintenance", "Examine what stores keep on disk, and mend it."),
     "backup": ("maintenance", "Copy the file of a store while it is in use."),
     "restore": ("maintenance", "Put a backup in place."),
     "rekey": ("rekeying", "Encrypt a memory, change its key, or decrypt it."),
-    "doctor": ("maintenance", "Examine what stores keep on disk."),
     "reindex": ("maintenance", "Embed every item again with another model, or search items by other fields."),
+    "index": ("stores", "Bring a store of files up to date."),
+    "rebuild-view": ("maintenance", "Restore agents' stores from the global memory."),
+    "consolidate": ("consolidate", "Merge near-duplicates in one run, which can be reverted."),
+    "compress": ("maintenance", "Summarize older items."),
+    "archive": ("consolidate", "List archived items, the last one first, or bring some back."),
+    "stale": ("maintenance", "List items whose sources changed or are gone, or renew them."),
+    "facts": ("stats", "Show how many facts were extracted from turns, or extract those that wait."),
+    "quarantine": ("consolidate", "List what a guard caught, newest first, and approve or reject it."),
+    "tombstones": ("forgetting", "List what erased texts left to keep them out, or remove it."),
+    "trim": ("forgetting", "Delete the oldest items."),
+    "drop": ("forgetting", "Drop a store of a database as a whole."),
     "web": ("web", "Open a page that shows what is remembered, and why."),
     "mcp": ("mcp", "Serve a memory to MCP clients."),
     "token": ("mcp", "Make, list and revoke the tokens of a server's users."),
@@ -134,21 +124,28 @@ _COMMANDS: Final = {
     "new-provider": ("new", "Write the package of a new embedding provider."),
     "schema": ("checking", "Print the JSON Schema of workflows."),
 }
-"""Subcommands in the order in which they are listed, each with its module and its summary."""
-_FUNCTIONS: Final = {
-    "import": "import_data",
-    "new-provider": "new_provider",
-    "new-store": "new_store",
-    "rebuild-view": "rebuild_view",
+"""Subcommands, each with its module and its summary."""
+_GROUPS: Final = {
+    "Remember and find": "add search context show count edit forget history diff log trace flow import export copy",
+    "Workflows": "init run validate plan stores stats shown runs revert rebuild-view",
+    "Care": "doctor backup restore rekey reindex index consolidate compress archive stale facts quarantine tombstones "
+    "trim drop",
+    "Servers": "web mcp token",
+    "Authors": "new-store new-provider schema",
 }
-"""Function of a command that cannot have its name."""
+"""Subcommands by the titles below which they are listed."""
+_OTHER_WORDS: Final = {
+    **dict.fromkeys(("list", "ls", "get"), "show"),
+    **dict.fromkeys(("delete", "remove", "rm", "erase", "clear"), "forget"),
+    **dict.fromkeys(("find", "query", "recall", "retrieve"), "search"),
+    **dict.fromkeys(("remember", "store", "save", "insert"), "add"),
+    "update": "edit",
+    "check": "validate",
+}
+"""Words of other programs, by the subcommand that does it here."""
 
 
-def _target(name: str, module: str) -> str:
-    return f"devmem.cli.commands.{module}:{_FUNCTIONS.get(name, name)}"
-
-
-class _Commands(LazyGroup):
+class _Commands(TyperGroup):
     """Runs a command so that whatever goes wrong ends in one clear paragraph and an exit code.
 
     Each installed store type has its own command as well: `devmem TYPE migrate`.
@@ -156,7 +153,22 @@ class _Commands(LazyGroup):
 
     def __init__(self, **attributes: Any) -> None:  # noqa: ANN401 - see `invoke`
         super().__init__(**attributes)
-        self.add_lazily({name: (_target(name, module), summary) for name, (module, summary) in _COMMANDS.items()})
+        for name, (module, summary) in _COMMANDS.items():
+            function = "import_data" if name == "import" else name.replace("-", "_")
+            self.add_command(LazyCommand(name, f"devmem.cli.commands.{module}:{function}", summary))
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401, ARG002 - see `invoke`
+        """List the commands below the titles of their groups."""
+        width = max(map(len, _COMMANDS))
+        for title, names in _GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), _COMMANDS[name][1]) for name in names.split()])
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401 - see `invoke`
+        """Return the command that the arguments name; for a word of another program say what it is called here."""
+        if (known := _OTHER_WORDS.get(args[0])) is not None and self.get_command(ctx, args[0]) is None:
+            ctx.fail(f"No such command {args[0]!r}; it is `devmem {known}`.")
+        return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401 - see `invoke`
         return super().get_command(ctx, cmd_name) or _commands_of_type(cmd_name)

@@ -1,4 +1,4 @@
-"""The rules of `devmem check` alone: what this machine lacks, and what was probably forgotten.
+"""The rules of `check_workflow` alone: what this machine lacks, and what was probably forgotten.
 
 They are registered when this module is imported; see `devmem.config.rules`.
 """

@@ -1,8 +1,8 @@
 """The rules that a workflow's document is held against.
 
 A rule has an identifier, the kind of subject that it looks at, and a generator of its findings. One pass over a graph
-(`inspect_graph`) shows every subject to the rules of its kind. Rules marked `close` are for `devmem check` alone: they
-look at this machine, or at what was probably forgotten.
+(`inspect_graph`) shows every subject to the rules of its kind. Rules marked `close` are for `check_workflow` alone:
+they look at this machine, or at what was probably forgotten.
 """
 
 from __future__ import annotations

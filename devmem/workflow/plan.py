@@ -34,7 +34,7 @@ from devmem.workflow.costs import (
 from devmem.workflow.stores import check_workflow
 
 _ABOUT_FLOW: Final = (Rule.UNUSED_STORE, Rule.NEVER_READ, Rule.NEVER_WRITTEN, Rule.READ_BY_ALL, Rule.SHARED_FILE)
-"""Rules of `devmem check` that look at who reads and writes what."""
+"""Rules of `devmem validate` that look at who reads and writes what."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +99,7 @@ class WorkflowPlan:
     not_run: tuple[str, ...]
     """Nodes that no edge leads to which devmem may follow."""
     findings: tuple[Finding, ...]
-    """Findings of `devmem check` about who reads and writes."""
+    """Findings of `devmem validate` about who reads and writes."""
 
 
 def plan(

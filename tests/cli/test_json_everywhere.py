@@ -10,7 +10,7 @@ import pytest
 
 from .conftest import COMMANDS, Devmem, options_of
 
-WITHOUT = {"init", "schema", "flow", "export", "drop", "mcp", "check", "web", "new-store", "new-provider"}
+WITHOUT = {"init", "schema", "flow", "export", "drop", "mcp", "web", "new-store", "new-provider"}
 """These print a document of another form, ask, or go on; `check` has `--format json`."""
 
 
@@ -39,10 +39,11 @@ def test_an_import_and_its_dry_run(devmem: Devmem, notes: Path, tmp_path: Path) 
     data = tmp_path / "more.jsonl"
     data.write_text('{"text": "The band is not booked."}\n')
     dry = printed(devmem, "import", notes, data, "--dry-run")
-    assert dry == {"files": [{"file": str(data), "format": "jsonl", "records": 1}]}
+    sample = "The band is not booked."
+    assert dry == {"files": [{"file": str(data), "format": "jsonl", "records": 1, "samples": [sample]}]}
     done = printed(devmem, "import", notes, data)
     assert done["items"] == 2
-    assert done["files"] == [{"file": str(data), "counts": {"stored": 1}}]
+    assert done["files"] == [{"file": str(data), "format": "jsonl", "counts": {"stored": 1}}]
 
 
 def test_an_indexing(devmem: Devmem, tmp_path: Path) -> None:

@@ -57,7 +57,6 @@ def write(folder: Path, code: dict[str, str]) -> Path:
         (["run", "FILE", "--input", "Which tea?"], 2),
         (["add", "FILE", "notes", "Tea is at five."], 2),
         (["validate", "FILE"], 2),
-        (["check", "FILE"], 1),
     ],
 )
 def test_what_fails_while_a_store_is_opened_is_the_plugins_error(
@@ -77,7 +76,7 @@ def test_what_fails_in_a_search_is_the_plugins_error(devmem: Devmem, tmp_path: P
     result = devmem("search", file, "notes", "tea", code=2)
     assert "memory store 'notes': its type 'mine_" in result.stderr
     assert "IndexError" in result.stderr
-    assert devmem("check", file).exit_code == 0
+    assert devmem("validate", file).exit_code == 0
 
 
 def test_a_program_gets_the_same_error_with_its_cause(tmp_path: Path) -> None:

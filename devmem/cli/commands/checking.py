@@ -1,4 +1,4 @@
-"""`devmem validate`, `check`, `schema` and `init`: workflow files."""
+"""`devmem validate`, `schema` and `init`: workflow files."""
 
 from __future__ import annotations
 
@@ -49,57 +49,24 @@ def summary_of(workflow: Workflow) -> list[str]:
     ]
 
 
-def validate(ctx: typer.Context, files: WorkflowFiles, as_json: AsJson = False) -> None:
-    """Check workflows and list every problem.
+def validate(
+    ctx: typer.Context,
+    files: WorkflowFiles,
+    fail_on: Annotated[
+        Level, typer.Option("--fail-on", help="Lowest level of a finding that makes the exit code 1, or 2 of an error.")
+    ] = Level.ERROR,
+    sarif: Annotated[bool, typer.Option("--sarif", help="Print SARIF 2.1.0, for code scanning.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """List every problem of workflows.
 
     Each finding is a line `FILE:LINE: PATH: MESSAGE`, led by its level unless it is an error. A file that has only
-    warnings is valid. Only stores of plugins are opened, to find out whether their code works. `devmem check` is the
-    same for continuous integration.
+    warnings is valid. Only stores of plugins are opened, to find out whether their code works.
 
     Examples:
         devmem validate team.yaml
-        devmem validate configs/*.yaml
-    """
-    from devmem.views.documents import checks_json
-    from devmem.workflow.stores import check_workflow
-
-    terminal: Terminal = ctx.obj
-    checks = [check_workflow(file) for file in files]
-    if as_json:
-        terminal.json(checks_json(checks))
-    for check in () if as_json else checks:
-        show_check(terminal, check)
-    if any(check.count(Level.ERROR) for check in checks):
-        raise typer.Exit(EXIT_FAILED)
-
-
-class CheckFormat(StrEnum):
-    """Formats of the findings."""
-
-    TEXT = "text"
-    JSON = "json"
-    SARIF = "sarif"
-
-
-def check(
-    ctx: typer.Context,
-    files: WorkflowFiles,
-    report_format: Annotated[
-        CheckFormat, typer.Option("--format", help="`text`, `json`, or `sarif` for code scanning.")
-    ] = CheckFormat.TEXT,
-    fail_on: Annotated[
-        Level, typer.Option("--fail-on", help="Lowest level of a finding that makes the exit code 1.")
-    ] = Level.ERROR,
-) -> None:
-    """Check workflows in continuous integration.
-
-    Findings are errors, warnings and notes, each with its file, line and rule. The exit code is 1 if there is a finding
-    at the level of `--fail-on` or above, otherwise 0. Only stores of plugins are opened, to find out whether their code
-    works.
-
-    Examples:
-        devmem check team.yaml --fail-on warning
-        devmem check configs/*.yaml --format sarif > devmem.sarif
+        devmem validate configs/*.yaml --fail-on warning
+        devmem validate configs/*.yaml --sarif > devmem.sarif
     """
     from devmem.errors import installed_version
     from devmem.views.documents import checks_json, checks_sarif
@@ -107,16 +74,15 @@ def check(
 
     terminal: Terminal = ctx.obj
     checks = [check_workflow(file) for file in files]
-    if report_format is CheckFormat.JSON:
-        terminal.json(checks_json(checks), indent=2)
-    elif report_format is CheckFormat.SARIF:
-        terminal.json(checks_sarif(checks, installed_version()), indent=2)
+    if as_json or sarif:
+        terminal.json(checks_sarif(checks, installed_version()) if sarif else checks_json(checks), indent=2)
     else:
-        for each in checks:
-            show_check(terminal, each)
-    levels = list(Level)
-    failing = levels[: levels.index(fail_on) + 1]
-    if any(each.count(level) for each in checks for level in failing):
+        for check in checks:
+            show_check(terminal, check)
+    found = [level for level in Level if any(check.count(level) for check in checks)]
+    if Level.ERROR in found:
+        raise typer.Exit(EXIT_FAILED)
+    if any(list(Level).index(level) <= list(Level).index(fail_on) for level in found):
         raise typer.Exit(EXIT_PARTLY)
 
 

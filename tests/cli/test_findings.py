@@ -1,4 +1,4 @@
-"""`devmem check`: findings for continuous integration."""
+"""`devmem validate`: findings for continuous integration."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
+from devmem.cli.app import app
 from devmem.config import Rule
 
 from .conftest import Devmem
@@ -44,21 +46,20 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("good.yaml", ["--fail-on", "note"], 0),
         ("doubtful.yaml", [], 0),
         ("doubtful.yaml", ["--fail-on", "warning"], 1),
-        ("bad one.yaml", [], 1),
-        ("bad one.yaml", ["--fail-on", "note"], 1),
-        ("missing.yaml", [], 1),
+        ("bad one.yaml", [], 2),
+        ("bad one.yaml", ["--fail-on", "note"], 2),
+        ("missing.yaml", [], 2),
     ],
 )
-@pytest.mark.parametrize("report_format", ["text", "json", "sarif"])
+@pytest.mark.parametrize("report_format", [[], ["--json"], ["--sarif"]])
 def test_the_exit_code_is_that_of_the_level(
-    files: Path, devmem: Devmem, file: str, options: list[str], code: int, report_format: str
+    files: Path, devmem: Devmem, file: str, options: list[str], code: int, report_format: list[str]
 ) -> None:
-    devmem("check", file, *options, "--format", report_format, code=code)
+    devmem("validate", file, *options, *report_format, code=code)
 
 
-def test_the_text_is_that_of_validate(files: Path, devmem: Devmem) -> None:
-    checked = devmem("check", "bad one.yaml", "doubtful.yaml", code=1).stdout
-    assert checked == devmem("validate", "bad one.yaml", "doubtful.yaml", code=2).stdout
+def test_the_text_has_each_finding_and_a_summary(files: Path, devmem: Devmem) -> None:
+    checked = devmem("validate", "bad one.yaml", "doubtful.yaml", code=2).stdout
     first, *_, second_last, last = checked.splitlines()
     assert first.startswith("bad one.yaml:2: memory[0].type: unknown store type 'simpel'")
     assert second_last.startswith("warning: doubtful.yaml:6: nodes[0].config.api_key: the variable NOT_SET is not set")
@@ -66,7 +67,7 @@ def test_the_text_is_that_of_validate(files: Path, devmem: Devmem) -> None:
 
 
 def test_json_has_every_finding(files: Path, devmem: Devmem) -> None:
-    report = json.loads(devmem("check", "bad one.yaml", "good.yaml", "--format", "json", code=1).stdout)
+    report = json.loads(devmem("validate", "bad one.yaml", "good.yaml", "--json", code=2).stdout)
     assert report["files"][1] == {"file": "good.yaml", "valid": True, "errors": 0, "warnings": 0, "notes": 0}
     assert report["files"][0]["valid"] is False
     finding = report["findings"][0]
@@ -76,7 +77,7 @@ def test_json_has_every_finding(files: Path, devmem: Devmem) -> None:
 
 def test_sarif_is_what_code_scanning_reads(files: Path, devmem: Devmem) -> None:
     """The required properties of a SARIF 2.1.0 log: version, tool, rules by id and index, messages and places."""
-    log: dict[str, Any] = json.loads(devmem("check", "bad one.yaml", "--format", "sarif", code=1).stdout)
+    log: dict[str, Any] = json.loads(devmem("validate", "bad one.yaml", "--sarif", code=2).stdout)
     assert log["version"] == "2.1.0"
     (run,) = log["runs"]
     rules = run["tool"]["driver"]["rules"]
@@ -97,6 +98,17 @@ def test_sarif_is_what_code_scanning_reads(files: Path, devmem: Devmem) -> None:
 
 
 def test_a_file_outside_of_the_folder_has_a_file_uri(files: Path, devmem: Devmem) -> None:
-    log = json.loads(devmem("check", files / "doubtful.yaml", "--format", "sarif").stdout)
+    log = json.loads(devmem("validate", files / "doubtful.yaml", "--sarif").stdout)
     place = log["runs"][0]["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]
     assert place == {"uri": (files / "doubtful.yaml").as_uri()}
+
+
+def test_help_lists_every_command_in_its_group_and_other_words_are_answered(devmem: Devmem) -> None:
+    told = devmem("--help").stdout
+    titles = [line.rstrip(":") for line in told.splitlines() if line.endswith(":") and not line.startswith(" ")]
+    assert titles[1:] == ["Remember and find", "Workflows", "Care", "Servers", "Authors"]
+    group: Any = typer.main.get_command(app)
+    listed = [line.split()[0] for line in told.splitlines() if line.startswith("  ") and line[2:3].isalpha()]
+    assert sorted(set(listed) & set(group.commands)) == sorted(group.commands)
+    for word, name in (("list", "show"), ("delete", "forget"), ("find", "search"), ("check", "validate")):
+        assert f"No such command '{word}'; it is `devmem {name}`." in devmem(word, "x", code=2).stderr
