@@ -57,7 +57,7 @@ class CheckedFile:
     samples: tuple[str, ...]
     """Texts of the first records."""
     notes: tuple[str, ...]
-    """What is left out, and why."""
+    """Parts that are left out, and why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

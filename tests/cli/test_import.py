@@ -355,6 +355,7 @@ def test_standard_input_is_a_file_of_any_format(devmem: Devmem, tmp_path: Path) 
     assert "--format text reads it as plain text" in " ".join(refused.split())
 
 
+SAMPLES = Path(__file__).parents[1] / "data" / "imports"
 SLACK = {
     "users.json": [{"id": "U1", "name": "ann", "profile": {"display_name": "Ann"}}],
     "channels.json": [{"id": "C1", "name": "general", "members": ["U1"]}],
@@ -385,6 +386,27 @@ def test_a_zip_file_and_a_folder_and_a_pattern_are_imported(devmem: Devmem, tmp_
     assert "no data file is in it" in one_paragraph(devmem("import", file, tmp_path / "empty", code=2))
 
 
+def test_an_export_of_chatgpt_in_an_archive_is_read_and_nothing_is_left_out_in_silence(
+    devmem: Devmem, tmp_path: Path
+) -> None:
+    """In an archive or a folder, with the files that stand beside the conversations."""
+    folder, archive, file = tmp_path / "export", tmp_path / "export.zip", tmp_path / "notes.db"
+    folder.mkdir()
+    (folder / "conversations.json").write_bytes((SAMPLES / "chatgpt.json").read_bytes())
+    (folder / "user.json").write_text('{"id": "user-1", "email": "ann@example.org"}')
+    (folder / "chat.html").write_text("<html><body><p>All of it again.</p></body></html>")
+    (folder / "image.png").write_bytes(b"\x89PNG")
+    with zipfile.ZipFile(archive, "w") as packed:
+        for one in folder.iterdir():
+            packed.write(one, one.name)
+    for place, count in ((archive, "2 stored"), (folder, "2 duplicate")):
+        done = devmem("import", file, place)
+        assert count in done.stdout
+        assert ".png (1)" in done.stderr
+    (folder / "conversations-001.json").write_text('[{"title": "x", "mapping": {')
+    assert "conversations-001.json" in devmem("import", file, folder, code=1).stderr
+
+
 def test_a_dry_run_shows_speakers_and_times(devmem: Devmem, tmp_path: Path) -> None:
     chat = tmp_path / "WhatsApp Chat with Ann.txt"
     chat.write_text("31.12.23, 22:15 - Ann: Hi\n01.01.24, 00:05 - Bob: Hi\n", encoding="utf-8")
@@ -392,9 +414,6 @@ def test_a_dry_run_shows_speakers_and_times(devmem: Devmem, tmp_path: Path) -> N
     assert "whatsapp: 2 records, all usable; from 2023-12-31" in told
     assert "speakers: Ann (1), Bob (1)" in told
     assert not (tmp_path / "a.db").exists()
-
-
-SAMPLES = Path(__file__).parents[1] / "data" / "imports"
 
 
 @pytest.mark.parametrize(

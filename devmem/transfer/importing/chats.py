@@ -78,13 +78,15 @@ def _is_sharegpt_turn(raw: object) -> bool:
 
 
 def _langchain_state(raw: object) -> tuple[str, list[object]]:
-    """Return the messages of an object with `messages`, or of a state with `values`; else none."""
+    """Return the key and the messages of an object with `messages`, or of a state with `values`."""
     values = raw.get("values", raw.get("channel_values", raw)) if isinstance(raw, Mapping) else None
-    return "messages", _list_at(values, "messages")
+    return _first_list(values, ("messages",))
 
 
-def _sharegpt_list(raw: object) -> tuple[str, list[object]]:
-    return next(((key, found) for key in _LISTS if (found := _list_at(raw, key))), ("", []))
+def _first_list(raw: object, keys: Iterable[str]) -> tuple[str, list[object]]:
+    """Return the first key of an object that has a list, and the list; empty where none has."""
+    fields = raw if isinstance(raw, Mapping) else {}
+    return next(((key, fields[key]) for key in keys if isinstance(fields.get(key), list)), ("", []))
 
 
 def _conversations(
@@ -94,7 +96,7 @@ def _conversations(
     """Return a reader of objects with lists of messages, each a conversation, or of messages that are one together.
 
     Args:
-        messages_of: returns the key of an object's list, and the list; empty for a message.
+        messages_of: returns the key of an object's list, and the list; an empty key for a message.
         turns: yields the turn of a message, if there is one, for the name of its conversation.
     """
 
@@ -104,7 +106,7 @@ def _conversations(
 
         def read_one(raw: object, origin: Origin) -> Iterator[MemoryItem]:
             key, messages = messages_of(raw)
-            if not messages or not isinstance(raw, Mapping):
+            if not key or not isinstance(raw, Mapping):
                 single.append((raw, origin))
                 return
             # Equal conversations of a file are separate ones.
@@ -183,14 +185,13 @@ def _langchain_message(raw: object) -> tuple[str, Mapping[str, Any]] | None:
     return (str(named), raw) if "content" in raw and "role" not in raw else None
 
 
-read_openai: Final = _conversations(lambda raw: ("messages", _list_at(raw, "messages")), _openai_turns)
-read_sharegpt: Final = _conversations(_sharegpt_list, _sharegpt_turns)
+read_openai: Final = _conversations(partial(_first_list, keys=("messages",)), _openai_turns)
+read_sharegpt: Final = _conversations(partial(_first_list, keys=_LISTS), _sharegpt_turns)
 read_langchain: Final = _conversations(_langchain_state, _langchain_turns)
 
 
 def _list_at(raw: object, key: str) -> list[object]:
-    found = raw.get(key) if isinstance(raw, Mapping) else None
-    return found if isinstance(found, list) else []
+    return _first_list(raw, (key,))[1]
 
 
 _SAID: Final = ("text", "multimodal_text")

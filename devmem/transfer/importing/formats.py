@@ -47,7 +47,7 @@ class DataFile:
     """Returns the number of bytes that were read."""
     records: Iterator[Record]
     left_out: LeftOut
-    """What became no record; complete when the records are consumed."""
+    """Parts of the file that became no record; complete when the records are consumed."""
     fields: tuple[str, ...] = ()
     """Fields by which the store was searched that the file is an export of."""
 

@@ -179,7 +179,7 @@ def paragraph_items(
 
 
 def _without_links(text: str) -> tuple[str, list[str]]:
-    """Return a paragraph whose links read as their text, and the names of what it embeds; code stays as it is."""
+    """Return a paragraph whose links read as their text, and the names of what it embeds; code is unchanged."""
     if _FENCE.match(text):
         return text, []
     attached = [found[1] for found in _EMBEDDED.finditer(text)]

@@ -50,7 +50,7 @@ class Problems:
 
 @dataclass(slots=True)
 class LeftOut:
-    """What a file holds that becomes no record."""
+    """Parts of a file that become no record."""
 
     reasons: Counter[str] = field(default_factory=Counter)
     """Number of messages that are no memories, by what they are: `calls and results of tools`."""
@@ -94,7 +94,7 @@ class Origin:
     dates: DateOrder | None = None
     """Order of day and month in dates such as `03/04/2025`; None where it is not known."""
     left_out: LeftOut = field(default_factory=LeftOut)
-    """What the file holds that becomes no record."""
+    """Parts of the file that become no record."""
 
     def at(self, entry: object) -> Origin:
         """Return the position of a part: `[3]` of a list, `.messages` of an object."""

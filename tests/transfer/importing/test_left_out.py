@@ -1,4 +1,4 @@
-"""What a file holds that becomes no record: bad ones are counted and named, what is no memory is counted by reason."""
+"""Parts of a file that become no record: bad ones are counted and named, the others counted by reason."""
 
 from __future__ import annotations
 
@@ -89,6 +89,16 @@ def test_one_bad_record_is_counted_and_named_and_the_rest_is_read(
     assert f"records that cannot be used are left out: 1: {path}: {told}" in caplog.text
     with pytest.raises(DataFileError):
         list(read_records(path))
+
+
+@pytest.mark.parametrize("key", ["messages", "conversations"])
+def test_an_empty_conversation_is_no_bad_record(tmp_path: Path, key: str) -> None:
+    said = {"role": "user", "content": "Hi."} if key == "messages" else {"from": "human", "value": "Hi."}
+    path = tmp_path / "data.jsonl"
+    path.write_text("\n".join(map(json.dumps, [{key: [said]}, {key: []}])), encoding="utf-8")
+    data = open_data(path)
+    assert len(list(data.records)) == 1
+    assert data.left_out.unusable.count == 0
 
 
 @pytest.mark.parametrize("name", ["data.jsonl", "data.jsonl.gz"])
