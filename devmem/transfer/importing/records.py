@@ -457,6 +457,9 @@ def read_each(lines: Iterable[tuple[_Raw, Origin]], read: Callable[[Any, Origin]
             origin.left_out.unusable.add(error)
         except RecursionError:
             origin.left_out.unusable.add(origin.error("it is nested too deeply"))
+        except (TypeError, ValueError, AttributeError, LookupError, OverflowError) as error:
+            # A value of another type than the program of this format writes, somewhere within.
+            origin.left_out.unusable.add(origin.error(f"it has an unexpected form ({error})"))
 
 
 def listed(raw: object, key: str, origin: Origin) -> list[Any]:

@@ -214,23 +214,33 @@ def test_records_with_content_parts(tmp_path: Path) -> None:
 
 _KEYS = (
     "messages role content mapping title ts from value type memory chat_messages conversations data id results lc "
-    "kwargs payload user units storage history current_node a"
+    "kwargs payload storage history current_node chat participants thread_path guild channel author entityType name "
+    "observations isTrashed userEditedTimestampUsec blocks elements uuid sessionId message parent parentId"
 ).split()
+_VALUES = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.sampled_from("entity user message Default rich_text_section 1743674400.1".split())
+    | st.text(max_size=8)
+)
 _JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
-    lambda inner: (
-        st.lists(inner, max_size=4)
-        | st.dictionaries(
-            st.sampled_from(
-                ["messages", "role", "content", "mapping", "title", "ts", "from", "value", "type", "memory"]
-            )
-            | st.sampled_from(["chat_messages", "conversations", "data", "id", "results", "lc", "kwargs", "payload"]),
-            inner,
-            max_size=5,
-        )
-    ),
+    _VALUES,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(_KEYS), inner, max_size=6),
     max_leaves=12,
 )
+_SHAPES = [
+    "type name observations",
+    "participants messages thread_path",
+    "guild channel messages",
+    "isTrashed userEditedTimestampUsec",
+    "title mapping current_node",
+    "chat_messages uuid",
+    "ts blocks type",
+    "uuid sessionId message type",
+    "id memory",
+]
+_SHAPED = st.sampled_from(_SHAPES).flatmap(lambda keys: st.fixed_dictionaries(dict.fromkeys(keys.split(), _JSON)))
 
 
 @pytest.mark.parametrize(
@@ -316,7 +326,7 @@ def test_what_a_bot_says_in_an_attachment_is_read(tmp_path: Path) -> None:
 
 
 @settings(max_examples=examples(50), deadline=None)
-@given(document=_JSON)
+@given(document=_JSON | st.lists(_SHAPED, min_size=1, max_size=3) | _SHAPED)
 def test_whatever_json_a_file_holds_it_is_read_or_refused(
     tmp_path_factory: pytest.TempPathFactory, document: object
 ) -> None:
