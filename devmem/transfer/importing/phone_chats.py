@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -55,8 +56,8 @@ class _Message:
 
     line: int
     date: NumericDate
-    text: str
-    """Speaker and text; a notice of the program has no speaker."""
+    text: list[str]
+    """Lines of the speaker and the text; a notice of the program has no speaker."""
 
 
 def is_whatsapp(lines: Iterable[str]) -> bool:
@@ -95,27 +96,25 @@ def _messages(lines: Iterable[str]) -> Iterator[_Message]:
         if found := _dated(line):
             if last is not None:
                 yield last
-            last = _Message(number, *found)
-        else:
-            last = last and replace(last, text=f"{last.text}\n{line.translate(_MARKS).rstrip()}")
+            last = _Message(number, found[0], [found[1]])
+        elif last is not None:
+            last.text.append(line.translate(_MARKS).rstrip())
     if last is not None:
         yield last
 
 
 def _order_of(messages: Sequence[_Message], origin: Origin) -> DateOrder:
-    """Return the order of day and month in which all dates exist and, where both do, fewer of them go back in time."""
-    possible = frozenset(DateOrder).intersection(*(message.date.orders() for message in messages))
-    if len(possible) == 1 or all(message.date.means_one_day() for message in messages):
-        return next(iter(possible), DateOrder.DMY)
+    """Return the order of day and month that most dates have, or else that in which fewer of them go back in time."""
+    dates = [replace(message.date, clock=(0, 0, 0)) for message in messages if not message.date.means_one_day()]
+    certain = Counter(order for date in dates for order in date.orders() if len(date.orders()) == 1)
+    if certain or not dates:
+        return certain.most_common(1)[0][0] if certain else DateOrder.DMY
     back: dict[DateOrder, int] = {}
-    for order in possible:
-        try:
-            times = [message.date.time(order) for message in messages]
-        except ValueError:
-            continue
+    for order in DateOrder:
+        times = [date.time(order) for date in dates]
         back[order] = sum(earlier > later for earlier, later in pairwise(times))
     ranked = sorted(back, key=lambda order: back[order])
-    if not ranked or (len(ranked) > 1 and back[ranked[0]] == back[ranked[1]]):
+    if back[ranked[0]] == back[ranked[1]]:
         raise DateOrderError(
             origin.path,
             "day and month of the dates cannot be told apart: say which comes first, by `--dates dmy` or `--dates mdy`",
@@ -124,7 +123,7 @@ def _order_of(messages: Sequence[_Message], origin: Origin) -> DateOrder:
 
 
 def _whatsapp_turns(order: DateOrder, name: str, message: _Message, origin: Origin) -> Iterator[Turn]:
-    said = _SAID.fullmatch(message.text)
+    said = _SAID.fullmatch("\n".join(message.text))
     if said is None:
         origin.leave(_NOTICES)
         return
@@ -136,7 +135,9 @@ def _whatsapp_turns(order: DateOrder, name: str, message: _Message, origin: Orig
     if reason:
         origin.leave(reason)
     else:
-        yield Turn(text=text, speaker=said["speaker"].strip(), origin=origin, time=time, conversation=name)
+        yield Turn(
+            text=text, speaker=said["speaker"].strip(f" {_OF_PROGRAM}"), origin=origin, time=time, conversation=name
+        )
 
 
 def _own_words(text: str) -> tuple[str, str]:

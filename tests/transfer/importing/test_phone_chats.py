@@ -153,6 +153,20 @@ def test_the_whole_file_tells_day_and_month_apart_also_where_a_message_came_late
     assert [item.event_time for item in items(path)][:2] == [at(2025, 3, 1, 10, 0), at(2025, 3, 4, 10, 0)]
 
 
+def test_one_date_of_another_form_is_named_and_the_others_are_read(tmp_path: Path) -> None:
+    """As of a line that was pasted from another chat."""
+    path = tmp_path / "chat.txt"
+    path.write_text(
+        "13/03/25, 10:00 - Ann: Hi\n14/03/25, 10:00 - Bob: Hi\n03/15/25, 9:00 - Cem: quoted\n", encoding="utf-8"
+    )
+    data = open_data(path)
+    assert [record.event_time for record in data.records if isinstance(record, MemoryItem)] == [
+        at(2025, 3, 13, 10, 0),
+        at(2025, 3, 14, 10, 0),
+    ]
+    assert "chat.txt:3: the date does not exist" in str(data.left_out.unusable)
+
+
 def test_messages_of_one_minute_keep_their_order_wherever_they_are_listed(tmp_path: Path) -> None:
     path, said = tmp_path / "chat.txt", list("EDCBAFG")
     path.write_text("".join(f"03.04.25, 09:05 - Uta: {text}\n" for text in said), encoding="utf-8")
