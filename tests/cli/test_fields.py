@@ -115,7 +115,7 @@ def test_an_export_with_fields_that_are_none_is_refused(devmem: Devmem, place: P
     export = {"format": "devmem-export", "version": 1, "fields": ["a..b"], "items": [], "count": 0}
     path.write_text(json.dumps(export), encoding="utf-8")
     refused = one_paragraph(devmem("import", place, path, code=2))
-    assert "notes.json: `fields`: expected a list of paths such as 'title', found ['a..b']" in refused
+    assert "notes.json:1: `fields`: expected a list of paths such as 'title', found ['a..b']" in refused
 
 
 @pytest.mark.parametrize("command", [["add", "text"], ["reindex"]])

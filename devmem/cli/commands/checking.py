@@ -58,7 +58,7 @@ def validate(
     sarif: Annotated[bool, typer.Option("--sarif", help="Print SARIF 2.1.0, for code scanning.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List every problem of workflows.
+    """List every problem of workflows, also for continuous integration.
 
     Each finding is a line `FILE:LINE: PATH: MESSAGE`, led by its level unless it is an error. A file that has only
     warnings is valid. Only stores of plugins are opened, to find out whether their code works.

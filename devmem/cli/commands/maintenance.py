@@ -79,7 +79,7 @@ def doctor(
     fix: Annotated[bool, typer.Option("--fix", help="Rebuild what can be rebuilt.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Examine what stores keep on disk.
+    """Examine what stores keep on disk, and mend it.
 
     Of a workflow, every file of every store is examined: collections, manifests, states of conversations, outboxes,
     journals of records, and writes that no store took. A file is examined by its kind. Of a SQLite collection, rows,

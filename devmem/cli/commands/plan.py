@@ -43,7 +43,7 @@ def plan(
     ] = DEFAULT_SIZES.item_tokens,
     as_json: AsJson = False,
 ) -> None:
-    """Show what a run of a workflow will do.
+    """Show what a run will read, write, send away and cost, without running it.
 
     Who reads and writes which store at which stage, with the limits in force; what data is sent where; the maximum
     number of calls and tokens of each model; and likely mistakes, such as a store that is never read. Nothing is

@@ -45,7 +45,7 @@ def stores(
     session: Session = DEFAULT_SESSION,
     as_json: AsJson = False,
 ) -> None:
-    """List the store types, or a workflow's stores.
+    """List the store types, or a workflow's stores and where they are.
 
     Shows for each store the number of items, its size, embedding model and location. Items that wait for their
     embedding are found by their words; recorded interactions that wait in a journal are not in the store yet. No file
