@@ -504,8 +504,8 @@ STORAGE: Final[tuple[Change, ...]] = (
         name="last-line-lost",
         breaks="an import takes a last line without a line feed",
         file="devmem/transfer/importing/files.py",
-        old="    while raw := file.readline(_LONGEST_LINE + 1):\n",
-        new='    while (raw := file.readline(_LONGEST_LINE + 1)).endswith(b"\\n"):\n',
+        old="            while raw := file.readline(_LONGEST_LINE + 1):\n",
+        new='            while (raw := file.readline(_LONGEST_LINE + 1)).endswith(b"\\n"):\n',
         tests=("tests/transfer/importing/test_lines.py",),
     ),
     Change(

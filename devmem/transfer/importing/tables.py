@@ -5,16 +5,17 @@ from __future__ import annotations
 import csv
 import logging
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Final
 
+from devmem.errors import DateOrderError
 from devmem.model.fields import is_path
 from devmem.model.items import MemoryItem
 from devmem.model.times import (
     DateOrder,
-    NumericDate,
     is_clock,
     is_no_time,
     numeric_date,
@@ -82,7 +83,13 @@ def read_table(
     def records(row: list[str], here: Origin) -> Iterator[Record]:
         if len(row) > len(table.names):
             raise here.error(f"the row has {len(row)} fields, and the first line names {len(table.names)} columns")
-        record = _record(row, table.names, layout, here, ids)
+        try:
+            record = _record(row, table.names, layout, here, ids)
+        except DateOrderError as error:
+            if origin.dates is not None:
+                raise
+            # The order is that of most rows, and not of this one.
+            raise here.error(error.message) from error
         if record is None:
             _LOG.warning("%s:%d: the row has no text and is left out", origin.path, table.line)
         else:
@@ -142,47 +149,26 @@ def _layout(table: _Table, columns: Mapping[str, str], origin: Origin) -> _Layou
     keys, clock = _keys_of(table.names, columns, origin)
     used = {*keys.values(), *([] if clock is None else [clock])}
     wordy: set[int] = set()
-    dates: dict[tuple[int, int, bool], tuple[int, str, NumericDate]] = {}
+    certain: Counter[DateOrder] = Counter()
+    ambiguous: tuple[int, str] | None = None
     for row in table.rows():
         wordy.update(at for at, cell in enumerate(row) if at not in wordy and _has_words(cell))
         if (time := keys.get("time")) is not None and time < len(row) and (date := numeric_date(row[time])):
-            dates.setdefault((*date.numbers[:2], date.is_day_first), (table.line, row[time].strip(), date))
+            if len(orders := date.orders()) == 1:
+                certain.update(orders)
+            elif not date.means_one_day():
+                ambiguous = ambiguous or (table.line, row[time].strip())
     others = [at for at in sorted(wordy - used) if at < len(table.names) and table.names[at]]
     if "text" not in keys and not others:
         raise origin.error(
             f"no column is named {' or '.join(KEYS['text'][:7])}, and none has words; name it (--column text=NAME), "
             f"the first line has {_shown(table.names)}"
         )
-    titles_first = sorted(others, key=lambda at: _normal(table.names[at]) not in _TITLES)
-    return _Layout(
-        keys=keys, clock=clock, wordy=tuple(titles_first), order=origin.dates or _order(dates.values(), origin)
-    )
-
-
-def _order(dates: Iterable[tuple[int, str, NumericDate]], origin: Origin) -> DateOrder | None:
-    """Return the order of day and month of all dates (line, text, date); None where no date depends on it.
-
-    Raises:
-        DateOrderError: both orders are possible.
-        DataFileError: the dates do not agree on one.
-    """
-    possible = frozenset(DateOrder)
-    ambiguous: tuple[int, str] | None = None
-    for line, raw, date in dates:
-        own = date.orders() or possible
-        if not possible & own:
-            raise replace(origin, line=line).error(
-                f"'time': day and month of {raw!r} have another order than in the lines above; --dates names one, and "
-                "the row has to be corrected"
-            )
-        possible &= own
-        if len(own) > 1 and not date.means_one_day():
-            ambiguous = ambiguous or (line, raw)
-    if len(possible) == 1:
-        return next(iter(possible))
-    if ambiguous is not None:
+    order = origin.dates or next((one for one, _ in certain.most_common(1)), None)
+    if order is None and ambiguous is not None:
         replace(origin, line=ambiguous[0]).time("time", ambiguous[1])
-    return None
+    titles_first = sorted(others, key=lambda at: _normal(table.names[at]) not in _TITLES)
+    return _Layout(keys=keys, clock=clock, wordy=tuple(titles_first), order=order)
 
 
 def _keys_of(names: list[str], columns: Mapping[str, str], origin: Origin) -> tuple[dict[str, int], int | None]:
