@@ -140,9 +140,11 @@ def _format_of(source: Source) -> FileFormat:
     found = named or next((name for name, begins in _BEGINNINGS.items() if begins(head)), None)
     if found is not None and found in _BEGINNINGS:
         return found
-    if named not in _TABLES and head.startswith((b"{", b"[")):
-        is_chat = phone_chats.is_whatsapp(head.decode("utf-8", "replace").splitlines())
-        return FileFormat.WHATSAPP if is_chat else FileFormat.AUTO
+    if named in (None, FileFormat.TEXT) and head.startswith((b"{", b"[")):
+        if phone_chats.is_whatsapp(head.decode("utf-8", "replace").splitlines()):
+            return FileFormat.WHATSAPP
+        if named is None or _is_json(source):
+            return FileFormat.AUTO
     if not source.is_text():
         raise source.error(
             f"unrecognised format (binary file; not one of {_known_formats()}): unpack an archive first; name the "
@@ -157,6 +159,14 @@ def _format_of(source: Source) -> FileFormat:
         f"unrecognised format (not one of {_known_formats()}): it begins with {first[:40]!r}; --format text reads it "
         "as plain text, --format csv as a table"
     )
+
+
+def _is_json(source: Source) -> bool:
+    """Whether a text that may begin as JSON is JSON, as far as its first value."""
+    try:
+        return next(_json_lines(source, Origin(path=source.shown)), None) is not None
+    except DataFileError:
+        return False
 
 
 def _beginning(source: Source) -> bytes:

@@ -201,6 +201,22 @@ def test_a_text_file_that_holds_json_is_read_as_that(tmp_path: Path) -> None:
     assert open_data(path).format is FileFormat.SHAREGPT
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("note.md", "[[Old Mill]] is booked.\n"),
+        ("note.md", "[x] Book the mill.\n"),
+        ("note.md", "{{title}}\n"),
+        ("note.txt", "[todo] Book the mill.\n"),
+        ("note.txt", "{mill} is booked.\n"),
+    ],
+)
+def test_a_note_that_begins_with_a_bracket_is_text(tmp_path: Path, name: str, text: str) -> None:
+    path = written(tmp_path / name, text)
+    assert open_data(path).format == ("markdown" if name.endswith("md") else "text")
+    assert [item.content_summary for item in items(path)] == [text.strip().replace("[[Old Mill]]", "Old Mill")]
+
+
 def test_conversations_on_lines_of_their_own(tmp_path: Path) -> None:
     lines = [json.dumps(one) for one in json.loads((SAMPLES / "sharegpt.json").read_text(encoding="utf-8"))]
     path = written(tmp_path / "chat.jsonl", "\n".join(lines))
