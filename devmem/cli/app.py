@@ -120,8 +120,7 @@ _COMMANDS: Final = {
     "web": ("web", "Open a page that shows what is remembered, and why."),
     "mcp": ("mcp", "Serve a memory to MCP clients."),
     "token": ("mcp", "Make, list and revoke the tokens of a server's users."),
-    "new-store": ("new", "Write the package of a new store type."),
-    "new-provider": ("new", "Write the package of a new embedding provider."),
+    "new": ("new", "Write the package of a new store type or embedding provider."),
     "schema": ("checking", "Print the JSON Schema of workflows."),
 }
 """Subcommands, each with its module and its summary."""
@@ -131,16 +130,14 @@ _GROUPS: Final = {
     "Care": "doctor backup restore rekey reindex index consolidate compress archive stale facts quarantine tombstones "
     "trim drop",
     "Servers": "web mcp token",
-    "Authors": "new-store new-provider schema",
+    "Authors": "new schema",
 }
 """Subcommands by the titles below which they are listed."""
 _OTHER_WORDS: Final = {
     **dict.fromkeys(("list", "ls", "get"), "show"),
     **dict.fromkeys(("delete", "remove", "rm", "erase", "clear"), "forget"),
     **dict.fromkeys(("find", "query", "recall", "retrieve"), "search"),
-    **dict.fromkeys(("remember", "store", "save", "insert"), "add"),
     "update": "edit",
-    "check": "validate",
 }
 """Words of other programs, by the subcommand that does it here."""
 

@@ -10,7 +10,7 @@ import pytest
 
 from .conftest import COMMANDS, Devmem, options_of
 
-WITHOUT = {"init", "schema", "flow", "export", "drop", "mcp", "web", "new-store", "new-provider"}
+WITHOUT = {"init", "schema", "flow", "export", "drop", "mcp", "web", "new"}
 """These print a document of another form, ask, or go on; `check` has `--format json`."""
 
 

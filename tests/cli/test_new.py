@@ -1,4 +1,4 @@
-"""`devmem new-store` and `new-provider`: the package they write passes its suite, and is found once it is installed."""
+"""`devmem new`: the package that it writes passes its suite, and is found once it is installed."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def run(folder: Path, *command: object) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize(("command", "name"), [("new-store", "field_notes"), ("new-provider", "letters")])
-def test_the_package_passes_its_suite_at_once(devmem: Devmem, tmp_path: Path, command: str, name: str) -> None:
+@pytest.mark.parametrize(("kind", "name"), [("store", "field_notes"), ("provider", "letters")])
+def test_the_package_passes_its_suite_at_once(devmem: Devmem, tmp_path: Path, kind: str, name: str) -> None:
     folder = tmp_path / "plugin"
-    done = devmem(command, name, folder)
+    done = devmem("new", kind, name, folder)
     assert done.stdout.startswith("cd ")
     files = [file for file in folder.rglob("*") if file.is_file()]
     assert sum(len(file.read_text().splitlines()) for file in files) <= 60
@@ -38,7 +38,7 @@ def test_the_package_passes_its_suite_at_once(devmem: Devmem, tmp_path: Path, co
 
 def test_the_store_is_found_by_its_entry_point_and_runs_in_a_workflow(devmem: Devmem, tmp_path: Path) -> None:
     folder = tmp_path / "plugin"
-    devmem("new-store", "field_notes", folder)
+    devmem("new", "store", "field_notes", folder)
     project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
     source = (folder / "devmem_field_notes" / "__init__.py").read_text()
     points = project["entry-points"]["devmem.stores"]
@@ -57,11 +57,11 @@ def test_the_store_is_found_by_its_entry_point_and_runs_in_a_workflow(devmem: De
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["new-store", "simple"], "the store type 'simple' already exists"),
-        (["new-provider", "minilm"], "the embedding provider 'minilm' already exists"),
-        (["new-store", "9x"], "'9x' cannot be the name of a store type"),
-        (["new-store", "class"], "use small letters, digits and _"),
-        (["new-store", "notes", "."], "already exists and was not changed"),
+        (["new", "store", "simple"], "the store type 'simple' already exists"),
+        (["new", "provider", "minilm"], "the embedding provider 'minilm' already exists"),
+        (["new", "store", "9x"], "'9x' cannot be the name of a store type"),
+        (["new", "store", "class"], "use small letters, digits and _"),
+        (["new", "store", "notes", "."], "already exists and was not changed"),
     ],
 )
 def test_what_cannot_be_made_is_refused(devmem: Devmem, words: list[str], message: str) -> None:

@@ -1,12 +1,13 @@
-"""`devmem new-store` and `new-provider`: a plugin package to start with, which passes its suite at once."""
+"""`devmem new`: a plugin package to start with, which passes its suite at once."""
 
 from __future__ import annotations
 
 import keyword
 import shlex
+from enum import StrEnum
 from pathlib import Path
 from string import Template
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Final
 
 import typer
 
@@ -111,46 +112,45 @@ class Test${Name}(EmbeddingProviderSuite):
     def embedder(self) -> ${Name}Embedder:
         return ${Name}Embedder(EmbeddingConfig(provider="$name"))
 '''
-_Name: TypeAlias = Annotated[str, typer.Argument(metavar="NAME", help="Name that workflows use: letters, digits, _.")]
-_Folder: TypeAlias = Annotated[
-    Path | None,
-    typer.Argument(metavar="[FOLDER]", help="Folder to create; devmem-NAME by default.", show_default=False),
-]
 
 
-def new_store(ctx: typer.Context, name: _Name, folder: _Folder = None) -> None:
-    """Write the package of a new store type.
+class Kind(StrEnum):
+    """Kinds of plugins that a package can be written for."""
 
-    A configuration, a store, its entry point, and a test with devmem's suite, which passes immediately.
+    STORE = "store"
+    PROVIDER = "provider"
+
+
+def new(
+    ctx: typer.Context,
+    kind: Annotated[Kind, typer.Argument(metavar="KIND", help="`store` or `provider`.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name that workflows use: letters, digits, _.")],
+    folder: Annotated[
+        Path | None,
+        typer.Argument(metavar="[FOLDER]", help="Folder to create; devmem-NAME by default.", show_default=False),
+    ] = None,
+) -> None:
+    """Write the package of a new store type or embedding provider.
+
+    A configuration and a store, or an embedder; its entry point; and a test with devmem's suite, which passes
+    immediately.
 
     Examples:
-        devmem new-store diary
+        devmem new store diary
+        devmem new provider letters plugins/letters
     """
     from devmem.plugins import registry
 
-    _check(name, registry.names(), "store type")
-    _write(ctx.obj, name, folder, "devmem.stores", "Memory", _STORE, _STORE_TEST)
-
-
-def new_provider(ctx: typer.Context, name: _Name, folder: _Folder = None) -> None:
-    """Write the package of a new embedding provider.
-
-    An embedder, its entry point, and a test with devmem's suite, which passes immediately.
-
-    Examples:
-        devmem new-provider letters
-    """
-    from devmem.plugins import registry
-
-    _check(name, registry.embedding_providers(), "embedding provider")
-    _write(ctx.obj, name, folder, "devmem.embeddings", "Embedder", _PROVIDER, _PROVIDER_TEST)
-
-
-def _check(name: str, taken: object, kind: str) -> None:
+    if kind is Kind.STORE:
+        taken, what, parts = registry.names(), "store type", ("devmem.stores", "Memory", _STORE, _STORE_TEST)
+    else:
+        taken, what = registry.embedding_providers(), "embedding provider"
+        parts = ("devmem.embeddings", "Embedder", _PROVIDER, _PROVIDER_TEST)
     if not (name.isascii() and name.isidentifier() and name == name.lower()) or keyword.iskeyword(name):
-        raise CommandError(f"{name!r} cannot be the name of a {kind}: use small letters, digits and _, as in my_notes.")
-    if isinstance(taken, (list, tuple)) and name in taken:
-        raise CommandError(f"the {kind} {name!r} already exists; choose another name.")
+        raise CommandError(f"{name!r} cannot be the name of a {what}: use small letters, digits and _, as in my_notes.")
+    if name in taken:
+        raise CommandError(f"the {what} {name!r} already exists; choose another name.")
+    _write(ctx.obj, name, folder, *parts)
 
 
 def _write(terminal: Terminal, name: str, folder: Path | None, group: str, ending: str, source: str, test: str) -> None:
