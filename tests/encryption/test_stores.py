@@ -19,12 +19,11 @@ from devmem.errors import CollectionError, ConfigError, EncryptionError
 from devmem.messages import AttachmentRef, MessageBlock
 from devmem.recording.recorder import InteractionRecorder
 from devmem.storage import SqliteCollection
-from devmem.storage.recall_log import RecallLog
 from devmem.stores import SnapshotBlock
 from devmem.stores.commit_log import CommitRecord, commit_records
 from devmem.transfer.importing.formats import open_data
 from devmem.workflow.rescue import UnsavedWrites
-from devmem.workflow.stores import session_folder
+from tests.command_line import recalls
 from tests.conftest import StartScript
 
 RARE = "quixotrylophane"
@@ -96,8 +95,7 @@ def test_a_rare_word_is_in_no_byte_after_a_run(store_type: str, path: str, tmp_p
     file = write_workflow(folder, store_of(store_type, folder, path), record_recalls=True)
     fill(file, store_type)
     assert plain_places(folder) == []
-    recalled = RecallLog(session_folder(load_workflow(file)) / "recalls.db").recalls()
-    assert any(RARE in str(recall.query) for recall in recalled)
+    assert any(RARE in str(step.query) for step in recalls(file))
     with devmem.open(f"{file}#notes") as memory:
         assert len(memory) > 0
 

@@ -93,10 +93,8 @@ def test_storing_an_item_again_is_no_change(kind: type[CollectionMemory], clock:
 
 def test_an_expiry_that_was_taken_away_stays_away(clock: ManualClock, tmp_path: Path) -> None:
     """Whoever replaces a version that he knows decides about its expiry."""
-    from devmem.memory import Memory
-
     store = opened(SimpleMemory, clock, tmp_path, ttl="1d")
-    memory = Memory(store)
+    memory = devmem.Memory(store)
     item_id = memory.add("The door code is 4711.")
     assert memory.update(item_id, expires_at=None).expires_at is None
     clock.advance(90_000)

@@ -13,7 +13,6 @@ import pytest
 import devmem
 from devmem import Memory, MemoryContentSnapshot, MemoryItem, MemoryWritePayload, Scope
 from devmem.errors import ConfigError
-from devmem.model.items import FACT, is_fact
 from devmem.recording import Interaction, InteractionKind, Participant, ParticipantType
 from devmem.stores import FactKeepingMemory, FactStatus, MemoryQuery, Provenance, SourceKind
 from devmem_stores.conversation import ConversationMemory
@@ -91,11 +90,11 @@ def caught_up(memory: Memory) -> FactStatus:
 
 
 def facts_in(memory: Memory) -> list[MemoryItem]:
-    return [item for item in store_of(memory).scan() if FACT in item.metadata]
+    return [item for item in store_of(memory).scan() if "fact" in item.metadata]
 
 
 def value_of(item: MemoryItem) -> str:
-    parts = item.metadata[FACT]
+    parts = item.metadata["fact"]
     assert isinstance(parts, dict)
     return str(parts["value"])
 
@@ -116,7 +115,7 @@ class FactCases:
         kept, (fact,) = store_of(memory).get([turn])[0], facts_in(memory)
         assert kept.content_summary == "My diet is vegan since May."
         assert fact.content_summary == 'Fact: ann, diet: vegan (ann said: "My diet is vegan")'
-        assert is_fact(fact)
+        assert "fact" in fact.metadata
         assert (fact.scope, fact.trust, fact.event_time) == (kept.scope, 0.5, 1_700_000_000)
         assert fact.expires_at == kept.expires_at is not None
         assert (fact.provenance.parents, fact.provenance.kind) == ((turn,), SourceKind.USER)
@@ -288,7 +287,7 @@ class FactCases:
         caught_up(memory)
         store_of(memory).delete(ids=[turn])
         (stale,) = memory.stale()
-        assert (stale.reason, FACT in stale.record.item.metadata) == ("based on something that is gone", True)
+        assert (stale.reason, "fact" in stale.record.item.metadata) == ("based on something that is gone", True)
         assert memory.renew() == []
         memory.add("My diet is paleo, still.", user="ann")
         caught_up(memory)
@@ -341,7 +340,7 @@ class FactCases:
         memory.add("My diet is vegan.", user="ann")
         status = caught_up(memory)
         assert status.extracted == 1
-        assert [FACT in each.item.metadata for each in memory.quarantined()] == [True]
+        assert ["fact" in each.item.metadata for each in memory.quarantined()] == [True]
         assert [hit.text for hit in memory.search("vegan", user="ann")] == ["My diet is vegan."]
 
     def test_stored_turns_are_read_on_request_alone(self, open_memory: Open, service: ChatService) -> None:
@@ -380,7 +379,7 @@ class FactCases:
         memory = open_memory()
         memory.add("My diet is vegan.", user="ann")
         caught_up(memory)
-        turn = next(item.id for item in store_of(memory).scan() if FACT not in item.metadata)
+        turn = next(item.id for item in store_of(memory).scan() if "fact" not in item.metadata)
         extractor = store_of(memory)._facts
         assert extractor is not None
         now = memory.store.setup.clock()

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from devmem.model.items import FACT
 from devmem.stores import StoreSetup
 from devmem_stores.simple import SimpleConfig, SimpleMemory
 from tests.conftest import StartScript
@@ -77,8 +76,8 @@ def test_kills_lose_no_fact_and_make_none_twice(
     status = store.catch_up_facts()
     assert (status.waiting, status.failure) == (0, "")
     items = list(store.scan())
-    sources = Counter(item.provenance.parents[0] for item in items if FACT in item.metadata)
-    turns = {item.id for item in items if FACT not in item.metadata}
+    sources = Counter(item.provenance.parents[0] for item in items if "fact" in item.metadata)
+    turns = {item.id for item in items if "fact" not in item.metadata}
     assert set(acknowledged) <= turns
     assert set(sources) == turns
     assert set(sources.values()) == {1}

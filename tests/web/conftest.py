@@ -15,7 +15,6 @@ from starlette.routing import Route
 
 import devmem
 from devmem import Scope, WorkflowRunner, load_workflow, open_stores
-from devmem.model.caller import DEFAULT_SESSION
 from devmem.web.app import make_app, routes, serve_until
 from devmem.web.desk import Desk
 from devmem.web.guard import Guard
@@ -77,7 +76,7 @@ def serve(team: Path) -> Iterator[Serve]:
             stores = ended.enter_context(open_stores(workflow))
             listener = ended.enter_context(socket.create_server(("127.0.0.1", 0)))
             port = listener.getsockname()[1]
-            desk = Desk(workflow, stores, session=DEFAULT_SESSION, user=user, read_only=read_only)
+            desk = Desk(workflow, stores, session="default", user=user, read_only=read_only)
             guard = make_app(desk, host="127.0.0.1", port=port)
             ready, stop = threading.Event(), threading.Event()
             thread = threading.Thread(target=serve_until, args=(guard, listener, ready.set, stop), daemon=True)

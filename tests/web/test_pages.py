@@ -20,9 +20,8 @@ import httpx
 import pytest
 
 import devmem
-from devmem import MemoryItem, load_workflow
+from devmem import MemoryItem
 from devmem.errors import CollectionError
-from devmem.model.caller import DEFAULT_SESSION
 from devmem.models.embedder import TokenEmbedding
 from devmem.models.embedding_providers import register_embedding_provider
 from devmem.storage import Outbox
@@ -31,7 +30,6 @@ from devmem.testing import HashTokenEmbedder
 from devmem.web.desk import Desk
 from devmem.web.languages import translated
 from devmem.web.pages import VIEWS
-from devmem.workflow.stores import session_folder
 from tests.models.service import ChatService, Reply, answering
 from tests.web.conftest import TEAM, Page, Serve, ask, remember
 from tests.web.wrong_memories import TEAMS
@@ -356,7 +354,7 @@ def test_health_counts_facts_and_a_fact_shows_its_quote_and_turn(team: Path, ser
 def test_health_lists_the_slowest_searches_and_what_waits_in_the_outbox(team: Path, serve: Serve) -> None:
     remember(team, "The launch is on June 2nd.")
     ask(team, "When is the launch?")
-    session = session_folder(load_workflow(team), DEFAULT_SESSION)
+    session = team.parent / ".devmem" / "default"
     with serve().browser() as browser:
         page = browser.get("/health").text
         assert "Slowest searches" in page

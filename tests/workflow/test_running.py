@@ -10,7 +10,7 @@ from devmem import ConfigError, Scope, WorkflowRunner, open_stores
 from devmem.config import NodeConfig
 from devmem.errors import ChatModelError, CollectionDamagedError, DevmemError
 from devmem.models.openai_chat import content_part
-from devmem.workflow import attached_stores, make_store, session_folder
+from devmem.workflow import attached_stores, make_store
 from devmem.workflow.stores import attached_file
 from tests.conftest import StartScript
 from tests.workflow.doubles import ScriptedStore, said
@@ -127,7 +127,7 @@ def test_auto_files_are_a_sessions_own_and_the_workflow_is_not_changed(tmp_path:
     assert read.model_dump_json() == before
     counts = {}
     for session in ("one", "two"):
-        assert (session_folder(read, session) / "memory_notes.db").is_file()
+        assert (read.base_dir / ".devmem" / session / "memory_notes.db").is_file()
         with open_stores(read, session=session) as stores:
             counts[session] = stores["notes"].count_memories()
     assert counts == {"one": 2, "two": 1}

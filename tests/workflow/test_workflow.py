@@ -17,7 +17,7 @@ from devmem.errors import UnknownSessionError
 from devmem.model.interactions import Interaction, InteractionKind, Participant, ParticipantType
 from devmem.recording.forwarder import REFUSED
 from devmem.recording.journal import Journal
-from devmem.workflow import make_store, session_folder
+from devmem.workflow import make_store
 from tests.conftest import StartScript
 from tests.dying import DYING
 from tools.forgetting_team import fill_team, left_in_files, make_team, words_of_user
@@ -66,7 +66,7 @@ def test_nothing_is_left_of_a_user_in_any_file(team: Workflow) -> None:
 
 def test_a_user_leaves_no_key_among_the_states_of_conversations(team: Workflow) -> None:
     devmem.forget(team, user="bob")
-    assert left_in_files(session_folder(team), ["bob:c-bob"]) == {}
+    assert left_in_files(team.base_dir / ".devmem" / "default", ["bob:c-bob"]) == {}
 
 
 def test_a_dry_run_changes_nothing(team: Workflow) -> None:
