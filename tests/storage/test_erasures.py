@@ -7,6 +7,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -82,6 +83,40 @@ def test_a_process_that_dies_while_it_forgets(tmp_path: Path, start_script: Star
         assert left_in(folder, "Quillfeather", "Zanthropy") == set(), number
         assert not list(folder.glob("*.part"))
     assert outcomes == {0, 1}, "some died before it was decided, some after"
+
+
+def test_what_a_process_that_died_had_begun_is_counted_by_the_next(tmp_path: Path, start_script: StartScript) -> None:
+    """A memory that was open all the time counts the item, as long as it is there."""
+    for number in range(1, 10):
+        path = tmp_path / f"{number}.db"
+        with devmem.open(path, embedding=None) as memory:
+            memory.add("stays", id="other")
+            assert start_script(_KILLED, path, number / 10).wait(60) == 9
+            is_there = memory.get("second") is not None
+            assert memory.forget("second") == 1 or not is_there
+            assert [record.id for record in memory] == ["other"]
+
+
+def test_of_two_erasures_of_an_item_the_first_counts_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the other one deletes it first."""
+    path, counts = tmp_path / "notes.db", list[int]()
+    begin = SqliteCollection.begin_erasure
+
+    def begin_beside_another(self: SqliteCollection, *request: Any) -> Any:
+        plan = begin(self, *request)
+        with monkeypatch.context() as patched:
+            patched.setattr(SqliteCollection, "begin_erasure", begin)
+            with devmem.open(path, embedding=None) as other:
+                counts.append(other.forget("a"))
+        return plan
+
+    with devmem.open(path, embedding=None) as memory:
+        memory.add("Quillfeather", id="a")
+        with monkeypatch.context() as patched:
+            patched.setattr(SqliteCollection, "begin_erasure", begin_beside_another)
+            counts.append(memory.forget("a"))
+        assert len(memory) == 0
+    assert counts == [0, 1]
 
 
 @pytest.mark.parametrize("by", ["id", "user"])

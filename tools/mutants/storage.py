@@ -136,9 +136,7 @@ STORAGE: Final[tuple[Change, ...]] = (
         file="devmem/storage/sqlite/erasing.py",
         old="        runs.forget(named)\n",
         new="",
-        tests=(
-            "tests/storage/test_erasures.py::test_a_run_leaves_neither_name_nor_actor_where_everything_in_it_is_erased",
-        ),
+        tests=("tests/storage/test_versions_sqlite.py::TestVersionsInMemory::test_a_run_goes_with_its_last_change",),
     ),
     Change(
         name="kept-ignores-versions",
@@ -530,15 +528,7 @@ STORAGE: Final[tuple[Change, ...]] = (
         file="devmem/stores/collection_memory.py",
         old="            items = done.items + max(0, items - len(plan.ids))\n",
         new="            items = max(items, done.items)\n",
-        tests=("tests/storage/test_erasures.py::test_of_those_that_forget_an_item_at_once_one_counts_it",),
-    ),
-    Change(
-        name="dead-erasure-counts",
-        breaks="what a process planned that died is counted by the next erasure",
-        file="devmem/storage/sqlite/erasing.py",
-        old=" if not self._in_file or self._is_executed(plan)]",
-        new="]",
-        tests=("tests/storage/test_erasures.py::test_a_process_that_dies_while_it_forgets",),
+        tests=("tests/storage/test_erasures.py::test_of_two_erasures_of_an_item_the_first_counts_it",),
     ),
     Change(
         name="archived-item-found",
