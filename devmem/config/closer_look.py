@@ -80,19 +80,12 @@ def _archive_without_recalls(store: Store) -> Found:
     yield ("consolidate", "archive"), message
 
 
-_OF_DATABASES: Final = ("mode", "server_from", "codes_mb")
-"""Keys of `index` that only a store in a database reads."""
-
-
 @check(Rule.NO_EFFECT, Store, close=True)
 def _index_without_effect(store: Store) -> Found:
     index, path = getattr(store.declaration.config, "index", None), getattr(store.declaration.config, "memory_path", "")
     if not isinstance(index, IndexConfig) or has_placeholder(path or ""):
         return
     given = index.model_fields_set
-    if not re.match(r"postgres(ql)?://", path or ""):
-        for key in (key for key in _OF_DATABASES if key in given):
-            yield ("index", key), f"`{key}` is for stores in a PostgreSQL database; this one is in a file or in memory"
     if "approximate_from" in given and index.search != "auto":
         yield ("index", "approximate_from"), f"`search: {index.search}` does not read it; it is for `search: auto`"
     if (path or "").endswith(".json") and "metadata" in given:

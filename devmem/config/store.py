@@ -257,18 +257,6 @@ class IndexConfig(ConfigModel):
     `chapters[*].content`. An item is as good as its best field. Absent keeps those that the store records; after a
     change `devmem reindex` brings the items up to date that are there."""
 
-    mode: Literal["auto", "follow", "server"] = "auto"
-    """Where a PostgreSQL store is searched: `follow` keeps its indexes in the memory of each process, `server` reads
-    them from the database; `auto` follows until there are `server_from` passages when the store is opened. A file is
-    always followed."""
-    server_from: int = Field(default=200_000, ge=0)
-    """Passages from which `auto` searches in the database: some 350 MB of memory, and seconds to open."""
-
-    codes_mb: int = Field(default=256, ge=0)
-    """Memory that a process may take for codes of the vectors of a PostgreSQL store that is searched in the database,
-    in MB: 72 bytes a passage at 384 dimensions. Beyond it, and with `search: exact`, searches within a filter compare
-    with all vectors that it admits, and others use an HNSW index."""
-
     def threshold(self) -> int | None:
         """Return the number of vectors from which the search is approximate; None when it never is."""
         if self.search == "exact":

@@ -45,8 +45,6 @@ class CollectionInfo:
     """Rows that were found damaged since the collection was opened, and are left out."""
     archived: int = 0
     """Archived items, which `items` does not count."""
-    mode: str | None = None
-    """How a database that many processes share is searched: `follow` or `server`; None for other places."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "location", location_without_credentials(self.location))

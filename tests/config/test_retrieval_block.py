@@ -126,8 +126,6 @@ def test_a_token_model_without_token_vectors_is_a_finding(own_types: StoreTypes,
 @pytest.mark.parametrize(
     ("config", "key", "said"),
     [
-        ("{memory_path: a.db, index: {codes_mb: 5}}", "index.codes_mb", "is for stores in a PostgreSQL database"),
-        ("{memory_path: a.db, index: {mode: server}}", "index.mode", "is for stores in a PostgreSQL database"),
         ("{index: {search: exact, approximate_from: 2000}}", "index.approximate_from", "it is for `search: auto`"),
         ("{ttl: 90d, retention: 30d}", "ttl", "deleted by `retention` before they expire"),
     ],

@@ -115,7 +115,7 @@ def test_collections_are_measured_side_by_side(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["collections", "--sizes", "300", "--cache", str(tmp_path), "--json", str(file)])
     assert done.exit_code == 0, done.output
     rows = json.loads(file.read_text(encoding="utf-8"))
-    assert {row["case"] for row in rows} == {"sqlite:300", "postgres:300", "postgres_server:300"}
+    assert {row["case"] for row in rows} == {"sqlite:300", "postgres:300"}
     shares = {(row["case"], row["metric"]): row["value"] for row in rows if row["unit"] == "share"}
     assert len(shares) == 9
     assert min(shares.values()) > 0.99

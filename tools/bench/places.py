@@ -117,12 +117,11 @@ def _unit(metric: str) -> str:
 def _places(folder: Path, url: str) -> Iterator[Place]:
     model = ModelIdentity(name="bench:precomputed", dimension=384)
 
-    def postgres(mode: str) -> PostgresCollection:
-        return PostgresCollection(f"{url}&mode={mode}", model=model, index=IndexConfig())
+    def postgres() -> PostgresCollection:
+        return PostgresCollection(url, model=model, index=IndexConfig())
 
     yield Place(name="sqlite", open=lambda: SqliteCollection(folder / "bench.db", model=model), fill=True)
-    yield Place(name="postgres", open=lambda: postgres("follow"), fill=True)
-    yield Place(name="postgres_server", open=lambda: postgres("server"), fill=False)
+    yield Place(name="postgres", open=postgres, fill=True)
 
 
 def _measure(place: Place, corpus: CorpusFiles, queries: Queries, reference: list[Answers]) -> Figures:
@@ -178,7 +177,7 @@ def _one_user(_at: int) -> str:
 def _settle(collection: SqliteCollection | PostgresCollection, builds: IndexBuilds, query: SearchQuery) -> None:
     """Wait for the indexes that are built in the background."""
     builds.settle(lambda: collection.search(query))
-    if isinstance(collection, PostgresCollection) and collection.info().mode == "server":
+    if isinstance(collection, PostgresCollection):
         collection.maintain()
         collection._database.read(_read_tables)  # noqa: SLF001 - as a server has them in memory that was used before
 

@@ -104,11 +104,11 @@ ACCESS: Final[tuple[Change, ...]] = (
         tests=("tests/storage/test_thousands_of_users.py",),
     ),
     Change(
-        name="leak-in-server-mode",
-        breaks="no candidate of a search on the server is another user's",
-        file="devmem/storage/postgres/server/admitted.py",
-        old="        return condition, values\n",
-        new='        return f"({condition} OR row - row / 1000 * 1000 = 999)", values\n',
+        name="leak-in-postgres",
+        breaks="no candidate of a search in PostgreSQL is another user's",
+        file="devmem/storage/postgres/search.py",
+        old="WHERE store = {store} AND {condition} OFFSET 0)\"\n# Whatever",
+        new="WHERE store = {store} AND ({condition} OR row = 999) OFFSET 0)\"\n# Whatever",
         tests=("tests/storage/postgres/test_thousands_of_users_postgres.py",),
     ),
     Change(

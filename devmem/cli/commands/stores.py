@@ -111,7 +111,6 @@ def _store(workflow: Workflow, name: str, store_type: str, session: str) -> dict
         "size": info.size_bytes,
         "embedding": info.embedding,
         "location": info.location,
-        "mode": info.mode,
     }
 
 
@@ -156,8 +155,6 @@ def _shown(column: str, row: dict[str, Any]) -> str:
     value = row[column]
     if value is None:
         return f"cannot be used: {row['error']}" if row["error"] and column in ("summary", "location") else ""
-    if column == "location" and row.get("mode"):
-        return f"{value} ({row['mode']})"
     return size_text(value) if column == "size" else f"{value:,}" if isinstance(value, int) else str(value)
 
 

@@ -16,10 +16,17 @@ import psycopg
 from devmem.model.items import MemoryItem
 from devmem.model.message import AttachmentRef
 from devmem.storage.attachments import large_content, map_attachments
-from devmem.storage.postgres.claim import check_store
-from devmem.storage.postgres.database import Access, Connection, connect, read_text, stored_text, translate_errors
+from devmem.storage.postgres.database import (
+    Access,
+    Connection,
+    composed,
+    connect,
+    read_text,
+    stored_text,
+    translate_errors,
+)
 from devmem.storage.postgres.rows import key_of
-from devmem.storage.postgres.schema import key_of_lock, lock, lock_each, lock_shared, require_store
+from devmem.storage.postgres.schema import dropped
 from devmem.storage.postgres.transactions import Database, read_store
 from devmem.storage.protocol import StateKey
 from devmem.text.patterns import lazy_pattern
@@ -63,10 +70,7 @@ def insert_attachments(
 
 
 def delete_unused(connection: Connection, store: int, names: Sequence[str]) -> None:
-    """Delete those of the attachments that no item uses any more.
-
-    Where another transaction begins to use one meanwhile, its foreign key refuses, and this one is tried again.
-    """
+    """Delete those of the attachments that no item uses any more."""
     connection.execute(
         "DELETE FROM attachments AS kept WHERE store = %s AND sha256 = ANY(%s) AND NOT EXISTS ("
         "SELECT FROM attachment_uses AS used WHERE used.store = kept.store AND used.sha256 = kept.sha256)",
@@ -118,8 +122,6 @@ _UPSERT: Final = (
     "INSERT INTO states(store, kind, name_key, name, value) VALUES (%s, %s, %s, %s, %s) "
     "ON CONFLICT (store, kind, name_key) DO UPDATE SET value = excluded.value, version = states.version + 1"
 )
-_MOST_LOCKS: Final = 64
-"""Number of values from which a write excludes all others: the server has room for a limited number of locks."""
 _DELETE: Final = "DELETE FROM states WHERE store = %s AND kind = %s AND name_key = %s"
 
 
@@ -155,9 +157,6 @@ class PostgresStates:
         """Write values in one transaction."""
 
         def write(connection: Connection) -> bool:
-            check_store(connection, self._location, self._store)
-            # Also what is only written, so that no two wait for each other.
-            _lock_values(connection, self._store, list({**values, **(expected or {})}))
             if expected:
                 there = _read(connection, self._store, list(expected))
                 if any(there.get(key) != value for key, value in expected.items()):
@@ -169,34 +168,32 @@ class PostgresStates:
 
     @contextmanager
     def exclusive(self, purpose: str) -> Iterator[None]:
-        """Hold an advisory lock on its own connection."""
+        """Hold an advisory lock in a transaction on its own connection, which a pooler ends with nobody else's."""
+        number = hashlib.blake2b(f"{self._store} {purpose}".encode(), digest_size=8).digest()
         with translate_errors(self._location):
             connection = connect(self._access)
-        lock = (key_of_lock(connection, "exclusive", self._store, purpose),)
         with closing(connection):
             with translate_errors(self._location):
-                connection.execute("SET lock_timeout = 0")
-                connection.execute("SET statement_timeout = 0")
-                connection.execute("SELECT pg_advisory_lock(%s)", lock)
-                require_store(connection, self._location, self._store)
+                # Waiting, and what is excluded, may take as long as it takes.
+                connection.execute(
+                    composed(
+                        f"BEGIN; {self._access.settings(writes=True)}; SET LOCAL lock_timeout = 0; "
+                        "SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0"
+                    )
+                )
+                key = int.from_bytes(number, "little", signed=True)
+                connection.execute("SELECT pg_advisory_xact_lock(%s)", (key,))
+                if connection.execute("SELECT FROM stores WHERE store = %s", (self._store,)).fetchone() is None:
+                    raise dropped(self._location)
             yield
             try:
-                connection.execute("SELECT pg_advisory_unlock(%s)", lock)
+                connection.execute("COMMIT")
             except psycopg.Error:
                 _LOG.warning(
                     "%s: the connection that excluded others from %s was lost; another process may have done the same "
                     "meanwhile.",
                     self._location, purpose,
                 )  # fmt: skip
-
-
-def _lock_values(connection: Connection, store: int, keys: Sequence[StateKey]) -> None:
-    """Keep others from writing some values until the transaction ends."""
-    if len(keys) > _MOST_LOCKS:
-        lock(connection, "states", store)
-    else:
-        lock_shared(connection, "states", store)
-        lock_each(connection, [("state", store, *key) for key in keys])
 
 
 def _read(connection: Connection, store: int, keys: Sequence[StateKey]) -> dict[StateKey, bytes]:

@@ -7,27 +7,25 @@ import os
 import re
 import struct
 import time
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Final, LiteralString, TypeAlias, TypeVar
-from uuid import uuid4
 
 import numpy as np
 import psycopg
 from psycopg import errors
-from psycopg.abc import Buffer
+from psycopg.abc import Buffer, Params, QueryNoTemplate
 from psycopg.adapt import Dumper
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import Format
+from psycopg.sql import Literal
 
 from devmem.errors import CollectionBusyError, CollectionDamagedError, CollectionError, CollectionUnwritableError
 from devmem.redaction import without_credentials
 from devmem.search.indexes.columns import Rows
 from devmem.storage.postgres.location import Location
 from devmem.storage.protocol import Durability
-from devmem.storage.writing import DamagedRows
 
 CONFLICTS: Final = (
     errors.SerializationFailure,
@@ -135,59 +133,40 @@ FIRST_WAIT: Final = 0.02
 _LONGEST_WAIT: Final = 1.0
 _LOSSES: Final = 20
 """Number of lost connections after which an operation is tried again, however long it has taken."""
-_SETTINGS: Final = "SELECT set_config(name, value, false) FROM unnest(%s::text[], %s::text[]) AS setting(name, value)"
-_IDENTITY: Final = (
-    "SELECT (SELECT system_identifier FROM pg_control_system()), (SELECT timeline_id FROM pg_control_checkpoint()), "
-    "pg_postmaster_start_time(), (SELECT stats_reset FROM pg_stat_bgwriter), "
-    "extract(epoch FROM clock_timestamp())::double precision, "
-    "pg_backend_pid(), current_setting('devmem.session', true)"
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Server:
-    """Identity of a server from one start to the next, to which the numbers of its transactions and rows belong.
-
-    After a crash the last numbers are used again, where what had them was rolled back or not on the disk yet.
-    """
-
-    system: int
-    """Differs from that of a server into which a dump was restored."""
-    timeline: int
-    """Grows when a standby takes over, which may lack the last transactions."""
-    started: datetime
-    counts_since: datetime | None
-    """When its statistics were reset: also by a recovery after the crash of one of its processes."""
-
-
 Cursor: TypeAlias = psycopg.Cursor[tuple[Any, ...]]
 
 
 class Connection(psycopg.Connection[tuple[Any, ...]]):
-    """A connection in autocommit mode, to a server that is known."""
+    """A connection in autocommit mode, of which nothing is kept from one transaction to the next.
 
-    server: Server
+    A pooler may run each transaction in another session: settings are set for the transaction alone, and no statement
+    is prepared.
+    """
+
     schema: str
     """Schema of the tables."""
-    tables: int | None = None
-    """Object id of the table `stores`, by which the tables are told from restored ones; None where nobody asked."""
-    clock_offset: float
-    """Seconds from this process's monotonic clock to the server's clock."""
-    mark: str | None = None
-    """By which the session is known where a pooler answers in the server's name; None where the server answers."""
-    damaged: DamagedRows
-    """Rows of the collection that uses the connection which could not be read."""
-    found_mark: str | None = None
-    """Mark that the session had when it was taken over, as by another connection of the pooler."""
+    shown: str | None = None
+    """Common table expressions by which the statements of a transaction read another state; see `state_ctes`."""
 
-    @property
-    def contents(self) -> Hashable:
-        """Identity of what the connection shows: another one may have other contents under the same numbers."""
-        return self.server, self.tables
+    def execute(  # type: ignore[override]
+        self, query: QueryNoTemplate, params: Params | None = None, *, prepare: bool | None = None, binary: bool = False
+    ) -> Cursor:
+        """Run a statement; where another state is shown, on the tables of that state."""
+        if self.shown is not None and isinstance(query, str):
+            query = composed(_with_expressions(query, self.shown))
+        return super().execute(query, params, prepare=prepare, binary=binary)
 
-    def server_time(self) -> float:
-        """Return the time of the server in seconds since the epoch; whatever the clock here says."""
-        return time.monotonic() + self.clock_offset
+
+_BEGINS: Final = re.compile(r"\s*(WITH|SELECT|INSERT|UPDATE|DELETE)\b")
+
+
+def _with_expressions(query: str, expressions: str) -> str:
+    """Return a statement with common table expressions before its own."""
+    begins = _BEGINS.match(query)
+    if begins is None:
+        return query
+    rest = f", {query[begins.end() :]}" if begins[1] == "WITH" else f" {query}"
+    return f"WITH {expressions}{rest}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,29 +177,39 @@ class Access:
     durability: Durability
     busy_timeout: float
     """Seconds to wait for locks, for a server that restarts, and for a free connection."""
-    snapshot_view: str | None = None
-    """Statements by which the connections show another state than the current one; see `snapshot_view.py`."""
 
     def key(self) -> tuple[object, ...]:
         """Return what connections have to have in common."""
         place = self.location
         limits = (place.connections, place.statement_timeout, self.busy_timeout)
-        return (place.conninfo, place.schema, place.tenant, self.durability, self.snapshot_view, *limits)
+        return (place.conninfo, place.schema, place.tenant, self.durability, *limits)
 
-    def settings(self) -> dict[str, str]:
-        """Return the settings of a session."""
-        busy = str(round(self.busy_timeout * 1000))
+    def settings(self, *, writes: bool) -> str:
+        """Return the statements that set what holds until the end of a transaction."""
+        busy = round(self.busy_timeout * 1000)
+        schema = self.location.schema.replace('"', '""')
         settings = {
             # Where extensions are by default, and where hosted databases put them.
-            "search_path": f'"{self.location.schema.replace(chr(34), chr(34) * 2)}", public, extensions',
+            "search_path": f'"{schema}", public, extensions',
             # Rounded up, since 0 is unlimited.
-            "statement_timeout": str(math.ceil(self.location.statement_timeout * 1000)),
+            "statement_timeout": math.ceil(self.location.statement_timeout * 1000),
             "lock_timeout": busy,
-            # A client that hangs would keep followers from forgetting what they have seen.
-            "idle_in_transaction_session_timeout": str(max(60_000, int(busy))),
+            "idle_in_transaction_session_timeout": max(60_000, busy),
             "devmem.tenant": self.location.tenant,
         }
-        return settings | ({"synchronous_commit": "off"} if self.durability == "normal" else {})
+        parts = [
+            f"set_config('{name}', {Literal(str(value)).as_string(None)}, true)" for name, value in settings.items()
+        ]
+        statement = f"SELECT {', '.join(parts)}"
+        if not writes:
+            return statement
+        if self.durability == "normal":
+            return f"{statement}; SET LOCAL synchronous_commit = off"
+        # A server's stronger setting, such as remote_apply, stays.
+        return (
+            f"{statement}; SELECT set_config('synchronous_commit', 'on', true) "
+            "WHERE current_setting('synchronous_commit') = 'off'"
+        )
 
 
 def composed(query: str) -> LiteralString:
@@ -237,30 +226,16 @@ def connect(access: Access) -> Connection:
         CollectionError: the database has another encoding than UTF-8.
     """
     try:
-        connection = Connection.connect(_conninfo(access), autocommit=True)
+        connection = Connection.connect(_conninfo(access), autocommit=True, prepare_threshold=None)
     except psycopg.OperationalError as error:
         raise NotConnectedError(*error.args) from error
     try:
         _check_encoding(access, connection)
-        settings = access.settings()
-        connection.execute(_SETTINGS, (list(settings), list(settings.values())))
-        if access.durability == "full":
-            # A server's stronger setting, such as remote_apply, stays.
-            connection.execute(
-                "SELECT set_config('synchronous_commit', 'on', false) "
-                "WHERE current_setting('synchronous_commit') = 'off'"
-            )
-        ((system, timeline, started, counts_since, now, process, connection.found_mark),) = connection.execute(
-            _IDENTITY
-        ).fetchall()
-        connection.server = Server(system, timeline, started, counts_since)
-        connection.schema, connection.clock_offset = access.location.schema, now - time.monotonic()
-        connection.damaged = DamagedRows(str(access.location))
-        if process != connection.info.backend_pid:
-            _mark(connection)
     except BaseException:
         connection.close()
         raise
+    connection.schema = access.location.schema
+    connection.adapters.register_dumper(RowNumbers, _RowNumbersDumper)
     return connection
 
 
@@ -272,15 +247,6 @@ def _check_encoding(access: Access, connection: Connection) -> None:
             f"the database has the encoding {encoding}, which cannot hold every text; make one with "
             "`createdb -E UTF8 -T template0 NAME`.",
         )
-
-
-def _mark(connection: Connection) -> None:
-    """Mark a session that a pooler lends: it names no process of the server, or another one.
-
-    Statements are not prepared there: in a session that others have too, one of the same name may be theirs.
-    """
-    connection.prepare_threshold, connection.mark = None, uuid4().hex
-    connection.execute("SELECT set_config('devmem.session', %s, false)", (connection.mark,))
 
 
 def _conninfo(access: Access) -> str:
@@ -347,42 +313,6 @@ def run_alone(access: Access, operation: Callable[[Connection], T]) -> T:
                 raise translated(str(access.location), error) from error
 
 
-def refuse_shared_sessions(connection: Connection, access: Access) -> None:
-    """Refuse a pooler that gives the session of an idle connection to another one.
-
-    One that is busy may give another session this time: `check_session` finds that later.
-
-    Raises:
-        CollectionError: it does.
-    """
-    if connection.mark is None:
-        return
-    with closing(connect(access)) as other:
-        if other.found_mark == connection.mark:
-            raise _shared(str(access.location))
-
-
-def check_session(connection: Connection, location: str) -> None:
-    """Make sure that a transaction, as its first statement, runs in the session of its connection.
-
-    Raises:
-        CollectionError: it runs in another one.
-    """
-    if connection.mark is None:
-        return
-    ((found,),) = connection.execute("SELECT current_setting('devmem.session', true)").fetchall()
-    if found != connection.mark:
-        raise _shared(location)
-
-
-def _shared(location: str) -> CollectionError:
-    return CollectionError(
-        location,
-        "a connection pooler runs the transactions of several clients in one session (`pool_mode = transaction` of "
-        "PgBouncer): use `pool_mode = session`, or the server's own address.",
-    )
-
-
 @contextmanager
 def pipelined(connection: Connection) -> Iterator[None]:
     """Send statements at once; a cursor waits for its result when it is to return rows.
@@ -446,44 +376,3 @@ class _RowNumbersDumper(Dumper):
         elements["length"], elements["number"] = 8, obj.numbers
         # Number of dimensions, whether there are nulls, type; length and lower bound of the only dimension.
         return struct.pack(">iiiii", 1, 0, _INT8, len(elements), 1) + elements.tobytes()
-
-
-def register_parameters(connection: psycopg.Connection[tuple[object, ...]]) -> None:
-    """Have a connection take the parameters of this module."""
-    connection.adapters.register_dumper(RowNumbers, _RowNumbersDumper)
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """Which transactions one moment of the database shows."""
-
-    contents: Hashable
-    """Of the connection: numbers of other contents mean something else."""
-    xmin: int
-    """All with lower numbers are shown, as far as they were committed."""
-    xmax: int
-    """None from here on is shown."""
-    running: tuple[int, ...]
-    """Those between that are not shown."""
-
-    @classmethod
-    def parse(cls, text: str, contents: Hashable) -> Snapshot:
-        """Read the textual form of a `pg_snapshot`: `xmin:xmax:running,...`."""
-        xmin, xmax, running = text.split(":")
-        return cls(contents, int(xmin), int(xmax), tuple(int(each) for each in running.split(",") if each))
-
-    def shows_all_of(self, earlier: Snapshot) -> bool:
-        """Whether everything that another snapshot of the same contents shows is shown."""
-        later = (each for each in self.running if each < earlier.xmax)
-        return earlier.xmax <= self.xmax and all(each in earlier.running for each in later)
-
-    def __str__(self) -> str:
-        return f"{self.xmin}:{self.xmax}:{','.join(map(str, self.running))}"
-
-    def parameters(self) -> dict[str, Any]:
-        """Return the parameters of the follower's conditions."""
-        return {"xmin": str(self.xmin), "xmax": str(self.xmax), "running": [str(each) for each in self.running]}
-
-
-NOTHING_SHOWN: Final = Snapshot(None, 0, 0, ())
-"""Shows nothing, so that everything is new."""

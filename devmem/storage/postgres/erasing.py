@@ -23,18 +23,14 @@ from devmem.storage.erasure import (
     EraseResult,
     Residue,
     descendants,
-    unreadable_item,
 )
 from devmem.storage.postgres import rows
-from devmem.storage.postgres.claim import check_store
 from devmem.storage.postgres.database import Connection, composed, read_text, stored_text
 from devmem.storage.postgres.predicates import DIALECT
 from devmem.storage.postgres.reader import PostgresReader
 from devmem.storage.postgres.rows import key_of
 from devmem.storage.postgres.runs import PostgresTables
-from devmem.storage.postgres.schema import lock
-from devmem.storage.postgres.server.maintenance import IndexSteps, clean_indexes, note_erasure
-from devmem.storage.postgres.version_writer import CurrentVersionWriter, remove_versions
+from devmem.storage.postgres.version_writer import CurrentVersionWriter, forget_terms, remove_versions
 from devmem.storage.runs import Runs
 from devmem.storage.sql import PARENTS, Sql
 from devmem.storage.tombstones import Mark, Tombstone, marks_of, new_key, owner_of
@@ -46,40 +42,34 @@ _OUT_OF_REACH: Final = (
 
 
 _BEGIN: Final = (
-    "INSERT INTO erasures(store, id, row, plan, backend, backend_start) "
-    "SELECT %s, named.id, named.row, %s, pid, backend_start FROM pg_stat_activity, "
-    "unnest(%s::text[], %s::bigint[]) AS named(id, row) WHERE pid = pg_backend_pid()"
+    "INSERT INTO erasures(store, id, row, place, plan, backend, backend_start) "
+    "SELECT %s, named.id, named.row, named.place, %s, pid, backend_start FROM pg_stat_activity, "
+    "unnest(%s::text[], %s::bigint[]) WITH ORDINALITY AS named(id, row, place) WHERE pid = pg_backend_pid()"
 )
-# What others planned of the same is done, too. Plans of before version 9 have no id.
-_END: Final = (
-    "DELETE FROM erasures WHERE store = %s AND (plan IS NOT DISTINCT FROM %s OR id = ANY(%s) OR row = ANY(%s))"
-)
+# What others planned of the same is done, too.
+_END: Final = "DELETE FROM erasures WHERE store = %s AND (plan = %s OR id = ANY(%s) OR row = ANY(%s))"
 _PLANS: Final = (
-    # Another user's sessions show no start.
+    # Another user's sessions show no start, and a pooler's go on when their client is gone.
     "SELECT plan, id, row, session.pid IS NOT NULL FROM erasures LEFT JOIN pg_stat_activity AS session "
     "ON session.pid = backend AND COALESCE(session.backend_start, erasures.backend_start) = erasures.backend_start "
-    "WHERE store = %s ORDER BY plan, id, row"
+    "AND at > now() - interval '10 minutes' WHERE store = %s ORDER BY plan, place"
 )
 
 
 def _plans(connection: Connection, store: int) -> list[ErasePlan]:
     """Return the plans that a store records."""
-    found: dict[UUID | None, list[tuple[str | None, int | None, bool]]] = {}
+    found: dict[UUID, list[tuple[str | None, int | None, bool]]] = {}
     for plan, *rest in connection.execute(_PLANS, (store,)).fetchall():
         found.setdefault(plan, []).append(tuple(rest))
     return [
         ErasePlan(
-            id="" if plan is None else plan.hex,
+            id=plan.hex,
             ids=tuple(read_text(name) or "" for name, _, _ in parts if name is not None),
             rows=tuple(row for _, row, _ in parts if row is not None),
             is_executed=any(is_executed for *_, is_executed in parts),
         )
         for plan, parts in found.items()
     ]
-
-
-def _key(plan: ErasePlan) -> UUID | None:
-    return UUID(plan.id) if plan.id else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,8 +79,7 @@ class _Found:
     row: int
     key: UUID
     id: str
-    item: MemoryItem | None
-    """None where it cannot be read."""
+    item: MemoryItem
     is_current: bool
 
 
@@ -113,26 +102,23 @@ class PostgresEraser(PostgresReader):
             current |= {found.key} if found.is_current else set()
             # Of what is gone, or in the archive, the last version.
             if found.is_current or found.key not in current:
-                chosen[found.key] = found.item or unreadable_item(found.id)
+                chosen[found.key] = found.item
         return self._with_attachments(list(chosen.values()))
 
     def derived_from(self, ids: Sequence[str]) -> list[MemoryItem]:
         """Return the items that were derived from some items, or from such items."""
         clause: Sql = ("strpos(body, %s) > 0", [PARENTS])
         found = self._read(lambda connection: list(self._versions(connection, clause)))
-        return self._with_attachments(descendants([each.item for each in found if each.item is not None], ids))
+        return self._with_attachments(descendants([each.item for each in found], ids))
 
     def begin_erasure(self, request: EraseRequest, derived: Sequence[str] = ()) -> ErasePlan:
         """Record durably what is erased from now on."""
 
         def begin(connection: Connection) -> ErasePlan:
-            self._version_writer(connection)
-            # One begins at a time, so that each item is counted by one.
-            lock(connection, "erasures", self._store)
             plan = self._plan(connection, request, derived)
             ids = [*map(stored_text, plan.ids), *(None for _ in plan.rows)]
             versions = [*(None for _ in plan.ids), *plan.rows]
-            connection.execute(_BEGIN, (self._store, _key(plan), ids, versions))
+            connection.execute(_BEGIN, (self._store, UUID(plan.id), ids, versions))
             return plan
 
         return self._database.write(begin)
@@ -166,8 +152,7 @@ class PostgresEraser(PostgresReader):
         """Forget a plan of which nothing was done."""
 
         def withdraw(connection: Connection) -> None:
-            self._version_writer(connection)
-            connection.execute(_END, (self._store, _key(plan), [], []))
+            connection.execute(_END, (self._store, UUID(plan.id), [], []))
 
         self._database.write(withdraw)
 
@@ -178,33 +163,22 @@ class PostgresEraser(PostgresReader):
         *,
         vacuum: bool = False,  # noqa: ARG002
     ) -> EraseResult:
-        """Remove what is planned, with every version, and from the indexes in the database whatever is not there.
+        """Remove what is planned, with every version, in one transaction; the files of the server are out of reach."""
 
-        The items are removed in one transaction; the indexes are cleaned after it, step by step, for which nobody
-        waits. The files of the server are out of reach.
-        """
-
-        def finish(connection: Connection) -> int:
+        def finish(connection: Connection) -> None:
             version_writer = self._version_writer(connection)
             keys = [*map(rows.key_of, plan.ids)]
             erased: Sql = ("id_key = ANY(%s) OR row = ANY(%s)", [keys, list(plan.rows)])
             runs = Runs(self._tables(connection))
             named = runs.naming("versions", *erased) | runs.naming("items", "id_key = ANY(%s)", [keys])
-            # Before the rows: who writes in a run has its lock first, too.
-            runs.tables.lock_runs(read_text(run) or "" for run in named)
-            items = version_writer.remove("id_key = ANY(%s)", [keys])
+            version_writer.remove("id_key = ANY(%s)", [keys])
             remove_versions(connection, self._store, *erased)
             runs.forget(named)
             ids = [*map(stored_text, plan.ids)]
-            connection.execute(_END, (self._store, _key(plan), ids, list(plan.rows)))
-            # What was planned may have been deleted before: nothing but the indexes has something of it then.
-            note_erasure(connection, self._store)
-            return items
+            connection.execute(_END, (self._store, UUID(plan.id), ids, list(plan.rows)))
+            forget_terms(connection, self._store)
 
-        removed = self._database.write(finish)
-        # Hashes of terms and codes of vectors tell what a text was about.
-        clean_indexes(IndexSteps(self._database, self.location, self._store))
-        self._searcher.note(deleted=removed)
+        self._database.write(finish)
         return EraseResult(items=plan.items, residues=(Residue(place=self.location, reason=_OUT_OF_REACH),))
 
     def _find(self, connection: Connection, request: EraseRequest) -> list[_Found]:
@@ -218,7 +192,7 @@ class PostgresEraser(PostgresReader):
         found = self._versions(connection, (condition, values))
         if request.text is None:
             return list(found)
-        return [each for each in found if each.item is not None and request.contains_text(each.item)]
+        return [each for each in found if request.contains_text(each.item)]
 
     def _versions(self, connection: Connection, clause: Sql) -> Iterator[_Found]:
         condition, values = clause
@@ -227,7 +201,7 @@ class PostgresEraser(PostgresReader):
                 f"SELECT row, id_key, id, body FROM {table} WHERE store = %s AND {condition} ORDER BY {table}.row"
             )
             for row, key, name, body in connection.execute(query, (self._store, *values)).fetchall():
-                item = rows.item_from(connection.damaged, row, body)
+                item = rows.item_from(row, body)
                 yield _Found(row=row, key=key, id=read_text(name) or "", item=item, is_current=table == "items")
 
 
@@ -307,7 +281,7 @@ class PostgresTombstones(PostgresEraser):
         erasure, at = uuid4().hex, self._clock()
 
         def keep(connection: Connection) -> None:
-            stored = self._locked(connection)
+            stored = StoredTombstones(connection, self._store)
             keys = stored.keys() or (new_key(),)
             marks = {
                 mark.digest: mark for item in items for mark in marks_of(keys[0], item, whole_only=item.id in wholes)
@@ -317,12 +291,6 @@ class PostgresTombstones(PostgresEraser):
 
         self._database.write(keep)
         return erasure
-
-    def _locked(self, connection: Connection) -> StoredTombstones:
-        """Return the tombstones, which no other transaction changes meanwhile."""
-        check_store(connection, self.location, self._store)
-        lock(connection, "tombstones", self._store)
-        return StoredTombstones(connection, self._store)
 
     def tombstones(self, user: str | None = None, *, everybody: bool = True) -> list[Tombstone]:
         """Return the tombstones, oldest first."""
@@ -346,7 +314,7 @@ class PostgresTombstones(PostgresEraser):
         """Remove the tombstones of some erasures, or all; return the number of texts that may be stored again."""
 
         def remove(connection: Connection) -> int:
-            stored = self._locked(connection)
+            stored = StoredTombstones(connection, self._store)
             owned = self._owned(stored, user, everybody=everybody)
             found = [each for each in owned if erasures is None or each[3] in erasures]
             stored.delete([key for key, *_ in found])

@@ -12,7 +12,15 @@ from psycopg.types.json import Jsonb
 from devmem.model.items import MemoryItem
 from devmem.models.embedder import PassageEmbeddings
 from devmem.storage.postgres.database import Connection, composed, pipelined, stored_text
-from devmem.storage.postgres.rows import ITEM_COLUMNS, ITEM_TABLES, Tables, json_value, key_of
+from devmem.storage.postgres.rows import (
+    ITEM_COLUMNS,
+    ITEM_TABLES,
+    Tables,
+    hashed_terms,
+    json_value,
+    key_of,
+    new_rows,
+)
 from devmem.storage.postgres.schema import PASSAGE_BITS
 from devmem.storage.writing import INTEGER_COLUMNS, REAL_COLUMNS, PreparedItem, item_body, item_columns
 
@@ -68,7 +76,7 @@ def _copy(connection: Connection, insertion: Insertion) -> None:
 
 _ITEM_COLUMNS: Final = ("store", "row", *ITEM_COLUMNS.split(", "), "operation", "change_run", "change_actor")
 _TYPES: Final = {
-    "store": "int4", "row": "int8", "id_key": "uuid", "content_key": "uuid", "waiting": "bool", "metadata": "jsonb",
+    "store": "int8", "row": "int8", "id_key": "uuid", "content_key": "uuid", "waiting": "bool", "metadata": "jsonb",
     **dict.fromkeys(REAL_COLUMNS, "float8"), **dict.fromkeys(INTEGER_COLUMNS, "int4"),
 }  # fmt: skip
 """Types of the columns of items that are not texts."""
@@ -117,42 +125,53 @@ class NewEmbeddings:
 _LEAVE_ARCHIVE: Final = "UPDATE versions SET archived = NULL WHERE store = %s AND archived AND id_key = ANY(%s)"
 
 
-def new_rows(connection: Connection, count: int) -> list[int]:
-    """Return row numbers that no item has or will have, in ascending order."""
-    numbers = connection.execute("SELECT nextval('row_numbers') FROM generate_series(1, %s)", (count,)).fetchall()
-    return sorted(number for (number,) in numbers)
-
-
 def insert_items(
     connection: Connection, store: int, new: Sequence[NewItem], origins: Sequence[Origin], tables: Tables = ITEM_TABLES
 ) -> list[int]:
     """Insert items, the terms of their passages and their embeddings; return their rows."""
     if not new:
         return []
-    with pipelined(connection):
-        if tables is ITEM_TABLES:
-            # An item with a current version has none in the archive.
-            connection.execute(_LEAVE_ARCHIVE, (store, [key_of(one.item.id) for one in new]))
-        rows = new_rows(connection, len(new))
+    if tables is ITEM_TABLES:
+        # An item with a current version has none in the archive.
+        connection.execute(_LEAVE_ARCHIVE, (store, [key_of(one.item.id) for one in new]))
+    rows = new_rows(connection, store, len(new))
     items = [_item_values(store, row, one, origin) for row, one, origin in zip(rows, new, origins, strict=True)]
     embedded = [
         NewEmbeddings(row, len(one.prepared.passages), one.embeddings)
         for row, one in zip(rows, new, strict=True)
         if one.embeddings is not None
     ]
-    passages = [(row, one.prepared) for row, one in zip(rows, new, strict=True)]
-    insert_rows(
-        connection,
-        [_of_items(tables, items), _of_terms(tables, store, passages), *_of_embeddings(tables, store, embedded)],
-    )
+    terms = _of_terms(tables, store, [(row, one.prepared) for row, one in zip(rows, new, strict=True)])
+    insert_rows(connection, [_of_items(tables, items), terms, *_of_embeddings(tables, store, embedded)])
+    if tables is ITEM_TABLES:
+        count_terms(connection, store, terms.rows)
     return rows
 
 
 def insert_passages(
     connection: Connection, store: int, items: Sequence[tuple[int, PreparedItem]], tables: Tables = ITEM_TABLES
 ) -> None:
-    """Insert the terms of the passages of items that have none, each item with its row."""
+    """Insert the terms of the passages of items that have none, each item with its row, uncounted."""
     insert_rows(connection, [_of_terms(tables, store, items)])
+
+
+_COUNT_TERMS: Final = (
+    "INSERT INTO terms(store, term, texts) SELECT %s, term, texts "
+    "FROM unnest(%s::int[], %s::int[]) AS new(term, texts) "
+    "ON CONFLICT (store, term) DO UPDATE SET texts = terms.texts + excluded.texts"
+)
+_COUNT_TEXTS: Final = "UPDATE stores SET texts = texts + %s, total_length = total_length + %s WHERE store = %s"
+
+
+def count_terms(connection: Connection, store: int, passages: Sequence[Row]) -> None:
+    """Count the passages that each term occurs in, for rows of the table `passages` that were inserted."""
+    if not passages:
+        return
+    numbers = np.concatenate([np.unique(np.asarray(each[2], dtype=np.int32)) for each in passages])
+    terms, texts = np.unique(numbers, return_counts=True)
+    with pipelined(connection):
+        connection.execute(_COUNT_TERMS, (store, terms.tolist(), texts.tolist()))
+        connection.execute(_COUNT_TEXTS, (len(passages), sum(int(str(each[4])) for each in passages), store))
 
 
 def insert_embeddings(
@@ -185,10 +204,10 @@ def _as_it_is(text: str) -> str:
 def _of_terms(tables: Tables, store: int, items: Sequence[tuple[int, PreparedItem]]) -> Insertion:
     return Insertion(
         table=tables.passages,
-        columns=("store", "passage", "term_hashes", "term_counts", "term_length"),
-        types=("int4", "int8", "bytea", "bytea", "int4"),
+        columns=("store", "passage", "terms", "counts", "length"),
+        types=("int8", "int8", "int4[]", "bytea", "int4"),
         rows=[
-            (store, passage, encoded.hashes, encoded.counts, encoded.length)
+            (store, passage, hashed_terms(store, encoded).tolist(), encoded.counts, encoded.length)
             for row, prepared in items
             for passage, encoded in enumerate(prepared.terms(), row << PASSAGE_BITS)
         ],
@@ -209,7 +228,7 @@ def _of_embeddings(tables: Tables, store: int, embedded: Iterable[NewEmbeddings]
             tokens = found.tokens[: each.passages]
             codes += [(store, passage, code.tobytes()) for passage, code in enumerate(tokens, first)]
     place = ("store", "passage")
-    numbers = ("int4", "int8")
+    numbers = ("int8", "int8")
     return [
         Insertion(table=tables.vectors, columns=(*place, "vector"), types=(*numbers, "vector"), rows=vectors),
         Insertion(table=tables.tokens, columns=(*place, "codes"), types=(*numbers, "bytea"), rows=codes),

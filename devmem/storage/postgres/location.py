@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Final, Literal, TypeVar
+from typing import Final, TypeVar
 from urllib.parse import parse_qsl, unquote, urlencode
 
 from psycopg import ProgrammingError
@@ -16,7 +17,7 @@ from psycopg.pq import Conninfo
 
 from devmem.errors import CollectionError
 
-OWN: Final = ("store", "tenant", "schema", "connections", "statement_timeout", "row_security", "partition", "mode")
+OWN: Final = ("store", "tenant", "schema", "connections", "statement_timeout", "row_security")
 """Parameters that are devmem's; all others are libpq's."""
 _MOST_PORT: Final = 65535
 _ENCODE: Final = (
@@ -146,13 +147,18 @@ class Location:
     """Seconds that a statement may take; 0 is unlimited."""
     row_security: bool
     """Whether tables are to hide the rows of other tenants from whoever is not their owner."""
-    partition: bool
-    """Whether a new store is to have its own partitions, so that it can be dropped at once."""
-    mode: Literal["auto", "follow", "server"] | None = None
-    """How the store is searched, whatever the configuration says; None leaves it to that."""
 
     def __str__(self) -> str:
         return self.shown
+
+    @property
+    def number(self) -> int:
+        """Number of the store, with which its rows begin in every table.
+
+        The table `stores` checks it, so that nobody takes the number of another's store.
+        """
+        named = f"{len(self.tenant)}:{self.tenant}{self.store}".encode()
+        return int.from_bytes(hashlib.sha256(named).digest()[:8], "big") >> 1
 
     @classmethod
     def parse(cls, url: str, store: str | None = None) -> Location:
@@ -186,8 +192,6 @@ class Location:
             connections=_number(where, own, "connections", 8, least=1),
             statement_timeout=_number(where, own, "statement_timeout", 120.0, least=0.0),
             row_security=_flag(where, own, "row_security"),
-            partition=_flag(where, own, "partition"),
-            mode=_mode(where, own),
         )
 
 
@@ -209,13 +213,3 @@ def _flag(shown: str, own: dict[str, str], name: str) -> bool:
     if value not in _YES:
         raise CollectionError(shown, f"{name}={value} in the URL is neither on nor off.")
     return _YES[value]
-
-
-def _mode(shown: str, own: dict[str, str]) -> Literal["auto", "follow", "server"] | None:
-    match own.get("mode", ""):
-        case "":
-            return None
-        case "auto" | "follow" | "server" as mode:
-            return mode
-        case other:
-            raise CollectionError(shown, f"mode={other} in the URL is none of auto, follow and server.")

@@ -11,7 +11,7 @@ from devmem.model.conditions import TIME_PATTERN, Condition, Operator, Scalar
 from devmem.model.filters import SEQUENCE_KEY, metadata_key
 from devmem.storage.postgres.database import Connection, composed, read_text, stored_text
 from devmem.storage.postgres.rows import json_scalar
-from devmem.storage.postgres.schema import PARTITIONED, dropped, table_of
+from devmem.storage.postgres.schema import STORE_TABLES, dropped
 from devmem.storage.protocol import CollectionInfo
 from devmem.storage.sql import SQL_OPERATORS, FilterDialect, Sql
 
@@ -192,24 +192,20 @@ SELECT model, dimension, (SELECT count(*) FROM items WHERE items.store = stores.
     (SELECT count(*) FROM versions WHERE versions.store = stores.store AND archived)
 FROM stores WHERE store = %s
 """
-_SIZES: Final = f"""
-SELECT COALESCE(sum(pg_total_relation_size(name)), 0)::bigint,
-    COALESCE(max(reltuples) FILTER (WHERE name = {table_of("%s")}), -1)
-FROM (SELECT {table_of("name")} AS name FROM unnest(%s::text[]) AS name) AS tables
-JOIN pg_class ON pg_class.oid = name
+_SIZE: Final = """
+SELECT COALESCE(sum(pg_total_relation_size(pg_class.oid)), 0)::bigint,
+    COALESCE(max(reltuples) FILTER (WHERE relname = 'items'), -1)
+FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relname = ANY(%s) AND relkind = 'r'
 """
 
 
-def read_info(connection: Connection, location: str, store: int, mode: str) -> CollectionInfo:
-    """Return what the database reports.
-
-    The size of a store without its own partitions is its share of all such stores, by the number of items.
+def read_info(connection: Connection, location: str, store: int) -> CollectionInfo:
+    """Return what the database reports; the size of a store is its share of all, by the number of items.
 
     Args:
         connection: in a read transaction.
         location: of the store, without a password.
         store: number of the store.
-        mode: how it is searched.
 
     Raises:
         CollectionError: the store was dropped.
@@ -218,28 +214,13 @@ def read_info(connection: Connection, location: str, store: int, mode: str) -> C
     if found is None:
         raise dropped(location)
     model, dimension, items, waiting, archived = found
+    ((size, in_all),) = connection.execute(_SIZE, (list(STORE_TABLES),)).fetchall()
     return CollectionInfo(
         location=location,
         items=items,
         waiting=waiting if model else 0,
-        size_bytes=_size_bytes(connection, store, items),
+        size_bytes=round(int(size) * items / max(in_all, items, 1)),
         embedding=model,
         dimension=dimension,
         archived=archived,
-        mode=mode,
     )
-
-
-def _size_bytes(connection: Connection, store: int, items: int) -> int:
-    own, _ = _sizes(connection, str(store))
-    if own:
-        return own
-    size, in_all = _sizes(connection, "of_all")
-    return round(size * items / max(in_all, items, 1))
-
-
-def _sizes(connection: Connection, suffix: str) -> tuple[int, float]:
-    """Return the bytes of the partitions with a suffix, and the estimated number of items in them."""
-    names = [f"{table}_{suffix}" for table in PARTITIONED]
-    size, items = connection.execute(composed(_SIZES), (names[0], names)).fetchone() or (0, 0.0)
-    return int(size), float(items)

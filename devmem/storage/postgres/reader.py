@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from itertools import islice
-from typing import Any, ClassVar, Final, TypeVar
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
-from devmem.config.store import IndexConfig
 from devmem.model.conditions import Scalar
 from devmem.model.filters import NO_FILTER, Filter
 from devmem.model.items import MemoryItem, dump_item_json
@@ -21,13 +19,12 @@ from devmem.search.source import SearchSource
 from devmem.storage.postgres import rows
 from devmem.storage.postgres.attachments import inlined, read_attachments
 from devmem.storage.postgres.database import Access, Connection, composed
-from devmem.storage.postgres.follower import PostgresFollower, Rows
+from devmem.storage.postgres.hnsw import HnswIndex
 from devmem.storage.postgres.inserting import insert_passages
 from devmem.storage.postgres.predicates import DIALECT, distinct_values, read_info, value_counts
 from devmem.storage.postgres.rows import ITEM_TABLES, VERSION_TABLES, Tables
-from devmem.storage.postgres.schema import PASSAGE_BITS, lock
-from devmem.storage.postgres.searcher import FollowingSearcher, Searcher
-from devmem.storage.postgres.server.merging import start_again
+from devmem.storage.postgres.schema import PASSAGE_BITS
+from devmem.storage.postgres.search import SEARCH_SETTINGS, PostgresSource
 from devmem.storage.postgres.transactions import Database, read_store
 from devmem.storage.protocol import CollectionInfo
 from devmem.storage.reading import BATCH_SIZE, SqlReader
@@ -46,7 +43,6 @@ def read_fields(connection: Connection, store: int) -> Fields:
 
 def record_fields(connection: Connection, store: int, fields: Fields) -> None:
     """Record that items are written with other fields, too."""
-    lock(connection, "store", store)
     _record(connection, store, recorded_too(fields, _recorded(connection, store)))
 
 
@@ -67,13 +63,11 @@ def _record(connection: Connection, store: int, recorded: list[Fields]) -> None:
 
 def replace_fields(connection: Connection, store: int, fields: Fields) -> int:
     """Search items and versions by other fields; return the number of items that wait for embeddings."""
-    lock(connection, "store", store)
     connection.execute("SET LOCAL statement_timeout = 0")
     recorded = _recorded(connection, store)
     changed = sum(_replace_in(connection, store, fields, recorded, tables) for tables in (ITEM_TABLES, VERSION_TABLES))
     if changed:
-        start_again(connection, store)
-        connection.execute("UPDATE stores SET generation = generation + 1 WHERE store = %s", (store,))
+        rows.count_terms_again(connection, store)
     _record(connection, store, recorded_first(fields, recorded))
     query = "SELECT count(*) FROM items WHERE store = %s AND waiting"
     return int((connection.execute(query, (store,)).fetchone() or (0,))[0])
@@ -86,8 +80,7 @@ def _replace_in(connection: Connection, store: int, fields: Fields, recorded: Se
     while some := list(islice(bodies, BATCH_SIZE)):
         other_passages: list[tuple[int, PreparedItem]] = []
         for row, body in some:
-            if (item := rows.item_from(connection.damaged, row, body)) is None:
-                continue
+            item = rows.item_from(row, body)
             new = with_fields(item, fields, recorded)
             if new is item:
                 continue
@@ -120,8 +113,11 @@ class PostgresReader(SqlReader):
     _filters, _select_whole, _key, _verifies = DIALECT, rows.SELECT_WHOLE, "id_key", False
     _is_derived = f"strpos(items.body, '{PARENTS}') > 0"
 
+    _expressions: str | None = None
+    """Common table expressions of the state that statements read; None for the current one."""
+
     def __init__(
-        self, access: Access, database: Database, store: int, searcher: Searcher, clock: Callable[[], float]
+        self, access: Access, database: Database, store: int, hnsw: HnswIndex, clock: Callable[[], float]
     ) -> None:
         """Take what reads the store.
 
@@ -129,14 +125,14 @@ class PostgresReader(SqlReader):
             access: how the database is used.
             database: its transactions.
             store: number of the store.
-            searcher: searches it.
+            hnsw: the index of its vectors.
             clock: current time in seconds since the epoch, for expiry.
         """
         self.location = str(access.location)
-        self._access, self._database, self._store, self._searcher = access, database, store, searcher
+        self._access, self._database, self._store, self._hnsw = access, database, store, hnsw
         self._clock = clock
         self._of = f"items.store = {store:d} AND "
-        self._last_change = f"SELECT xact::text FROM changes WHERE store = {store:d} ORDER BY xact DESC LIMIT 1"
+        self._last_change = f"SELECT changes FROM stores WHERE store = {store:d}"
 
     @abstractmethod
     def _model_name(self) -> str | None:
@@ -151,18 +147,25 @@ class PostgresReader(SqlReader):
         Raises:
             CollectionError: the store was dropped.
         """
-        return read_store(self._database, self.location, self._store, operation)
+        return read_store(self._database, self.location, self._store, operation, shown=self._expressions)
 
     def with_source(self, query: SearchQuery, run: Callable[[SearchSource, float], T]) -> T:
         """Call a function with the store as one search sees it."""
 
         def search(connection: Connection) -> T:
             now = self._clock()
-            source = self._searcher.source(connection, query, self._model_name(), now)
+            source = PostgresSource(
+                connection,
+                self.location,
+                self._store,
+                query,
+                model=self._model_name(),
+                now=now,
+                hnsw=self._hnsw,
+            )
             return run(source, now)
 
-        settings = self._searcher.settings
-        return self._database.read(search) if settings is None else self._database.read_pipelined(search, settings)
+        return self._database.read(search, shown=self._expressions, settings=SEARCH_SETTINGS)
 
     def _with_attachments(self, items: Sequence[MemoryItem]) -> list[MemoryItem]:
         def read(names: Sequence[str]) -> dict[str, bytes]:
@@ -178,7 +181,7 @@ class PostgresReader(SqlReader):
         return self._read(lambda connection: int((connection.execute(composed(query), values).fetchone() or (0,))[0]))
 
     def _item(self, row: int, *columns: Any) -> MemoryItem | None:  # noqa: ANN401 - they are the database's
-        return rows.item_from(self._database.damaged, row, *columns)
+        return rows.item_from(row, *columns)
 
     def _key_of(self, item_id: str) -> UUID:
         return rows.key_of(item_id)
@@ -208,55 +211,29 @@ class PostgresReader(SqlReader):
 
     def info(self) -> CollectionInfo:
         """Report what the collection is and how much it holds; the size is an estimate."""
-        mode = self._searcher.mode
-        info = self._read(lambda connection: read_info(connection, self.location, self._store, mode))
-        return replace(info, damaged=len(self._database.damaged))
-
-
-class ViewFollower(PostgresFollower):
-    """Keeps the indexes of a view up to date: whatever changed, what the view still shows stays."""
-
-    shows_all: ClassVar[bool] = False
-
-    def _gone(self, connection: Connection, changes: Rows) -> list[int]:
-        changed = {row for row, kind in changes if kind != "embedded"}
-        query = "SELECT row FROM items WHERE store = %s AND row = ANY(%s)"
-        found = connection.execute(query, (self._store, list(changed))) if changed else ()
-        return sorted(changed - {row for (row,) in found})
+        return self._read(lambda connection: read_info(connection, self.location, self._store))
 
 
 class PostgresView(ReadOnly, PostgresReader):
     """A state of a store that is read only; `Collection` documents the methods."""
 
     def __init__(
-        self,
-        access: Access,
-        store: int,
-        *,
-        index: IndexConfig,
-        clock: Callable[[], float],
-        model_name: Callable[[], str | None],
-        state: str,
+        self, whole: PostgresReader, *, items: str, state: str, clock: Callable[[], float] | None = None
     ) -> None:
-        """Connect on first use.
+        """Show a state of a collection, whose connections it uses.
 
         Args:
-            access: shows the state; see `Access.snapshot_view`.
-            store: number of the store.
-            index: how vectors are searched.
-            clock: time of the view in seconds since the epoch: what has expired by it is not there.
-            model_name: returns the name of the model that queries are embedded with.
+            whole: the collection.
+            items: query of the items.
             state: the state that it shows, for messages.
+            clock: time of the view in seconds since the epoch: what has expired by it is not there; None takes that of
+                the collection.
         """
-        location = str(access.location)
-        searcher = FollowingSearcher(location, store, ViewFollower(location, store, index))
-        super().__init__(access, Database(access), store, searcher, clock)
-        self._model_of_queries, self._state = model_name, state
+        super().__init__(whole._access, whole._database, whole._store, whole._hnsw, clock or whole._clock)  # noqa: SLF001
+        self._whole, self._state, self._expressions = whole, state, rows.state_ctes(items)
 
     def _model_name(self) -> str | None:
-        return self._model_of_queries()
+        return self._whole._model_name()  # noqa: SLF001 - a collection of this package
 
     def close(self) -> None:
-        """Release the connections and indexes of the view; the collection stays open."""
-        self._searcher.close()
-        self._database.close()
+        """Do nothing: the collection stays open."""

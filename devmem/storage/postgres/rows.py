@@ -11,10 +11,12 @@ from typing import Any, Final
 from uuid import UUID
 
 import numpy as np
+from numpy.typing import NDArray
 
+from devmem.errors import CollectionDamagedError
 from devmem.model.conditions import comparable_number
 from devmem.model.filters import SCOPE_PARTS
-from devmem.model.items import MemoryItem, Vector, load_item_json
+from devmem.model.items import MemoryItem, Vector, load_item_json, why_unreadable
 from devmem.models.embedder import PassageEmbeddings
 from devmem.search.indexes.scoring import EncodedTerms
 from devmem.storage.postgres.database import Connection, RowNumbers, composed, stored_text
@@ -22,8 +24,6 @@ from devmem.storage.postgres.schema import PASSAGE_BITS
 from devmem.storage.searching import MISSING
 from devmem.storage.writing import (
     COLUMNS,
-    MICROSECONDS,
-    DamagedRows,
     PreparedItem,
     check_item,
     embeddings_from,
@@ -85,10 +85,11 @@ def check_storable(prepared: PreparedItem) -> None:
         raise ValueError(f"item {item.id!r} cannot be stored: it has {len(prepared.passages):,} passages")
 
 
-def new_rows(connection: Connection, count: int) -> list[int]:
-    """Return row numbers that no item has or will have, in ascending order."""
-    numbers = connection.execute("SELECT nextval('row_numbers') FROM generate_series(1, %s)", (count,)).fetchall()
-    return sorted(number for (number,) in numbers)
+def new_rows(connection: Connection, store: int, count: int) -> list[int]:
+    """Return row numbers that no item has or will have, in ascending order, within a write transaction."""
+    query = "UPDATE stores SET next_row = next_row + %s WHERE store = %s RETURNING next_row"
+    ((end,),) = connection.execute(query, (count, store)).fetchall()
+    return list(range(end - count, end))
 
 
 def json_scalar(value: str | float) -> str:
@@ -113,28 +114,22 @@ def json_value(value: object) -> str:
     return json_scalar(value) if isinstance(value, str | int | float) and value == value else "null"
 
 
-def item_from(damaged: DamagedRows, row: int, body: str, vector: bytes | None = None) -> MemoryItem | None:
+def item_from(row: int, body: str, vector: bytes | None = None) -> MemoryItem:
     """Return the item of a selected row, with the embedding of its first passage where that was selected too.
 
-    None for one that cannot be read: it was written before `item_body` refused that.
+    Raises:
+        CollectionDamagedError: somebody else has changed the body, so that it cannot be read.
     """
     try:
         item = load_item_json(body)
-    except (ValueError, RecursionError):
-        damaged.add("items", row)
-        return None
+    except (ValueError, RecursionError) as error:
+        raise CollectionDamagedError("PostgreSQL", f"row {row} cannot be read as an item: {why_unreadable(error)}") from error
     return item if vector is None else replace(item, embedding=vector_from(vector))
 
 
 def vector_from(raw: bytes) -> Vector:
     """Return the vector of pgvector's binary form: dimension and flags, then big-endian float32."""
     return np.frombuffer(raw, dtype=">f4", offset=4).astype(np.float32)
-
-
-def vectors_from(raw: bytes | None, count: int, dimension: int) -> Vector:
-    """Return vectors of one dimension, one after the other in pgvector's binary form, shape (count, dimension)."""
-    # Before the components there are two bytes of dimension and two of flags, as wide as one of them.
-    return np.frombuffer(raw or b"", dtype=">f4").reshape(count, dimension + 1)[:, 1:].astype(np.float32)
 
 
 def of_item(table: str, columns: str, row: str, *, name: str | None = None) -> str:
@@ -195,40 +190,63 @@ def _embeddings_of(rows: Sequence[tuple[Any, ...]]) -> PassageEmbeddings:
 
 
 def fetch_bodies(connection: Connection, store: int, rows: Sequence[int]) -> dict[int, MemoryItem]:
-    """Return items by row number, without their embeddings; one that is damaged or not there is `MISSING`."""
+    """Return items by row number, without their embeddings; one that is not there is `MISSING`."""
     items = dict.fromkeys(rows, MISSING)
     if not rows:
         return items
     query = f"SELECT row, body FROM items WHERE store = {store:d} AND row = ANY(%s)"
     found = connection.execute(composed(query), (RowNumbers(rows),), binary=True).fetchall()
-    return items | {row: item_from(connection.damaged, row, body) or MISSING for row, body in found}
+    return items | {row: item_from(row, body) for row, body in found}
 
 
 def refresh_analysis(connection: Connection, store: int) -> None:
     """Replace terms, cues and speaker of every item and version: they are of another version of the text analysis."""
     for tables in (ITEM_TABLES, VERSION_TABLES):
-        _refresh_tables(connection, store, tables)
+        mark = composed(f"UPDATE {tables.items} SET cues = %s, speaker = %s WHERE store = %s AND row = %s")
+        update = composed(
+            f"UPDATE {tables.passages} SET terms = %s, counts = %s, length = %s WHERE store = %s AND passage = %s"
+        )
+        for row, body in each_body(connection, store, tables):
+            item = item_from(row, body)
+            connection.execute(mark, (int(cues_of_item(item)), speaker_of(item, stored_text), store, row))
+            with connection.cursor() as cursor:
+                cursor.executemany(
+                    update,
+                    [
+                        (hashed_terms(store, one).tolist(), one.counts, one.length, store, passage)
+                        for passage, one in enumerate(PreparedItem.of(item).terms(), row << PASSAGE_BITS)
+                    ],
+                )
+    count_terms_again(connection, store)
 
 
-def _refresh_tables(connection: Connection, store: int, tables: Tables) -> None:
-    mark = composed(f"UPDATE {tables.items} SET cues = %s, speaker = %s WHERE store = %s AND row = %s")
-    update = composed(
-        f"UPDATE {tables.passages} SET term_hashes = %s, term_counts = %s, term_length = %s "
-        "WHERE store = %s AND passage = %s"
-    )
-    for row, body in each_body(connection, store, tables):
-        if (item := item_from(connection.damaged, row, body)) is None:
-            continue
-        connection.execute(mark, (int(cues_of_item(item)), speaker_of(item, stored_text), store, row))
-        terms: list[EncodedTerms] = list(PreparedItem.of(item).terms())
-        with connection.cursor() as cursor:
-            cursor.executemany(
-                update,
-                [
-                    (one.hashes, one.counts, one.length, store, passage)
-                    for passage, one in enumerate(terms, row << PASSAGE_BITS)
-                ],
-            )
+_COUNT_AGAIN: Final = (
+    "DELETE FROM terms WHERE store = %(store)s",
+    "INSERT INTO terms(store, term, texts) SELECT %(store)s, term, count(*) FROM passages, unnest(terms) AS term "
+    "WHERE store = %(store)s GROUP BY term",
+    "UPDATE stores SET (texts, total_length) = (SELECT count(*), COALESCE(sum(length), 0) FROM passages "
+    "WHERE store = %(store)s) WHERE store = %(store)s",
+)
+
+
+def count_terms_again(connection: Connection, store: int) -> None:
+    """Count the passages that each term occurs in, and all of them."""
+    for statement in _COUNT_AGAIN:
+        connection.execute(composed(statement), {"store": store})
+
+
+_MIX: Final = 0x9E3779B97F4A7C15
+
+
+def hashed(store: int, hashes: NDArray[np.uint64]) -> NDArray[np.int32]:
+    """Return the numbers by which an index of all stores finds terms of this one, given their hashes."""
+    mixed = (hashes ^ np.uint64(store)) * np.uint64(_MIX)
+    return np.asarray(mixed >> np.uint64(32), dtype=np.uint32).view(np.int32)
+
+
+def hashed_terms(store: int, terms: EncodedTerms) -> NDArray[np.int32]:
+    """Return the terms of a passage as the table `passages` has them."""
+    return hashed(store, np.frombuffer(terms.hashes, dtype="<u8"))
 
 
 def each_body(connection: Connection, store: int, tables: Tables = ITEM_TABLES) -> Iterator[tuple[int, str]]:
@@ -243,11 +261,9 @@ def each_body(connection: Connection, store: int, tables: Tables = ITEM_TABLES) 
         last = found[-1][0]
 
 
-SNAPSHOT_COLUMNS: Final = f"store, row, xact, {ITEM_COLUMNS}, operation, change_run"
-RECORDED_FROM: Final = f"COALESCE(recorded_from, (LEAST(GREATEST(created_at, -9e12), 9e12) * {MICROSECONDS})::bigint)"
-"""Items from before versions were kept have no recorded time; when they were made is the best that is known."""
+SNAPSHOT_COLUMNS: Final = f"store, row, {ITEM_COLUMNS}, operation, change_run"
 _BELONGING: Final = (
-    (ITEM_TABLES.passages, VERSION_TABLES.passages, "store, passage, term_hashes, term_counts, term_length"),
+    (ITEM_TABLES.passages, VERSION_TABLES.passages, "store, passage, terms, counts, length"),
     (ITEM_TABLES.vectors, VERSION_TABLES.vectors, "store, passage, vector"),
     (ITEM_TABLES.tokens, VERSION_TABLES.tokens, "store, passage, codes"),
 )
@@ -263,11 +279,10 @@ def text_sql(text: str | None) -> str:
     return f"convert_from('\\x{(stored_text(text) or '').encode().hex()}', 'UTF8')"
 
 
-def items_view_statements(schema: str, items: str) -> str:
-    """Return the statements by which `items` means the rows of a query, on one connection."""
-    main = schema_sql(schema)
-    views = [f"CREATE TEMP VIEW items AS {items}"]
+def state_ctes(items: str) -> str:
+    """Return the common table expressions by which `items` means the rows of a query in a statement."""
+    expressions = [f"items AS NOT MATERIALIZED ({items})"]
     for current, kept, columns in _BELONGING:
-        both = " UNION ALL ".join(f"SELECT {columns} FROM {main}.{table}" for table in (current, kept))
-        views.append(f"CREATE TEMP VIEW {current} AS {both}")
-    return "; ".join(views)
+        both = f"SELECT {columns} FROM {current} UNION ALL SELECT {columns} FROM {kept}"
+        expressions.append(f"{current} AS NOT MATERIALIZED ({both})")
+    return ", ".join(expressions)

@@ -11,11 +11,9 @@ from devmem.model.caller import current_actor
 from devmem.model.items import MemoryItem
 from devmem.model.versions import Operation
 from devmem.storage.postgres import rows
-from devmem.storage.postgres.claim import check_store
 from devmem.storage.postgres.database import Connection, composed, read_text, stored_text
 from devmem.storage.postgres.inserting import NewItem, Origin, insert_items
-from devmem.storage.postgres.rows import RECORDED_FROM, VERSION_TABLES, schema_sql
-from devmem.storage.postgres.schema import lock_each
+from devmem.storage.postgres.rows import VERSION_TABLES, schema_sql
 from devmem.storage.postgres.version_writer import FORGOTTEN, remove_versions
 from devmem.storage.runs import VersionTables
 from devmem.storage.sql import VersionDialect
@@ -26,10 +24,8 @@ OF_RUN: Final = "change_run = %s AND recorded_until IS NULL"
 _BASES: Final = f"SELECT id_key, row, base FROM versions WHERE store = %s AND {OF_RUN} AND "
 _HIDE: Final = (
     f"INSERT INTO versions(store, row, {rows.ITEM_COLUMNS}, operation, change_run, change_actor, base) "
-    f"SELECT %s, nextval('row_numbers'), {rows.ITEM_COLUMNS}, %s, %s, %s, row "
-    # Another transaction may have ended one of them since.
-    f"FROM (SELECT store, row, {rows.ITEM_COLUMNS} FROM items UNION ALL SELECT store, row, {rows.ITEM_COLUMNS} "
-    "FROM versions WHERE recorded_until IS NOT NULL) AS hidden WHERE store = %s AND row = ANY(%s)"
+    f"SELECT %s, %s + row_number() OVER (), {rows.ITEM_COLUMNS}, %s, %s, %s, row "
+    "FROM items WHERE store = %s AND row = ANY(%s)"
 )
 _OWN: Final = (
     "SELECT row, base IS NOT NULL OR EXISTS (SELECT FROM {main}.items WHERE items.store = own.store "
@@ -46,7 +42,7 @@ class RunVersionWriter:
     """Changes the items that a pending run sees; see `VersionWriter`. Used on connections of the run's view."""
 
     def __init__(self, connection: Connection, store: int, run: str, schema: str) -> None:
-        self.connection, self.store, self.removed = connection, store, 0
+        self.connection, self.store = connection, store
         self._run, self._actor, self._schema = run, current_actor().name, schema
 
     def tick(self, keys: Sequence[UUID]) -> None:
@@ -75,17 +71,15 @@ class RunVersionWriter:
             return 0
         names = stored_text(self._run), stored_text(self._actor)
         query = composed(_OWN.format(main=schema_sql(self._schema)))
-        own = dict(self.connection.execute(query, (self.store, names[0], list(found))).fetchall())
+        own: dict[int, bool] = dict(self.connection.execute(query, (self.store, names[0], list(found))).fetchall())
         marked = [row for row, is_marked in own.items() if is_marked]
         change = ending.operation.value
         self.connection.execute(composed(_MARK_DELETED), (change, names[1], self.store, marked))
         self._take_back("row = ANY(%s)", [row for row, is_marked in own.items() if not is_marked])
         others = list(found - own.keys())
-        self.connection.execute(composed(_HIDE), (self.store, change, *names, self.store, others))
-        self.connection.execute(
-            "INSERT INTO changes(store, row, kind) SELECT %s, row, 'hidden' FROM unnest(%s::bigint[]) AS row",
-            (self.store, [*others, *marked]),
-        )
+        if others:
+            first = rows.new_rows(self.connection, self.store, len(others))[0] - 1
+            self.connection.execute(composed(_HIDE), (self.store, first, change, *names, self.store, others))
         return len(found)
 
     def remove(self, condition: str, values: Sequence[object]) -> int:
@@ -113,7 +107,7 @@ def dialect_of(schema: str, store: int) -> VersionDialect:
         mark="%s",
         key="id_key",
         differs="IS DISTINCT FROM",
-        began=RECORDED_FROM,
+        began="recorded_from",
         columns=rows.SNAPSHOT_COLUMNS,
         body="row, body",
         position="strpos",
@@ -158,15 +152,13 @@ class PostgresTables(VersionTables):
 
     def item_of(self, row: int, *body: Any) -> MemoryItem | None:  # noqa: ANN401 - columns of the database
         """Return the item of a body."""
-        return rows.item_from(self.connection.damaged, row, *body)
+        return rows.item_from(row, *body)
 
     def report_damaged(self, table: str, row: int) -> None:
         """Do nothing: the server has checksums of its own."""
 
     def lock_runs(self, runs: Iterable[str]) -> None:
-        """Let no other transaction write in runs, or end them, and nobody drop the store."""
-        check_store(self.connection, self.location, self.store)
-        lock_each(self.connection, [("run", self.store, run) for run in runs])
+        """Do nothing: the row of the store is locked, behind which all its writes are."""
 
     def remove_versions(self, condition: str, values: Sequence[object]) -> None:
         """Delete versions permanently, with what only they use."""

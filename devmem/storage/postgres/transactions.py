@@ -6,10 +6,10 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import ClassVar, Final, TypeVar
-from uuid import UUID
+from uuid import uuid4
 
 import psycopg
 from pgvector.psycopg import register_vector
@@ -24,18 +24,14 @@ from devmem.storage.postgres.database import (
     Connection,
     NotConnectedError,
     Retries,
-    check_session,
     composed,
     connect,
     is_lost,
     pipelined,
-    register_parameters,
     translate_errors,
 )
-from devmem.storage.postgres.migrations import prepare_database
-from devmem.storage.postgres.schema import require_store
+from devmem.storage.postgres.schema import dropped
 from devmem.storage.sidecar_db import ConnectionPool, PoolClosedError
-from devmem.storage.writing import DamagedRows
 
 T = TypeVar("T")
 
@@ -43,11 +39,15 @@ _RANDOM: Final = random.SystemRandom()
 """Not the generator of `random`, whose seed is the program's own."""
 _CONFLICTS_IN_A_ROW: Final = 100
 """Number of attempts of a transaction that others keep coming before."""
-_BEGIN_READING: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-_TOKENS_KEPT: Final = 24 * 3600.0
-"""Seconds for which a transaction's token is kept; nobody asks for it longer than `busy_timeout`."""
 _PRUNED_EVERY: Final = 500
 """Mean number of transactions between two that delete old tokens."""
+_BEGIN_CHANGE: Final = (
+    "WITH held AS (UPDATE stores SET changes = changes + 1 WHERE store = %s RETURNING store) "
+    "INSERT INTO commits(store, token) SELECT store, %s FROM held ON CONFLICT DO NOTHING RETURNING token"
+)
+_IS_THERE: Final = "SELECT FROM stores WHERE store = %s"
+# Nobody asks for a token longer than `busy_timeout`.
+_PRUNE_COMMITS: Final = "DELETE FROM commits WHERE store = %s AND at < now() - interval '1 day'"
 
 
 class _SharedPool:
@@ -89,17 +89,9 @@ class _SharedPool:
 def _connect_for_items(access: Access) -> Connection:
     connection = connect(access)
     try:
-        # A dump may have been restored while this process had the store open.
-        prepare_database(connection, access.location)
+        connection.execute(composed(f"BEGIN; {access.settings(writes=False)}"))
         register_vector(connection)
-        register_parameters(connection)
-        ((connection.tables, is_standby),) = connection.execute(
-            "SELECT 'stores'::regclass::oid::bigint, pg_is_in_recovery()"
-        ).fetchall()
-        if access.snapshot_view is not None:
-            # Views of this session alone, which sessions that are read-only by default may have too.
-            begin = "BEGIN" if is_standby else "BEGIN READ WRITE"
-            connection.execute(composed(f"{begin}; {access.snapshot_view}; COMMIT"))
+        connection.execute("COMMIT")
     except BaseException:
         connection.close()
         raise
@@ -107,100 +99,92 @@ def _connect_for_items(access: Access) -> Connection:
 
 
 class Database:
-    """Transactions in a database. Thread-safe.
+    """Transactions on one store of a database. Thread-safe.
 
     A transaction that came too late, or whose connection was lost, is tried again; none is committed twice.
     """
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: Access, store: int) -> None:
         """Connect on first use; the tables have to be there."""
-        self._access, self._location = access, str(access.location)
+        self._access, self._location, self._store = access, str(access.location), store
         self._shared = _SharedPool.of(access)
-        self.damaged: Final = DamagedRows(self._location)
-        """Rows that could not be read since this was made."""
+        self._begin_reading = composed(
+            f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {access.settings(writes=False)}"
+        )
+        self._begin_writing = composed(f"BEGIN ISOLATION LEVEL READ COMMITTED; {access.settings(writes=True)}")
         self._closed = False
 
-    def read(self, operation: Callable[[Connection], T]) -> T:
+    def read(
+        self,
+        operation: Callable[[Connection], T],
+        *,
+        shown: str | None = None,
+        settings: str | None = None,
+    ) -> T:
         """Run an operation that sees the database as of one moment: that of its first statement.
 
         Args:
             operation: may run several times.
+            shown: common table expressions of the state that its statements read; None for the current one.
+            settings: statements, of our own constants, that set what holds until the transaction ends. With these, no
+                statement waits for its result before that is asked for: the server works while the operation goes on.
 
         Raises:
             CollectionError: it cannot be done; see `translate_errors`.
         """
+        begin = self._begin_reading if settings is None else composed(f"{self._begin_reading}; {settings}")
 
         def read(connection: Connection) -> T:
-            connection.damaged = self.damaged
-            connection.execute(_BEGIN_READING)
-            check_session(connection, self._location)
-            result = operation(connection)
+            connection.execute(begin)
+            connection.shown = shown
+            try:
+                with nullcontext() if settings is None else pipelined(connection):
+                    result = operation(connection)
+            finally:
+                connection.shown = None
             connection.execute("COMMIT")
             return result
 
         return self._run(read)
 
-    def read_pipelined(self, operation: Callable[[Connection], T], settings: str) -> T:
-        """Run an operation as `read` does, without waiting for a statement's result before it is asked for.
+    def write(self, operation: Callable[[Connection], T], *, shown: str | None = None) -> T:
+        """Run an operation and commit what it wrote, or nothing when anything is raised; durable when it returns.
 
-        A cursor waits for its rows when it is to return them. Until then the server works while the operation goes on.
+        It runs in the isolation level READ COMMITTED, behind the row of the store: until it ends no other transaction
+        writes in the store, so each of its statements sees what was committed before. It may run several times.
 
         Args:
             operation: may run several times.
-            settings: a statement, of our own constants, that sets what holds until the transaction ends.
+            shown: common table expressions of the state that its statements read; None for the current one.
 
         Raises:
-            CollectionError: it cannot be done; see `translate_errors`.
+            CollectionError: it cannot be done, or the store was dropped; see `translate_errors`.
         """
-
-        def read(connection: Connection) -> T:
-            connection.damaged = self.damaged
-            with pipelined(connection):
-                connection.execute(_BEGIN_READING)
-                check_session(connection, self._location)
-                connection.execute(composed(settings))
-                result = operation(connection)
-                connection.execute("COMMIT")
-            return result
-
-        return self._run(read)
-
-    def write(self, operation: Callable[[Connection], T]) -> T:
-        """Run an operation and commit what it wrote, or nothing when anything is raised; durable when it returns.
-
-        It runs in the isolation level READ COMMITTED, and may run several times.
-
-        Raises:
-            CollectionError: it cannot be done; see `translate_errors`.
-        """
-        token: UUID | None = None
+        token = uuid4()
         results: list[T] = []
 
         def commit(connection: Connection) -> T:
-            nonlocal token
-            # By the server's clock, which decides when it is old.
-            token = token or _new_token(connection.server_time())
-            connection.damaged = self.damaged
+            connection.execute(self._begin_writing)
             try:
-                with pipelined(connection):
-                    connection.execute("BEGIN")
-                    check_session(connection, self._location)
-                    # Waits for an earlier attempt that is still being committed.
-                    connection.execute("INSERT INTO commits(token) VALUES (%s)", (token,))
-            except psycopg.errors.UniqueViolation:
-                if not results:
-                    raise
-                connection.rollback()
-                return results[-1]
+                # Waits for an earlier attempt that is still being committed.
+                is_new = connection.execute(_BEGIN_CHANGE, (self._store, token)).fetchone() is not None
             except (psycopg.errors.LockNotAvailable, psycopg.errors.QueryCanceled) as error:
                 if not results:
                     raise
                 # The server has not noticed yet that the connection of that attempt was lost.
                 raise CollectionBusyError(self._location, f"the connection was lost. {NOT_KNOWN}") from error
-            results.append(operation(connection))
+            if not is_new:
+                if connection.execute(_IS_THERE, (self._store,)).fetchone() is None:
+                    raise dropped(self._location)
+                connection.rollback()
+                return results[-1]
+            connection.shown = shown
+            try:
+                results.append(operation(connection))
+            finally:
+                connection.shown = None
             if _RANDOM.randrange(_PRUNED_EVERY) == 0:
-                oldest = _new_token(connection.server_time() - _TOKENS_KEPT)
-                connection.execute("DELETE FROM commits WHERE token < %s", (oldest,))
+                connection.execute(_PRUNE_COMMITS, (self._store,))
             connection.execute("COMMIT")
             return results[-1]
 
@@ -263,7 +247,14 @@ class Database:
             self._shared.release()
 
 
-def read_store(database: Database, location: str, store: int, operation: Callable[[Connection], T]) -> T:
+def read_store(
+    database: Database,
+    location: str,
+    store: int,
+    operation: Callable[[Connection], T],
+    *,
+    shown: str | None = None,
+) -> T:
     """Run an operation that reads a store, of which finding nothing may mean that there is no store any more.
 
     Raises:
@@ -272,11 +263,11 @@ def read_store(database: Database, location: str, store: int, operation: Callabl
 
     def read(connection: Connection) -> T:
         found = operation(connection)
-        if not found:
-            require_store(connection, location, store)
+        if not found and connection.execute(_IS_THERE, (store,)).fetchone() is None:
+            raise dropped(location)
         return found
 
-    return database.read(read)
+    return database.read(read, shown=shown)
 
 
 def without_conflict(transaction: Callable[[Connection], T], connection: Connection) -> T:
@@ -290,10 +281,3 @@ def without_conflict(transaction: Callable[[Connection], T], connection: Connect
             connection.rollback()
             time.sleep(_RANDOM.uniform(0, FIRST_WAIT))
     raise AssertionError("unreachable")
-
-
-def _new_token(at: float) -> UUID:
-    """Return a random UUID that sorts by its time (RFC 9562, version 7), in seconds since the epoch."""
-    milliseconds = int(at * 1000)
-    number = milliseconds << 80 | 7 << 76 | _RANDOM.getrandbits(76)
-    return UUID(int=number & ~(3 << 62) | 2 << 62)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, Protocol
@@ -12,33 +11,27 @@ from devmem.model.caller import Actor, current_actor
 from devmem.model.versions import Operation
 from devmem.storage.postgres import rows
 from devmem.storage.postgres.attachments import delete_unused
-from devmem.storage.postgres.database import Connection, composed, pipelined, stored_text
+from devmem.storage.postgres.database import Connection, composed, stored_text
 from devmem.storage.postgres.inserting import NewItem, Origin, insert_items
-from devmem.storage.postgres.rows import ITEM_TABLES, RECORDED_FROM, VERSION_TABLES
+from devmem.storage.postgres.rows import ITEM_TABLES, VERSION_TABLES
 from devmem.storage.writing import HistoryLimit, VersionEnd, recorded
 
-_CHANGES_KEPT: Final = "1 hour"
-"""A follower that did not ask for longer than this builds its indexes again."""
-_RANDOM: Final = random.SystemRandom()
-"""Not the generator of `random`, whose seed is the program's own."""
-_PRUNED_EVERY: Final = 100
-"""Mean number of deletions between two that prune the changes."""
 SWEEP_LIMIT: Final = 200
 """Maximum number of expired items, and of old versions, that one write removes."""
 _MOST_IN_RUN: Final = 500
 """Characters of a run's id, of which an index holds four."""
-_ITEM: Final = f"store, row, xact, {rows.ITEM_COLUMNS}"
-_TICK: Final = f"""
-SELECT max(time) FROM (SELECT {RECORDED_FROM} AS time FROM items WHERE store = %(store)s AND id_key = ANY(%(keys)s)
+_ITEM: Final = f"store, row, {rows.ITEM_COLUMNS}"
+_TICK: Final = """
+SELECT max(time) FROM (SELECT recorded_from AS time FROM items WHERE store = %(store)s AND id_key = ANY(%(keys)s)
     UNION ALL SELECT recorded_until FROM versions WHERE store = %(store)s AND id_key = ANY(%(keys)s)) AS times
 """
 
 _DUE: Final = f"""
 SELECT ARRAY(SELECT row FROM items WHERE store = %(store)s AND expires_at <= %(now)s
-    ORDER BY expires_at LIMIT {SWEEP_LIMIT} FOR UPDATE SKIP LOCKED),
+    ORDER BY expires_at LIMIT {SWEEP_LIMIT} ),
 ARRAY(SELECT row FROM versions WHERE store = %(store)s
     AND (expires_at <= %(now)s AND recorded_until IS NOT NULL OR recorded_until < %(oldest)s AND archived IS NULL)
-    LIMIT {SWEEP_LIMIT} FOR UPDATE SKIP LOCKED)
+    LIMIT {SWEEP_LIMIT} )
 """
 """Selects the rows of expired items, and of versions that are not kept any longer."""
 
@@ -62,8 +55,6 @@ class VersionWriter(Protocol):
 
     connection: Connection
     store: int
-    removed: int
-    """Number of current items that the transaction replaced or deleted."""
 
     def insert(self, new: Sequence[NewItem]) -> list[int]:
         """Insert items, the terms of their passages and their embeddings; return their rows."""
@@ -90,13 +81,23 @@ class VersionWriter(Protocol):
         ...
 
 
+_UNCOUNT: Final = (
+    "uncounted AS (UPDATE terms SET texts = terms.texts - fewer_of.texts FROM (SELECT term, count(*) AS texts "
+    "FROM (SELECT DISTINCT passage, term FROM passages_gone, unnest(terms) AS term) AS each GROUP BY term) AS fewer_of "
+    "WHERE terms.store = %(store)s AND terms.term = fewer_of.term)",
+    "fewer AS (UPDATE stores SET texts = texts - (SELECT count(*) FROM passages_gone), "
+    "total_length = total_length - (SELECT COALESCE(sum(length), 0) FROM passages_gone) WHERE store = %(store)s)",
+)
+"""The CTEs that count the terms of deleted passages no longer."""
+
+
 def _of_gone(table: str) -> str:
     """Return the CTE that deletes the passages of deleted rows from a table."""
     condition = rows.passages_among(table, "gone")
     return f"{table}_gone AS (DELETE FROM {table} WHERE {condition} RETURNING {table}.*)"
 
 
-def _delete(tables: rows.Tables, kind: str, *, keep: bool) -> str:
+def _delete(tables: rows.Tables, *, keep: bool) -> str:
     """Return the statement that deletes rows of `{condition}` with all that belongs to them, or keeps them as versions.
 
     It yields the number of rows, and the attachments that were used by rows which are gone.
@@ -105,14 +106,15 @@ def _delete(tables: rows.Tables, kind: str, *, keep: bool) -> str:
     ctes = [
         f"gone AS (DELETE FROM {tables.items} WHERE store = %(store)s AND ({{condition}}) RETURNING *)",
         *map(_of_gone, parts),
-        f"noted AS (INSERT INTO changes(store, row, kind) SELECT %(store)s, row, '{kind}' FROM gone)",
     ]
+    if tables is ITEM_TABLES:
+        ctes += _UNCOUNT
     if keep:
-        began = f"COALESCE(operation, '{Operation.ADD.value}'), change_run, change_actor, {RECORDED_FROM}"
+        began = "operation, change_run, change_actor, recorded_from"
         ctes.append(
             f"kept AS (INSERT INTO versions({_ITEM}, operation, change_run, change_actor, recorded_from, "
             f"recorded_until, end_operation, end_run, end_actor, archived) SELECT {_ITEM}, {began}, "
-            f"GREATEST(%(at)s, {RECORDED_FROM} + 1), %(end_operation)s, %(end_run)s, %(end_actor)s, %(archived)s "
+            f"GREATEST(%(at)s, recorded_from + 1), %(end_operation)s, %(end_run)s, %(end_actor)s, %(archived)s "
             "FROM gone)"
         )
         ctes += [f"{part}_kept AS (INSERT INTO version_{part} SELECT * FROM {part}_gone)" for part in parts]
@@ -126,13 +128,9 @@ def _delete(tables: rows.Tables, kind: str, *, keep: bool) -> str:
     return f"WITH {', '.join(ctes)} SELECT (SELECT count(*) FROM gone), {used}"
 
 
-_LOCK_WAITING: Final = (
-    "SELECT count(*) FROM "
-    "(SELECT FROM {items} WHERE store = %(store)s AND waiting AND ({condition}) ORDER BY row FOR UPDATE) AS locked"
-)
-_END: Final = _delete(ITEM_TABLES, "deleted", keep=True)
-_REMOVE: Final = _delete(ITEM_TABLES, "deleted", keep=False)
-_REMOVE_VERSIONS: Final = _delete(VERSION_TABLES, "erased", keep=False)
+_END: Final = _delete(ITEM_TABLES, keep=True)
+_REMOVE: Final = _delete(ITEM_TABLES, keep=False)
+_REMOVE_VERSIONS: Final = _delete(VERSION_TABLES, keep=False)
 
 
 class CurrentVersionWriter:
@@ -153,7 +151,7 @@ class CurrentVersionWriter:
         Raises:
             ValueError: the id of the run is too long.
         """
-        self.connection, self.store, self.removed = connection, store, 0
+        self.connection, self.store = connection, store
         self._limit, self._now = limit, now
         # What a run writes on commit has the actors that wrote it.
         self._actor = Actor(run=run) if run is not None else current_actor()
@@ -201,9 +199,7 @@ class CurrentVersionWriter:
         return self._run(_REMOVE, condition, values)
 
     def _run(self, query: str, condition: str, values: Sequence[object], **others: object) -> int:
-        count = _deleted(self.connection, self.store, ITEM_TABLES, query, condition, values, **others)
-        self.removed += count
-        return count
+        return _deleted(self.connection, self.store, query, condition, values, **others)
 
     def keeps_since(self, at: int) -> bool:
         """Whether every version that ended at a recorded time, or later, is still kept."""
@@ -230,13 +226,12 @@ class CurrentVersionWriter:
 
 def remove_versions(connection: Connection, store: int, condition: str, values: Sequence[object]) -> int:
     """Delete versions permanently with what only they use; return their number."""
-    return _deleted(connection, store, VERSION_TABLES, _REMOVE_VERSIONS, condition, values)
+    return _deleted(connection, store, _REMOVE_VERSIONS, condition, values)
 
 
 def _deleted(
     connection: Connection,
     store: int,
-    tables: rows.Tables,
     query: str,
     condition: str,
     values: Sequence[object],
@@ -246,26 +241,13 @@ def _deleted(
     named = {f"v{at}": value for at, value in enumerate(values)}
     with_names = condition % tuple(f"%({name})s" for name in named) if named else condition
     parameters = {"store": store, **named, **others}
-    with pipelined(connection):
-        # What deletes an item would not see the embeddings that another transaction stores while it waits for the row.
-        connection.execute(composed(_LOCK_WAITING.format(items=tables.items, condition=with_names)), parameters)
-        found = connection.execute(composed(query.format(condition=with_names)), parameters).fetchone()
+    found = connection.execute(composed(query.format(condition=with_names)), parameters).fetchone()
     count, attachments = found or (0, None)
     if attachments:
         delete_unused(connection, store, attachments)
-    if count and _RANDOM.randrange(_PRUNED_EVERY) == 0:
-        prune_changes(connection, store)
     return int(count)
 
 
-def prune_changes(connection: Connection, store: int) -> None:
-    """Delete old changes; followers that may have missed one of them learn it from `changes_floor`."""
-    connection.execute(
-        "WITH old AS (DELETE FROM changes WHERE store = %(store)s AND at < now() - %(kept)s::interval "
-        # Vectors that have no code yet are found by these.
-        "AND NOT (kind = 'embedded' AND EXISTS (SELECT FROM search_states WHERE search_states.store = changes.store "
-        "AND NOT pg_visible_in_snapshot(changes.xact, merged))) RETURNING xact) "
-        "UPDATE stores SET changes_floor = GREATEST(changes_floor, (SELECT max(xact) FROM old)) "
-        "WHERE store = %(store)s AND EXISTS (SELECT FROM old)",
-        {"store": store, "kept": _CHANGES_KEPT},
-    )
+def forget_terms(connection: Connection, store: int) -> None:
+    """Delete the terms that no passage has any more: their hashes tell what was erased."""
+    connection.execute("DELETE FROM terms WHERE store = %s AND texts <= 0", (store,))

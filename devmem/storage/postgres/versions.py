@@ -4,24 +4,20 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final, TypeVar
 
-from devmem.config.store import IndexConfig
 from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem
 from devmem.model.versions import Operation
 from devmem.models.embedder import EmbeddingRefusal, PassageEmbeddings
 from devmem.storage.postgres import rows, writes
-from devmem.storage.postgres.claim import check_embeddings, check_store
-from devmem.storage.postgres.database import Access, Connection, composed, stored_text
+from devmem.storage.postgres.claim import check_embeddings
+from devmem.storage.postgres.database import Connection, composed, stored_text
 from devmem.storage.postgres.erasing import PostgresTombstones, StoredTombstones
-from devmem.storage.postgres.inserting import new_rows
 from devmem.storage.postgres.reader import PostgresView
-from devmem.storage.postgres.rows import ITEM_TABLES, VERSION_TABLES, items_view_statements
+from devmem.storage.postgres.rows import ITEM_TABLES, VERSION_TABLES
 from devmem.storage.postgres.runs import OF_RUN, PostgresTables, RunVersionWriter, dialect_of
 from devmem.storage.postgres.schema import PASSAGE_BITS
-from devmem.storage.postgres.server.maintenance import IndexCleaner
 from devmem.storage.postgres.version_writer import CurrentVersionWriter, check_run
 from devmem.storage.postgres.writes import PostgresItemChanges
 from devmem.storage.runs import Runs
@@ -30,7 +26,7 @@ from devmem.storage.versions import Committer, VersioningCollection
 from devmem.storage.writing import HistoryLimit, ItemChanges, WritingCollection, check_deletion, recorded
 
 _PARTS: Final = (
-    (ITEM_TABLES.passages, VERSION_TABLES.passages, "term_hashes, term_counts, term_length"),
+    (ITEM_TABLES.passages, VERSION_TABLES.passages, "terms, counts, length"),
     (ITEM_TABLES.vectors, VERSION_TABLES.vectors, "vector"),
     (ITEM_TABLES.tokens, VERSION_TABLES.tokens, "codes"),
 )
@@ -42,16 +38,24 @@ _STAMP: Final = (
     "UPDATE versions SET recorded_until = %s WHERE store = %s AND end_run = %s AND recorded_until = %s",
 )
 
+_COUNT_RESTORED: Final = (
+    "WITH new AS (SELECT passage, terms, length FROM passages WHERE store = %(store)s "
+    f"AND passage >= %(row)s::bigint << {PASSAGE_BITS} AND passage < (%(row)s::bigint + 1) << {PASSAGE_BITS}), "
+    "counted AS (INSERT INTO terms(store, term, texts) SELECT %(store)s, term, count(*) "
+    "FROM (SELECT DISTINCT passage, term FROM new, unnest(terms) AS term) AS each GROUP BY term "
+    "ON CONFLICT (store, term) DO UPDATE SET texts = terms.texts + excluded.texts) "
+    "UPDATE stores SET texts = texts + (SELECT count(*) FROM new), "
+    "total_length = total_length + (SELECT COALESCE(sum(length), 0) FROM new) WHERE store = %(store)s"
+)
+"""Counts the terms of the passages of a row."""
+
 
 class PostgresCommitter(Committer[CurrentVersionWriter]):
     """Ends current items and puts versions in their place."""
 
     def hold_items(self, keys: Sequence[Any]) -> None:
-        """Lock the items; who adds one of the ids first is found by its unique index."""
-        keys = list(keys)
-        locked = "SELECT row FROM items WHERE store = %s AND id_key = ANY(%s) ORDER BY row FOR UPDATE"
-        self.writer.connection.execute(locked, (self.writer.store, keys))
-        self.writer.tick(keys)
+        """Record the changes after all earlier ones of the items; the row of the store is locked."""
+        self.writer.tick(list(keys))
 
     def stamp(self, run: str, now: float) -> None:
         """Record what a run changed as of `now`, where that took long."""
@@ -66,7 +70,7 @@ class PostgresCommitter(Committer[CurrentVersionWriter]):
     def restore_version(self, version: int, operation: Operation, *, run: str | None, actor: str | None) -> None:
         """Insert the item of a version as a current one with all that belongs to it; the version stays."""
         connection, store = self.writer.connection, self.writer.store
-        (row,) = new_rows(connection, 1)
+        (row,) = rows.new_rows(connection, store, 1)
         values = {"store": store, "row": row, "version": version}
         names = {"operation": operation.value, "run": stored_text(run), "actor": stored_text(actor)}
         connection.execute(
@@ -89,6 +93,7 @@ class PostgresCommitter(Committer[CurrentVersionWriter]):
                 ),
                 values,
             )
+        connection.execute(composed(_COUNT_RESTORED), values)
         connection.execute(
             "INSERT INTO attachment_uses(store, sha256, row) SELECT store, sha256, %(row)s FROM attachment_uses "
             "WHERE store = %(store)s AND row = %(version)s",
@@ -107,12 +112,9 @@ class PostgresRunView(WritingCollection, PostgresView):
 
     def __init__(
         self,
-        access: Access,
-        store: int,
+        whole: PostgresVersions,
         *,
-        index: IndexConfig,
-        clock: Callable[[], float],
-        model_name: Callable[[], str | None],
+        items: str,
         embed_others: Callable[[Mapping[str, PassageEmbeddings | EmbeddingRefusal]], int],
         run: str,
         actor: str | None,
@@ -120,37 +122,29 @@ class PostgresRunView(WritingCollection, PostgresView):
         """Take what the view reads and how it writes; nothing is written yet.
 
         Args:
-            access: shows what the run sees.
-            store: number of the store.
-            index: how vectors are searched.
-            clock: current time in seconds since the epoch.
-            model_name: returns the name of the model that queries are embedded with.
+            whole: the collection.
+            items: query of the items that the run sees.
             embed_others: stores embeddings of items that are not the run's own.
             run: id of the run.
             actor: who makes its changes.
         """
-        super().__init__(
-            access, store, index=index, clock=clock, model_name=model_name, state=f"run {run!r} is pending"
-        )
+        super().__init__(whole, items=items, state=f"run {run!r} is pending")
         self._embed_others, self._run, self._actor = embed_others, run, actor
 
     def _adding(self, operation: Callable[[ItemChanges], T]) -> T:
-        """Run an operation in a write transaction, on connections on which `items` means those of the run.
+        """Run an operation in a write transaction in which `items` means those of the run.
 
         Raises:
             RunStateError: the run has ended.
         """
 
         def change(connection: Connection) -> T:
-            known = check_store(connection, self.location, self._store)
             Runs(self._tables(connection)).begin(self._run, self._actor, self._now())
             version_writer = RunVersionWriter(connection, self._store, self._run, self._access.location.schema)
-            changes = PostgresItemChanges(
-                version_writer, self.location, model=self._model_name(), known=known, clock=self._now
-            )
+            changes = PostgresItemChanges(version_writer, self.location, model=self._model_name(), clock=self._now)
             return operation(changes)
 
-        return self._database.write(change)
+        return self._database.write(change, shown=self._expressions)
 
     def _tables(self, connection: Connection) -> PostgresTables:
         return PostgresTables(connection, self._store, self.location)
@@ -167,7 +161,6 @@ class PostgresRunView(WritingCollection, PostgresView):
 
         def store(connection: Connection) -> tuple[int, set[str]]:
             check_embeddings(connection, self.location, self._store, self._model_name(), embeddings.values())
-            self._tables(connection).lock_runs([self._run])
             query = f"SELECT id_key FROM versions WHERE store = %s AND {OF_RUN} AND id_key = ANY(%s)"
             found = connection.execute(query, (self._store, stored_text(self._run), list(keys))).fetchall()
             own = {keys[key] for (key,) in found}
@@ -183,74 +176,39 @@ class PostgresVersions(PostgresTombstones, VersioningCollection[Connection]):
     """A store with the versions of its items."""
 
     _history: HistoryLimit
-    _index: IndexConfig
-    _cleaner: IndexCleaner
 
     @abstractmethod
     def set_embeddings(self, embeddings: Mapping[str, PassageEmbeddings | EmbeddingRefusal]) -> int:
         """Store the embeddings of waiting items."""
 
     def _version_writer(self, connection: Connection, run: str | None = None) -> CurrentVersionWriter:
-        """Return the version writer of a write transaction, in which a run is committed or reverted.
-
-        Until the transaction ends nobody drops the store.
-        """
-        check_store(connection, self.location, self._store)
+        """Return the version writer of a write transaction, in which a run is committed or reverted."""
         return CurrentVersionWriter(connection, self._store, limit=self._history, now=self._clock(), run=run)
 
     def _dialect(self) -> VersionDialect:
         return dialect_of(self._access.location.schema, self._store)
 
-    def _showing(self, items: str) -> Access:
-        """Return the access by which `items` means the rows of a query."""
-        return replace(self._access, snapshot_view=items_view_statements(self._access.location.schema, items))
-
     def as_of(self, time: float) -> PostgresView:
         """Return the collection as it was at a time, read only."""
-        return PostgresView(
-            self._showing(self._dialect().as_of(recorded(time))),
-            self._store,
-            index=self._index,
-            clock=lambda: time,
-            model_name=self._model_name,
-            state=f"it is shown as of {time:.6f} (seconds since the epoch)",
-        )
+        items, state = self._dialect().as_of(recorded(time)), f"it is shown as of {time:.6f} (seconds since the epoch)"
+        return PostgresView(self, items=items, state=state, clock=lambda: time)
 
     def archived(self) -> PostgresView:
         """Return the archived items, read only."""
-        return PostgresView(
-            self._showing(self._dialect().archived()),
-            self._store,
-            index=self._index,
-            clock=self._clock,
-            model_name=self._model_name,
-            state="it shows what is archived",
-        )
+        return PostgresView(self, items=self._dialect().archived(), state="it shows what is archived")
 
     def run(self, run: str, *, actor: str | None = None) -> PostgresRunView:
         """Return the collection as a pending run sees and changes it."""
         check_run(run)
         self._read(lambda connection: self._runs(connection).check_open(run))
-        return PostgresRunView(
-            self._showing(self._dialect().of_run(run)),
-            self._store,
-            index=self._index,
-            clock=self._clock,
-            model_name=self._model_name,
-            embed_others=self.set_embeddings,
-            run=run,
-            actor=actor,
-        )
+        items = self._dialect().of_run(run)
+        return PostgresRunView(self, items=items, embed_others=self.set_embeddings, run=run, actor=actor)
 
     def _write(self, operation: Callable[[Connection], T]) -> T:
-        def write(connection: Connection) -> T:
-            check_store(connection, self.location, self._store)
-            return operation(connection)
-
-        return self._database.write(write)
+        return self._database.write(operation)
 
     def _note(self, *, written: int = 0, deleted: int = 0) -> None:
-        self._searcher.note(written=written, deleted=deleted)
+        """Do nothing: no index is kept beside the tables."""
 
     def _tables(self, connection: Connection) -> PostgresTables:
         return PostgresTables(connection, self._store, self.location)
@@ -264,18 +222,12 @@ class PostgresVersions(PostgresTombstones, VersioningCollection[Connection]):
 
     def _item_changes(self, connection: Connection, limit: HistoryLimit | None = None) -> PostgresItemChanges:
         """Return what changes the current items, whose versions are kept as long as a limit says."""
-        known = check_store(connection, self.location, self._store)
         version_writer = CurrentVersionWriter(connection, self._store, limit=limit or self._history, now=self._clock())
-        return PostgresItemChanges(
-            version_writer, self.location, model=self._model_name(), known=known, clock=self._clock
-        )
+        return PostgresItemChanges(version_writer, self.location, model=self._model_name(), clock=self._clock)
 
     def erase(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
         """Delete the named or the matching items permanently, with every version that they ever had."""
         if ids is None and where is None:
             check_deletion(ids, where)
         everything = HistoryLimit(days=None)
-        deleted = self._write(lambda connection: self._item_changes(connection, everything).erase(ids, where))
-        self._note(deleted=deleted)
-        self._cleaner.start()
-        return deleted
+        return self._write(lambda connection: self._item_changes(connection, everything).erase(ids, where))

@@ -17,17 +17,16 @@ from devmem.models.embedder import EmbeddingRefusal, PassageEmbeddings
 from devmem.search.indexes.passages import has_text
 from devmem.storage.postgres import rows
 from devmem.storage.postgres.attachments import externalized, inlined, insert_attachments, read_attachments
-from devmem.storage.postgres.claim import StoreModel, check_embeddings
+from devmem.storage.postgres.claim import check_embeddings
 from devmem.storage.postgres.database import Connection, composed, pipelined, read_text, stored_text
 from devmem.storage.postgres.erasing import StoredTombstones
+from devmem.storage.postgres.hnsw import drop_hnsw
 from devmem.storage.postgres.inserting import NewEmbeddings, NewItem, insert_embeddings
 from devmem.storage.postgres.predicates import DIALECT
 from devmem.storage.postgres.rows import ITEM_TABLES, Tables
 from devmem.storage.postgres.runs import PostgresTables
-from devmem.storage.postgres.schema import PASSAGE_BITS, lock, lock_each, lock_shared, require_store
-from devmem.storage.postgres.server.maintenance import note_erasure
-from devmem.storage.postgres.server.vectors import drop_hnsw
-from devmem.storage.postgres.version_writer import ARCHIVED, FORGOTTEN, VersionWriter, remove_versions
+from devmem.storage.postgres.schema import PASSAGE_BITS, owns_tables
+from devmem.storage.postgres.version_writer import ARCHIVED, FORGOTTEN, VersionWriter, forget_terms, remove_versions
 from devmem.storage.runs import Runs
 from devmem.storage.sql import Sql
 from devmem.storage.writing import (
@@ -41,11 +40,11 @@ from devmem.storage.writing import (
     usable_embeddings,
 )
 
-_LOCKS_EACH: Final = 64
-"""Number of contents, or ids, up to which each is locked by itself; locks are scarce."""
-
 _Content: TypeAlias = tuple[str, str | None, str | None]
 """Hash of a content, agent and user: what is the same for `Unique.CONTENT`."""
+
+
+_STORED: Final = "SELECT row, id, content_hash, body FROM items WHERE store = %s AND id_key = ANY(%s) ORDER BY row"
 
 
 class BatchWriter:
@@ -84,15 +83,17 @@ class BatchWriter:
         """Store the items that are not stored already; see `Collection.add`."""
         for prepared in batch:
             rows.check_storable(prepared)
-        self._lock_absent([item_id for item_id, wanted in expected.items() if wanted is None])
         ids = {*(prepared.item.id for prepared in batch), *expected}
         tombstones = StoredTombstones(self._connection, self._store)
         with pipelined(self._connection):
-            stored = self._select_stored(ids)
+            stored = self._connection.execute(_STORED, (self._store, [rows.key_of(each) for each in ids]))
             asked = tombstones.ask_for_keys()
             self._version_writer.tick([rows.key_of(each) for each in ids])
-        self._stored = self._read_stored(stored)
-        self._check_versions(expected)
+        self._read_stored(stored)
+        for item_id, wanted in expected.items():
+            version = self._stored[item_id].version if item_id in self._stored else None
+            if version != wanted:
+                raise VersionConflictError(item_id, expected=wanted, found=version)
         if absent is not None:
             self._check_absent(absent)
         self._erased = tombstones.erased_among(tombstones.keys(asked), (prepared.item for prepared in batch))
@@ -109,59 +110,20 @@ class BatchWriter:
         self._insert()
         return outcomes
 
-    def _lock_absent(self, ids: Sequence[str]) -> None:
-        # Nothing is there to lock, and the unique index guards only those that are written.
-        if ids:
-            self._lock_names("absent", "id", ids)
-
-    def _lock_names(self, all_of: str, one_of: str, names: Sequence[str]) -> None:
-        """Lock names of one kind, each by itself or, where there are many, all that there could be."""
-        if len(names) > _LOCKS_EACH:
-            lock(self._connection, all_of, self._store)
-        else:
-            lock_shared(self._connection, all_of, self._store)
-            lock_each(self._connection, [(one_of, self._store, each) for each in names])
-
-    def _select_stored(self, ids: Collection[str]) -> Cursor[tuple[Any, ...]]:
-        # Locked, so that nobody replaces them meanwhile; a new id is guarded by its unique index.
-        return self._connection.execute(
-            "SELECT row, id, content_hash, body FROM items WHERE store = %s AND id_key = ANY(%s) ORDER BY row "
-            "FOR UPDATE",
-            (self._store, [rows.key_of(each) for each in ids]),
-        )
-
-    def _read_stored(self, selected: Cursor[tuple[Any, ...]]) -> dict[str, StoredVersion]:
-        stored: dict[str, StoredVersion] = {}
+    def _read_stored(self, selected: Cursor[tuple[Any, ...]]) -> None:
         for row, name, content_hash, body in selected.fetchall():
-            item = rows.item_from(self._connection.damaged, row, body)
-            found = StoredVersion(row=row, content_hash=content_hash, item=item)
+            found = StoredVersion(row=row, content_hash=content_hash, item=rows.item_from(row, body))
             if found.has_expired(self._now):
                 self._expired.append(row)
             else:
-                stored[read_text(name) or ""] = found
-        return stored
-
-    def _check_versions(self, expected: Mapping[str, str | None]) -> None:
-        for item_id, wanted in expected.items():
-            if (found := self._version(item_id)) == wanted:
-                continue
-            if found is None:
-                # What replaced it while this transaction waited for the lock was not shown to that statement.
-                self._stored |= self._read_stored(self._select_stored([item_id]))
-                found = self._version(item_id)
-            raise VersionConflictError(item_id, expected=wanted, found=found)
+                self._stored[read_text(name) or ""] = found
 
     def _check_absent(self, where: Filter) -> None:
-        # A statement of its own behind the locks of ids: it is shown what their holders committed.
         condition, values = DIALECT.where(where, self._now)
         query = composed(f"SELECT id FROM items WHERE store = %s AND {condition} LIMIT 1")
         found = self._connection.execute(query, (self._store, *values)).fetchone()
         if found is not None:
             raise VersionConflictError(read_text(found[0]) or "", expected=None, found="")
-
-    def _version(self, item_id: str) -> str | None:
-        found = self._stored.get(item_id)
-        return None if found is None else found.version
 
     def _read_embeddings(self, batch: Sequence[PreparedItem]) -> None:
         without = (each.item for each in batch if each.embeddings is None)
@@ -171,7 +133,6 @@ class BatchWriter:
 
     def _read_holders(self, batch: Sequence[PreparedItem]) -> None:
         hashes = sorted({prepared.item.content_hash for prepared in batch})
-        self._lock_names("contents", "content", hashes)
         found = self._connection.execute(
             'SELECT id, content_hash, agent, "user" FROM items WHERE store = %s AND content_key = ANY(%s) '
             "AND (expires_at IS NULL OR expires_at > %s) ORDER BY row",
@@ -249,7 +210,6 @@ class PostgresItemChanges:
         location: str,
         *,
         model: str | None,
-        known: StoreModel,
         clock: Callable[[], float],
     ) -> None:
         """Take what the changes need.
@@ -258,18 +218,11 @@ class PostgresItemChanges:
             version_writer: that of the write transaction.
             location: place of the store, for errors.
             model: name of the model that made the embeddings; None when it is not known.
-            known: model and dimension of the store, which stay as they are until the transaction ends.
             clock: current time in seconds since the epoch; what has expired by now is not there.
         """
         self._version_writer, self._location, self._model = version_writer, location, model
         self._clock, self._now = clock, clock()
-        self._known = known
         self._connection, self._store = version_writer.connection, version_writer.store
-
-    @property
-    def removed(self) -> int:
-        """Number of current items that were replaced or deleted."""
-        return self._version_writer.removed
 
     def add(
         self,
@@ -280,9 +233,7 @@ class PostgresItemChanges:
     ) -> list[WriteOutcome]:
         """Store the items that are not stored already."""
         made = [item.embeddings for item in batch]
-        has_model = check_embeddings(
-            self._connection, self._location, self._store, self._model, made, known=self._known
-        )
+        has_model = check_embeddings(self._connection, self._location, self._store, self._model, made)
         self._version_writer.prune()
         return BatchWriter(self._version_writer, has_model=has_model, clock=self._clock).add(
             batch, unique, expected, absent
@@ -291,18 +242,13 @@ class PostgresItemChanges:
     def pop(self, count: int, where: Filter) -> list[MemoryItem]:
         """Delete the items that match and were stored last; return them with attachments, newest first."""
         condition, values = DIALECT.where(where, self._now)
-        # What another transaction deletes meanwhile is passed over, once that is committed.
         found = self._connection.execute(
-            composed(
-                f"{rows.SELECT_WHOLE} WHERE items.store = %s AND {condition} ORDER BY items.row DESC LIMIT %s "
-                "FOR UPDATE OF items"
-            ),
+            composed(f"{rows.SELECT_WHOLE} WHERE items.store = %s AND {condition} ORDER BY items.row DESC LIMIT %s"),
             (self._store, *values, max(count, 0)),
             binary=True,
         ).fetchall()
-        read = (rows.item_from(self._connection.damaged, *each) for each in found)
         items = inlined(
-            [item for item in read if item is not None],
+            [rows.item_from(*each) for each in found],
             lambda names: read_attachments(self._connection, self._store, names),
         )
         if found:
@@ -336,8 +282,7 @@ class PostgresItemChanges:
         )
         erased, both = f"({condition}) OR ({gone})", [*values, self._store, *values]
         Runs(PostgresTables(self._connection, self._store, self._location)).erase_versions(erased, both)
-        # Also of what was deleted before, and of which no version was kept.
-        note_erasure(self._connection, self._store)
+        forget_terms(self._connection, self._store)
         return deleted
 
     def trim(self, keep: int | None, stored_before: float | None) -> int:
@@ -390,7 +335,7 @@ def set_embeddings(
             f"(SELECT count(*) FROM {tables.passages} AS passages WHERE passages.store = items.store "
             f"AND passage >= items.row << {PASSAGE_BITS} AND passage < (items.row + 1) << {PASSAGE_BITS}) "
             f"FROM {tables.items} AS items WHERE store = %s AND id_key = ANY(%s) AND waiting AND {condition} "
-            "ORDER BY row FOR UPDATE"
+            "ORDER BY row"
         ),
         (store, list(keys), *values),
     ).fetchall()
@@ -412,21 +357,11 @@ def set_embeddings(
             f"UPDATE {tables.items} SET waiting = false, refusal = NULL WHERE store = %s AND row = ANY(%s)"
         )
         connection.execute(done_now, (store, done))
-        connection.execute(
-            "INSERT INTO changes(store, row, kind) SELECT %s, row, 'embedded' FROM unnest(%s::bigint[]) AS row",
-            (store, done),
-        )
     return len(done)
 
 
-def replace_model(connection: Connection, location: str, store: int, model: str, dimension: int | None) -> int:
-    """Delete every embedding and record the new model; return the number of items that wait for it.
-
-    Raises:
-        CollectionError: the store was dropped; `location` is named.
-    """
-    lock(connection, "store", store)
-    require_store(connection, location, store)
+def replace_model(connection: Connection, store: int, model: str, dimension: int | None) -> int:
+    """Delete every embedding and record the new model; return the number of items that wait for it."""
     connection.execute("SET LOCAL statement_timeout = 0")
     connection.execute(
         composed(
@@ -435,21 +370,16 @@ def replace_model(connection: Connection, location: str, store: int, model: str,
         ),
         {"store": store},
     )
-    for table in ("version_vectors", "version_tokens"):
+    for table in ("version_vectors", "version_tokens", "vectors", "tokens"):
         connection.execute(composed(f"DELETE FROM {table} WHERE store = %s"), (store,))
-    connection.execute("DELETE FROM vectors WHERE store = %s", (store,))
-    connection.execute("DELETE FROM tokens WHERE store = %s", (store,))
-    connection.execute("DELETE FROM vector_codes WHERE store = %s", (store,))
-    drop_hnsw(connection, store)
-    items = ((row, rows.item_from(connection.damaged, row, body)) for row, body in rows.each_body(connection, store))
-    with_text = [row for row, item in items if item is not None and has_text(item)]
+    with_text = [row for row, body in rows.each_body(connection, store) if has_text(rows.item_from(row, body))]
     connection.execute(
         "UPDATE items SET waiting = true WHERE store = %s AND NOT waiting AND row = ANY(%s)", (store, with_text)
     )
     connection.execute("UPDATE items SET refusal = NULL WHERE store = %s AND refusal IS NOT NULL", (store,))
-    connection.execute(
-        "UPDATE stores SET model = %s, dimension = %s, generation = generation + 1 WHERE store = %s",
-        (model, dimension, store),
-    )
-    query = "SELECT count(*) FROM items WHERE store = %s AND waiting"
-    return int((connection.execute(query, (store,)).fetchone() or (0,))[0])
+    connection.execute("UPDATE stores SET model = %s, dimension = %s WHERE store = %s", (model, dimension, store))
+    ((waiting,),) = connection.execute("SELECT count(*) FROM items WHERE store = %s AND waiting", (store,)).fetchall()
+    # Last, as it excludes searches of all stores.
+    if owns_tables(connection):
+        drop_hnsw(connection, store)
+    return int(waiting)

@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 import devmem
 from devmem.model.items import MemoryItem
 from devmem.model.results import WriteStatus
-from devmem.storage.postgres import database, transactions
 from devmem.storage.postgres.collection import PostgresCollection
 from devmem.storage.postgres.database import Connection
 from tests.conftest import StartScript
@@ -27,7 +26,6 @@ from tools.postgres_server import PostgresServer
 pytestmark = pytest.mark.postgres
 
 _STORES = count()
-_YEAR: Final = 366 * 86_400
 FAULTS: Final = ("", "", "refused", "lost before", "lost after")
 """Fates of a COMMIT: none, refused by the server, or the connection is lost before or after it."""
 batches = st.lists(st.permutations("abcd").map(lambda ids: ids[:3]), min_size=1, max_size=4)
@@ -87,24 +85,6 @@ def test_two_writers_of_the_same_items(
                 expected = [f"{writer} {number}" for number, ids in enumerate(writes[writer]) if name in ids]
                 assert [text for text in versions if text.startswith(f"{writer} ")] == expected
             assert [item.content_summary for item in store.get([name])] == versions[-1:]
-
-
-@pytest.mark.parametrize("offset", [-_YEAR, _YEAR])
-def test_a_clock_that_is_a_year_off_costs_no_write(
-    store_url: str, monkeypatch: pytest.MonkeyPatch, offset: int
-) -> None:
-    """Whether a transaction was committed is asked by a token that is as old as the server's clock says."""
-    clock = "clock_timestamp()"
-    assert clock in database._IDENTITY
-    monkeypatch.setattr(database, "_IDENTITY", database._IDENTITY.replace(clock, f"{clock} + interval '{offset} s'"))
-    monkeypatch.setattr(transactions, "_PRUNED_EVERY", 1)
-    # A pool of its own: the connections of others know the clock as it is.
-    with closing(PostgresCollection(f"{store_url}&connections=3")) as store, _failing() as fail:
-        store.add([MemoryItem(id=str(number), content_summary="tea") for number in range(5)])
-        for left in (4, 3, 2):
-            fail(["lost after"])
-            assert len(store.pop()) == 1
-            assert store.count() == left
 
 
 _KILLED = """

@@ -61,15 +61,12 @@ OPERATIONS: dict[str, Callable[[PostgresCollection], object]] = {
 }
 
 
-@pytest.mark.parametrize("partition", ["off", "on"])
-@pytest.mark.parametrize("mode", ["follow", "server"])
-def test_every_operation_says_that_the_store_was_dropped(store_url: str, mode: str, partition: str) -> None:
-    url = f"{store_url} {mode} {partition}&mode={mode}&partition={partition}"
-    with closing(PostgresCollection(url)) as store:
+def test_every_operation_says_that_the_store_was_dropped(store_url: str) -> None:
+    with closing(PostgresCollection(store_url)) as store:
         store.add([ITEM])
         with closing(store.run("pending")) as view:
             view.add([MemoryItem(id="2", content_summary="milk")])
-            assert drop_store(url)
+            assert drop_store(store_url)
             silent = [name for name, operation in OPERATIONS.items() if not says_so(partial(operation, store))]
             in_run: dict[str, Callable[[], object]] = {
                 "count": view.count,
@@ -88,26 +85,3 @@ def says_so(operation: Callable[[], object]) -> bool:
     except CollectionError as error:
         return "the store was dropped" in str(error)
     return False
-
-
-def test_a_store_of_the_same_name_is_another_one(store_url: str) -> None:
-    with closing(PostgresCollection(store_url)) as store:
-        store.add([ITEM])
-        drop_store(store_url)
-        with closing(PostgresCollection(store_url)) as again:
-            again.add([MemoryItem(id="2", content_summary="milk")])
-            with pytest.raises(CollectionError, match="the store was dropped; open it again"):
-                store.get(["2"])
-            assert again.count() == 1
-
-
-def test_a_store_that_was_restored_from_before_it_was_searched_here_is_not_called_dropped(store_url: str) -> None:
-    url = f"{store_url}&mode=server"
-    with closing(PostgresCollection(url)) as store:
-        store.add([ITEM])
-        forget = "DELETE FROM search_states WHERE store = %s"
-        store._database.write(lambda connection: connection.execute(forget, (store._store,)))
-        with pytest.raises(CollectionError, match=r"restored .* open it again"):
-            store.search(SearchQuery(text="tea"))
-    with closing(PostgresCollection(url)) as store:
-        assert [hit.item.id for hit in store.search(SearchQuery(text="tea"))] == ["1"]

@@ -48,10 +48,10 @@ def test_a_storm_of_processes_ends_none_as_busy(store_url: str, start_script: St
 
 
 def test_an_erasure_of_a_session_that_ended_is_finished(store_url: str) -> None:
-    """Also one that a devmem recorded which named no plan."""
+    """Also one of a session that a pooler keeps for others."""
     with closing(PostgresCollection(store_url)) as store:
         store.add([MemoryItem(id=name, content_summary=f"note {name}") for name in "abc"])
-        for name, change in (("a", "backend = 0"), ("b", "plan = NULL, backend = NULL, backend_start = NULL")):
+        for name, change in (("a", "backend = 0"), ("b", "at = at - interval '1 hour'")):
             store.begin_erasure(EraseRequest(ids=(name,)))
             store._database.write(
                 partial(

@@ -13,14 +13,13 @@ import numpy as np
 import psycopg
 import pytest
 
-from devmem.config import IndexConfig
 from devmem.errors import CollectionBusyError
 from devmem.model.items import MemoryItem
 from devmem.model.results import WriteStatus
 from devmem.storage import SearchQuery, Unique
 from devmem.storage.postgres.collection import PostgresCollection
 from devmem.storage.postgres.location import Location
-from devmem.storage.postgres.server.texts import ServerWordQuery
+from devmem.storage.postgres.search import PostgresSource
 from tools.postgres_server import PostgresServer
 
 pytestmark = pytest.mark.postgres
@@ -78,23 +77,23 @@ def test_a_write_is_neither_lost_nor_applied_twice(
 
 
 def _lose_searches(url: str, losses: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Have the first searches on the server lose their connections; return the list that grows with each."""
-    find, lost = ServerWordQuery.__init__, list[int]()
+    """Have the first searches lose their connections; return the list that grows with each."""
+    find, lost = PostgresSource.apply_filter, list[int]()
 
-    def lose(self: ServerWordQuery, *arguments: Any) -> None:
+    def lose(self: PostgresSource, *arguments: Any) -> Any:
         if len(lost) < losses:
             with psycopg.connect(Location.parse(url).conninfo, autocommit=True) as administrator:
                 query = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'devmem'"
                 lost.append(len(administrator.execute(query).fetchall()))
-        find(self, *arguments)
+        return find(self, *arguments)
 
-    monkeypatch.setattr(ServerWordQuery, "__init__", lose)
+    monkeypatch.setattr(PostgresSource, "apply_filter", lose)
     return lost
 
 
 def test_losses_do_not_end_a_call_that_took_its_time(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As one that waited for locks, or for a busy machine: the server answers all the time."""
-    with closing(PostgresCollection(store_url, index=IndexConfig(mode="server"), busy_timeout=0.1)) as collection:
+    with closing(PostgresCollection(store_url, busy_timeout=0.1)) as collection:
         collection.add([MemoryItem(id="1", content_summary="tea")])
         lost = _lose_searches(store_url, 6, monkeypatch)
         assert [hit.item.id for hit in collection.search(SearchQuery(text="tea"))] == ["1"]
@@ -104,7 +103,7 @@ def test_losses_do_not_end_a_call_that_took_its_time(store_url: str, monkeypatch
 
 def test_losses_without_end_are_an_error(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("devmem.storage.postgres.database._LOSSES", 3)
-    with closing(PostgresCollection(store_url, index=IndexConfig(mode="server"), busy_timeout=0.1)) as collection:
+    with closing(PostgresCollection(store_url, busy_timeout=0.1)) as collection:
         collection.add([MemoryItem(id="1", content_summary="tea")])
         lost = _lose_searches(store_url, 100, monkeypatch)
         with pytest.raises(CollectionBusyError, match="cannot be reached"):
@@ -117,7 +116,7 @@ def test_a_search_whose_connection_is_lost_runs_again(
 ) -> None:
     """While the server works for it, and without a word of the database's library."""
     vector = np.full(4, 0.5, dtype=np.float32)
-    with closing(PostgresCollection(store_url, index=IndexConfig(mode="server"))) as collection:
+    with closing(PostgresCollection(store_url)) as collection:
         collection.add([MemoryItem(id="1", content_summary="tea", embedding=vector)])
         lost = _lose_searches(store_url, 1, monkeypatch)
         query = SearchQuery(text="tea", vector=vector)

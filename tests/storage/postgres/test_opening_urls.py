@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
-import psycopg
 import pytest
 from pydantic import JsonValue
 
 import devmem
-from devmem.errors import CollectionError, ConfigError
+from devmem.errors import ConfigError
 from devmem.storage.opening import inspect_location
 from devmem.storage.postgres.collection import PostgresCollection
 from devmem.testing import HashEmbedder
@@ -65,25 +64,3 @@ def test_a_store_that_was_opened_without_a_model_stays_without_one(store_url: st
     facts = inspect_location(store_url, "memory")
     assert facts is not None
     assert (facts.model, facts.words_only) == ("testing:hash:32", False)
-
-
-@pytest.mark.parametrize("distributed", ["table", "schema"])
-def test_tables_that_citus_distributes_are_refused(postgres_server: PostgresServer, distributed: str) -> None:
-    """Followers of a distributed store missed 480 of 480 items; Citus's own catalogs are made by hand here."""
-    name = f"citus_{distributed}"
-    postgres_server.copy_database("template1", name)
-    url = postgres_server.url(name)
-    PostgresCollection(url).close()
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute("SET allow_system_table_mods = on")
-        connection.execute("CREATE TABLE pg_catalog.pg_dist_partition(logicalrelid regclass)")
-        connection.execute("CREATE TABLE pg_catalog.pg_dist_schema(schemaid oid)")
-        PostgresCollection(url).close()
-        add = {
-            "table": "INSERT INTO pg_dist_partition VALUES ('devmem.items')",
-            "schema": "INSERT INTO pg_dist_schema VALUES ('devmem'::regnamespace)",
-        }
-        connection.execute(add[distributed])
-    with pytest.raises(CollectionError, match=r"Citus distributes '(items|devmem)'"):
-        PostgresCollection(url)
-    postgres_server.drop_database(name)

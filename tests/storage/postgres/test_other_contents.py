@@ -1,7 +1,4 @@
-"""An open store follows its database also where that goes back in time and uses its numbers again.
-
-After a crash, a failover or a restore the numbers of transactions, rows and segments may be those of other contents.
-"""
+"""An open store shows its database also where that goes back in time: after a crash, a failover or a restore."""
 
 from __future__ import annotations
 
@@ -140,7 +137,6 @@ def dump_in_place(server: PostgresServer) -> Callable[[], None]:
 
     def restore() -> None:
         with connect(server) as administrator:
-            # `pg_restore --clean` cannot drop partitioned tables.
             administrator.execute("DROP SCHEMA devmem CASCADE")
             administrator.execute("CREATE SCHEMA devmem")
         server.run("pg_restore", *server.connecting(), "-n", "devmem", "-d", USER, str(dump))
@@ -166,7 +162,7 @@ def items(kind: str, count: int) -> list[MemoryItem]:
 
 
 def add(collection: PostgresCollection, kind: str, count: int) -> None:
-    """Add items in transactions of a hundred, and make segments where the store is searched on the server."""
+    """Add items in transactions of a hundred, and build the index of the vectors where that is due."""
     new = items(kind, count)
     for start in range(0, count, 100):
         collection.add(new[start : start + 100])
@@ -181,12 +177,11 @@ def of_kind(names: Iterable[str], kind: str) -> list[str]:
     return sorted(name for name in names if name.startswith(kind))
 
 
-@pytest.mark.parametrize("mode", ["follow", "server"])
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
-def test_an_open_store_shows_what_the_database_has_now(server: PostgresServer, scenario: Scenario, mode: str) -> None:
+def test_an_open_store_shows_what_the_database_has_now(server: PostgresServer, scenario: Scenario) -> None:
     """The last writes are lost, and others write with the same numbers before the store is searched again."""
     durability: Durability = "normal" if scenario in CRASHES else "full"
-    url = server.url(store=f"{scenario.__name__} {mode}", mode=mode)
+    url = server.url(store=scenario.__name__)
 
     def opened(durability: Durability = "full") -> closing[PostgresCollection]:
         return closing(PostgresCollection(url, model=EMBEDDER.identity, durability=durability))

@@ -1,16 +1,15 @@
-"""A connection pooler between the process and the server: one that keeps sessions apart serves, no other."""
+"""A connection pooler between the process and the server, which runs each transaction in another session."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
 
 import pytest
 
-from devmem.errors import CollectionError
 from devmem.model.items import MemoryItem
 from devmem.storage import SearchQuery
-from devmem.storage.postgres import collection as opening
 from devmem.storage.postgres.collection import PostgresCollection
 from tests.storage.postgres.pooler import Pooler
 from tools.postgres_server import USER, PostgresServer
@@ -29,12 +28,12 @@ def _texts(store: PostgresCollection) -> set[str]:
     return {hit.item.content_summary for hit in store.search(SearchQuery(text="tea", limit=9))}
 
 
-@pytest.mark.parametrize("mode", ["follow", "server"])
-def test_sessions_are_pooled(postgres_server: PostgresServer, store_url: str, mode: str) -> None:
-    """Also for longer than statements would be prepared, and for views, which are temporary in their session."""
+@pytest.mark.parametrize("by_transaction", [False, True])
+def test_a_store_behind_a_pooler(postgres_server: PostgresServer, store_url: str, by_transaction: bool) -> None:
+    """Also for longer than statements would be prepared, and for views of other states."""
     with (
-        _pooled(postgres_server, store_url, by_transaction=False) as url,
-        closing(PostgresCollection(f"{url}&mode={mode}")) as store,
+        _pooled(postgres_server, store_url, by_transaction=by_transaction) as url,
+        closing(PostgresCollection(url)) as store,
     ):
         for number in range(8):
             store.add([MemoryItem(id=str(number), content_summary=f"tea {number}")])
@@ -44,26 +43,17 @@ def test_sessions_are_pooled(postgres_server: PostgresServer, store_url: str, mo
             assert (run.count(), store.count()) == (9, 8)
 
 
-def test_transactions_are_not(postgres_server: PostgresServer, store_url: str) -> None:
-    with (
-        _pooled(postgres_server, store_url, by_transaction=True) as url,
-        pytest.raises(CollectionError, match="pool_mode = session"),
-    ):
-        PostgresCollection(url)
+def test_tenants_that_share_sessions_find_their_own(postgres_server: PostgresServer, store_url: str) -> None:
+    """Settings hold for a transaction: the next one in the session may be another tenant's."""
+    with ExitStack() as stack:
+        url = stack.enter_context(_pooled(postgres_server, store_url, by_transaction=True))
+        stores = [stack.enter_context(closing(PostgresCollection(f"{url}&tenant=t{at}"))) for at in range(3)]
 
+        def use(at: int) -> None:
+            for number in range(10):
+                stores[at].add([MemoryItem(id=str(number), content_summary=f"tea of {at}, {number}")])
+                assert {text.split(",")[0] for text in _texts(stores[at])} == {f"tea of {at}"}
 
-def test_a_pooler_that_was_busy_when_the_store_was_opened_is_found_later(
-    postgres_server: PostgresServer, store_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Before anything is read or written in the session of somebody else."""
-    monkeypatch.setattr(opening, "refuse_shared_sessions", lambda *_: None)
-    with (
-        _pooled(postgres_server, store_url, by_transaction=True) as url,
-        closing(PostgresCollection(url)) as store,
-        closing(PostgresCollection(f"{url}&tenant=other")) as other,
-    ):
-        other.count()
-        with pytest.raises(CollectionError, match="pool_mode = session"):
-            store.add([MemoryItem(id="2", content_summary="tea")])
-    with closing(PostgresCollection(store_url)) as store:
-        assert store.count() == 0
+        with ThreadPoolExecutor(len(stores)) as pool:
+            list(pool.map(use, range(len(stores))))
+        assert [store.count() for store in stores] == [10, 10, 10]

@@ -17,6 +17,7 @@ from devmem.model.items import MemoryContentSnapshot, MemoryItem, Scope, Snapsho
 from devmem.model.message import AttachmentRef, MessageBlock
 from devmem.storage import Filter, SearchQuery
 from devmem.storage.erasure import EraseRequest
+from devmem.storage.postgres import search
 from devmem.storage.postgres.collection import PostgresCollection
 from devmem.storage.runs import Runs
 from devmem.stores.abilities import versions_of
@@ -127,10 +128,12 @@ def test_a_commit_holds_what_its_run_changed(store_url: str, monkeypatch: pytest
         assert collection.count() == 0
 
 
-def test_a_store_that_is_searched_on_the_server_has_versions(store_url: str) -> None:
-    """Its indexes hold current items alone; earlier states and runs are searched all the same."""
+def test_earlier_states_and_runs_are_searched(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the server finds the candidates."""
+    for name in ("_FEW", "_FEW_ADMITTED"):
+        monkeypatch.setattr(search, name, 0)
     clock = ManualClock()
-    with closing(PostgresCollection(f"{store_url}&mode=server", clock=clock)) as store:
+    with closing(PostgresCollection(store_url, clock=clock)) as store:
         store.add([MemoryItem(id=f"{n}", content_summary=f"tea number {n}") for n in range(9)])
         then = clock()
         store.maintain()

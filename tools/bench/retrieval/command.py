@@ -26,7 +26,7 @@ from tools.bench.retrieval.typos import with_typos
 from tools.bench.retrieval.variants import DEFAULT, Variant, check, parse_variant
 from tools.bench.rows import JsonFile, Row, write_json
 
-_OWN_NAMES = ("devmem", "bm25", "vector", "postgres", "postgres_server")
+_OWN_NAMES = ("devmem", "bm25", "vector", "postgres")
 
 
 def retrieval(

@@ -1,4 +1,4 @@
-"""Stores in a PostgreSQL database as further cases: followed in memory, and searched on the server."""
+"""Stores in a PostgreSQL database as a further case."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
 
 from devmem import MemoryItem
 from devmem.storage.postgres.collection import PostgresCollection, drop_store
@@ -18,28 +17,25 @@ from tools.bench.retrieval.memo import EmbeddingMemo
 from tools.bench.retrieval.variants import DEFAULT
 from tools.postgres_server import PostgresServer
 
-_MODES: Final = {"postgres": "follow", "postgres_server": "server"}
-"""Ways of searching by the names of the cases."""
-
 
 class PostgresCase:
     """A store with devmem's defaults and its items in a database; each haystack has a store of its own."""
 
-    def __init__(self, name: str, server: PostgresServer, mode: str) -> None:
-        self.name = name
-        self._server, self._mode, self._numbers = server, mode, count()
+    name = "postgres"
+
+    def __init__(self, server: PostgresServer) -> None:
+        self._server, self._numbers = server, count()
 
     @contextmanager
     def opened(self, items: Sequence[MemoryItem], memo: EmbeddingMemo, progress: Progress) -> Iterator[Searcher]:
         """Store the items as an import does, and have all of them indexed; the store is dropped at the end."""
-        url = self._server.url(store=f"{self.name} {next(self._numbers)}", mode=self._mode)
+        url = self._server.url(store=f"{self.name} {next(self._numbers)}")
         variant = replace(DEFAULT, name=self.name, place=url)
         with TemporaryDirectory(prefix="devmem-bench-") as folder, variant.opened(Path(folder), memo) as store:
             assert isinstance(store, CollectionMemory)
             store.add(items, progress)
             collection = store.collection
             assert isinstance(collection, PostgresCollection)
-            # Small stores too are to be searched by postings and codes, as large ones are.
             collection.maintain()
             yield StoreSearcher(store=store, variant=variant, index_bytes=collection.info().size_bytes)
         drop_store(url)
@@ -52,4 +48,4 @@ def postgres_cases(wanted: bool) -> Iterator[list[Case]]:
         yield []
         return
     with closing(PostgresServer()) as server:
-        yield [PostgresCase(name, server, mode) for name, mode in _MODES.items()]
+        yield [PostgresCase(server)]

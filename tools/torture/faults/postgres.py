@@ -26,8 +26,8 @@ from tools.torture.stores import opened, payload, prepare_at
 _SECONDS: Final = 1800.0
 """Longest time that all writes may take."""
 _WRITERS: Final = 8
-_MODES: Final = ("follow", "server")
-"""Ways of searching; each has a process that goes on with it through all faults, and is judged again at the end."""
+_SEARCHERS: Final = 2
+"""Number of processes that search through all faults, each of which is judged again at the end."""
 _POLL: Final = 0.02
 _FAULTS_A_CRASH: Final = 10
 """Number of faults of which one is a crash of the server; the others kill connections."""
@@ -80,9 +80,10 @@ def _crashes(plan: Plan, server: PostgresServer) -> Result:
 
 
 def _prepare(folder: Path, server: PostgresServer) -> list[Path]:
-    """Make the store, and a workflow for each way of searching it; return their folders."""
+    """Make the store, and a workflow for each process that searches it; return their folders."""
     (folder / _ACKNOWLEDGED).touch()
-    folders = [prepare_at(folder / mode, "simple", server.url(store="tortured", mode=mode)) for mode in _MODES]
+    url = server.url(store="tortured")
+    folders = [prepare_at(folder / f"searcher{number}", "simple", url) for number in range(_SEARCHERS)]
     with opened(folders[0]):
         return folders
 

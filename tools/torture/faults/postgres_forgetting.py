@@ -19,7 +19,7 @@ import psycopg
 import devmem
 from devmem import load_workflow, open_stores
 from devmem.storage.postgres.location import Location
-from devmem.storage.postgres.schema import PARTITIONED
+from devmem.storage.postgres.schema import STORE_TABLES
 from tools.forgetting_team import fill_team, left_in_files, make_team, write_team
 from tools.postgres_server import USER, PostgresServer
 from tools.torture.children import EXIT_FAILED, Child
@@ -118,7 +118,7 @@ def _words_in(url: str, folder: Path, words: Iterable[str]) -> set[str]:
     found = {word for left in left_in_files(folder, sorted(wanted)).values() for word in left}
     with psycopg.connect(Location.parse(url).conninfo, autocommit=True) as connection:
         connection.execute("SET bytea_output = 'escape'")
-        for table in PARTITIONED:
+        for table in STORE_TABLES:
             rows = connection.execute(f"SELECT kept::text FROM devmem.{table} AS kept").fetchall()
             text = "\n".join(row for (row,) in rows)
             found |= {word for word in wanted - found if word in text}

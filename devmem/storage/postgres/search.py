@@ -1,0 +1,778 @@
+"""Searching a store of a PostgreSQL database: the `SearchSource` whose candidates come from SQL.
+
+A search first reads the state of the store: how often its terms occur, and how many items the filter admits. Where
+these are few, the terms and similarities of all their passages are read, and ranked as everywhere. Else the server
+finds the best by words, through an index on hashes of terms of which the rarest are looked up, and the best by meaning,
+through HNSW or, within a filter, exactly; what belongs to these is read then. Their scores are exact, and statistics of
+terms are those of the whole store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from devmem.model.filters import Filter
+from devmem.model.items import MemoryItem, Vector, encodable
+from devmem.models.embedder import TokenCodes
+from devmem.search.indexes.columns import Mask, Positions, Rows, Scores, distinct, places_in, ranges
+from devmem.search.indexes.doc_values import RUNNING, thread_of
+from devmem.search.indexes.rotation import rotated
+from devmem.search.indexes.scoring import K1, B, Codes, impact_table, posting_codes, term_hash
+from devmem.search.query import MAX_QUERY_CHARACTERS, SearchQuery
+from devmem.search.source import FilterMatches
+from devmem.search.token_matching import widened
+from devmem.storage.postgres.database import Connection, Cursor, RowNumbers, composed, read_text
+from devmem.storage.postgres.hnsw import HnswIndex, hnsw_condition, hnsw_operand, index_name
+from devmem.storage.postgres.predicates import DIALECT
+from devmem.storage.postgres.rows import fetch_bodies, hashed, of_item, vector_from
+from devmem.storage.postgres.schema import PASSAGE_BITS, dropped, table_of
+from devmem.storage.searching import check_length, check_name
+from devmem.storage.sql import EVENT_TIME
+from devmem.text.analysis import terms
+from devmem.text.query_text import QueryText
+
+_FEW: Final = 2_000
+"""Number of passages of a store up to which all are read and ranked here."""
+_FEW_ADMITTED: Final = 2_000
+"""Number of items that a filter admits up to which all of them are, with statistics of these alone."""
+_MOST_EXACT: Final = 10_000
+"""Number of admitted items whose vectors are all compared, by the server, where there is an HNSW index too."""
+_POSTINGS: Final = 3_000
+"""Number of postings of the rarest terms, by which passages are found that all terms then rank."""
+_EACH: Final = 1.5
+"""Number of passages that the server finds by words for each that is wanted: it counts a term once."""
+_MOST_BY_HNSW: Final = 1_000
+"""Maximum number of candidates that pgvector keeps while it searches; more are found by comparing with all."""
+_HNSW_CANDIDATES: Final = 240
+"""Minimum number of candidates that pgvector keeps while it searches."""
+SEARCH_SETTINGS: Final = "; ".join(
+    f"SET LOCAL {name} = off"
+    for name in ("jit", "enable_hashjoin", "enable_mergejoin", "enable_material", "enable_seqscan")
+)
+"""Statements by which rows are looked up one by one until the transaction ends, and nothing is compiled."""
+
+_STATE: Final = f"""
+SELECT model, dimension, texts, total_length,
+    COALESCE((SELECT indisvalid FROM pg_index WHERE indexrelid = {table_of("%(index)s")}), false),
+    EXISTS (SELECT FROM items WHERE store = {{store}} AND conversation IS NOT NULL)
+    OR EXISTS (SELECT FROM items WHERE store = {{store}} AND session IS NOT NULL),
+    EXISTS (SELECT FROM items WHERE store = {{store}} AND expires_at <= %(now)s),
+    (SELECT string_agg(int4send(term) || int4send(texts), ''::bytea) FROM terms
+        WHERE store = {{store}} AND term = ANY(%(terms)s)),
+    {{admitted}}, {{hidden}}
+FROM stores WHERE store = {{store}}
+"""
+_ADMITTED: Final = (
+    "(SELECT count(*) FROM (SELECT FROM items WHERE store = {store} AND {condition} "
+    f"LIMIT {_MOST_EXACT + 1}) AS admitted)"
+)
+_HIDDEN: Final = "(SELECT count(*) FROM items WHERE store = {store} AND {scope} AND ({condition}) IS NOT TRUE)"
+_PASSAGES: Final = (
+    "SELECT passages.passage, -(vector <#> %(query)s), length, "
+    "CASE WHEN terms && %(terms)s THEN terms END, CASE WHEN terms && %(terms)s THEN counts END "
+    "FROM {found} AS found CROSS JOIN "
+    + of_item("passages", "passage, length, terms, counts", "found.row")
+    + " LEFT JOIN LATERAL (SELECT vector FROM vectors AS one WHERE one.store = {store} "
+    "AND one.passage = passages.passage OFFSET 0) AS vectors ON true"
+)
+_ALL_ADMITTED: Final = "(SELECT row FROM items WHERE store = {store} AND {condition} OFFSET 0)"
+# Whatever finds an item has compared it with the filter.
+_OF_ROWS: Final = "(SELECT unnest(%(rows)s::bigint[]) AS row)"
+_IS_ADMITTED: Final = (
+    f"EXISTS (SELECT FROM items WHERE items.store = {{store}} AND items.row = {{passage}} >> {PASSAGE_BITS} "
+    "AND {condition})"
+)
+_BY_WORDS: Final = (
+    "SELECT passage FROM passages AS found WHERE store = {store} AND terms && {found_by} AND {admitted} "
+    "ORDER BY ({score}) DESC, passage DESC LIMIT %(limit)s"
+)
+_DISTANCE: Final = "vector <#> %(query)s"
+"""The negative inner product."""
+_NEAREST: Final = f"SELECT passage, {_DISTANCE} FROM vectors WHERE store = {{store}} ORDER BY 2 LIMIT %(limit)s"
+_NEAREST_ADMITTED: Final = (
+    f"SELECT passage, {_DISTANCE} FROM (SELECT row FROM items WHERE store = {{store}} AND {{condition}} OFFSET 0) "
+    f"AS found CROSS JOIN {of_item('vectors', 'passage, vector', 'found.row')} ORDER BY 2 LIMIT %(limit)s"
+)
+# The condition and the cast, as literals, are what the index was made for.
+_NEAREST_BY_HNSW: Final = (
+    f"SELECT passage, {_DISTANCE} FROM (SELECT passage, vector FROM vectors AS found WHERE {{indexed}} "
+    "AND {admitted} ORDER BY {operand} <#> %(query)s::halfvec({dimension}) LIMIT %(limit)s) AS vectors ORDER BY 2"
+)
+# A setting of a library that is not loaded yet could not be checked, and would be refused when it is.
+_PREPARE_HNSW: Final = (
+    "SELECT '[0]'::vector, set_config('hnsw.ef_search', %(candidates)s, true), "
+    "set_config('hnsw.iterative_scan', 'relaxed_order', true)"
+)
+_FREQUENCIES: Final = "SELECT term, texts FROM terms WHERE store = {store} AND term = ANY(%(terms)s)"
+_FREQUENCIES_ADMITTED: Final = (
+    "SELECT term, count(DISTINCT passage) FROM (SELECT row FROM items WHERE store = {store} AND {condition} OFFSET 0) "
+    f"AS found CROSS JOIN {of_item('passages', 'passage, terms', 'found.row')}, unnest(terms) AS term "
+    "WHERE term = ANY(%(terms)s) GROUP BY term"
+)
+_CODES: Final = "SELECT passage, codes FROM tokens WHERE store = {store} AND passage = ANY(%(passages)s)"
+_VECTORS: Final = (
+    "SELECT passage, vector_send(vector) FROM vectors WHERE store = {store} AND passage = ANY(%(passages)s)"
+)
+_NO_ROWS: Final[Rows] = np.empty(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _State:
+    """A store, and what the filter admits of it."""
+
+    dimension: int | None
+    texts: int
+    length: int
+    has_hnsw: bool
+    has_conversations: bool
+    expired: bool
+    """Whether items that have expired are still there."""
+    frequencies: dict[int, int]
+    admitted: int | None
+    """Number of admitted items, at most one more than `_MOST_EXACT`; None where the filter admits all."""
+    hidden: int
+
+
+class PostgresSource:
+    """A store as of the connection's read transaction, for one search; see `SearchSource`."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        location: str,
+        store: int,
+        query: SearchQuery,
+        *,
+        model: str | None,
+        now: float,
+        hnsw: HnswIndex,
+    ) -> None:
+        """Prepare a search.
+
+        Args:
+            connection: in a read transaction that began with `SEARCH_SETTINGS`.
+            location: of the store, without a password.
+            store: number of the store.
+            query: what is searched for.
+            model: name of the model that made the query's vector; None when it is not known.
+            now: seconds since the epoch.
+            hnsw: the index of the store's vectors.
+        """
+        self.connection, self._location, self.store, self._query = connection, location, store, query
+        self._model, self._now, self._hnsw = model, now, hnsw
+        focus = query.ranking.focus and query.weights is None
+        self._text = QueryText.of(query.text[:MAX_QUERY_CHARACTERS], focus=focus)
+        self._indexes: _Indexes | None = None
+        self._condition, self._values = "true", dict[str, object]()
+
+    @property
+    def indexes(self) -> _Indexes:
+        """The indexes, which show what the filter admits."""
+        assert self._indexes is not None, "the filter comes first"  # noqa: S101 - `apply_filter` was called
+        return self._indexes
+
+    def execute(self, statement: str, /, **values: object) -> Cursor:
+        """Run a statement on the admitted items; its rows are waited for when they are asked for."""
+        number = f"{self.store:d}"
+        text = statement.replace("{condition}", self._condition).replace("{store}", number).replace("%(store)s", number)
+        return self.connection.execute(composed(text), {**self._values, **values}, binary=True)
+
+    def apply_filter(self, where: Filter, period: tuple[float, float] | None) -> FilterMatches:
+        """Restrict the indexes to what a filter admits."""
+        condition, values = DIALECT.where(where, self._now)
+        if period is not None:
+            condition, values = f"{condition} AND {EVENT_TIME} >= %s AND {EVENT_TIME} < %s", [*values, *period]
+        self._values = {f"admitted_{at}": value for at, value in enumerate(values)}
+        self._condition = condition % tuple(f"%({name})s" for name in self._values)
+        restricts = period is not None or not where.everything() or self.shows_state
+        every = list(dict.fromkeys([*self._text.term_weights(), *terms(self._text.asked)]))
+        numbers = dict(zip(every, self.numbers_of(every), strict=True))
+        state = self._read_state(where, list(numbers.values()), restricts=restricts, narrows=period is not None)
+        read = _Read(self, numbers, state, self._query.vector)
+        if state.texts <= _FEW if state.admitted is None else state.admitted <= _FEW_ADMITTED:
+            read.read_all()
+        self._indexes = _Indexes(
+            doc_values=_DocValues(self, self._query.vector, has_conversations=state.has_conversations),
+            passage_map=_PassageMap(read),
+            postings=_Postings(self, read, self._text),
+            vectors=None if state.dimension is None else _Vectors(self, read, state.dimension),
+        )
+        if not read.is_complete:
+            self._read_candidates(self._indexes, read, max(self._query.candidates, self._query.limit))
+        return FilterMatches(filtered=state.hidden)
+
+    def _read_candidates(self, indexes: _Indexes, read: _Read, limit: int) -> None:
+        """Have the server find the candidates by words and by meaning, and read what belongs to them in one step."""
+        by_words, by_meaning = indexes.postings.main, indexes.vectors
+        by_words.ask(limit)
+        if by_meaning is not None and self._query.vector is not None:
+            by_meaning.ask(self._query.vector, limit)
+        passages = [by_words.asked(), *([by_meaning.asked()] if by_meaning is not None else [])]
+        read.load(np.concatenate(passages) >> PASSAGE_BITS)
+
+    def _read_state(self, where: Filter, numbers: list[int], *, restricts: bool, narrows: bool) -> _State:
+        hidden, values = "0", dict[str, object]()
+        scope_alone = replace(where, scope=type(where.scope)(), include_unscoped=False, unbound=(), scope_in={})
+        if narrows or not scope_alone.everything():
+            scope = Filter(
+                scope=where.scope,
+                include_unscoped=where.include_unscoped,
+                unbound=where.unbound,
+                scope_in=where.scope_in,
+            )
+            condition, given = DIALECT.where(scope, self._now)
+            values = {f"scope_{at}": value for at, value in enumerate(given)}
+            hidden = _HIDDEN.replace("{scope}", condition % tuple(f"%({name})s" for name in values))
+        query = _STATE.replace("{admitted}", _ADMITTED if restricts else "NULL").replace("{hidden}", hidden)
+        asked = {"index": index_name(self.store), "now": self._now, "terms": numbers, **values}
+        found = self.execute(query, **asked).fetchone()
+        if found is None:
+            raise dropped(self._location)
+        model, dimension, texts, length, has_hnsw, conversations, expired, raw, admitted, number = found
+        if self._query.vector is not None:
+            check_name(self._location, made=model, given=self._model)
+            if dimension is not None:
+                check_length(self._location, made=dimension, given=len(self._query.vector))
+        pairs = np.frombuffer(raw or b"", dtype=">i4").reshape(-1, 2).tolist()
+        return _State(
+            dimension=dimension,
+            texts=int(texts),
+            length=int(length),
+            has_hnsw=has_hnsw and self._hnsw.least is not None and not self.shows_state,
+            has_conversations=conversations,
+            expired=expired,
+            frequencies=dict(pairs),
+            admitted=admitted,
+            hidden=int(number),
+        )
+
+    def numbers_of(self, words: Sequence[str]) -> list[int]:
+        """Return the numbers by which the database knows some terms of the store."""
+        hashes = np.fromiter(map(term_hash, words), dtype=np.uint64, count=len(words))
+        return [int(number) for number in hashed(self.store, hashes).tolist()]
+
+    @property
+    def shows_state(self) -> bool:
+        """Whether the statements show another state than the current one."""
+        return self.connection.shown is not None
+
+    def note_exact_search(self) -> None:
+        """Count a search that an index of the vectors would speed up."""
+        self._hnsw.note_exact_search()
+
+    def items(self, rows: Sequence[int]) -> dict[int, MemoryItem]:
+        """Return items by row number, without their embeddings; one that is not there is `MISSING`."""
+        return fetch_bodies(self.connection, self.store, rows)
+
+    def token_codes(self, passages: Rows, width: int) -> tuple[TokenCodes, NDArray[np.int64]]:
+        """Return the token codes of passages, joined in their order, and the number of codes of each."""
+        found: dict[int, bytes] = dict(self.execute(_CODES, passages=RowNumbers(passages)).fetchall())
+        codes = [found.get(passage, b"") for passage in passages.tolist()]
+        codes = [each if len(each) % width == 0 else b"" for each in codes]
+        counts = np.fromiter(map(len, codes), dtype=np.int64, count=len(codes)) // width
+        return widened(np.frombuffer(b"".join(codes), dtype=np.uint8).reshape(-1, width)), counts
+
+
+class _Read:
+    """The passages that a search has read: their similarities, and where terms of the query occur in them."""
+
+    def __init__(self, source: PostgresSource, numbers: Mapping[str, int], state: _State, query: Vector | None) -> None:
+        """Read nothing yet.
+
+        Args:
+            source: runs the statements.
+            numbers: by which the database knows the terms of the query.
+            state: of the store.
+            query: vector of the query; None where similarity does not count.
+        """
+        self._source, self.numbers, self.state, self._query = source, numbers, state, query
+        self.is_complete = False
+        """Whether all passages that may be found are read."""
+        self._rows: Rows = _NO_ROWS
+        """Rows that were asked for, ascending."""
+        self.passages: Rows = _NO_ROWS
+        """Ascending."""
+        self.similarity: NDArray[np.float64] = np.empty(0)
+        """Cosine of each and the query; NaN for one without a vector."""
+        self.lengths: NDArray[np.float32] = np.empty(0, dtype=np.float32)
+        self._terms: NDArray[np.int32] = np.empty(0, dtype=np.int32)
+        self._docs: Rows = _NO_ROWS
+        self._codes: Codes = np.empty(0, dtype=np.uint16)
+
+    def read_all(self) -> None:
+        """Read all passages that may be found."""
+        self._add(self._source.execute(_PASSAGES.replace("{found}", _ALL_ADMITTED), **self._values()).fetchall())
+        self.is_complete = True
+
+    def _values(self) -> dict[str, object]:
+        return {"query": self._query, "terms": list(self.numbers.values())}
+
+    def load(self, rows: Rows) -> None:
+        """Read those of the items that were not read; one that is not there has no passages."""
+        new = _NO_ROWS if self.is_complete else distinct(rows[places_in(self._rows, rows) < 0])
+        if len(new):
+            self._rows = np.sort(np.concatenate([self._rows, new]))
+            query = _PASSAGES.replace("{found}", _OF_ROWS)
+            self._add(self._source.execute(query, rows=RowNumbers(new), **self._values()).fetchall())
+
+    def _add(self, found: Sequence[tuple[Any, ...]]) -> None:
+        if not found:
+            return
+        passages, similarity, lengths, numbers, counts = zip(*found, strict=True)
+        new = np.array(passages, dtype=np.int64)
+        with_terms = [(at, each, count) for at, (each, count) in enumerate(zip(numbers, counts, strict=True)) if each]
+        own_lengths = np.array(lengths, dtype=np.float32)
+        if with_terms:
+            docs = np.repeat([at for at, *_ in with_terms], [len(each) for _, each, _ in with_terms])
+            joined = np.frombuffer(b"".join(count for *_, count in with_terms), dtype=np.uint8)
+            flat = np.fromiter(chain.from_iterable(each for _, each, _ in with_terms), np.int32, len(docs))
+            self._terms = np.append(self._terms, flat)
+            self._docs = np.append(self._docs, new[docs])
+            self._codes = np.append(self._codes, posting_codes(joined, own_lengths[docs]))
+        every = np.append(self.passages, new)
+        order = np.argsort(every)
+        self.passages = every[order]
+        self.similarity = np.append(self.similarity, np.array(similarity, dtype=np.float64))[order]
+        self.lengths = np.append(self.lengths, own_lengths)[order]
+
+    def places(self, passages: Rows) -> Positions:
+        """Return the place of each passage, -1 for one that is not there; those of its item are read where need be."""
+        self.load(passages >> PASSAGE_BITS)
+        return places_in(self.passages, passages)
+
+    def occurrences(self, number: int) -> tuple[Rows, Codes]:
+        """Return the read passages with a term of the query, and the codes of its postings."""
+        at = np.flatnonzero(self._terms == number)
+        return self._docs[at], self._codes[at]
+
+    @property
+    def count(self) -> int:
+        """Number of passages whose statistics count."""
+        return len(self.passages) if self.is_complete else self.state.texts
+
+    @property
+    def mean_length(self) -> float:
+        """Mean length of these."""
+        if self.is_complete:
+            return float(self.lengths.mean(dtype=np.float64)) if len(self.lengths) else 0.0
+        return self.state.length / max(self.state.texts, 1)
+
+    def frequencies(self, words: Sequence[str]) -> dict[str, int]:
+        """Return the number of passages that each of some terms occurs in."""
+        found: dict[str, int] = {}
+        for word in words:
+            if word in self.numbers:
+                number = self.numbers[word]
+                known = len(self.occurrences(number)[0]) if self.is_complete else self.state.frequencies.get(number, 0)
+                # Counts are those of the current items, and an earlier state, or a run, may have others.
+                found[word] = known if self.is_complete or not self._source.shows_state else max(known, 1)
+        others = [word for word in words if word not in found]
+        if others:
+            numbers = self._source.numbers_of(others)
+            query = _FREQUENCIES_ADMITTED if self.is_complete else _FREQUENCIES
+            counts: dict[int, int] = dict(self._source.execute(query, terms=numbers).fetchall())
+            found |= {word: int(counts.get(number, 0)) for word, number in zip(others, numbers, strict=True)}
+        return found
+
+
+class _WordQuery:
+    """The terms of a text, the rarest first; see `WordQueryReader`."""
+
+    def __init__(self, source: PostgresSource, read: _Read, text: QueryText, *, is_main: bool) -> None:
+        """Look the terms up; `is_main` is whether the text is the one whose terms are read with the passages."""
+        self._source, self._read, self._is_main = source, read, is_main
+        weights = text.term_weights()
+        self._frequencies = read.frequencies(list(weights))
+        occurring = sorted((word for word in weights if self._frequencies[word]), key=self._frequencies.__getitem__)
+        numbers = source.numbers_of(occurring)
+        self._terms = [
+            (number, self._frequencies[word], self._idf(self._frequencies[word], weights[word]))
+            for word, number in zip(occurring, numbers, strict=True)
+        ]
+        self.ceiling = (K1 + 1) * float(sum(idf for *_, idf in self._terms))
+        """Score of a short text that repeats every term; 0 when none occurs."""
+        self._asked: tuple[int, Cursor] | None = None
+        self._found: tuple[int, Rows] = 0, _NO_ROWS
+        """Number of passages that were asked for, and those that the server found."""
+
+    def _idf(self, frequency: int, weight: float) -> np.float32:
+        rest = max(self._read.count - frequency, 0)
+        return np.float32(weight * np.log1p((rest + 0.5) / (frequency + 0.5)))
+
+    @property
+    def count(self) -> int:
+        """Number of passages that may be found."""
+        return self._read.count
+
+    def frequency(self, term: str) -> int:
+        """Return the number of passages that a term occurs in."""
+        if term not in self._frequencies:
+            self._frequencies |= self._read.frequencies([term])
+        return self._frequencies[term]
+
+    def ask(self, limit: int) -> None:
+        """Have the server find the best passages, while the search goes on."""
+        if self._terms:
+            self._asked = limit, self._find(limit)
+
+    def asked(self) -> Rows:
+        """Return what the server found."""
+        if self._asked is not None:
+            limit, cursor = self._asked
+            self._asked = None
+            self._found = limit, np.array([passage for (passage,) in cursor.fetchall()], dtype=np.int64)
+        return self._found[1]
+
+    def _find(self, limit: int) -> Cursor:
+        rarest, postings = list[str](), 0
+        for number, frequency, _ in self._terms:
+            # Common terms alone find what is wanted, however many postings they have.
+            if postings >= limit and postings + frequency > _POSTINGS:
+                break
+            rarest.append(str(number))
+            postings += frequency
+        parts = [
+            f"CASE WHEN ({number}) = ANY(terms) THEN {float(idf)!r}::float8 ELSE 0 END"
+            for number, _, idf in self._terms
+        ]
+        norm = f"{1 + K1 * (1 - B)!r}::float8 + {K1 * B / max(self._read.mean_length, 1e-9)!r}::float8 * length"
+        query = _BY_WORDS.replace("{found_by}", f"ARRAY[{','.join(rarest)}]::int[]")
+        query = query.replace("{score}", f"({' + '.join(parts)}) / ({norm})")
+        return self._source.execute(_admitting(query, self._read, "found.passage"), limit=round(_EACH * limit))
+
+    def top(self, limit: int) -> Rows:
+        """Return the admitted passages with the highest scores above 0, best first."""
+        if not self._terms or limit < 1:
+            return _NO_ROWS
+        if self._read.is_complete and self._is_main:
+            found = self._read.passages
+        else:
+            if self._found[0] < limit:
+                self.ask(limit)
+            found = self.asked()
+            if not self._is_main:
+                return found[:limit]
+        scores = self.scores_of(found)
+        best = np.lexsort((-found, -scores))[:limit]
+        return found[best[scores[best] > 0]]
+
+    def scores_of(self, passages: Rows) -> NDArray[np.float64]:
+        """Return the BM25 score of some passages; 0 for one that is not there."""
+        places = self._read.places(passages)
+        known = self._read.passages
+        total: Scores = np.zeros(len(known), dtype=np.float32)
+        table = impact_table(self._read.mean_length)
+        for number, _, idf in self._terms:
+            docs, codes = self._read.occurrences(number)
+            total[np.searchsorted(known, docs)] += idf * table.take(codes)
+        return np.where(places >= 0, total[places], 0.0).astype(np.float64) if len(known) else np.zeros(len(passages))
+
+
+def _admitting(query: str, read: _Read, passage: str) -> str:
+    """Return a statement with the condition that a passage is of an admitted item, where that may not be so."""
+    restricts = read.state.admitted is not None or read.state.expired
+    return query.replace("{admitted}", _IS_ADMITTED.replace("{passage}", passage) if restricts else "true")
+
+
+class _Postings:
+    """The full-text index; see `PostingsReader`."""
+
+    def __init__(self, source: PostgresSource, read: _Read, text: QueryText) -> None:
+        self._source, self._read, self._text = source, read, text
+        self.main = _WordQuery(source, read, text, is_main=True)
+        """The terms of the query."""
+
+    def query(self, text: QueryText, allowed: Rows | None = None) -> _WordQuery:  # noqa: ARG002 - the search's
+        """Look up the terms of a text among the admitted passages."""
+        return self.main if text == self._text else _WordQuery(self._source, self._read, text, is_main=False)
+
+    def frequencies(self, terms: Sequence[str], allowed: Rows | None = None) -> dict[str, int]:  # noqa: ARG002
+        """Return the number of admitted passages that each of some terms occurs in."""
+        return self._read.frequencies(terms)
+
+
+class _Vectors:
+    """The vectors; see `VectorsReader`."""
+
+    def __init__(self, source: PostgresSource, read: _Read, dimension: int) -> None:
+        """Search the vectors of the admitted items; `dimension` is their number of components."""
+        self._source, self._read, self.dimension = source, read, dimension
+        self._asked: tuple[int, Cursor] | None = None
+        self._found: tuple[int, list[tuple[int, float]]] = 0, []
+        """Number of passages that were asked for, and those that the server found, with their distances."""
+
+    def ask(self, query: Vector, limit: int) -> None:
+        """Have the server find the nearest passages, while the search goes on."""
+        self._asked = limit, self._find(query, limit)
+
+    def asked(self) -> Rows:
+        """Return what the server found."""
+        if self._asked is not None:
+            limit, cursor = self._asked
+            self._asked, self._found = None, (limit, cursor.fetchall())
+        return np.array([passage for passage, _ in self._found[1]], dtype=np.int64)
+
+    def _find(self, query: Vector, limit: int, *, exactly: bool = False) -> Cursor:
+        state, values = self._read.state, {"query": query, "limit": limit}
+        is_small = state.admitted is not None and state.admitted <= _MOST_EXACT
+        if state.has_hnsw and not is_small and limit <= _MOST_BY_HNSW and not exactly:
+            candidates = min(_MOST_BY_HNSW, max(_HNSW_CANDIDATES, limit))
+            self._source.execute(_PREPARE_HNSW, candidates=str(candidates))
+            indexed = hnsw_condition(self._source.store, self.dimension)
+            statement = _NEAREST_BY_HNSW.replace("{indexed}", indexed).replace("{dimension}", str(self.dimension))
+            statement = statement.replace("{operand}", hnsw_operand(self.dimension))
+            return self._source.execute(_admitting(statement, self._read, "found.passage"), **values)
+        if state.admitted is None and not state.expired:
+            self._source.note_exact_search()
+            return self._source.execute(_NEAREST, **values)
+        return self._source.execute(_NEAREST_ADMITTED, **values)
+
+    def nearest(self, query: Vector, limit: int, allowed: Rows | None = None) -> tuple[Rows, Vector]:
+        """Return the admitted passages most similar to the query with their similarities, best first."""
+        if allowed is not None or self._read.is_complete:
+            passages = self._read.passages if allowed is None else allowed
+            near = self.similarities(query, passages)
+            best = np.lexsort((-passages, -near))[: max(limit, 0)]
+            best = best[~np.isnan(near[best])]
+            return passages[best], near[best].astype(np.float32)
+        if self._found[0] < limit:
+            self.ask(query, limit)
+            self.asked()
+        found = self._found[1]
+        if len(found) < limit and self._read.state.has_hnsw:
+            # Vectors that were deleted are still in the index, and of a filter that admits few it finds too few.
+            found = self._find(query, limit, exactly=True).fetchall()
+        passages = np.array([passage for passage, _ in found[:limit]], dtype=np.int64)
+        return passages, np.array([-distance for _, distance in found[:limit]], dtype=np.float32)
+
+    def similarities(self, query: Vector, passages: Rows) -> NDArray[np.float64]:  # noqa: ARG002 - the search's
+        """Return the cosine of the search's query and each passage; NaN for a passage that has no vector."""
+        places = self._read.places(passages)
+        found = np.full(len(passages), np.nan)
+        found[places >= 0] = self._read.similarity[places[places >= 0]]
+        return found
+
+    def gather(self, passages: Rows) -> Vector:
+        """Return the rotated vectors of some passages, shape (n, dimension); zeros for a passage that has none."""
+        rows = self._source.execute(_VECTORS, passages=RowNumbers(passages)).fetchall()
+        known = {passage: vector_from(raw) for passage, raw in rows}
+        none = np.zeros(self.dimension, dtype=np.float32)
+        found = [known.get(passage, none) for passage in passages.tolist()]
+        return rotated(np.array(found, dtype=np.float32).reshape(-1, self.dimension))
+
+
+class _PassageMap:
+    """Which passages an item has; see `PassageMapReader`."""
+
+    singles = False
+    """Nobody counted whether some item has more than one."""
+
+    def __init__(self, read: _Read) -> None:
+        self._read = read
+
+    def rows_of(self, passages: Rows) -> Rows:
+        """Return the row of each passage."""
+        return passages >> PASSAGE_BITS
+
+    def passages_of(self, rows: Rows) -> tuple[Rows, Rows]:
+        """Return the passages of some rows, in their order, and for each passage its row's place in `rows`."""
+        self._read.load(rows)
+        known = self._read.passages
+        starts, ends = (np.searchsorted(known, bound << PASSAGE_BITS) for bound in (rows, rows + 1))
+        counts = ends - starts
+        return known[ranges(starts, counts)], np.repeat(np.arange(len(rows)), counts)
+
+    def all_passages_of(self, rows: Rows) -> Rows:
+        """Return the passages of some rows, in ascending order."""
+        return self.passages_of(np.sort(rows))[0]
+
+
+_STANDING: Final = 200
+"""Maximum number of instructions and preferences that are looked at, the nearest to the query."""
+_FIELDS: Final = (
+    'SELECT row, conversation, session, agent, "user", speaker, COALESCE(event_time, created_at), length, cues, '
+    "importance FROM items WHERE store = {store} AND row = ANY(%(rows)s)"
+)
+_TYPES: Final = {"thread": "<i8", "time": "<f8", "length": "<i4", "cues": "<u2", "importance": "<f4"}
+_NEIGHBORS: Final = """
+SELECT own.row, turn.row FROM unnest(%(rows)s::bigint[]) AS at(row)
+JOIN items AS own ON own.store = {store} AND own.row = at.row
+CROSS JOIN LATERAL (
+    (SELECT row FROM items WHERE store = {store} AND {same} AND row < own.row AND {condition}
+        ORDER BY row DESC LIMIT %(reach)s)
+    UNION ALL
+    (SELECT row FROM items WHERE store = {store} AND {same} AND row > own.row AND {condition}
+        ORDER BY row LIMIT %(reach)s)
+) AS turn
+"""
+_SAME: Final = (
+    '{key} = own.{key} AND {other} AND agent IS NOT DISTINCT FROM own.agent AND "user" IS NOT DISTINCT FROM own."user"'
+)
+_KEYS: Final = {"conversation": "session IS NOT DISTINCT FROM own.session", "session": "conversation IS NULL"}
+"""A conversation is found by its name, and by its session where it has none."""
+_WITH_CUES: Final = "SELECT row FROM items WHERE store = {store} AND cues & %(cues)s <> 0 AND {condition}"
+_LAST: Final = f"{_WITH_CUES} ORDER BY {EVENT_TIME} DESC, row DESC LIMIT %(limit)s"
+_SPREAD: Final = f"""
+SELECT row FROM (
+    SELECT row, row_number() OVER (ORDER BY happened, row) - 1 AS at, count(*) OVER () AS total FROM (
+        SELECT row, {EVENT_TIME} AS happened FROM items WHERE store = {{store}} AND {{within}} AND {{condition}}
+    ) AS found
+) AS numbered WHERE total <= %(limit)s OR at * %(limit)s / total > (at - 1) * %(limit)s / total ORDER BY at
+"""
+"""Rows in the order of their times; of more than the limit, an even spread."""
+_WITHIN: Final = f"{EVENT_TIME} >= %(start)s AND {EVENT_TIME} < %(end)s"
+_IS_OF: Final = "conversation IS NOT DISTINCT FROM %(conversation)s AND session IS NOT DISTINCT FROM %(session)s"
+_SESSION_AT: Final = f"""
+SELECT conversation, session FROM items
+WHERE store = {{store}} AND (conversation IS NOT NULL OR session IS NOT NULL) AND {{condition}}
+GROUP BY conversation, session
+HAVING %(place)s >= 0 OR max({EVENT_TIME}) <= %(now)s - %(running)s OR max({EVENT_TIME}) > %(now)s
+ORDER BY min({EVENT_TIME}) {{order}} LIMIT 1 OFFSET %(skipped)s
+"""
+_NEAREST_WITH_CUES: Final = (
+    f"SELECT found.row FROM ({_WITH_CUES}) AS found CROSS JOIN {of_item('vectors', 'vector', 'found.row')} "
+    f"ORDER BY vector <#> %(query)s LIMIT {_STANDING}"
+)
+
+
+class _DocValues:
+    """Fields of items by position; see `DocValuesReader`. An item has a position once it was asked for."""
+
+    def __init__(self, source: PostgresSource, query: Vector | None, *, has_conversations: bool) -> None:
+        """Show the admitted items; `query` is the query's vector, None where similarity does not count."""
+        self._source, self._query = source, query
+        self.has_conversations = has_conversations
+        """Whether any item is of a conversation."""
+        self._rows: Rows = _NO_ROWS
+        self._order: Positions = _NO_ROWS
+        self._columns: dict[str, NDArray[Any]] = {name: np.empty(0, dtype=kind) for name, kind in _TYPES.items()}
+        self._texts: list[tuple[str | None, str | None, str | None]] = []
+        """Conversation, user and speaker of each item."""
+
+    def positions(self, rows: Rows) -> Positions:
+        """Return the position of each row; -1 for one that is not there."""
+        new = distinct(rows[self._known(rows) < 0])
+        if len(new):
+            self._add(self._source.execute(_FIELDS, rows=RowNumbers(new)).fetchall())
+        return self._known(rows)
+
+    def _known(self, rows: Rows) -> Positions:
+        if not len(self._rows):
+            return np.full(rows.shape, -1, dtype=np.int64)
+        at = places_in(self._rows[self._order], rows)
+        return np.where(at >= 0, self._order[at], -1)
+
+    def _add(self, found: Sequence[tuple[Any, ...]]) -> None:
+        if not found:
+            return
+        rows, *texts, time, length, cues, importance = zip(*found, strict=True)
+        conversation, session, agent, user, speaker = map(_indexed_forms, texts)
+        new: dict[str, Sequence[Any]] = {
+            "thread": [thread_of(*each) for each in zip(conversation, session, agent, user, strict=True)],
+            "time": time,
+            "length": length,
+            "cues": cues,
+            "importance": [value or 0.0 for value in importance],
+        }
+        self._texts += zip(conversation, user, speaker, strict=True)
+        for name, kind in _TYPES.items():
+            self._columns[name] = np.append(self._columns[name], np.array(new[name], dtype=kind))
+        self._rows = np.append(self._rows, np.array(rows, dtype=np.int64))
+        self._order = np.argsort(self._rows)
+
+    def rows(self, positions: Positions) -> Rows:
+        """Return the rows at some positions."""
+        return self._rows[positions]
+
+    def column(self, name: str) -> NDArray[Any]:
+        """Return a column, one value for each position; see `DocValues.column`."""
+        return self._columns[name]
+
+    def speakers(self, positions: Positions) -> list[str | None]:
+        """Return the speaker of each item at some positions."""
+        return [self._texts[position][2] for position in positions.tolist()]
+
+    def users(self, positions: Positions) -> list[str | None]:
+        """Return the user of each item at some positions."""
+        return [self._texts[position][1] for position in positions.tolist()]
+
+    def conversations(self, positions: Positions) -> list[str | None]:
+        """Return the conversation of each item at some positions."""
+        return [self._texts[position][0] for position in positions.tolist()]
+
+    def _positions_of(self, found: Iterable[tuple[Any, ...]]) -> Positions:
+        return self.positions(np.array([row for (row,) in found], dtype=np.int64))
+
+    def with_cues(self, cues: int, admitted: Mask | None = None) -> Positions:  # noqa: ARG002 - it is the search's
+        """Return the positions of those of the nearest items whose text has one of some cues."""
+        query = _WITH_CUES if self._query is None else _NEAREST_WITH_CUES
+        found = self._source.execute(query, cues=int(cues), query=self._query).fetchall()
+        return self._positions_of(sorted(set(found)))
+
+    def last_with_cues(self, cues: int, limit: int, admitted: Mask | None = None) -> Positions:  # noqa: ARG002
+        """Return the positions of the last items with one of some cues, in the order of their times."""
+        return self._positions_of(reversed(self._source.execute(_LAST, cues=int(cues), limit=limit).fetchall()))
+
+    def in_period(self, start: float, end: float, limit: int, admitted: Mask | None = None) -> Positions:  # noqa: ARG002
+        """Return the positions of the items of a time, in its order; of more than `limit`, an even spread."""
+        query = _SPREAD.replace("{within}", _WITHIN)
+        return self._positions_of(self._source.execute(query, start=start, end=end, limit=limit).fetchall())
+
+    def in_session(self, place: int, now: float, limit: int, admitted: Mask | None = None) -> Positions:  # noqa: ARG002
+        """Return the positions of the items of a session, in the order of their times; see `DocValuesReader`."""
+        query = _SESSION_AT.replace("{order}", "ASC" if place >= 0 else "DESC")
+        skipped = place if place >= 0 else -1 - place
+        found = self._source.execute(query, place=place, now=now, running=RUNNING, skipped=skipped).fetchone()
+        if found is None:
+            return _NO_ROWS
+        query = _SPREAD.replace("{within}", _IS_OF)
+        cursor = self._source.execute(query, conversation=found[0], session=found[1], limit=limit)
+        return self._positions_of(cursor.fetchall())
+
+    def around(self, positions: Positions, reach: int, visible: Mask | None = None) -> list[Positions]:  # noqa: ARG002
+        """Return the positions of the `reach` items before each in its conversation, then those after, nearest first.
+
+        Returns:
+            2 * `reach` arrays of the shape of `positions`; -1 stands for none.
+        """
+        found = [np.full(len(positions), -1, dtype=np.int64) for _ in range(2 * reach)]
+        if not len(positions) or not (self.column("thread")[positions] != 0).any():
+            return found
+        rows, turns = self.rows(positions), dict[int, list[int]]()
+        named = np.array([each is not None for each in self.conversations(positions)], dtype=np.bool_)
+        cursors = []
+        for (key, other), some in zip(_KEYS.items(), (rows[named], rows[~named]), strict=True):
+            if len(some):
+                query = _NEIGHBORS.replace("{same}", _SAME.format(key=key, other=other))
+                cursors.append(self._source.execute(query, rows=RowNumbers(some), reach=reach))
+        for row, turn in (pair for cursor in cursors for pair in cursor.fetchall()):
+            turns.setdefault(row, []).append(turn)
+        every = np.array(sorted({row for each in turns.values() for row in each}), dtype=np.int64)
+        places = dict(zip(every.tolist(), self.positions(every).tolist(), strict=True))
+        for at, row in enumerate(rows.tolist()):
+            before = sorted((each for each in turns.get(row, ()) if each < row), reverse=True)
+            after = sorted(each for each in turns.get(row, ()) if each > row)
+            for first, side in ((0, before), (reach, after)):
+                for step, each in enumerate(side, first):
+                    found[step][at] = places[each]
+        return found
+
+
+def _indexed_forms(column: Sequence[str | None]) -> list[str | None]:
+    return [None if text is None else encodable(read_text(text) or "") for text in column]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Indexes:
+    """See `IndexesReader`; they show what the filter admits."""
+
+    doc_values: _DocValues
+    passage_map: _PassageMap
+    postings: _Postings
+    vectors: _Vectors | None

@@ -1,1 +1,0 @@
-"""Searches in tables of the server instead of indexes in memory."""

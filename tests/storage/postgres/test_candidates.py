@@ -1,0 +1,101 @@
+"""Candidates of a large store: found by words and by HNSW they hold what comparing with everything finds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from devmem.config import IndexConfig
+from devmem.config.store import LEAST_FOR_APPROXIMATE
+from devmem.model.items import MemoryItem, Scope
+from devmem.storage import Filter, SearchQuery
+from devmem.storage.erasure import EraseRequest
+from devmem.storage.postgres import search
+from devmem.storage.postgres.collection import PostgresCollection
+from devmem.testing import HashEmbedder
+from tools.bench.synthetic import Corpus, make_corpus
+from tools.postgres_server import PostgresServer
+
+pytestmark = pytest.mark.postgres
+
+_ITEMS = LEAST_FOR_APPROXIMATE + 500
+
+
+@pytest.fixture(scope="module")
+def corpus() -> Corpus:
+    return make_corpus(_ITEMS, dimension=32)
+
+
+@pytest.fixture(scope="module")
+def store(postgres_server: PostgresServer, corpus: Corpus) -> Iterator[PostgresCollection]:
+    """A store with an HNSW index, of two users."""
+    items = [
+        MemoryItem(
+            id=str(n), content_summary=text, embedding=vector, created_at=float(n), scope=Scope(user="ab"[n % 2])
+        )
+        for n, (text, vector) in enumerate(zip(corpus.texts, corpus.vectors, strict=True))
+    ]
+    url, model = postgres_server.url(store="candidates"), HashEmbedder(dimension=32).identity
+    with closing(PostgresCollection(url, model=model, index=IndexConfig(search="approximate"))) as opened:
+        opened.add(items)
+        opened.maintain()
+        yield opened
+
+
+@pytest.mark.parametrize("most_exact", [0, 10_000])
+@pytest.mark.parametrize("user", [None, "a"])
+def test_the_best_hits_are_those_of_comparing_with_everything(
+    store: PostgresCollection, corpus: Corpus, user: str | None, most_exact: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where = Filter(scope=Scope(user=user))
+
+    def found() -> list[list[str]]:
+        queries = [
+            SearchQuery(text=corpus.texts[at], vector=corpus.vectors[at], limit=10, where=where)
+            for at in range(0, 200, 20)
+        ]
+        return [[hit.item.id for hit in store.search(query)] for query in queries]
+
+    for name in ("_FEW", "_FEW_ADMITTED"):
+        monkeypatch.setattr(search, name, 10**6)
+    everything = found()
+    for name in ("_FEW", "_FEW_ADMITTED"):
+        monkeypatch.setattr(search, name, 0)
+    monkeypatch.setattr(search, "_MOST_EXACT", most_exact)
+    pairs = zip(everything, found(), strict=True)
+    shared = [len(set(each) & set(other)) / len(each) for each, other in pairs]
+    assert sum(shared) / len(shared) > 0.9
+
+
+def test_terms_are_counted_as_items_come_and_go(store_url: str) -> None:
+    """Also of what an item says next, of what a run commits, and of what is taken out of the archive."""
+    counts = "SELECT term, texts FROM terms WHERE store = %s AND texts <> 0 ORDER BY term"
+    again = (
+        "SELECT term, count(DISTINCT passage)::integer FROM passages, unnest(terms) AS term WHERE store = %s "
+        "GROUP BY term ORDER BY term"
+    )
+    totals = "SELECT texts, total_length FROM stores WHERE store = %s"
+    totals_again = "SELECT count(*), sum(length)::bigint FROM passages WHERE store = %s"
+    with closing(PostgresCollection(store_url)) as store:
+        store.add([MemoryItem(id=str(at), content_summary=f"tea and milk {at} " * at) for at in range(1, 9)])
+        store.add([MemoryItem(id="1", content_summary="coffee, black")])
+        store.delete(ids=["2"])
+        store.archive(["3", "4"])
+        store.restore(["4"])
+        with closing(store.run("r")) as run:
+            run.add([MemoryItem(id="5", content_summary="rain"), MemoryItem(id="new", content_summary="snow")])
+            run.delete(ids=["6"])
+        store.commit("r")
+        store.erase(ids=["7"])
+        for kept, wanted in ((counts, again), (totals, totals_again)):
+            assert store._fetch(kept, [store._store]) == store._fetch(wanted, [store._store])
+
+
+def test_an_erasure_leaves_no_term(store_url: str) -> None:
+    """Hashes tell what a text was about."""
+    with closing(PostgresCollection(store_url)) as store:
+        store.add([MemoryItem(id="1", content_summary="tea"), MemoryItem(id="2", content_summary="quillfeather")])
+        store.finish_erasure(store.begin_erasure(EraseRequest(ids=("2",))))
+        assert store._fetch("SELECT texts FROM terms WHERE store = %s", [store._store]) == [(1,)]
