@@ -22,7 +22,6 @@ from devmem.model.items import MemoryItem, Vector, encodable
 from devmem.models.embedder import TokenCodes
 from devmem.search.indexes.columns import Mask, Positions, Rows, Scores, distinct, places_in, ranges
 from devmem.search.indexes.doc_values import RUNNING, thread_of
-from devmem.search.indexes.rotation import rotated
 from devmem.search.indexes.scoring import K1, B, Codes, impact_table, posting_codes, term_hash
 from devmem.search.query import MAX_QUERY_CHARACTERS, SearchQuery
 from devmem.search.source import FilterMatches
@@ -559,12 +558,12 @@ class _Vectors:
         return found
 
     def gather(self, passages: Rows) -> Vector:
-        """Return the rotated vectors of some passages, shape (n, dimension); zeros for a passage that has none."""
+        """Return the vectors of some passages, shape (n, dimension); zeros for a passage that has none."""
         rows = self._source.execute(_VECTORS, passages=RowNumbers(passages)).fetchall()
         known = {passage: vector_from(raw) for passage, raw in rows}
         none = np.zeros(self.dimension, dtype=np.float32)
         found = [known.get(passage, none) for passage in passages.tolist()]
-        return rotated(np.array(found, dtype=np.float32).reshape(-1, self.dimension))
+        return np.array(found, dtype=np.float32).reshape(-1, self.dimension)
 
 
 class _PassageMap:
