@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
@@ -12,17 +11,18 @@ from numpy.typing import NDArray
 from devmem.model.record_fields import span_of
 from devmem.search.candidates import NO_CANDIDATES, CandidateSet, read_signals
 from devmem.search.indexes.columns import Mask, spread
+from devmem.search.query import DAY
 from devmem.search.source import Column, Places, QueryContext
 from devmem.text.analysis import STOP_WORDS, mostly_unspaced, terms
 from devmem.text.cues import Cue, asks_for_name, asks_for_number, asks_when, mentioned, subjects
-from devmem.text.times import Period, period_of, without_times
+from devmem.text.times import period_of, without_times
 
 _ITEMS: Final = 300
 """Maximum number of items of the period that become candidates too."""
-_AROUND: Final = 0.7
-"""Share that an item of the period counts outside its exact part: "12 days ago" may be one of its neighbours."""
-_PLANNED: Final = 14 * 86_400.0
-"""Seconds around a time in which plans for it are told of."""
+_AROUND: Final = 0.4
+"""Share that an item counts which is near to an asked time: people tell of a day before and after."""
+_NEAR: Final = 2 * DAY
+"""Seconds before and after an asked time that are near to it, unless its words tell: "12 days ago" is about a day."""
 _FRAME: Final = STOP_WORDS | frozenset(
     terms(
         "discuss discussed discussing discussion talk talked talking chat chatted speak spoke say said tell told "
@@ -55,10 +55,11 @@ def resolve_period(context: QueryContext, candidates: CandidateSet) -> None:
         return
     doc_values = context.indexes.doc_values
     positions = doc_values.positions(candidates.rows)
+    spans = _spans(context, positions)
     for possible in (period, period.coming):
         if possible is not None and (
             len(doc_values.in_period(possible.start, possible.end, 1, context.matches.positions))
-            or _within(context, positions, possible).any()
+            or _within(spans, possible.start, possible.end).any()
         ):
             context.period = possible
             return
@@ -83,6 +84,9 @@ def asks_for_period(context: QueryContext) -> bool:
     said = set(terms(without_times(text, context.asked_at))) - frame
     # Of a script without spaces the single characters tell what its pairs do.
     rest = {term for term in said if len(term) == 1 or not mostly_unspaced(term)}
+    if len(context.asked_positions) <= context.query.limit:
+        # The hits tell of all of a short time: words that no item has decide nothing.
+        rest = {term for term in rest if context.words.frequency(term)}
     if not rest:
         return True
     speakers = {name for name in context.indexes.doc_values.speakers(context.asked_positions) if name}
@@ -110,24 +114,27 @@ def in_asked_time(context: QueryContext, positions: Places) -> Column:
     period = context.period
     if period is None:
         return np.zeros(len(positions))
-    if not _PLANS.isdisjoint(terms(context.text)):
-        # Of plans, and what became of them, people tell before and after.
-        return _within(context, positions, replace(period, start=period.start - _PLANNED, end=period.end + _PLANNED))
-    found = _within(context, positions, period)
-    if period.exact is None:
-        return found
-    return _AROUND * found + (1 - _AROUND) * _within(context, positions, Period(*period.exact))
+    near = 0.0 if period.exact is not None else _NEAR
+    spans, exact = _spans(context, positions), period.exact or (period.start, period.end)
+    is_near = _within(spans, period.start - near, period.end + near)
+    return _AROUND * is_near + (1 - _AROUND) * _within(spans, *exact)
 
 
-def _within(context: QueryContext, positions: Places, period: Period) -> Column:
-    """Return 1 for what happened in a period, or lasted into it, and 0 for the rest."""
+def _spans(context: QueryContext, positions: Places) -> tuple[Column, Column]:
+    """Return when each item began and ended; the same for all but records that last."""
     doc_values = context.indexes.doc_values
-    times = doc_values.column("time")[positions]
-    found = ((times >= period.start) & (times < period.end)).astype(np.float64)
-    lasting = np.flatnonzero((found == 0) & has_cue(doc_values.column("cues")[positions], Cue.LASTS))
+    begun = doc_values.column("time")[positions].astype(np.float64)
+    ended = begun.copy()
+    lasting = np.flatnonzero(has_cue(doc_values.column("cues")[positions], Cue.LASTS))
     rows = doc_values.rows(positions[lasting]).tolist()
     items = context.source.items(rows) if rows else {}
     for at, row in zip(lasting.tolist(), rows, strict=True):
-        span = span_of(items[row].metadata)
-        found[at] = span is not None and span[0] < period.end and span[1] > period.start
-    return found
+        if (span := span_of(items[row].metadata)) is not None:
+            ended[at] = span[1]
+    return begun, ended
+
+
+def _within(spans: tuple[Column, Column], start: float, end: float) -> Mask:
+    """Return whether each item happened in a time, or lasted into it."""
+    begun, ended = spans
+    return (begun < end) & ((begun >= start) | (ended > start))

@@ -508,11 +508,12 @@ def period_scores(context: QueryContext, candidates: CandidateSet, breakdown: Sc
         return breakdown
     inside = inside[np.lexsort((candidates.rows[inside], times[positions[inside]]))]
     # Short turns tell little, and so do others than those who are asked about.
-    told = np.minimum(doc_values.column("length")[positions[inside]], _TELLING) * share[inside]
+    told = np.minimum(doc_values.column("length")[positions[inside]], _TELLING).astype(np.float64)
     told[breakdown.speaker[inside] < 0] *= 0.1
     stretches = min(context.query.limit, max(len(of_period), 1))
     stretch = np.searchsorted(times[of_period], times[positions[inside]]) * stretches // max(len(of_period), 1)
-    first = np.lexsort((-told, stretch))
+    stretch = np.minimum(stretch, stretches - 1)
+    first = np.lexsort((-told, -share[inside], stretch))
     scores = 1 + share[inside] - np.arange(len(inside)) / len(inside)
     scores[first[group_starts(stretch[first])]] += 2
     in_time = np.zeros_like(share)

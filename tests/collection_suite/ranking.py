@@ -253,6 +253,31 @@ class RankingEvidence(Opening):
         about = replace(query, text="What did we do with rope on March 14th?")
         assert not collection.find(about).asks_for_period
 
+    def test_words_that_no_item_has_decide_nothing_beside_a_short_time(self, collection: Collection) -> None:
+        day = 86_400.0
+        told = ("soup", "rope", "a hull", "paint", "the deck", "a sail")
+        items = [item(f"Mended {what}.", id=f"{ago}", event_time=NOW - ago * day) for ago, what in enumerate(told)]
+        add_encoded(collection, items)
+        query = replace(asked("What was mended three days ago?"), now=NOW)
+        assert not collection.find(query).asks_for_period
+        on_board = replace(query, text="What was done on board the ship three days ago?")
+        assert found(collection, on_board)[0] == "3"
+        assert collection.find(on_board).asks_for_period
+        assert not collection.find(replace(on_board, text="Was the rope aboard three days ago?")).asks_for_period
+
+    def test_what_is_said_around_a_day_counts_less_than_what_is_said_on_it(self, collection: Collection) -> None:
+        day = 86_400.0
+        noon = datetime(2024, 3, 14, 12, tzinfo=UTC).timestamp()
+        away = {"on it": 0, "the evening before": -1, "two days later": 2, "a week later": 7}
+        items = [turn(name, "We went swimming", conversation=None) for name in away]
+        add_encoded(collection, [replace(one, event_time=noon + away[one.id] * day) for one in items])
+        hits = collection.search(replace(asked("Where did we go swimming on March 14th?"), now=noon + 20 * day))
+        counted = {hit.item.id: hit.parts.get("in_time", 0.0) for hit in hits}
+        assert counted["on it"] > counted["the evening before"] == counted["two days later"] > 0
+        assert counted["a week later"] == 0
+        alone = replace(asked("What did we do on March 14th?"), now=noon + 20 * day)
+        assert found(collection, alone)[0] == "on it"
+
     def test_the_session_that_a_question_names(self, collection: Collection) -> None:
         """Sessions count in the order in which they began, from the last one too, without the one that still runs."""
         days = {"a": 9, "b": 5, "c": 2, "now": 0}
