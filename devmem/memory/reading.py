@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Seque
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from pathlib import PurePath
 from types import TracebackType
 from typing import Any, Final, Literal, Self, TypeAlias, Unpack, overload
 
@@ -233,9 +232,8 @@ class MemoryReader:
             only_relevant=relevance,
         )
         found = self._not_shown(asked, exclude, PromptTexts([query, *shown]))
-        # A memory in a file is named by its path, which no model needs to know.
-        name = PurePath(self.store.name).stem if "/" in self.store.name or "\\" in self.store.name else self.store.name
-        hits = [replace(one.hit, store=name) for one in found]
+        # All lines are of one memory, whose name tells a model nothing.
+        hits = [replace(one.hit, store="") for one in found]
         result = merge([hits], MergePolicy(token_budget=token_budget, language=language))
         self._record(query, result, current_actor().name or "devmem", began, scope, budget=token_budget)
         return result.formatted_text

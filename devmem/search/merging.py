@@ -249,12 +249,12 @@ def _cost(entry: Shown, number: int = 1) -> int:
 
 def _entries(hits: Sequence[Hit], policy: MergePolicy) -> list[Shown]:
     """Return the entries of hits: when it was, who said it, where it is from, and what was said."""
-    days = Counter(day_of(time_key(hit.item)[0]) for hit in hits)
+    days = Counter(when[: len("2026-05-08")] for when in {when_of(hit.item, minutes=True) for hit in hits})
     newest = {_subject(hit.item): hit for hit in sorted(hits, key=lambda hit: time_key(hit.item))}
     return [
         Shown(
             hit=hit,
-            when=when_of(hit.item, minutes=days[day_of(time_key(hit.item)[0])] > 1),
+            when=when_of(hit.item, minutes=days[when_of(hit.item, minutes=False)] > 1),
             text=marked_text(
                 hit,
                 policy.language,

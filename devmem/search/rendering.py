@@ -70,21 +70,24 @@ class Shown:
 
 
 def render(entries: Sequence[Shown], language: Language = "en") -> str:
-    """Write the block: numbered entries, with a heading where their store changes; empty without entries.
+    """Write the block: numbered entries, with a heading where their store changes, if it has a name; or nothing.
 
-    Of entries of one day that have a time, the first names the day.
+    A time stands before the first of the entries that it is the same for, and the day before the first of that day.
     """
     if not entries:
         return ""
     markers = _MARKERS[language]
-    lines, store, day = [markers.start, markers.note], None, ""
+    lines, store, last = [markers.start, markers.note], None, ""
     for number, entry in enumerate(entries, start=1):
         if entry.hit.store != store:
-            store, day = entry.hit.store, ""
-            lines += ["", section_line(store)]
-        # The day is that of the entry before.
-        when = entry.when[len(day) :].lstrip() if day and entry.when.startswith(f"{day} ") else entry.when
-        day = entry.when[:_DAY]
+            store, last = entry.hit.store, ""
+            lines += ["", section_line(store)] if store else [""]
+        when = entry.when
+        if when == last:
+            when = ""
+        elif when[:_DAY] == last[:_DAY]:
+            when = when[_DAY:].lstrip()
+        last = entry.when
         lines.append(entry_lines(number, entry.text, when))
     return "\n".join([*lines, "", markers.end])
 

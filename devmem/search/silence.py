@@ -10,13 +10,15 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from devmem.model.results import SearchReport
+from devmem.model.results import Hit, SearchReport
 from devmem.text.analysis import STOP_WORDS, query_terms, terms
 from devmem.text.patterns import lazy_pattern
 from devmem.text.query_text import asks_something
 
 _LEAST_SCORE: Final = 0.6
 """Best score from which a question is about something stored although no item is near to it."""
+_LEAST_OF_BEST: Final = 0.65
+"""Share of the best score from which a hit answers a question although it is not near to it."""
 _LEAST_SHARE: Final = 0.3
 _LEAST_WORDS: Final = 3
 """Share of a message's content words, and number of those of a long one, that a hit has at least without vectors."""
@@ -97,8 +99,10 @@ def says_nothing(text: str) -> bool:
     return len(text) <= _LONGEST and _FILLER.fullmatch(text) is not None
 
 
-def is_relevant(text: str, report: SearchReport, least_similarity: float | None) -> bool:
-    """Whether anything in a store has to do with a message.
+def relevant_hits(text: str, report: SearchReport, least_similarity: float | None) -> tuple[Hit, ...]:
+    """Return the hits that have to do with a message; none where nothing in the store has.
+
+    Beside what answers a question, its other hits are left out where neither their score nor their cosine is near.
 
     Args:
         text: the message.
@@ -107,15 +111,25 @@ def is_relevant(text: str, report: SearchReport, least_similarity: float | None)
             message; None where it is not known, so that only a message that says nothing is not answered.
     """
     if report.asks_for_period:
-        return True
+        return report.hits
     if says_nothing(text):
-        return False
+        return ()
     if report.best_similarity is None:
-        return _has_words(text, report)
-    if least_similarity is None or report.best_similarity >= least_similarity:
-        return True
+        return report.hits if _has_words(text, report) else ()
+    if least_similarity is None:
+        return report.hits
+    asks, best = asks_something(text), report.best_score or 0.0
     # What somebody asks about themselves is in no other place, and told in other words: "How do I like your answers?".
-    return asks_something(text) and ((report.best_score or 0.0) >= _LEAST_SCORE or _OWN.search(text) is not None)
+    is_answered = asks and (best >= _LEAST_SCORE or _OWN.search(text) is not None)
+    if report.best_similarity < least_similarity and not is_answered:
+        return ()
+    if not asks:
+        return report.hits
+    return tuple(
+        hit
+        for hit in report.hits
+        if hit.score >= _LEAST_OF_BEST * best or hit.similarity is None or hit.similarity >= least_similarity
+    )
 
 
 def _has_words(text: str, report: SearchReport) -> bool:

@@ -27,7 +27,7 @@ from devmem.model.results import ERASED_BEFORE, FileReport, HitGroup, MemoryWrit
 from devmem.models.embedder import CombinedEmbedder, Embedder, PassageEmbeddings, TokenEmbedder
 from devmem.models.given_vectors import Provider as GivenVectors
 from devmem.search.query import Ranking, SearchQuery, Weights
-from devmem.search.silence import is_relevant
+from devmem.search.silence import relevant_hits
 from devmem.storage.erasure import (
     ErasableCollection,
     ErasePlan,
@@ -304,10 +304,12 @@ class CollectionMemory(MemoryBase):
 
     def search_collection(self, query: MemoryQuery) -> SearchReport:
         """Search by all signals, as the `retrieval:` block says, with the reranker that it names."""
-        report = self.collection.find(self.search_query(query, limit=self.search_depth(query.top_k)))
+        # Others take the place of hits that are not relevant.
+        wanted = 2 * query.top_k if query.only_relevant else query.top_k
+        report = self.collection.find(self.search_query(query, limit=max(wanted, self.search_depth(query.top_k))))
         least = self._embedder.identity.least_similarity if self._embedder else None
-        if query.only_relevant and not is_relevant(query.text, report, least):
-            return replace(report, hits=())
+        if query.only_relevant:
+            report = replace(report, hits=relevant_hits(query.text, report, least))
         return self.rerank(query, report)
 
     def search_query(

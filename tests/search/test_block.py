@@ -15,6 +15,7 @@ from devmem import Hit, Memory, MemoryItem
 from devmem.model.interactions import Language
 from devmem.model.items import KEY
 from devmem.search import MergePolicy, merge
+from devmem.text.analysis import estimate_tokens
 
 MORNING = datetime(2026, 5, 1, 9, tzinfo=UTC)
 CONVERSATION = json.loads((Path(__file__).parent / "data" / "conversation.json").read_text(encoding="utf-8"))
@@ -62,6 +63,27 @@ def test_a_line_says_when_and_who() -> None:
         "(tool palette) favourite colour: teal",
     ]
     assert lines[1].startswith(f"2. [{local(MORNING + timedelta(minutes=1)).split()[1]}] ")
+
+
+def test_a_time_stands_where_it_tells_lines_apart() -> None:
+    """Messages that were stored in one minute need no minutes, and lines of one day one date."""
+    begun = MORNING.timestamp()
+    day, first = local(MORNING).split()
+    same = shown(*({"text": text, "event_time": begun + at} for at, text in enumerate(("tea", "coffee"))))
+    assert same == [f"1. [{day}] tea", "2. coffee"]
+    later = MORNING + timedelta(minutes=5)
+    lines = shown(
+        {"text": "tea", "event_time": begun},
+        {"text": "coffee", "event_time": begun + 1},
+        {"text": "water", "event_time": later.timestamp()},
+        {"text": "milk", "event_time": begun + 86_400},
+    )
+    assert lines == [
+        f"1. [{day} {first}] tea",
+        "2. coffee",
+        f"3. [{local(later).split()[1]}] water",
+        f"4. [{local(MORNING + timedelta(days=1)).split()[0]}] milk",
+    ]
 
 
 def test_in_chinese() -> None:
@@ -162,19 +184,19 @@ def test_an_earlier_value_of_a_key_says_so() -> None:
 
 
 def test_a_conversation_with_changed_facts() -> None:
-    """Each fact is in the block, each old value before the new one, within 120 tokens of four characters."""
+    """Each fact is in the block, each old value before the new one, within 120 tokens."""
     with devmem.open(":memory:") as opened:
         memory = opened.scoped(user="jonas")
         for asked, answered in CONVERSATION["turns"]:
             memory.add(
                 [{"role": "user", "content": asked}, {"role": "assistant", "content": answered}], conversation="c"
             )
-        characters = 0
+        tokens = 0
         for question, needed, stale in CONVERSATION["probes"]:
             block = memory.context(question)
-            characters += len(block)
+            tokens += estimate_tokens(block)
             lines = lines_of(block)
             newest = max((at for at, line in enumerate(lines) if any(text in line for text in needed)), default=-1)
             assert newest >= 0, question
             assert not any(text in line for line in lines[newest:] for text in stale), question
-    assert characters / 4 / len(CONVERSATION["probes"]) <= 120
+    assert tokens / len(CONVERSATION["probes"]) <= 120

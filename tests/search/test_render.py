@@ -93,7 +93,7 @@ attack = st.one_of(
     st.text(max_size=20),
 )
 texts = st.lists(attack, min_size=1, max_size=6).map("".join)
-names = st.one_of(texts, st.sampled_from(["notes", "a b", "", " "]))
+names = st.one_of(texts, st.sampled_from(["notes", "a b", " "]))
 
 
 @given(found=st.lists(st.tuples(names, texts), min_size=1, max_size=5), language=st.sampled_from(["en", "zh"]))

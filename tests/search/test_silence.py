@@ -56,6 +56,25 @@ def test_questions_about_what_is_stored_are_answered(memory: Memory, question: s
     assert answer in memory.context(question)
 
 
+def test_what_only_stands_beside_the_answer_gives_its_place_to_others() -> None:
+    said = (
+        ("Oak lasts well in salty air.", "The pump costs 640 kroner at Lysvik."),
+        ("640 kroner at Lysvik.", "Let's take rhubarb and almond."), ("Rhubarb it is.", "How do whales navigate?"),
+        ("By low sounds.", "Havljos sells a pump for 710 kroner now."), ("Good.", "Thanks, that's all."),
+    )  # fmt: skip
+    with devmem.open(":memory:") as memory:
+        for answer, text in said:
+            memory.add(
+                [{"role": "assistant", "content": answer}, {"role": "user", "content": text}], conversation="talk"
+            )
+        block = memory.context("What does the pump cost?", limit=5)
+        nearest = memory.context("What does the pump cost?", limit=5, relevance=False)
+    assert "710 kroner" in block
+    assert "rhubarb" not in block.casefold()
+    assert "whales" not in block
+    assert "rhubarb" in nearest.casefold()
+
+
 def test_without_relevance_the_nearest_are_shown(memory: Memory) -> None:
     assert memory.context("How do I exit vim?") == ""
     assert memory.context("How do I exit vim?", relevance=False)
