@@ -174,9 +174,9 @@ class ScoreBreakdown:
         """Return the sums."""
         return np.asarray(sum(_columns(self)), dtype=np.float64)
 
-    def scaled(self, share: float) -> ScoreBreakdown:
-        """Return the scores with each part multiplied."""
-        return replace(self, **{name: share * getattr(self, name) for name in _PARTS})
+    def scaled(self, share: float, parts: Sequence[str] | None = None) -> ScoreBreakdown:
+        """Return the scores with some parts multiplied, or all of them."""
+        return replace(self, **{name: share * getattr(self, name) for name in parts or _PARTS})
 
     def parts_of(self, places: Sequence[int]) -> list[dict[str, float]]:
         """Return the contributions of each of some candidates that are not 0, by name."""
@@ -185,6 +185,8 @@ class ScoreBreakdown:
 
 
 _PARTS: Final = tuple(part.name for part in fields(ScoreBreakdown) if part.name not in ("features", "late_interaction"))
+_ADDED_LATER: Final = ("window", "answered", "restated", "opening", "same_event", "latest", "meaning")
+"""Parts that the turns around, other records and the meaning of a statement add."""
 _columns: Final[Callable[[ScoreBreakdown], tuple[Column, ...]]] = attrgetter(*_PARTS)
 
 
@@ -306,12 +308,9 @@ def _speaker_values(query: str, speakers: list[str | None]) -> Column:
     asked_about = side_asked_about(query) if known else None
     if asked_about is None:
         return np.zeros(len(speakers))
-    values = {speaker: _side_value(side_of(speaker), asked_about) for speaker in known}
-    return np.array([values[speaker] if speaker else 0.0 for speaker in speakers])
-
-
-def _side_value(side: Side | None, asked_about: Side) -> float:
-    return 0.0 if side is None else 1.0 if side is asked_about else -1.0
+    sides = {speaker: side_of(speaker) for speaker in known}
+    values = {speaker: 1.0 if side is asked_about else -1.0 for speaker, side in sides.items() if side is not None}
+    return np.array([values.get(speaker or "", 0.0) for speaker in speakers])
 
 
 def _standing(context: QueryContext, cues: NDArray[np.uint16], positions: Places, similarity: Column) -> Column:
@@ -430,7 +429,6 @@ def _weights(late_interaction: Column) -> _Weights:
 def score_features(of: Features, ranking: Ranking, late_interaction: Column) -> ScoreBreakdown:
     """Return the contribution of each feature to the candidates' scores, without those of their context."""
     lent, weights = 1.0 if ranking.context else 0.0, _weights(late_interaction)
-    nothing = np.zeros_like(of.match)
     conversation = weights.conversation * best_of_thread(of.coverage, of.thread)
     if weights.conversation_match:
         best_matches = best_of_thread(np.maximum(of.match - _ANY_MATCH, 0), of.thread)
@@ -438,8 +436,6 @@ def score_features(of: Features, ranking: Ranking, late_interaction: Column) -> 
     return ScoreBreakdown(
         match=of.match,
         lexical=weights.lexical * of.coverage,
-        window=nothing,
-        answered=nothing,
         conversation=lent * conversation,
         speaker=lent * weights.speaker * of.speaker,
         has_time=weights.has_time * of.has_time,
@@ -448,15 +444,11 @@ def score_features(of: Features, ranking: Ranking, late_interaction: Column) -> 
         is_question=weights.is_question * of.is_question,
         in_time=(weights.in_time if ranking.time != "off" else 0.0) * of.in_time,
         standing=weights.standing * of.standing,
-        restated=nothing,
-        opening=nothing,
-        same_event=nothing,
-        latest=nothing,
-        meaning=nothing,
         recency=ranking.recency * of.recency,
         importance=ranking.importance * of.importance,
         features=of,
         late_interaction=late_interaction,
+        **dict.fromkeys(_ADDED_LATER, np.zeros_like(of.match)),
     )
 
 
@@ -480,19 +472,8 @@ def overview_scores(breakdown: ScoreBreakdown, similarity: Column, coverage: Col
         similarity: cosine of each candidate, or what stands for it, shape (n,).
         coverage: share of the query's words in each, shape (n,).
     """
-    nothing = np.zeros_like(similarity)
-    return replace(
-        breakdown,
-        match=similarity,
-        lexical=coverage,
-        conversation=nothing,
-        speaker=nothing,
-        has_time=nothing,
-        names=nothing,
-        second_person=nothing,
-        is_question=nothing,
-        standing=nothing,
-    )
+    ignored = ("conversation", "speaker", "has_time", "names", "second_person", "is_question", "standing")
+    return replace(breakdown.scaled(0.0, ignored), match=similarity, lexical=coverage)
 
 
 def period_scores(context: QueryContext, candidates: CandidateSet, breakdown: ScoreBreakdown) -> ScoreBreakdown:

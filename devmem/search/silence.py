@@ -123,13 +123,8 @@ def relevant_hits(text: str, report: SearchReport, least_similarity: float | Non
     is_answered = asks and (best >= _LEAST_SCORE or _OWN.search(text) is not None)
     if report.best_similarity < least_similarity and not is_answered:
         return ()
-    if not asks:
-        return report.hits
-    return tuple(
-        hit
-        for hit in report.hits
-        if hit.score >= _LEAST_OF_BEST * best or hit.similarity is None or hit.similarity >= least_similarity
-    )
+    far = {hit.item.id for hit in report.hits if hit.similarity is not None and hit.similarity < least_similarity}
+    return tuple(hit for hit in report.hits if not asks or hit.score >= _LEAST_OF_BEST * best or hit.item.id not in far)
 
 
 def _has_words(text: str, report: SearchReport) -> bool:
