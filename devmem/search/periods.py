@@ -15,6 +15,7 @@ from devmem.search.query import DAY
 from devmem.search.source import Column, Places, QueryContext
 from devmem.text.analysis import STOP_WORDS, mostly_unspaced, terms
 from devmem.text.cues import Cue, asks_for_name, asks_for_number, asks_when, mentioned, subjects
+from devmem.text.query_text import asks_something
 from devmem.text.times import period_of, without_times
 
 _ITEMS: Final = 300
@@ -84,7 +85,7 @@ def asks_for_period(context: QueryContext) -> bool:
     said = set(terms(without_times(text, context.asked_at))) - frame
     # Of a script without spaces the single characters tell what its pairs do.
     rest = {term for term in said if len(term) == 1 or not mostly_unspaced(term)}
-    if len(context.asked_positions) <= context.query.limit:
+    if 0 < len(context.asked_positions) <= context.query.limit and asks_something(text):
         # The hits tell of all of a short time: words that no item has decide nothing.
         rest = {term for term in rest if context.words.frequency(term)}
     if not rest:
