@@ -18,7 +18,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
-from datetime import date
+from datetime import date, datetime
 from importlib.util import find_spec
 from typing import Any, Final, ParamSpec, TypeVar, Unpack
 from uuid import uuid4
@@ -142,10 +142,12 @@ def recalled(
     limit: int,
     token_budget: int,
     relevance: bool = True,
+    asked_at: datetime | None = None,
 ) -> str:
     """Return the block of what answers a query, without what the prompt shows already, by its id or its text.
 
-    It is empty where nothing relevant is stored, unless `relevance` is off.
+    It is empty where nothing relevant is stored, unless `relevance` is off. "Yesterday" counts from `asked_at`, in the
+    days of its zone, or of the machine's if that is UTC, in which hosts note times whoever asks.
 
     A memory that fails is logged and costs the host's request nothing.
     """
@@ -154,7 +156,13 @@ def recalled(
     try:
         with acting_as(host, by_default=True):
             return memory.context(
-                query, limit=limit, token_budget=token_budget, exclude=exclude, shown=shown, relevance=relevance
+                query,
+                limit=limit,
+                token_budget=token_budget,
+                exclude=exclude,
+                shown=shown,
+                relevance=relevance,
+                asked_at=asked_at if asked_at is None or asked_at.utcoffset() else asked_at.timestamp(),
             )
     except DevmemError as error:
         _LOG.warning("nothing is recalled: %s", error)

@@ -248,8 +248,9 @@ def recalling(memory: MemoryOf, *, limit: int = 5, token_budget: int = 2000, rel
             return history
         mine = memory_of(memory, run)
         given = [message.content for message in _said(history)]
-        block = await run_sync(lambda: recall(mine, prompt, shown=given))
         asked = history[at]
+        times = [part.timestamp for part in asked.parts if isinstance(part, UserPromptPart)]
+        block = await run_sync(lambda: recall(mine, prompt, shown=given, asked_at=times[-1]))
         if block and isinstance(asked, ModelRequest):
             part = UserPromptPart([TextContent(block, metadata=MARK)])
             history[at] = replace(asked, parts=_before_prompt(asked.parts, part))

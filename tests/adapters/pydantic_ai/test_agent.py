@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -129,6 +130,17 @@ class TestRecalling:
         agent = Agent(model.model, capabilities=[ProcessHistory(recalling(memory))], toolsets=[toolset])
         asyncio.run(agent.run("The launch?"))
         assert len(model.prompts()) == 2
+
+    def test_yesterday_is_that_of_the_prompt(self, memory: devmem.Memory) -> None:
+        """A prompt may be answered long after it was written, and by a machine in another zone."""
+        shanghai = timezone(timedelta(hours=8))
+        for day, meal in ((26, "noodles"), (25, "congee")):
+            memory.add(f"Breakfast was {meal}.", time=datetime(2024, 11, day, 8, tzinfo=shanghai))
+        model = Model()
+        agent = Agent(model.model, capabilities=[ProcessHistory(recalling(memory, limit=1))])
+        asked = UserPromptPart("What was breakfast yesterday?", timestamp=datetime(2024, 11, 27, 7, tzinfo=shanghai))
+        asyncio.run(agent.run(message_history=[ModelRequest([asked])]))
+        assert "noodles" in model.prompts()[0]
 
     def test_each_run_recalls_what_is_of_its_deps(self, memory: devmem.Memory) -> None:
         memory.add(LAUNCH, user="ann")
