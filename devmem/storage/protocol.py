@@ -41,8 +41,6 @@ class CollectionInfo:
     embedding: str | None
     """Name of the model that made the vectors; None when there are none."""
     dimension: int | None
-    damaged: int = 0
-    """Rows that were found damaged since the collection was opened, and are left out."""
     archived: int = 0
     """Archived items, which `items` does not count."""
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final
 
 from devmem.model.conditions import Order
 from devmem.model.filters import NO_FILTER, Filter
-from devmem.model.items import MemoryItem, original
+from devmem.model.items import MemoryItem
 from devmem.storage.searching import SearchingCollection
 from devmem.storage.sql import FilterDialect
 
@@ -33,16 +33,14 @@ class SqlReader(SearchingCollection):
     """Column by which items are found."""
     _last_change: str
     """Query of what tells the newest removal or change of an item from the one before; no row where there is none."""
-    _verifies: ClassVar[bool]
-    """Whether the items that a statement finds by a filter are compared with it again, as columns may be damaged."""
 
     @abstractmethod
     def _fetch(self, query: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
         """Return the rows of a statement that sees the database as of one commit."""
 
     @abstractmethod
-    def _item(self, row: int, *columns: Any) -> MemoryItem | None:  # noqa: ANN401 - they are the database's
-        """Return the item of a selected row, with its embedding; None for a damaged row."""
+    def _item(self, row: int, *columns: Any) -> MemoryItem:  # noqa: ANN401 - they are the database's
+        """Return the item of a selected row, with its embedding."""
 
     @abstractmethod
     def _key_of(self, item_id: str) -> object:
@@ -63,15 +61,9 @@ class SqlReader(SearchingCollection):
     def _fetch_items(self, clause: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
         return self._fetch(f"{self._select_whole} WHERE {self._of}{clause}", values)
 
-    def _intact(self, found: Sequence[tuple[Any, ...]], where: Filter) -> list[MemoryItem]:
-        """Return those of the selected items that can be read and match, with their embeddings and attachments."""
-        admits = where.matcher(self._now())
-        read = (self._item(*columns) for columns in found)
-        return self._with_attachments([item for item in read if item is not None and admits(item)])
-
-    def _matching(self, found: Sequence[tuple[Any, ...]], where: Filter) -> list[MemoryItem]:
-        """Return those of the items that a statement found by a filter; an item's columns never change."""
-        return self._intact(found, where if self._verifies else NO_FILTER)
+    def _items(self, found: Sequence[tuple[Any, ...]]) -> list[MemoryItem]:
+        """Return the selected items, with their embeddings and attachments."""
+        return self._with_attachments([self._item(*columns) for columns in found])
 
     def get(self, ids: Sequence[str]) -> list[MemoryItem]:
         """Return the items that are there, in the order of `ids`."""
@@ -84,7 +76,7 @@ class SqlReader(SearchingCollection):
         wanted = where or NO_FILTER
         condition, values = self._filters.where(wanted, self._now())
         page = self._page(condition, self._filters.order(order, newest_first=True))
-        return self._matching(self._fetch_items(page, (*values, max(limit, 0), max(offset, 0))), wanted)
+        return self._items(self._fetch_items(page, (*values, max(limit, 0), max(offset, 0))))
 
     def scan(
         self, where: Filter | None = None, *, order: Order = Order.STORED, offset: int = 0
@@ -100,10 +92,10 @@ class SqlReader(SearchingCollection):
             return
         page = self._page(f"items.row > {dialect.mark} AND {condition}", dialect.order(order))
         if found := self._fetch_items(page, (0, *values, BATCH_SIZE, max(offset, 0))):
-            yield from self._matching(found, wanted)
+            yield from self._items(found)
             for rows in self._rows_after(found[-1][0], condition, values):
                 clause, numbers = dialect.among("items.row", rows)
-                yield from self._matching(self._fetch_items(f"{clause} ORDER BY items.row", numbers), wanted)
+                yield from self._items(self._fetch_items(f"{clause} ORDER BY items.row", numbers))
 
     def _rows_after(self, last: int, condition: str, values: Sequence[object]) -> Iterator[Sequence[int]]:
         """Yield the rows that match after one, ascending, in batches; an item that is changed meanwhile comes last.
@@ -124,8 +116,9 @@ class SqlReader(SearchingCollection):
         """Return the items of some keys that match, in their order, reading them in batches."""
         for start in range(0, len(keys), BATCH_SIZE):
             part = keys[start : start + BATCH_SIZE]
-            intact = self._intact(self._fetch_items(*self._filters.among(self._key, part)), where)
-            found = {self._key_of(item.id): item for item in intact}
+            items = self._items(self._fetch_items(*self._filters.among(self._key, part)))
+            admits = where.matcher(self._now())
+            found = {self._key_of(item.id): item for item in items if admits(item)}
             yield from (found[key] for key in part if key in found)
 
     def count(self, where: Filter | None = None) -> int:
@@ -143,7 +136,7 @@ class SqlReader(SearchingCollection):
         found: list[MemoryItem] = []
         for start in range(0, len(rows), BATCH_SIZE):
             clause, numbers = dialect.among("items.row", rows[start : start + BATCH_SIZE])
-            found += self._intact(self._fetch_items(f"{clause} ORDER BY items.row", numbers), NO_FILTER)
+            found += self._items(self._fetch_items(f"{clause} ORDER BY items.row", numbers))
         return found
 
     def change_mark(self) -> tuple[int, object]:
@@ -159,9 +152,9 @@ class SqlReader(SearchingCollection):
         # The plus signs keep SQLite from the index of expiring items: waiting ones are fewer, and have one in order.
         lives = f"(+expires_at IS NULL OR +expires_at > {mark})"
         clause = f"waiting AND refusal IS NULL AND {lives} ORDER BY items.row LIMIT {mark}"
-        return self._intact(self._fetch_items(clause, (self._now(), max(limit, 0))), NO_FILTER)
+        return self._items(self._fetch_items(clause, (self._now(), max(limit, 0))))
 
     def refusals(self) -> dict[str, str]:
         """Return why the model does not embed items that wait by themselves, by id, oldest first."""
         query = f"SELECT id, refusal FROM items WHERE {self._of}waiting AND refusal IS NOT NULL ORDER BY items.row"
-        return {original(item_id): reason for item_id, reason in self._fetch(query, ())}
+        return dict(self._fetch(query, ()))

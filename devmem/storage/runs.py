@@ -84,12 +84,8 @@ class VersionTables(ABC):
         """Return several values as one that `among` compares with."""
 
     @abstractmethod
-    def item_of(self, row: int, *body: Any) -> MemoryItem | None:  # noqa: ANN401 - columns of the database
-        """Return the item of the columns `body` of the dialect; None where they are damaged."""
-
-    @abstractmethod
-    def report_damaged(self, table: str, row: int) -> None:
-        """Remember that the change which began a version is damaged."""
+    def item_of(self, row: int, *body: Any) -> MemoryItem:  # noqa: ANN401 - columns of the database
+        """Return the item of the columns `body` of the dialect."""
 
     @abstractmethod
     def lock_runs(self, runs: Iterable[str]) -> None:
@@ -108,15 +104,13 @@ class VersionTables(ABC):
         return self.dialect.among.format(column, name)
 
     def items(self, numbers: Iterable[int]) -> dict[int, MemoryItem]:
-        """Return current items and versions by their row numbers, damaged ones left out."""
+        """Return current items and versions by their row numbers."""
         wanted = sorted(set(numbers))
         found: dict[int, MemoryItem] = {}
         for table in ("items", "versions") if wanted else ():
             query = f"SELECT {{body}} FROM {table} WHERE {{of}}{self.among('row', 'rows')}"
             for row, *body in self.fetch(query, rows=self.many(wanted)):
-                item = self.item_of(row, *body)
-                if item is not None:
-                    found[row] = item
+                found[row] = self.item_of(row, *body)
         return found
 
 

@@ -180,8 +180,6 @@ class VersionDialect:
     """Function that finds a text in another."""
     among: str
     """Condition that `{0}` is one of the values `:{1}`."""
-    intact: Mapping[str, str]
-    """Condition, by table, that the change which began a version is as it was recorded."""
     literal: Callable[[str], str]
     """Writes a text as an expression without a parameter."""
     main: str = ""

@@ -404,19 +404,17 @@ def _differs(change: ItemDifference) -> bool:
 
 _BEGAN: Final = f"COALESCE(operation, '{Operation.ADD.value}'), change_run, {{began}}, change_actor"
 _HISTORY: Final = (
-    f"SELECT {{intact_version}}, 'versions', {_BEGAN}, recorded_until, end_operation, end_run, end_actor, {{body}} "
+    f"SELECT {_BEGAN}, recorded_until, end_operation, end_run, end_actor, {{body}} "
     "FROM versions WHERE {of}{key} = :key AND recorded_until IS NOT NULL UNION ALL "
-    f"SELECT {{intact_item}}, 'items', {_BEGAN}, NULL, NULL, NULL, NULL, {{body}} "
-    "FROM items WHERE {of}{key} = :key ORDER BY 5, row"
+    f"SELECT {_BEGAN}, NULL, NULL, NULL, NULL, {{body}} "
+    "FROM items WHERE {of}{key} = :key ORDER BY 3, row"
 )
 
 
 def read_history(tables: VersionTables, item_id: str) -> list[ItemVersion]:
-    """Return the committed versions of an item, oldest first, without large attachments; damaged ones are left out."""
-    intact = tables.dialect.intact
-    statement = _HISTORY.replace("{intact_version}", intact["versions"]).replace("{intact_item}", intact["items"])
-    found = tables.fetch(statement, key=tables.key_of(item_id))
-    named = sorted({run for each in found for run in (each[3], each[8]) if run is not None})
+    """Return the committed versions of an item, oldest first, without large attachments."""
+    found = tables.fetch(_HISTORY, key=tables.key_of(item_id))
+    named = sorted({run for each in found for run in (each[1], each[6]) if run is not None})
     query = f"SELECT run, actor FROM runs WHERE {{of}}{tables.among('run', 'runs')}"
     actors = dict(tables.fetch(query, runs=tables.many(named))) if named else {}
     return list(_versions(tables, found, actors))
@@ -425,12 +423,8 @@ def read_history(tables: VersionTables, item_id: str) -> list[ItemVersion]:
 def _versions(
     tables: VersionTables, found: Sequence[tuple[Any, ...]], actors: Mapping[str, str | None]
 ) -> Iterator[ItemVersion]:
-    for is_intact, table, operation, run, at, actor, until, end_operation, end_run, end_actor, row, *body in found:
+    for operation, run, at, actor, until, end_operation, end_run, end_actor, row, *body in found:
         item = tables.item_of(row, *body)
-        if not is_intact:
-            tables.report_damaged(table, row)
-        if item is None or not is_intact:
-            continue
         ended_by = tables.read_text(end_actor or actors.get(end_run))
         ended = None if until is None else _change(tables, end_operation, until, end_run, ended_by)
         stored, by = tables.read_text(actor), tables.read_text(actors.get(run))

@@ -5,20 +5,18 @@ from __future__ import annotations
 import logging
 import math
 import re
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
-from typing import Any, Final, Protocol, TypeAlias, TypeVar
+from typing import Final, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from devmem.errors import FilterError
-from devmem.forks import follow_forks
 from devmem.model.fields import embedded_hash
 from devmem.model.filters import NO_FILTER, Filter
 from devmem.model.items import (
@@ -45,53 +43,6 @@ T = TypeVar("T")
 Fields: TypeAlias = tuple[str, ...]
 """Paths of the items' metadata; see `MemoryItem.indexed_fields`."""
 _LOG: Final = logging.getLogger(__name__)
-
-
-class DamagedRows:
-    """The damaged rows of one collection that were met since it was opened. Thread-safe."""
-
-    def __init__(self, location: str) -> None:
-        self._location = location
-        self._found: set[tuple[str, int]] = set()
-        self._taken: set[tuple[str, int]] = set()
-        self._lock = threading.Lock()
-        follow_forks(self)
-
-    def without(self, table: str, found: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-        """Return the intact ones of selected rows, which begin with whether they are and with their number."""
-        for is_intact, row, *_ in found:
-            if not is_intact:
-                self.add(table, row)
-        return [columns[1:] for columns in found if columns[0]]
-
-    def add(self, table: str, row: int) -> None:
-        """Record a damaged row; the first one is logged."""
-        with self._lock:
-            first = not self._found
-            self._found.add((table, row))
-            self._taken.discard((table, row))
-        if first:
-            _LOG.error(
-                "%s: row %d of the table %r is damaged (its checksum differs, or it cannot be read) and is left out, "
-                "as are others like it; `info()` counts them. Restore a backup, or copy what can be read to another "
-                "place.",
-                self._location, row, table,
-            )  # fmt: skip
-
-    def __len__(self) -> int:
-        return len(self._found)
-
-    def of(self, table: str) -> set[int]:
-        """Return the damaged rows of a table."""
-        with self._lock:
-            return {row for each, row in self._found if each == table} if self._found else set()
-
-    def take(self, table: str) -> list[int]:
-        """Return the damaged rows of a table that no earlier call returned."""
-        with self._lock:
-            new = {(each, row) for each, row in self._found - self._taken if each == table}
-            self._taken |= new
-            return sorted(row for _, row in new)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

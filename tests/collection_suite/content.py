@@ -56,7 +56,6 @@ class Content(Opening):
         stored = item("tea at four", id="1", metadata={"importance": -0.0}, **{field: -0.0})
         first.add([stored])
         assert [hit.item for hit in first.search(SearchQuery(text="tea"))] == [stored]
-        assert first.info().damaged == 0
 
     def test_a_time_beyond_every_float_is_refused(self, opened: OpenCollection) -> None:
         """Its column could not hold it."""

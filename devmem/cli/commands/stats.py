@@ -121,13 +121,13 @@ def _named(counts: Counts) -> Iterator[tuple[str, int]]:
 
 
 def _print(terminal: Terminal, found: list[_Numbers], recalls: RecallStatistics | None, limit: int) -> None:
-    columns = ("store", "type", "items", "archived", "waiting", "damaged", "size", "embedding")
+    columns = ("store", "type", "items", "archived", "waiting", "size", "embedding")
     rows = [
-        (one.store, one.type, f"{one.items:,}", f"{info.archived:,}", f"{info.waiting:,}", f"{info.damaged:,}",
+        (one.store, one.type, f"{one.items:,}", f"{info.archived:,}", f"{info.waiting:,}",
          size_text(info.size_bytes), info.embedding or "")
         for one, info, *_ in found
     ]  # fmt: skip
-    terminal.table(columns, rows, numbers=columns[2:7])
+    terminal.table(columns, rows, numbers=columns[2:6])
     for one, _, facts, refused in found:
         for finding in refused_embeddings(refused):
             terminal.report(finding.level.value, f"{one.store}: {finding.message}")

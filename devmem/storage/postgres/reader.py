@@ -110,7 +110,7 @@ T = TypeVar("T")
 class PostgresReader(SqlReader):
     """Items of one store as the connections of a database show them; `Collection` documents the methods."""
 
-    _filters, _select_whole, _key, _verifies = DIALECT, rows.SELECT_WHOLE, "id_key", False
+    _filters, _select_whole, _key = DIALECT, rows.SELECT_WHOLE, "id_key"
     _is_derived = f"strpos(items.body, '{PARENTS}') > 0"
 
     _expressions: str | None = None
@@ -180,7 +180,7 @@ class PostgresReader(SqlReader):
         # Through `_read`, for which 0 is nothing found: the count of a store that was dropped must not look like that.
         return self._read(lambda connection: int((connection.execute(composed(query), values).fetchone() or (0,))[0]))
 
-    def _item(self, row: int, *columns: Any) -> MemoryItem | None:  # noqa: ANN401 - they are the database's
+    def _item(self, row: int, *columns: Any) -> MemoryItem:  # noqa: ANN401 - they are the database's
         return rows.item_from(row, *columns)
 
     def _key_of(self, item_id: str) -> UUID:

@@ -123,7 +123,8 @@ def item_from(row: int, body: str, vector: bytes | None = None) -> MemoryItem:
     try:
         item = load_item_json(body)
     except (ValueError, RecursionError) as error:
-        raise CollectionDamagedError("PostgreSQL", f"row {row} cannot be read as an item: {why_unreadable(error)}") from error
+        reason = f"row {row} cannot be read as an item: {why_unreadable(error)}"
+        raise CollectionDamagedError("PostgreSQL", reason) from error
     return item if vector is None else replace(item, embedding=vector_from(vector))
 
 

@@ -112,7 +112,6 @@ def dialect_of(schema: str, store: int) -> VersionDialect:
         body="row, body",
         position="strpos",
         among="{0} = ANY(:{1})",
-        intact={"items": "true", "versions": "true"},
         literal=rows.text_sql,
         main=f"{schema_sql(schema)}.",
         store=store,
@@ -150,12 +149,9 @@ class PostgresTables(VersionTables):
         """Return several values as an array."""
         return list(values)
 
-    def item_of(self, row: int, *body: Any) -> MemoryItem | None:  # noqa: ANN401 - columns of the database
+    def item_of(self, row: int, *body: Any) -> MemoryItem:  # noqa: ANN401 - columns of the database
         """Return the item of a body."""
         return rows.item_from(row, *body)
-
-    def report_damaged(self, table: str, row: int) -> None:
-        """Do nothing: the server has checksums of its own."""
 
     def lock_runs(self, runs: Iterable[str]) -> None:
         """Do nothing: the row of the store is locked, behind which all its writes are."""

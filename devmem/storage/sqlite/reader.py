@@ -333,7 +333,7 @@ class Opened:
 class SqliteReader(SqlReader):
     """The reading methods of `Collection`, on a state of a database."""
 
-    _select_whole, _key, _verifies, _is_derived = rows.SELECT_WHOLE, "id", False, "derived = 1"
+    _select_whole, _key, _is_derived = rows.SELECT_WHOLE, "id", "derived = 1"
     _last_change = "SELECT number FROM changes ORDER BY number DESC LIMIT 1"
 
     def __init__(
@@ -406,7 +406,7 @@ class SqliteReader(SqlReader):
     def _fetch(self, query: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
         return self._read(lambda connection: connection.execute(query, tuple(values)).fetchall())
 
-    def _item(self, row: int, *columns: Any) -> MemoryItem | None:  # noqa: ANN401 - they are the database's
+    def _item(self, row: int, *columns: Any) -> MemoryItem:  # noqa: ANN401 - they are the database's
         return rows.item_from_row(row, *columns)
 
     def _page(self, condition: str, ordered: str) -> str:
