@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -350,10 +349,6 @@ def dump_item(item: MemoryItem) -> dict[str, Any]:
     return form
 
 
-REPLACEMENT: Final = "\ufffd".encode()
-"""Character that pydantic writes for each byte of a lone surrogate in a key; a text may hold it too."""
-
-
 def dump_item_json(item: MemoryItem) -> bytes:
     """Return the item's JSON form as UTF-8 text, without its embedding and without defaults.
 
@@ -494,28 +489,3 @@ def is_fact(item: MemoryItem) -> bool:
         return False
     key = parts.get("key")
     return isinstance(key, list) and len(key) == 2 and item.id == fact_id(item.scope, (str(key[0]), str(key[1])))
-
-
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")
-_ESCAPED: Final = "\\escaped:"
-"""Begins every escaped string, and is itself escaped where a string begins with it."""
-_SEQUENCE: Final = re.compile(r"\\\\|\\u[0-9a-f]{4}")
-
-
-def encodable(text: str) -> str:
-    """Return a string that UTF-8 can hold, a different one for each string; most are returned unchanged.
-
-    Where databases keep names, two that differ only in lone surrogates must stay different.
-    """
-    if not text.startswith(_ESCAPED) and not _SURROGATE.search(text):
-        return text
-    return _ESCAPED + text.replace("\\", "\\\\").encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-def original(text: str) -> str:
-    """Return the string of which `encodable` made this."""
-    if not text.startswith(_ESCAPED):
-        return text
-    return _SEQUENCE.sub(
-        lambda found: "\\" if found[0] == "\\\\" else chr(int(found[0][2:], 16)), text.removeprefix(_ESCAPED)
-    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
@@ -14,13 +13,11 @@ from typing import Final, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ValidationError
 
 from devmem.errors import FilterError
 from devmem.model.fields import embedded_hash
 from devmem.model.filters import NO_FILTER, Filter
 from devmem.model.items import (
-    REPLACEMENT,
     MemoryItem,
     Scope,
     Vector,
@@ -365,11 +362,7 @@ _FIELDS: Final = '"indexed_fields":'
 def stored_hash(content_hash: str, body: str | bytes) -> str:
     """Return the `embedded_hash` of a stored item, given the hash of its content; only one with fields is read."""
     named = _FIELDS in body if isinstance(body, str) else _FIELDS.encode() in body
-    try:
-        return embedded_hash(load_item_json(body)) if named else content_hash
-    except (ValueError, RecursionError):
-        # A damaged row, which no embedding is asked of.
-        return content_hash
+    return embedded_hash(load_item_json(body)) if named else content_hash
 
 
 def check_item(item: MemoryItem) -> None:
@@ -395,36 +388,13 @@ def _is_not_finite(value: object) -> bool:
         return True
 
 
-MOST_LEVELS: Final = 190
-"""Maximum depth of an item's JSON form; the parser stops at 200, and exports enclose items in other values."""
-
-
-MOST_DIGITS: Final = 4300
-"""Maximum number of digits of an integer, both in the parser of item bodies and in that of Python."""
-
-
 def item_body(item: MemoryItem) -> bytes:
-    """Return the JSON form in which an item is stored, which can be read again.
+    """Return the JSON form in which an item is stored.
 
     Raises:
-        ValueError: it could not: it is nested too deeply, a number has too many digits, or a value is of no JSON type.
+        ValueError: a value is of no JSON type.
     """
-    body = dump_item_json(_without_derived_hash(item))
-    if REPLACEMENT in body:
-        _check_block_keys(item)
-    # Of a short body with few brackets this is known without reading it.
-    if len(body) <= MOST_DIGITS and body.count(b"{") + body.count(b"[") <= MOST_LEVELS:
-        return body
-    try:
-        load_item_json(body)
-        _check_depth(body)
-    except (ValueError, RecursionError) as error:
-        reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
-        raise ValueError(
-            f"item {item.id!r} cannot be stored, as it could not be read again: {reason}. Metadata and blocks may be "
-            f"nested {MOST_LEVELS - 2} levels deep, and integers may have {MOST_DIGITS} digits."
-        ) from error
-    return body
+    return dump_item_json(_without_derived_hash(item))
 
 
 def _without_derived_hash(item: MemoryItem) -> MemoryItem:
@@ -435,32 +405,6 @@ def _without_derived_hash(item: MemoryItem) -> MemoryItem:
     stored = copy(item)
     object.__setattr__(stored, "content_hash", "")
     return stored
-
-
-def _check_block_keys(item: MemoryItem) -> None:
-    """Refuse keys in blocks that UTF-8 cannot hold: `dump_item_json` writes those of the metadata only as they are."""
-    snapshots = [snapshot for snapshot in (item.input_snapshot, item.output_snapshot) if snapshot is not None]
-    blocks = [kept.block for snapshot in snapshots for kept in snapshot.blocks]
-    left: list[object] = [block.data for block in blocks]
-    left += [block.attachment.metadata for block in blocks if block.attachment is not None]
-    while left:
-        one = left.pop()
-        if isinstance(one, Mapping):
-            if bad := next((key for key in one if any("\ud800" <= letter <= "\udfff" for letter in key)), None):
-                raise ValueError(
-                    f"item {item.id!r} cannot be stored: the key {bad!r} of a block has half a surrogate pair"
-                )
-            left.extend(one.values())
-        elif isinstance(one, list | tuple):
-            left.extend(one)
-
-
-def _check_depth(body: bytes) -> None:
-    depth = 0
-    for bracket in re.findall(rb"[\[\]{}]", re.sub(rb'"(?:[^"\\]|\\.)*"', b"", body)):
-        depth += 1 if bracket in b"[{" else -1
-        if depth > MOST_LEVELS:
-            raise ValueError("its values are nested too deeply")
 
 
 def recorded_first(fields: Fields, recorded: Sequence[Fields]) -> list[Fields]:

@@ -6,7 +6,6 @@ from contextlib import closing
 from functools import partial
 from typing import Final
 
-from devmem.model.items import original
 from devmem.model.results import FileReport, damage, refused_embeddings, unfinished
 from devmem.storage.postgres.database import Access, Connection, composed, run_alone
 from devmem.storage.postgres.location import Location
@@ -81,7 +80,7 @@ def _report_store(
             unfinished("its terms are of another version of the text analysis; the next opening makes them again")
         )
     refused = "SELECT id, refusal FROM items WHERE store = %(store)s AND waiting AND refusal IS NOT NULL ORDER BY row"
-    reasons = {original(name): why for name, why in connection.execute(refused, values).fetchall()}
+    reasons = dict(connection.execute(refused, values).fetchall())
     findings += refused_embeddings(reasons)
     for kind, rows in _WAITING.items():
         if number := _count(connection, rows, values):

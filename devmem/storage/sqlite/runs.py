@@ -49,7 +49,7 @@ _FOREVER: Final = 1 << 62
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Undo:
-    """What undoes a run's change of one item."""
+    """The versions by which a run's change of one item is undone."""
 
     left: int | None
     """Row of the current item, which the run wrote; None where it deleted the item."""
