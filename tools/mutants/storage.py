@@ -486,8 +486,8 @@ STORAGE: Final[tuple[Change, ...]] = (
         name="writes-do-not-take-turns",
         breaks="a write in PostgreSQL sees what was committed before it in its store",
         file="devmem/storage/postgres/transactions.py",
-        old="WITH held AS (UPDATE stores SET changes = changes + 1 WHERE store = %s RETURNING store)",
-        new="WITH held AS (SELECT store FROM stores WHERE store = %s)",
+        old="SELECT store FROM stores WHERE store = %s FOR UPDATE",
+        new="SELECT store FROM stores WHERE store = %s",
         tests=("tests/storage/postgres/test_turns.py",),
     ),
     Change(

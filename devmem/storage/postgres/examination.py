@@ -80,7 +80,7 @@ def _report_store(
             unfinished("its terms are of another version of the text analysis; the next opening makes them again")
         )
     refused = "SELECT id, refusal FROM items WHERE store = %(store)s AND waiting AND refusal IS NOT NULL ORDER BY row"
-    reasons = dict(connection.execute(refused, values).fetchall())
+    reasons: dict[str, str] = dict(connection.execute(refused, values).fetchall())
     findings += refused_embeddings(reasons)
     for kind, rows in _WAITING.items():
         if number := _count(connection, rows, values):

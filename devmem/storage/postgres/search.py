@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from devmem.model.filters import Filter
-from devmem.model.items import MemoryItem, Vector, encodable
+from devmem.model.items import MemoryItem, Vector
 from devmem.models.embedder import TokenCodes
 from devmem.search.indexes.columns import Mask, Positions, Rows, Scores, distinct, places_in, ranges
 from devmem.search.indexes.doc_values import RUNNING, thread_of
@@ -764,7 +764,7 @@ class _DocValues:
 
 
 def _indexed_forms(column: Sequence[str | None]) -> list[str | None]:
-    return [None if text is None else encodable(read_text(text) or "") for text in column]
+    return [None if text is None else read_text(text) for text in column]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

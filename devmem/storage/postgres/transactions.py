@@ -42,7 +42,7 @@ _CONFLICTS_IN_A_ROW: Final = 100
 _PRUNED_EVERY: Final = 500
 """Mean number of transactions between two that delete old tokens."""
 _BEGIN_CHANGE: Final = (
-    "WITH held AS (UPDATE stores SET changes = changes + 1 WHERE store = %s RETURNING store) "
+    "WITH held AS (SELECT store FROM stores WHERE store = %s FOR UPDATE) "
     "INSERT INTO commits(store, token) SELECT store, %s FROM held ON CONFLICT DO NOTHING RETURNING token"
 )
 _IS_THERE: Final = "SELECT FROM stores WHERE store = %s"
@@ -91,7 +91,7 @@ def _connect_for_items(access: Access) -> Connection:
     try:
         connection.execute(composed(f"BEGIN; {access.settings(writes=False)}"))
         register_vector(connection)
-        connection.execute("COMMIT")
+        connection.execute("ROLLBACK")
     except BaseException:
         connection.close()
         raise

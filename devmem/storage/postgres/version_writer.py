@@ -85,8 +85,9 @@ _UNCOUNT: Final = (
     "uncounted AS (UPDATE terms SET texts = terms.texts - fewer_of.texts FROM (SELECT term, count(*) AS texts "
     "FROM (SELECT DISTINCT passage, term FROM passages_gone, unnest(terms) AS term) AS each GROUP BY term) AS fewer_of "
     "WHERE terms.store = %(store)s AND terms.term = fewer_of.term)",
-    "fewer AS (UPDATE stores SET texts = texts - (SELECT count(*) FROM passages_gone), "
-    "total_length = total_length - (SELECT COALESCE(sum(length), 0) FROM passages_gone) WHERE store = %(store)s)",
+    "fewer AS (UPDATE stores SET changes = changes + 1, texts = texts - (SELECT count(*) FROM passages_gone), "
+    "total_length = total_length - (SELECT COALESCE(sum(length), 0) FROM passages_gone) "
+    "WHERE store = %(store)s AND EXISTS (SELECT FROM gone))",
 )
 """The CTEs that count the terms of deleted passages no longer."""
 
