@@ -109,7 +109,9 @@ def _is_in_table(connection: sqlite3.Connection, table: str, word: str) -> bool:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    connection = connect(path, uri=f"{path.absolute().as_uri()}?mode=ro")
+    # Without a log nobody has it open, and reading it makes none.
+    alone = "" if Path(f"{path}-wal").exists() else "&immutable=1"
+    connection = connect(path, uri=f"{path.absolute().as_uri()}?mode=ro{alone}")
     # A damaged text need not be UTF-8.
     connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
     return connection

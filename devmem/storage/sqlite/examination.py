@@ -244,7 +244,8 @@ def connect_read_only(path: Path) -> sqlite3.Connection:
     connection = connect(path, uri=uri)
     try:
         application = connection.execute("PRAGMA application_id").fetchone()[0]
-        connection.execute("SELECT name FROM sqlite_master LIMIT 1").fetchone()
+        is_empty = connection.execute("SELECT name FROM sqlite_master LIMIT 1").fetchone() is None
+        (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
     except sqlite3.DatabaseError as error:
         connection.close()
         if (refused := diagnose(path)) is not None:
@@ -255,6 +256,9 @@ def connect_read_only(path: Path) -> sqlite3.Connection:
         raise CollectionDamagedError(path, f"cannot be read at all ({error}); restore a backup.") from error
     if application != APPLICATION_ID:
         connection.close()
+        # Whoever read it before has left an empty log.
+        if is_empty and mode == "wal":
+            raise lost_log_error(str(path))
         raise CollectionDamagedError(path, "is not a file of devmem.")
     # A damaged text need not be UTF-8.
     connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
