@@ -11,6 +11,7 @@ from tools.bench import (
     encryption,
     file_store,
     forgetting,
+    growth,
     learning,
     memory,
     messages,
@@ -49,6 +50,7 @@ app.command("consolidation")(consolidation.command)
 app.command("encryption")(encryption.command)
 app.command("file_store")(file_store.command)
 app.command("forgetting")(forgetting.command)
+app.command("growth")(growth.command)
 app.command("items")(items.command)
 app.command("learning")(learning.command)
 app.command("memory")(memory.command)
