@@ -2,6 +2,7 @@
 
 The whole file is written on every change, by atomic replacement under a lock file, so it suits small memories and
 exchange with DevAll; larger ones belong into SQLite. Searching works on a copy in memory that follows the file.
+The format has no place for further values of a store: they are in a SQLite file beside it (`FILE.json.states`).
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ from devmem.model.results import Hit, HitGroup, SearchReport, WriteOutcome
 from devmem.models.embedder import EmbeddingRefusal, ModelIdentity, PassageEmbeddings
 from devmem.search.indexes.columns import locked
 from devmem.search.query import SearchQuery
-from devmem.storage.erasure import remove_partial_files
+from devmem.storage.erasure import EraseRequest, Residue, remove_partial_files
 from devmem.storage.json_format import JsonEntry, read_entries
-from devmem.storage.opening import CollectionOptions, path_of
-from devmem.storage.protocol import Collection, CollectionInfo
+from devmem.storage.opening import STATES_SUFFIX, CollectionOptions, path_of
+from devmem.storage.protocol import Collection, CollectionInfo, StateTable
 from devmem.storage.sidecar_db import SharedLock
 from devmem.storage.sqlite.collection import SqliteCollection
 from devmem.storage.writing import PreparedItem, Unique, check_deletion
@@ -193,6 +194,9 @@ class JsonCollection:
         self._words_only = False
         """Whether the file records that it has no model on purpose, or does so with its first item."""
         self._closed = False
+        self._beside = Path(f"{self.location}{STATES_SUFFIX}")
+        self._opened_beside: SqliteCollection | None = None
+        self._busy_timeout = busy_timeout
         self._memory: Collection = self._empty()
         self._vectors = StoredVectors()
         remove_partial_files(self._path)
@@ -436,13 +440,36 @@ class JsonCollection:
 
         return self._read(read)
 
+    @property
+    def states(self) -> StateTable:
+        """Further values of the store, in a SQLite file beside the items, which is made here if it is missing."""
+        return self._open_beside().states
+
+    def _open_beside(self) -> SqliteCollection:
+        with self._lock:
+            self._check_open()
+            if self._opened_beside is None:
+                self._opened_beside = SqliteCollection(
+                    self._beside, busy_timeout=self._busy_timeout, clock=self._clock, history_days=0
+                )
+            return self._opened_beside
+
+    def rewrite_states(self) -> list[Residue]:
+        """Remove the bytes of deleted values from the file beside the items; return what could not be reached."""
+        if not self._beside.exists():
+            return []
+        beside = self._open_beside()
+        return list(beside.finish_erasure(beside.begin_erasure(EraseRequest(ids=())), vacuum=True).residues)
+
     def close(self) -> None:
-        """Release the memory; every change is in the file already."""
+        """Release the memory and the file of the store's values; every change is in the files already."""
         self._access.write(self._close)
 
     def _close(self) -> None:
         self._closed = True
         self._memory.close()
+        if self._opened_beside is not None:
+            self._opened_beside.close()
 
 
 def open_json(location: str, options: CollectionOptions) -> JsonCollection:

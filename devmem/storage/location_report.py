@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from devmem.errors import CollectionError, Finding, Level
 from devmem.model.results import FileReport, damage, refused_embeddings
 from devmem.redaction import location_without_credentials
 from devmem.storage.json_format import read_entries
-from devmem.storage.opening import ExaminingOpener, RepairingOpener, file_of, find_opener
+from devmem.storage.opening import STATES_SUFFIX, ExaminingOpener, RepairingOpener, file_of, find_opener
 from devmem.storage.sqlite.examination import examine, report_of
 
 
@@ -33,6 +34,9 @@ def examine_location(location: str | None, name: str | None = None) -> Iterator[
     path = Path(file)
     if path.suffix == ".json" and path.exists():
         yield examine_json(path)
+        beside = Path(f"{path}{STATES_SUFFIX}")
+        if beside.exists():
+            yield replace(examine_sqlite(beside), kind="states")
     elif path.exists():
         yield examine_sqlite(path)
     elif lost := [each.name for each in (Path(f"{path}.faiss"), Path(f"{path}-wal")) if each.is_file()]:

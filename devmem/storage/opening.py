@@ -25,6 +25,8 @@ from devmem.storage.protocol import DEFAULT_HISTORY_DAYS, NO_STATES, Collection,
 
 _FILE_URLS: Final = {"sqlite": "db", "json": "json"}
 """Schemes of files, with the ending of an example."""
+STATES_SUFFIX: Final = ".states"
+"""End of the name of the SQLite file beside a `.json` file, which holds items alone."""
 _WITHOUT_SLASHES: Final = re.compile(r"(?P<scheme>sqlite|json|postgres|postgresql):(?!//)", re.IGNORECASE)
 _CONNECTION_STRING: Final = re.compile(r"(?:^|\s)(?:host|hostaddr|dbname|password|service)\s*=")
 
@@ -291,16 +293,9 @@ def check_location(location: str, *, states: bool) -> None:
     opener = find_opener(location)
     if isinstance(opener, DatabaseOpener):
         opener.check(location)
-    if states and not keeps_states(location):
+    has_states = file_of(location) is not None or (isinstance(opener, DatabaseOpener) and opener.keeps_states)
+    if states and not has_states:
         raise CollectionError(location, NO_STATES)
-
-
-def keeps_states(location: str) -> bool:
-    """Whether a store can keep states beside its items there: in a file, or in a database that has a place for them."""
-    if file_of(location) is not None:
-        return True
-    opener = find_opener(location)
-    return isinstance(opener, DatabaseOpener) and opener.keeps_states
 
 
 def inspect_location(location: str, name: str | None = None, *, busy_timeout: float = 5.0) -> StoreMetadata | None:

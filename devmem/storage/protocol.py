@@ -217,7 +217,7 @@ StateKey: TypeAlias = tuple[str, str]
 """Kind and name of a value."""
 
 
-class StateValues(Protocol):
+class StateTable(Protocol):
     """Values of a store by kind and name; safe to use from several threads and processes."""
 
     def get(self, keys: Sequence[StateKey]) -> dict[StateKey, bytes]:
@@ -242,10 +242,6 @@ class StateValues(Protocol):
         """
         ...
 
-
-class StateTable(StateValues, Protocol):
-    """Values of a store in a database."""
-
     def names(self, kind: str) -> list[str]:
         """Return the names of all values of a kind, in order."""
         ...
@@ -260,7 +256,7 @@ class StateTable(StateValues, Protocol):
 
 @runtime_checkable
 class StatefulCollection(Protocol):
-    """A collection that keeps further values of its store, so that nothing has to be in files beside it."""
+    """A collection that keeps further values of its store."""
 
     @property
     def states(self) -> StateTable:

@@ -18,12 +18,21 @@ from devmem.errors import (
     CollectionError,
     CollectionUnwritableError,
     EmbeddingError,
+    Finding,
 )
 from devmem.model.conditions import Order, Scalar
 from devmem.model.fields import embedded_hash
 from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem
-from devmem.model.results import ERASED_BEFORE, FileReport, HitGroup, MemoryWritePayload, SearchReport, WriteOutcome
+from devmem.model.results import (
+    ERASED_BEFORE,
+    Fact,
+    FileReport,
+    HitGroup,
+    MemoryWritePayload,
+    SearchReport,
+    WriteOutcome,
+)
 from devmem.models.embedder import CombinedEmbedder, Embedder, PassageEmbeddings, TokenEmbedder
 from devmem.models.given_vectors import Provider as GivenVectors
 from devmem.search.query import Ranking, SearchQuery, Weights
@@ -33,13 +42,15 @@ from devmem.storage.erasure import (
     ErasePlan,
     EraseRequest,
     EraseResult,
+    Residue,
     descendants,
     search_deleted,
     withdraw_plan,
 )
 from devmem.storage.location_report import examine_location
-from devmem.storage.opening import file_of, open_collection
-from devmem.storage.protocol import Collection, CollectionInfo, VersionedCollection
+from devmem.storage.opening import STATES_SUFFIX, file_of, open_collection
+from devmem.storage.protocol import Collection, CollectionInfo, StateKey, VersionedCollection
+from devmem.storage.sqlite.examination import read_states
 from devmem.storage.tombstones import SUFFIX
 from devmem.storage.writing import PreparedItem, Unique
 from devmem.stores.config import CollectionConfig, ExpiryConfig, PlaceConfig, RetentionConfig
@@ -230,13 +241,32 @@ class CollectionMemory(MemoryBase):
 
     def examine(self) -> Iterable[FileReport]:
         """Report on the collection's file or database; a store type with further files adds theirs."""
-        return examine_location(self.setup.location(self._place.memory_path), self.setup.name)
+        for report in examine_location(self.setup.location(self._place.memory_path), self.setup.name):
+            facts, findings = self.examine_states(read_states(Path(report.path)))
+            yield replace(report, facts={**report.facts, **facts}, findings=[*report.findings, *findings])
+
+    def examine_states(
+        self,
+        states: Mapping[StateKey, bytes],  # noqa: ARG002 - of a subclass
+    ) -> tuple[Mapping[str, Fact], Sequence[Finding]]:
+        """Return counts and findings of the further values that the store keeps in its file; there may be none."""
+        return {}, ()
 
     def files(self) -> Iterable[Path]:
         """Return the collection's file with those beside it; a store type with further files adds theirs."""
         location = self.setup.location(self._place.memory_path)
         file = None if location is None else file_of(location)
-        return [Path(file + end) for end in ("", "-wal", "-shm", ".faiss", ".files", SUFFIX)] if file else []
+        if file is None:
+            return []
+        logged = [file, f"{file}{STATES_SUFFIX}"] if file.endswith(".json") else [file]
+        databases = [f"{each}{end}" for each in logged for end in ("", "-wal", "-shm")]
+        return [Path(name) for name in (*databases, f"{file}.faiss", f"{file}.files", f"{file}{SUFFIX}")]
+
+    def rewrite_files(self) -> Sequence[Residue]:
+        """Remove the bytes of deleted values from the file beside a `.json` file; return what could not be reached."""
+        from devmem.storage.json_file import JsonCollection
+
+        return self.collection.rewrite_states() if isinstance(self.collection, JsonCollection) else ()
 
     @property
     def embedder(self) -> Embedder | None:

@@ -1,26 +1,17 @@
-"""The turns whose facts are pending, and counts of the extracted ones; durable beside the store's items.
-
-They are values of the store in its database, or in a SQLite file beside its items where their place keeps items alone.
-"""
+"""The turns whose facts are pending, and counts of the extracted ones: values that the store's collection keeps."""
 
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
-from devmem.errors import CollectionClosedError, CollectionError, CollectionUnwritableError, Finding
-from devmem.model.results import FileReport, damage, unfinished
-from devmem.storage.erasure import Residue
-from devmem.storage.protocol import StateKey, StateValues
-from devmem.storage.sidecar_db import PoolClosedError, SidecarDb, examine_database, write_transaction
+from devmem.errors import CollectionError, Finding
+from devmem.model.results import damage, unfinished
+from devmem.storage.protocol import StateKey, StateTable
 
-SUFFIX: Final = ".facts"
-"""End of the name of the file beside a store's own."""
 WAITING: Final = "facts.waiting"
 _COUNTS: Final = "facts.counts"
 _TRIES: Final = 20
@@ -75,7 +66,7 @@ class FactStatus:
 class FactQueue:
     """Turns that wait, in the order in which they were announced. Safe to use from several threads and processes."""
 
-    def __init__(self, values: Callable[[], StateValues]) -> None:
+    def __init__(self, values: Callable[[], StateTable]) -> None:
         """Take what opens the place of the entries."""
         self._values = values
 
@@ -151,11 +142,6 @@ class FactQueue:
             failure=failure,
         )
 
-    def rewrite(self) -> Sequence[Residue]:
-        """Rewrite the file of the entries, so that nothing of removed ones is left; a database does so itself."""
-        values = self._values()
-        return values.rewrite() if isinstance(values, StateFile) else ()
-
 
 def is_overdue(turn: WaitingTurn, now: float) -> bool:
     """Whether an announced turn that is not stored will hardly be any more."""
@@ -182,104 +168,20 @@ def _number(value: bytes | None) -> int:
         return 0
 
 
-def examine_facts(file: Path) -> Iterator[FileReport]:
-    """Yield the report of a queue's file, read-only; nothing where there is none."""
-    if not file.exists():
-        return
-
-    def look(connection: object) -> tuple[dict[str, int], list[Finding]]:
-        rows = list(connection.execute(f"SELECT kind, name, value FROM {STATE_TABLE}"))  # type: ignore[attr-defined] # noqa: S608
-        counts = {name: _number(bytes(value)) for kind, name, value in rows if kind == _COUNTS}
-        waiting = sum(1 for kind, _, _ in rows if kind == WAITING)
-        bad = [name for kind, name, value in rows if kind == WAITING and _turn(name, bytes(value)).since == _DAMAGED]
-        facts = {"waiting": waiting, EXTRACTED: counts.pop(EXTRACTED, 0)}
-        facts["dropped"] = sum(count for name, count in counts.items() if name not in _OWN_COUNTS)
-        findings = [damage(f"the entry of the turn {name!r} cannot be read") for name in bad]
-        if waiting:
-            findings.append(
-                unfinished(
-                    f"facts of {waiting:,} turn(s) are still to be extracted; `devmem facts --catch-up` extracts them"
-                )
+def examine_queue(states: Mapping[StateKey, bytes]) -> tuple[dict[str, int], list[Finding]]:
+    """Return counts and findings of the queue among a store's values."""
+    counts = {name: _number(value) for (kind, name), value in states.items() if kind == _COUNTS}
+    waiting = {name: _turn(name, value) for (kind, name), value in states.items() if kind == WAITING}
+    if not counts and not waiting:
+        return {}, []
+    facts = {"waiting turns": len(waiting), EXTRACTED: counts.pop(EXTRACTED, 0)}
+    facts["dropped"] = sum(count for name, count in counts.items() if name not in _OWN_COUNTS)
+    bad = [name for name, turn in waiting.items() if turn.since == _DAMAGED]
+    findings = [damage(f"the entry of the turn {name!r} cannot be read") for name in bad]
+    if waiting:
+        findings.append(
+            unfinished(
+                f"facts of {len(waiting):,} turn(s) are still to be extracted; `devmem facts --catch-up` extracts them"
             )
-        return facts, findings
-
-    yield examine_database(file, "facts", look)
-
-
-STATE_TABLE: Final = "store_states"
-"""Table by which such a file is known."""
-_SCHEMA: Final = (
-    f"CREATE TABLE IF NOT EXISTS {STATE_TABLE}(kind TEXT NOT NULL, name TEXT NOT NULL, value BLOB NOT NULL, "
-    "PRIMARY KEY (kind, name)) WITHOUT ROWID"
-)
-T = TypeVar("T")
-
-
-class StateFile:
-    """The values of one store in a file, or in this process; `StateValues` documents the methods."""
-
-    def __init__(self, file: Path | None) -> None:
-        """Name the file, which the first write creates; None keeps the values for this process only."""
-        self.file: Final = file
-        self._place = str(file) if file else "this process's memory"
-        self._db = SidecarDb(file, _prepare)
-
-    def get(self, keys: Sequence[StateKey]) -> dict[StateKey, bytes]:
-        """Return the values that are there."""
-        return {} if self._db.is_absent else self._run(lambda db: _read(db, keys))
-
-    def scan(self, kind: str) -> Iterator[tuple[str, bytes]]:
-        """Return all values of a kind."""
-        if self._db.is_absent:
-            return iter(())
-        query = f"SELECT name, value FROM {STATE_TABLE} WHERE kind = ? ORDER BY name"  # noqa: S608 - a constant
-        found = self._run(lambda db: db.execute(query, (kind,)).fetchall())
-        return ((name, bytes(value)) for name, value in found)
-
-    def write(
-        self, values: Mapping[StateKey, bytes | None], *, expected: Mapping[StateKey, bytes | None] | None = None
-    ) -> bool:
-        """Write values in one transaction."""
-
-        def write(db: sqlite3.Connection) -> bool:
-            there = _read(db, list(expected)) if expected else {}
-            if any(there.get(key) != value for key, value in (expected or {}).items()):
-                return False
-            gone = [key for key, value in values.items() if value is None]
-            kept = [(*key, value) for key, value in values.items() if value is not None]
-            db.executemany(f"DELETE FROM {STATE_TABLE} WHERE kind = ? AND name = ?", gone)  # noqa: S608 - a constant
-            db.executemany(f"INSERT OR REPLACE INTO {STATE_TABLE}(kind, name, value) VALUES (?, ?, ?)", kept)  # noqa: S608
-            return True
-
-        return self._run(lambda db: write_transaction(db, write, db))
-
-    def rewrite(self) -> list[Residue]:
-        """Rewrite the file, so that nothing of what was deleted is left in it; return what could not be reached."""
-        return self._translated(self._db.rewrite)
-
-    def close(self) -> None:
-        """Release the file; it cannot be used afterwards. Closing twice is allowed."""
-        self._db.close()
-
-    def _run(self, action: Callable[[sqlite3.Connection], T]) -> T:
-        return self._translated(lambda: self._db.run(action))
-
-    def _translated(self, action: Callable[[], T]) -> T:
-        try:
-            return action()
-        except PoolClosedError as error:
-            raise CollectionClosedError(self._place, "the store was closed.") from error
-        except (sqlite3.Error, OSError) as error:
-            raise CollectionUnwritableError(self._place, str(error)) from error
-
-
-def _prepare(db: sqlite3.Connection) -> None:
-    db.execute("PRAGMA journal_mode = WAL")
-    db.execute("PRAGMA synchronous = FULL")
-    db.execute(_SCHEMA)
-
-
-def _read(db: sqlite3.Connection, keys: Sequence[StateKey]) -> dict[StateKey, bytes]:
-    query = f"SELECT value FROM {STATE_TABLE} WHERE kind = ? AND name = ?"  # noqa: S608 - a constant
-    found = ((key, db.execute(query, key).fetchone()) for key in keys)
-    return {key: bytes(row[0]) for key, row in found if row is not None}
+        )
+    return facts, findings

@@ -12,13 +12,19 @@ import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Final
 from weakref import WeakValueDictionary
 
 from pydantic import JsonValue
 
-from devmem.errors import ChatModelError, CollectionError, DevmemError, MissingExtraError, VersionConflictError
+from devmem.errors import (
+    ChatModelError,
+    CollectionError,
+    DevmemError,
+    Finding,
+    MissingExtraError,
+    VersionConflictError,
+)
 from devmem.forks import follow_forks
 from devmem.model.filters import Filter, event_key
 from devmem.model.items import (
@@ -38,14 +44,12 @@ from devmem.model.items import (
     parent_hash,
     version_hash,
 )
-from devmem.model.results import FileReport, WriteOutcome, WriteStatus
+from devmem.model.results import Fact, WriteOutcome, WriteStatus
 from devmem.model.versions import RunState
 from devmem.models.facts import DropReason, Extraction, FactModel, Said, Statement, normal
 from devmem.models.summarizer import prompt_language
-from devmem.storage.erasure import EraseRequest, EraseResult, Residue
-from devmem.storage.opening import file_of
-from devmem.storage.protocol import Collection, StateValues, VersionedCollection, states_of
-from devmem.storage.sidecar_db import tables_of
+from devmem.storage.erasure import EraseRequest, EraseResult
+from devmem.storage.protocol import Collection, StateKey, VersionedCollection, states_of
 from devmem.storage.writing import Unique
 from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.config import FactKeepingConfig, FactsConfig
@@ -53,15 +57,12 @@ from devmem.stores.fact_queue import (
     CALLS,
     EXTRACTED,
     FAILURES,
-    STATE_TABLE,
-    SUFFIX,
     TOKENS_IN,
     TOKENS_OUT,
     FactQueue,
     FactStatus,
-    StateFile,
     WaitingTurn,
-    examine_facts,
+    examine_queue,
     is_overdue,
 )
 from devmem.stores.memory import Progress, StoreSetup
@@ -166,51 +167,15 @@ class FactKeepingMemory(CollectionMemory):
             self._facts.queue.remove([*(item.id for item in self.select_erasable(request)), *derived])
         return super().erase_selected(request, derived, words=words, vacuum=vacuum)
 
-    def rewrite_files(self) -> Sequence[Residue]:
-        """Remove the bytes of what was erased from the queue."""
-        left = super().rewrite_files()
-        return left if self._facts is None else [*left, *self._facts.queue.rewrite()]
-
-    def files(self) -> Iterable[Path]:
-        """Return the collection's files, and the file of the turns that wait."""
-        file = self._facts_file()
-        beside = [] if file is None else [Path(f"{file}{suffix}") for suffix in ("", "-wal", "-shm")]
-        return [*super().files(), *beside]
-
-    def examine(self) -> Iterator[FileReport]:
-        """Report on the collection, and on the turns that wait beside a file."""
-        yield from super().examine()
-        if (file := self._facts_file()) is not None:
-            yield from examine_facts(file)
-
-    @classmethod
-    def examine_file(cls, path: Path) -> FileReport | None:
-        """Report on a file of turns that wait; None for any other."""
-        if tables_of(path) >= {STATE_TABLE}:
-            return next(examine_facts(path), None)
-        return super().examine_file(path)
+    def examine_states(self, states: Mapping[StateKey, bytes]) -> tuple[Mapping[str, Fact], Sequence[Finding]]:
+        """Return counts of facts, and the turns that wait."""
+        return examine_queue(states)
 
     def close(self) -> None:
         """Release the collection; turns whose facts are not extracted yet wait for the next process."""
         if self._facts is not None:
             self._facts.close()
         super().close()
-
-    def _facts_file(self) -> Path | None:
-        place = self.setup.location(self._place.memory_path)
-        file = None if place is None else file_of(place)
-        return None if file is None else Path(f"{file}{SUFFIX}")
-
-    def open_fact_values(self) -> StateValues:
-        """Open the place of the turns that wait: beside the store's file, in its database, or in this process.
-
-        Raises:
-            CollectionError: the database keeps items alone.
-        """
-        place = self.setup.location(self._place.memory_path)
-        if place is not None and file_of(place) is None:
-            return states_of(self.collection)
-        return StateFile(self._facts_file())
 
 
 def exchange_of(item: MemoryItem) -> list[Said]:
@@ -244,8 +209,7 @@ class FactExtractor:
         self._store, self._config, setup = store, config, store.setup
         self._model = FactModel(config.llm, setup.open_chat, limit=config.per_turn, length=config.max_length)
         self._backoff = Backoff(longest=_LONGEST_PAUSE, clock=setup.monotonic)
-        self._values: StateValues | None = None
-        self.queue = FactQueue(self._opened)
+        self.queue = FactQueue(lambda: states_of(store.collection))
         _QUEUES.setdefault(id(setup), self.queue)
         self.is_view = False
         """Whether the store is a view, whose turns are not those of everybody yet."""
@@ -261,12 +225,6 @@ class FactExtractor:
     def restart_in_child(self) -> None:
         """Leave the turn to the parent's thread; the next one to be stored starts a thread here."""
         self._thread, self._taken = None, None
-
-    def _opened(self) -> StateValues:
-        with self._state:
-            if self._values is None:
-                self._values = self._store.open_fact_values()
-            return self._values
 
     def become_view(self) -> None:
         """Announce turns in the queue of the store that this one is a view of, which extracts their facts."""
@@ -542,7 +500,7 @@ class FactExtractor:
             if not self.is_view and not self._closing:
                 self._state.wait_for(lambda: self._thread is None, _SECONDS_A_CLOSE)
             self._closing = True
-            taken, values = self._taken, self._values
+            taken = self._taken
         if _QUEUES.get(id(self._store.setup)) is self.queue and not self.is_view:
             del _QUEUES[id(self._store.setup)]
         if taken is not None:
@@ -551,8 +509,6 @@ class FactExtractor:
                 self.queue.give_back(turn, spent, failed=False)
             except DevmemError as error:
                 self._warn("the turn %s waits for some minutes: %s", turn.id, error)
-        if isinstance(values, StateFile):
-            values.close()
 
 
 def _is_current(fact: MemoryItem, item: MemoryItem) -> bool:

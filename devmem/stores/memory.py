@@ -474,11 +474,6 @@ class MemoryBase(ABC):
         """
         return ()
 
-    @classmethod
-    def examine_file(cls, path: Path) -> FileReport | None:  # noqa: ARG003 - of a subclass
-        """Report on a file of a kind that only this store type keeps; None for any other."""
-        return None
-
     def files(self) -> Iterable[Path]:
         """Return the files and folders that the store keeps, whether they are there yet or not; nothing is opened."""
         return ()

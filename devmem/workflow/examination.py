@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
 
 from devmem.config.workflow import Workflow
-from devmem.errors import PluginError
 from devmem.model.caller import DEFAULT_SESSION
 from devmem.model.results import FileReport, damage
 from devmem.plugins import StoreRegistry, registry
@@ -16,14 +13,9 @@ from devmem.recording.forwarder import examine_journals, journal_folder
 from devmem.storage.location_report import examine_json
 from devmem.storage.outbox import OUTBOX_TABLE, examine_outbox
 from devmem.storage.sidecar_db import tables_of
-from devmem.stores.memory import MemoryBase
 from devmem.workflow.recording import journals_of
 from devmem.workflow.rescue import examine_rescue_file, examine_rescued
 from devmem.workflow.stores import make_store, session_folder
-
-_LOG: Final = logging.getLogger(__name__)
-_ITEMS: Final = frozenset({"meta", "items"})
-"""Tables by which the file of a collection is known."""
 
 
 def examine_workflow(
@@ -59,7 +51,7 @@ def _examine_store(workflow: Workflow, name: str, session: str, types: StoreRegi
         yield examine_journals(journals)
 
 
-def examine_file(path: Path, types: StoreRegistry = registry) -> FileReport | None:
+def examine_file(path: Path) -> FileReport | None:
     """Return the report of a file of any kind but a SQLite collection; None where it is no such file.
 
     A folder is taken for one of journals. Raises `FileNotFoundError` when there is nothing at the path.
@@ -72,26 +64,10 @@ def examine_file(path: Path, types: StoreRegistry = registry) -> FileReport | No
         return examine_json(path)
     if path.suffix == ".jsonl":
         return examine_rescue_file(path)
-    tables = tables_of(path)
-    if OUTBOX_TABLE in tables:
-        return examine_outbox(path)
-    return None if not tables or tables >= _ITEMS else _of_a_store_type(path, types)
+    return examine_outbox(path) if OUTBOX_TABLE in tables_of(path) else None
 
 
 def journals_beside(path: Path) -> FileReport | None:
     """Return the report of the journals beside the file of a collection; None where there are none."""
     folder = journal_folder(path)
     return examine_journals(folder) if folder.is_dir() else None
-
-
-def _of_a_store_type(path: Path, types: StoreRegistry) -> FileReport | None:
-    """Return the report of a file that only one store type knows; None for any other file."""
-    for name in types.names():
-        try:
-            factory = types.get(name).factory
-        except PluginError as error:
-            _LOG.warning("files of the store type %r are not recognised: %s", name, error)
-            continue
-        if isinstance(factory, type) and issubclass(factory, MemoryBase) and (report := factory.examine_file(path)):
-            return report
-    return None

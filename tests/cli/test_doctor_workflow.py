@@ -84,7 +84,7 @@ def change(path: Path, statement: str, *values: object) -> None:
 
 
 def test_every_file_of_a_sound_workflow_is_examined_and_left_as_it_is(team: Path, devmem: Devmem) -> None:
-    files = [team.with_name(name) for name in ("notes.db", "devall.json", "docs.db.manifest", "chats.db.brain")]
+    files = [team.with_name(name) for name in ("notes.db", "devall.json", "docs.db", "chats.db")]
     before = [file.read_bytes() for file in files]
     reports = examined(devmem, team)
     kinds = {name: (report["store"], report["kind"]) for name, report in reports.items()}
@@ -92,23 +92,17 @@ def test_every_file_of_a_sound_workflow_is_examined_and_left_as_it_is(team: Path
         "notes.db": ("notes", "collection"),
         "devall.json": ("devall", "JSON collection"),
         "docs.db": ("docs", "collection"),
-        "docs.db.manifest": ("docs", "manifest of files"),
         "chats.db": ("chats", "collection"),
-        "chats.db.brain": ("chats", "states of conversations"),
         "role.db": ("role", "collection"),
     }
     assert all(report["sound"] and not report["findings"] for report in reports.values())
-    assert reports["docs.db.manifest"]["files"] == 2
+    assert (reports["docs.db"]["files"], reports["chats.db"]["conversations"]) == (2, 1)
     assert "nothing is wrong" in devmem("doctor", team).stdout
     assert [file.read_bytes() for file in files] == before
 
 
 def test_each_kind_of_file_is_recognised_by_itself(team: Path, devmem: Devmem) -> None:
-    for name, kind in (
-        ("devall.json", "JSON collection"),
-        ("docs.db.manifest", "manifest of files"),
-        ("chats.db.brain", "states of conversations"),
-    ):
+    for name, kind in (("devall.json", "JSON collection"), ("docs.db", "collection")):
         assert examined(devmem, team.with_name(name))[name]["kind"] == kind
     refused = devmem("doctor", team.with_name("devall.json"), "--fix", code=2)
     assert "--fix is for the SQLite file of a collection and the URL of a store" in one_paragraph(refused)
@@ -120,19 +114,20 @@ def _json(folder: Path) -> str:
 
 
 def _manifest(folder: Path) -> str:
-    change(folder / "docs.db.manifest", "UPDATE files SET ids = '[\"gone\"]', chunks = 1 WHERE name LIKE '%one%'")
-    return "docs.db.manifest"
+    change(
+        folder / "docs.db", "UPDATE states SET value = ? WHERE kind LIKE 'chunks%' AND name LIKE '%one%'", b'["gone"]'
+    )
+    return "docs.db"
+
+
+def _record(folder: Path) -> str:
+    change(folder / "docs.db", "UPDATE states SET value = ? WHERE kind = 'file' AND name LIKE '%one%'", b"{")
+    return "docs.db"
 
 
 def _state(folder: Path) -> str:
-    change(folder / "chats.db.brain", "UPDATE states SET body = ?", b"{")
-    return "chats.db.brain"
-
-
-def _truncated(folder: Path) -> str:
-    path = folder / "docs.db.manifest"
-    path.write_bytes(path.read_bytes()[:-4096])
-    return "docs.db.manifest"
+    change(folder / "chats.db", "UPDATE states SET value = ? WHERE kind = 'conversation'", b"{")
+    return "chats.db"
 
 
 def _passage(folder: Path) -> str:
@@ -150,7 +145,7 @@ def _column(folder: Path) -> str:
     [
         (_json, "is not JSON"),
         (_manifest, "1 of 1 chunks are not in the index"),
-        (_truncated, "it cannot be read"),
+        (_record, "one.txt cannot be read; the next pass indexes it again"),
         (_state, "cannot be read"),
         (_passage, "1 passage with damaged terms"),
         (_column, "1 item with damaged columns"),
@@ -176,8 +171,9 @@ def test_damaged_rows_are_rebuilt_from_their_items(team: Path, devmem: Devmem, d
 
 
 def test_unfinished_work_is_a_warning(team: Path, devmem: Devmem) -> None:
-    change(team.with_name("chats.db.brain"), "INSERT INTO deletions (key, item) VALUES ('c', 'x')")
-    change(team.with_name("docs.db.manifest"), "INSERT INTO loose (id) VALUES ('announced')")
+    added = "INSERT INTO states (kind, name, value) VALUES (?, ?, x'')"
+    change(team.with_name("chats.db"), added, "deletion", '["c", "x"]')
+    change(team.with_name("docs.db"), added, "chunk of no file", "announced")
     with closing(open_outbox(team.with_name("role-outbox.db"))) as outbox:
         outbox.put({"a": MemoryItem(id="a", content_summary="waits", created_at=5.0)})
     unsaved = UnsavedWrites()
@@ -185,8 +181,8 @@ def test_unfinished_work_is_a_warning(team: Path, devmem: Devmem) -> None:
         unsaved.write("notes", payload("lost?"), _fails)
     (rescued,) = unsaved.rescue(team.parent / ".devmem" / "default")
     reports = examined(devmem, team)
-    assert "1 deletions are not finished" in messages(reports["chats.db.brain"], "warning")
-    assert "1 chunks are assigned to no file" in messages(reports["docs.db.manifest"], "warning")
+    assert "1 deletions are not finished" in messages(reports["chats.db"], "warning")
+    assert "1 chunks are assigned to no file" in messages(reports["docs.db"], "warning")
     assert "1 writes wait to be delivered" in messages(reports["role-outbox.db"], "warning")
     assert (reports["role-outbox.db"]["oldest"], reports["role-outbox.db"]["oldest_time"]) == ("a", 5.0)
     assert "1 writes are in no store" in messages(reports[rescued.name], "warning")

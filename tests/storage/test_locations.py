@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -83,13 +84,29 @@ def test_a_long_message_takes_no_longer_whatever_it_quotes(part: str) -> None:
     assert seconds(hostile) < 100 * seconds("x " * 20_000)
 
 
-def test_states_are_kept_beside_a_file_and_in_postgresql() -> None:
+def test_states_are_kept_by_files_and_postgresql() -> None:
     for location in ("notes.db", "json:///notes.json", "postgresql://localhost/team"):
         check_location(location, states=True)
 
 
-def test_a_collection_without_a_place_for_states_says_so(tmp_path: Path) -> None:
-    collection = open_collection(str(tmp_path / "notes.json"))
-    with pytest.raises(CollectionError, match="keeps items alone"):
-        states_of(collection)
-    collection.close()
+@pytest.mark.parametrize("location", [None, "notes.db", "notes.json"])
+def test_values_of_a_store(location: str | None, tmp_path: Path) -> None:
+    """They are changed by compare-and-set, and a file has them when it is opened again."""
+    place = None if location is None else str(tmp_path / location)
+    with closing(open_collection(place)) as collection:
+        states = states_of(collection)
+        assert states.write({("a", "x"): b"1", ("a", "w"): b"2", ("b", "x"): b"3"})
+        assert not states.write({("a", "x"): b"4"}, expected={("a", "x"): b"2"})
+        assert states.write({("a", "x"): b"5", ("b", "x"): None}, expected={("a", "x"): b"1", ("c", "x"): None})
+        assert states.get([("a", "x"), ("b", "x")]) == {("a", "x"): b"5"}
+        assert (states.names("a"), list(states.scan("b"))) == (["w", "x"], [])
+    if place is not None:
+        with closing(open_collection(place)) as collection:
+            assert list(states_of(collection).scan("a")) == [("w", b"2"), ("x", b"5")]
+    with pytest.raises(CollectionError, match="closed"):
+        states.names("a")
+
+
+def test_a_collection_without_a_place_for_states_says_so() -> None:
+    with closing(open_collection(None)) as collection, pytest.raises(CollectionError, match="keeps items alone"):
+        states_of(collection.as_of(5.0))  # type: ignore[attr-defined]

@@ -130,7 +130,9 @@ def test_a_conversation_forgets_what_expired(clock: ManualClock, tmp_path: Path)
     assert "4711" not in talk.snapshot().whole_text()
     assert "question 0" in talk.snapshot().whole_text()
     store.update(said("and now?", "goodbye"))
-    assert "4711" not in (tmp_path / "store.db.brain").read_bytes().decode(errors="replace").split("removed")[0]
+    with closing(sqlite3.connect(tmp_path / "store.db")) as connection:
+        (state,) = connection.execute("SELECT value FROM states WHERE kind = 'conversation'").fetchone()
+    assert "4711" not in state.decode()
     assert all("4711" not in hit.content_summary for hit in store.retrieve("", "pin", 9))
 
 

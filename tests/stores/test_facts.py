@@ -421,33 +421,40 @@ class FactCases:
 
 
 class TestInAFile(FactCases):
-    def test_the_queue_is_a_file_of_the_store(self, open_memory: Open, service: ChatService, place: str) -> None:
-        """Which `devmem doctor` examines, and which has nothing of what was erased."""
+    @pytest.mark.parametrize("ending", ["db", "json"])
+    def test_the_queue_is_in_the_files_of_the_store(
+        self, open_memory: Open, service: ChatService, place: str, ending: str
+    ) -> None:
+        """Which `devmem doctor` examines, and which have nothing of what was erased."""
         service.choose = lambda _: DOWN
-        memory = open_memory()
+        memory = open_memory(memory_path=str(Path(place).with_suffix(f".{ending}")))
         turn = memory.add("My diet is vegan.", user="ann", id="Rumpelstiltskin")
         caught_up(memory)
-        files = [file for file in memory.store.files() if file.name.startswith("notes.db.facts")]
-        assert files[0] == Path(f"{place}.facts")
-        (report,) = [each for each in memory.store.examine() if each.kind == "facts"]
-        assert report.facts == {"waiting": 1, "extracted": 0, "dropped": 0}
-        assert "facts of 1 turn(s)" in report.findings[0].message
-        assert any(turn.encode() in file.read_bytes() for file in files if file.exists())
+        report = list(memory.store.examine())[-1]
+        assert {name: report.facts[name] for name in ("waiting turns", "extracted", "dropped")} == {
+            "waiting turns": 1,
+            "extracted": 0,
+            "dropped": 0,
+        }
+        assert "facts of 1 turn(s)" in report.findings[-1].message
+        files = [file for file in memory.store.files() if file.is_file()]
+        assert any(turn.encode() in file.read_bytes() for file in files)
         memory.erase(turn)
         assert not any(turn.encode() in file.read_bytes() for file in files if file.exists())
 
     def test_a_queue_that_cannot_be_written_costs_no_write(
-        self, open_memory: Open, service: ChatService, place: str, caplog: pytest.LogCaptureFixture
+        self, open_memory: Open, service: ChatService, tmp_path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
         """The log says what to do; `whole` reads the turns later."""
-        Path(f"{place}.facts").mkdir()
-        memory = open_memory()
+        place = str(tmp_path / "notes.json")
+        Path(f"{place}.states").mkdir()
+        memory = open_memory(memory_path=place)
         memory.add("My diet is vegan.", user="ann")
         assert "stay without facts unless `devmem facts --all` asks for them" in caplog.text
         assert len(memory) == 1
-        Path(f"{place}.facts").rmdir()
+        Path(f"{place}.states").rmdir()
         memory.close()
-        again = open_memory()
+        again = open_memory(memory_path=place)
         assert store_of(again).catch_up_facts(whole=True).extracted == 1
 
 

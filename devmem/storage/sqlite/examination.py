@@ -23,6 +23,7 @@ from devmem.model.items import MemoryItem, load_item_json, why_unreadable
 from devmem.model.results import Fact, FileReport, damage, refused_embeddings, unfinished
 from devmem.storage.attachments import stored_names
 from devmem.storage.opening import StoreMetadata
+from devmem.storage.protocol import StateKey
 from devmem.storage.sqlite.claim import WORDS_ONLY
 from devmem.storage.sqlite.compact_rows import PASSAGE_OF_PART
 from devmem.storage.sqlite.database import (
@@ -310,6 +311,25 @@ def _give_terms(connection: sqlite3.Connection, examined: Examination) -> int:
     waiting = "UPDATE items SET waiting = 1 WHERE row IN (SELECT value FROM json_each(?))"
     connection.execute(waiting, (json.dumps(given),))
     return len(given)
+
+
+def read_states(path: Path) -> dict[StateKey, bytes]:
+    """Return the further values of a store in its file; none where the file cannot be read, which its report says."""
+    try:
+        with closing(connect_read_only(path)) as connection:
+            rows = connection.execute("SELECT kind, name, CAST(value AS BLOB) FROM states ORDER BY kind, name")
+            return {(kind, name): value for kind, name, value in rows}
+    except (OSError, CollectionError, sqlite3.DatabaseError):
+        return {}
+
+
+def read_ids(path: Path) -> frozenset[str]:
+    """Return the ids of the current items; none where the file cannot be read, which its report says."""
+    try:
+        with closing(connect_read_only(path)) as connection:
+            return frozenset(item_id for (item_id,) in connection.execute(f"SELECT id FROM items WHERE {NOW}"))
+    except (OSError, CollectionError, sqlite3.DatabaseError):
+        return frozenset()
 
 
 def report_of(found: Examination) -> FileReport:

@@ -58,7 +58,7 @@ class BrainConfig(ExpiryConfig, CollectionConfig):
     memory_path: Annotated[str, KNOWN_HOME] | None = "auto"
     """Where the messages live: a path (SQLite, or DevAll's format when it ends in `.json`), a database
     (`postgresql://host/database`), `auto` for a file of the session, null for this process only. The conversations'
-    state is beside it, in a file that ends in `.brain`, or in the database."""
+    states are kept there too; of a `.json` file beside it, in `FILE.json.states`."""
     redis: RedisConfig | None = None
     """Redis in front of the file or the database; absent keeps the state there alone."""
     llm: ChatConfig | None = Field(default=None, title="Language model")

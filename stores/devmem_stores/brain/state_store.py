@@ -1,6 +1,6 @@
-"""The states of conversations: in Redis, else on this machine, else in this process.
+"""The states of conversations: in Redis, else in the store's collection, else in this process.
 
-The copy on this machine is the last resort: Redis may lose its states at any time, and lets them expire. A state that
+The copy in the collection is the last resort: Redis may lose its states at any time, and lets them expire. A state that
 Redis did not take is marked there as waiting, also for the next process, and merged with that of Redis later.
 """
 
@@ -24,7 +24,7 @@ from devmem_stores.brain.config import (
     ChatKey,
     escaped,
 )
-from devmem_stores.brain.local_states import LocalStates, StatesInProcess, Stored
+from devmem_stores.brain.local_states import LocalStates, Stored
 from devmem_stores.brain.redis_cache import RedisCache
 from devmem_stores.brain.state import MARKS, BrainState, dump_state, load_state, merge
 
@@ -51,13 +51,45 @@ class Seen:
     failures: list[BrainCacheError]
 
 
+class HeldStates:
+    """Contents of states that no other place took; they end with the process."""
+
+    place = "this process's memory"
+
+    def __init__(self) -> None:
+        self._bodies: dict[str, bytes] = {}
+        self._lock = threading.Lock()
+
+    def get(self, key: str) -> bytes | None:
+        """Return the content of a state."""
+        return self._bodies.get(key)
+
+    def put(self, key: str, body: bytes, *, expected: bytes | None) -> bool:
+        """Replace the expected content; return False when another one is there."""
+        with self._lock:
+            if self._bodies.get(key) != expected:
+                return False
+            self._bodies[key] = body
+            return True
+
+    def remove(self, key: str) -> None:
+        """Forget a state."""
+        with self._lock:
+            self._bodies.pop(key, None)
+
+    def keys(self) -> list[str]:
+        """Return the keys of all states."""
+        with self._lock:
+            return list(self._bodies)
+
+
 class StatePlaces:
     """Reads a state from every place and writes it to them by compare-and-set; failures are added to what was seen."""
 
     def __init__(self, store: str, redis: RedisCache | None, local: LocalStates, *, prefix: str) -> None:
         self._store, self._redis, self._local = store, redis, local
         self._prefix = escaped(prefix)
-        self._held = StatesInProcess()
+        self._held = HeldStates()
         self._closed = False
         self.may_wait = True
         """Whether a state may be waiting for a place that did not take it."""
@@ -83,8 +115,8 @@ class StatePlaces:
             seen.readable = False
         held = self._held.get(key)
         if held is not None:
-            state = self._parsed(held.body, self._held.place)
-            seen.held, seen.waiting = held.body, True
+            state = self._parsed(held, self._held.place)
+            seen.held, seen.waiting = held, True
             seen.state = merge(seen.state, state) if seen.state is not None else state
 
     def _read_shared(self, key: ChatKey, redis: RedisCache, seen: Seen) -> None:
@@ -111,8 +143,7 @@ class StatePlaces:
         if seen.waiting or seen.diverged:
             return
         try:
-            stored = Stored(body=seen.remote, version=seen.state.version, waiting=False)
-            self._local.put(key, stored, expected=seen.local)
+            self._local.put(key, Stored(body=seen.remote, waiting=False), expected=seen.local)
         except BrainCacheError as error:
             seen.failures.append(error)
 
@@ -128,7 +159,7 @@ class StatePlaces:
                 seen.failures.append(error)
         waits = self._redis is not None and not shared
         self.may_wait = self.may_wait or waits
-        stored = Stored(body=dump_state(new), version=new.version, waiting=waits)
+        stored = Stored(body=dump_state(new), waiting=waits)
         return self._write_local(str(key), stored, seen) or shared
 
     def _write_local(self, key: str, stored: Stored, seen: Seen) -> bool:
@@ -150,20 +181,22 @@ class StatePlaces:
             self._held.remove(key)
             return True
         self.may_wait = True
-        return self._held.put(key, stored, expected=seen.held)
+        return self._held.put(key, stored.body, expected=seen.held)
 
     def _copy(self, key: str, stored: Stored) -> None:
-        """Copy the state of Redis into the file after another process has written there."""
+        """Copy the state of Redis into the collection after another process has written there."""
+        own = self._parsed(stored.body, "Redis")
         for _ in range(TRIES):
             found = self._local.get(key)
             copy = stored
-            if found is not None and found.waiting:
-                self.may_wait = True
-                joined = merge(self._parsed(found.body, self._local.place), self._parsed(stored.body, "Redis"))
-                copy = Stored(body=dump_state(joined), version=joined.version, waiting=True)
-            elif found is not None and found.version >= stored.version:
-                # Made of what Redis had after this.
-                return
+            if found is not None:
+                other = self._parsed(found.body, self._local.place)
+                if found.waiting:
+                    self.may_wait = True
+                    copy = Stored(body=dump_state(merge(other, own)), waiting=True)
+                elif other.version >= own.version:
+                    # Made of what Redis had after this.
+                    return
             if self._local.put(key, copy, expected=found.body if found else None):
                 return
         raise BrainBusyError(self._store, TRIES)
@@ -206,11 +239,10 @@ class StatePlaces:
         return next((place for place in places if place not in failed), self._held.place)
 
     def close(self) -> None:
-        """Release connections and files."""
+        """Release the connections."""
         self._closed = True
         if self._redis is not None:
             self._redis.close()
-        self._local.close()
 
     def _remote_key(self, key: ChatKey) -> str:
         return f"{self._prefix}:{key}"
@@ -338,7 +370,7 @@ class StateStore:
         return found
 
     def close(self) -> None:
-        """Release connections and files."""
+        """Release the connections."""
         self._places.close()
 
     def _lock(self, key: ChatKey) -> threading.Lock:

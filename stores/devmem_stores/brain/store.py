@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import logging
-import sqlite3
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache, partial
-from pathlib import Path
 from typing import ClassVar, Final
 
 from devmem import Filter, Hit, MemoryItem, MemoryWritePayload, Scope, WriteOutcome
 from devmem.errors import Finding, NoVersionsError
 from devmem.model.results import Fact
 from devmem.models import Summarizer, TextModel, split_texts
-from devmem.storage import Collection, Residue, file_of, states_of
-from devmem.storage.sidecar_db import examine_database, tables_of
+from devmem.redaction import location_without_credentials
+from devmem.storage import Collection, Residue, StateKey, states_of
 from devmem.stores import (
     TRUST,
     CollectionMemory,
     ConfigModel,
-    FileReport,
     MemoryBase,
     MemoryQuery,
     Provenance,
@@ -39,45 +37,15 @@ from devmem_stores.brain.archive import entries_of_exchange, item_of_exchange
 from devmem_stores.brain.compression import Compressor, LlmTasks
 from devmem_stores.brain.config import BrainCacheError, BrainConfig, ChatKey
 from devmem_stores.brain.conversation import Brain
-from devmem_stores.brain.local_states import Deletion, LocalStates, StatesInDatabase, StatesInFile, StatesInProcess
+from devmem_stores.brain.local_states import DELETION, STATE, WAITING, Deletion, LocalStates
 from devmem_stores.brain.redis_cache import RedisCache
 from devmem_stores.brain.services import Services, emptied, retrusted, without
 from devmem_stores.brain.state import BrainState, Entry, load_state, merge, spoken
-from devmem_stores.brain.state_store import StateStore
-
-_TABLES: Final = {"states", "deletions"}
+from devmem_stores.brain.state_store import HeldStates, StateStore
 
 
-def has_states(path: Path) -> bool:
-    """Whether a file is one of states."""
-    return tables_of(path) >= _TABLES
-
-
-def examine_states(path: Path) -> FileReport:
-    """Examine the file of a store's states."""
-    return examine_database(path, "states of conversations", _look)
-
-
-def _look(connection: sqlite3.Connection) -> tuple[Mapping[str, Fact], list[Finding]]:
-    states = connection.execute("SELECT key, body, waiting FROM states ORDER BY key").fetchall()
-    (deletions,) = connection.execute("SELECT count(*) FROM deletions").fetchone()
-    waiting = sum(1 for _, _, is_waiting in states if is_waiting)
-    findings = [
-        damage(f"the state of {key!r} cannot be read: {problem}")
-        for key, body, _ in states
-        if (problem := _problem(body))
-    ]
-    if deletions:
-        findings.append(unfinished(f"{deletions:,} deletions are not finished; the next opening finishes them"))
-    if waiting:
-        findings.append(unfinished(f"{waiting:,} states wait for Redis"))
-    return {"states": len(states), "deletions": deletions, "waiting": waiting}, findings
-
-
-def _problem(body: object) -> str:
+def _problem(body: bytes) -> str:
     """Return why a state cannot be read; empty when it can."""
-    if not isinstance(body, bytes):
-        return f"it is {type(body).__name__}, not bytes"
     try:
         load_state(body)
     except ValueError as error:
@@ -205,7 +173,9 @@ class BrainMemory(CollectionMemory):
         self.config = config = setup.config_as(BrainConfig)
         redis = RedisCache(config.redis, clock=setup.monotonic) if config.redis else None
         prefix = (config.redis.prefix if config.redis else None) or self.name
-        self._local = self._local_states()
+        place = setup.location(config.memory_path)
+        shown = HeldStates.place if place is None else location_without_credentials(place)
+        self._local = LocalStates(shown, lambda: states_of(self.collection))
         self._states = StateStore(self.name, redis, self._local, prefix=prefix)
         llm = config.llm_model
         model = TextModel(lambda: setup.open_chat(llm), llm.params) if llm else None
@@ -230,25 +200,22 @@ class BrainMemory(CollectionMemory):
         """Return a text without the sentences that a tombstone of a conversation's user keeps out."""
         return without_erased(self.collection, text, key.user or None)
 
-    def examine(self) -> Iterator[FileReport]:
-        """Report on the collection's file and on that of the states."""
-        yield from super().examine()
-        if isinstance(self._local, StatesInFile) and Path(self._local.place).exists():
-            yield examine_states(Path(self._local.place))
-
-    @classmethod
-    def examine_file(cls, path: Path) -> FileReport | None:
-        """Report on a file of states; None for any other file."""
-        return examine_states(path) if has_states(path) else None
-
-    def _local_states(self) -> LocalStates:
-        place = self.setup.location(self.config.memory_path)
-        if place is None:
-            return StatesInProcess()
-        file = file_of(place)
-        if file is None:
-            return StatesInDatabase(lambda: states_of(self.collection))
-        return StatesInFile(Path(f"{file}.brain"), durability=self.config.durability)
+    def examine_states(self, states: Mapping[StateKey, bytes]) -> tuple[Mapping[str, Fact], Sequence[Finding]]:
+        """Return counts of conversations, and what of their states is damaged or waits."""
+        bodies = {key: body for (kind, key), body in states.items() if kind == STATE}
+        kinds = Counter(kind for kind, _ in states)
+        findings = [
+            damage(f"the state of {key!r} cannot be read: {problem}")
+            for key, body in bodies.items()
+            if (problem := _problem(body))
+        ]
+        if kinds[DELETION]:
+            findings.append(
+                unfinished(f"{kinds[DELETION]:,} deletions are not finished; the next opening finishes them")
+            )
+        if kinds[WAITING]:
+            findings.append(unfinished(f"{kinds[WAITING]:,} states wait for Redis"))
+        return {"conversations": len(bodies)}, findings
 
     def brain(self, user: str = "", chat: str = "") -> Brain:
         """Return one conversation of one user; both may be empty where there is only one."""
@@ -379,23 +346,17 @@ class BrainMemory(CollectionMemory):
         with self._deleting(list(self.collection.scan()), [Deletion(str(key), "") for key in known]):
             return super().clear()
 
-    def rewrite_files(self) -> list[Residue]:
-        """Remove the states of conversations that are gone, and the bytes of what states were before."""
+    def rewrite_files(self) -> Sequence[Residue]:
+        """Remove the states of conversations that are gone; return what of earlier states could not be reached."""
         try:
             self._states.discard_empty()
-            left = self._local.rewrite()
         except BrainCacheError as error:
             return [Residue(place=error.place, reason=str(error), failed=True)]
+        left = super().rewrite_files()
         if self._states.redis_place is None:
             return left
         reason = "what Redis writes to its disk has earlier states until it is rewritten"
         return [*left, Residue(place=self._states.redis_place, reason=reason)]
-
-    def files(self) -> list[Path]:
-        """Return the collection's files and those of the states."""
-        states = self._local.place if isinstance(self._local, StatesInFile) else None
-        beside = [Path(f"{states}{suffix}") for suffix in ("", "-wal", "-shm")] if states is not None else []
-        return [*super().files(), *beside]
 
     def compress(self) -> int:
         """Summarize all but the latest messages of every conversation; return the number of messages.
@@ -436,7 +397,7 @@ class BrainMemory(CollectionMemory):
                 self._local.finish(deletions)
 
     def _recorded(self, deletions: Sequence[Deletion]) -> bool:
-        """Record deletions; return False where the file of the states cannot be used."""
+        """Record deletions; return False where that cannot be written."""
         try:
             self._finish_deletions()
             self._local.record(deletions)
@@ -471,6 +432,6 @@ class BrainMemory(CollectionMemory):
         return lambda state: without(state, gone, self._services.entries)
 
     def close(self) -> None:
-        """Release the items, the states and the connections."""
+        """Release the collection and the connections."""
         super().close()
         self._states.close()

@@ -26,14 +26,25 @@ from devmem.errors import (
     CollectionUnwritableError,
     DataFileError,
     EmbeddingMismatchError,
+    Finding,
 )
-from devmem.forks import abandon
-from devmem.storage import Collection, EraseRequest, EraseResult, Residue, SqliteCollection, Unique, file_of, states_of
+from devmem.model.results import Fact
+from devmem.storage import (
+    Collection,
+    EraseRequest,
+    EraseResult,
+    Residue,
+    SqliteCollection,
+    StateKey,
+    Unique,
+    file_of,
+    states_of,
+)
+from devmem.storage.sqlite.examination import read_ids
 from devmem.stores import (
     CollectionMemory,
     ConfigModel,
     Embedder,
-    FileReport,
     IndexPlan,
     IndexProgress,
     IndexReport,
@@ -52,14 +63,7 @@ from devmem.text.files import OWNER_ONLY
 from devmem_stores.file.chunks import Chunking, Limits
 from devmem_stores.file.config import FileConfig
 from devmem_stores.file.indexer import Indexer, Recipe, plan_index
-from devmem_stores.file.manifest import (
-    SUFFIX,
-    DatabaseManifest,
-    Manifest,
-    SqliteManifest,
-    examine_manifest,
-    is_manifest,
-)
+from devmem_stores.file.manifest import Entry, Manifest, examine_manifest
 from devmem_stores.file.sources import Sources
 
 if TYPE_CHECKING:
@@ -154,6 +158,7 @@ def rebuild(location: str, old: Collection, embedder: Embedder, progress: Progre
                 progress(done)
         kept = {item.id for item in old.scan()}
         new.delete(ids=sorted(there - kept))
+        Manifest(states_of(old)).copy_to(states_of(new))
     finally:
         new.close()
     old.close()
@@ -248,24 +253,15 @@ class FileMemory(CollectionMemory):
     def _in_database(self) -> bool:
         return self._location is not None and self._file is None
 
-    @cached_property
+    @property
     def _manifest(self) -> Manifest:
-        if self._in_database:
-            return DatabaseManifest(states_of(self.collection))
-        return SqliteManifest(None if self._file is None else self._file + SUFFIX)
+        return Manifest(states_of(self.collection))
 
-    def examine(self) -> Iterator[FileReport]:
-        """Report on the index and on the manifest."""
-        yield from super().examine()
-        if self._file is not None and Path(self._file + SUFFIX).exists():
-            yield examine_manifest(Path(self._file + SUFFIX), Path(self._file))
-
-    @classmethod
-    def examine_file(cls, path: Path) -> FileReport | None:
-        """Report on a manifest; None for any other file."""
-        if not is_manifest(path):
-            return None
-        return examine_manifest(path, path.with_suffix("") if path.suffix == SUFFIX else None)
+    def examine_states(self, states: Mapping[StateKey, bytes]) -> tuple[Mapping[str, Fact], Sequence[Finding]]:
+        """Return counts of files, and what could not be indexed, or is not in the index."""
+        if not states or self._file is None:
+            return {}, ()
+        return examine_manifest(states, read_ids(Path(self._file)))
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -342,14 +338,18 @@ class FileMemory(CollectionMemory):
     def plan(self, *, rebuild: bool = False, drop_missing: bool = False) -> IndexPlan:
         """Report what `index` would do; no file is written."""
         with self._indexing:
-            known = self._manifest.entries() if self._has_manifest() else {}
-            return plan_index(self._sources.scan(), known, self._recipe, rebuild=rebuild, drop_missing=drop_missing)
+            return plan_index(
+                self._sources.scan(), self._known(), self._recipe, rebuild=rebuild, drop_missing=drop_missing
+            )
 
-    def _has_manifest(self) -> bool:
-        """Whether there is a manifest, so that reading it makes no file."""
-        if self._in_database or "_manifest" in self.__dict__:
-            return True
-        return self._file is not None and Path(self._file + SUFFIX).exists()
+    def _known(self) -> dict[str, Entry]:
+        """Return the indexed files, whatever model made their embeddings; no file is made."""
+        if self.is_open:
+            return self._manifest.entries()
+        if self._location is None or (self._file is not None and not Path(self._file).exists()):
+            return {}
+        with closing(self.open_collection(claim=False)) as index:
+            return Manifest(states_of(index)).entries()
 
     def watch(self, changed: Callable[[IndexReport], None] | None = None) -> None:
         """Follow changes until the store is closed."""
@@ -461,37 +461,14 @@ class FileMemory(CollectionMemory):
         kept = [Residue(place=name, reason=_KEPT_BY_FILE) for name in names if self._sources.has_file(name)]
         return replace(done, residues=(*done.residues, *kept))
 
-    def rewrite_files(self) -> list[Residue]:
-        """Remove the bytes of what was erased from the manifest."""
-        return self._manifest.rewrite() if self._has_manifest() else []
-
-    def files(self) -> list[Path]:
-        """Return the collection's files and the manifest."""
-        return [*super().files(), *([] if self._file is None else [Path(self._file + SUFFIX)])]
-
     def reindex(self, progress: Progress | None = None, *, force: bool = False) -> int:
         """Embed every chunk with the configured model, in place."""
         with self._alone():
             return super().reindex(progress, force=force)
 
-    def release_before_fork(self) -> None:
-        """Close the manifest, which the next pass opens again."""
-        if self._file is None or not self._indexing.acquire(blocking=False):
-            return
-        try:
-            # Within a pass this thread itself uses it.
-            if "_manifest" in self.__dict__ and not self._is_alone:
-                self._manifest.close()
-                del self._manifest
-        finally:
-            self._indexing.release()
-
     def restart_in_child(self) -> None:
-        """Leave the manifest, and the pass that used it, to the parent."""
+        """Leave the pass of another thread to the parent."""
         self._is_alone = False
-        if self._file is not None and "_manifest" in self.__dict__:
-            abandon(self._manifest)
-            del self._manifest
 
     def close(self) -> None:
         """Stop watching and release the files."""
@@ -499,9 +476,6 @@ class FileMemory(CollectionMemory):
             self._watcher.close()
         with self._indexing:
             super().close()
-            if "_manifest" in self.__dict__:
-                self._manifest.close()
-                del self._manifest
 
 
 def _shown(hit: Hit) -> MemoryItem:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +50,12 @@ def make_brain(tmp_path: Path, clock: ManualClock) -> Iterator[MakeBrain]:
     yield make
     for store in made:
         store.close()
+
+
+def lose_states(file: Path) -> None:
+    """Delete the states of conversations behind devmem's back."""
+    with closing(sqlite3.connect(file)) as connection, connection:
+        assert connection.execute("DELETE FROM states").rowcount > 0
 
 
 @pytest.fixture

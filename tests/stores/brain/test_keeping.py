@@ -19,7 +19,7 @@ from devmem.testing import FailingChat
 from devmem_stores.brain import BrainMemory
 from devmem_stores.brain.config import BrainBusyError, BrainFallbackError, BrainIncompleteError, CacheUnavailableError
 
-from .conftest import MakeBrain
+from .conftest import MakeBrain, lose_states
 from .redis_server import RedisServer
 
 
@@ -29,9 +29,9 @@ def contents(history: list[Message]) -> list[str]:
 
 def test_a_file_that_cannot_be_used_is_said(make_brain: MakeBrain, tmp_path: Path) -> None:
     """The state stays in the process, and goes into the file when that works again."""
-    file = tmp_path / "memory.db.brain"
+    file = tmp_path / "memory.json.states"
     file.mkdir()
-    brain = make_brain().brain()
+    brain = make_brain(path="memory.json").brain()
     outcome = brain.add_talk("Hello")
     assert outcome.status is WriteStatus.STORED
     assert isinstance(outcome.failure, BrainFallbackError)
@@ -44,14 +44,14 @@ def test_a_file_that_cannot_be_used_is_said(make_brain: MakeBrain, tmp_path: Pat
     assert not brain.is_dirty
     assert file.is_file()
     assert brain.add_talk("again").failure is None
-    assert contents(make_brain().brain().history) == ["Hello", "again"]
+    assert contents(make_brain(path="memory.json").brain().history) == ["Hello", "again"]
 
 
 def test_a_damaged_file_is_left_as_it_is(make_brain: MakeBrain, tmp_path: Path) -> None:
-    file = tmp_path / "memory.db.brain"
+    file = tmp_path / "memory.json.states"
     file.write_bytes(b"this is not a database, and long enough to be seen as none" * 20)
     before = file.read_bytes()
-    brain = make_brain().brain()
+    brain = make_brain(path="memory.json").brain()
     for text in ("one", "two"):
         assert isinstance(brain.add_talk(text).failure, BrainFallbackError)
     assert contents(brain.history) == ["one", "two"]
@@ -61,8 +61,8 @@ def test_a_damaged_file_is_left_as_it_is(make_brain: MakeBrain, tmp_path: Path) 
 def test_redis_carries_on_where_the_file_cannot_be_used(
     make_brain: MakeBrain, redis_server: RedisServer, tmp_path: Path
 ) -> None:
-    (tmp_path / "memory.db.brain").mkdir()
-    brain = make_brain(redis={"url": redis_server.url}).brain()
+    (tmp_path / "memory.json.states").mkdir()
+    brain = make_brain(path="memory.json", redis={"url": redis_server.url}).brain()
     outcome = brain.add_talk("Hello")
     assert isinstance(outcome.failure, BrainFallbackError)
     assert outcome.failure.used.startswith("Redis at")
@@ -105,8 +105,7 @@ def test_a_lost_state_is_rebuilt_from_the_items(
     for message in said:
         brain.add_history(message)
     store.close()
-    for file in tmp_path.glob("memory.db.brain*"):
-        file.unlink()
+    lose_states(tmp_path / "memory.db")
     again = make_brain().brain("ann", "c")
     assert contents(again.history) == contents(said[-10:])  # type: ignore[arg-type]
     assert again.history[-1].identical(said[-1])

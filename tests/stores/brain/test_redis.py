@@ -199,7 +199,7 @@ def test_a_server_that_is_killed_and_comes_back(
         store.brain("bob", "c").add_talk("of bob")
     assert outcome.status is WriteStatus.STORED
     assert isinstance(outcome.failure, BrainFallbackError)
-    assert outcome.failure.used.endswith("memory.db.brain")
+    assert outcome.failure.used.endswith("memory.db")
     assert isinstance(outcome.failure.causes[0], CacheUnavailableError)
     assert len([line for line in caplog.messages if "keeps its conversations in" in line]) == 1
     assert (brain.is_dirty, brain.save(), contents(brain.history)) == (True, False, ["before", "meanwhile"])

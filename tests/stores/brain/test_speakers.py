@@ -9,7 +9,7 @@ from devmem.testing import ScriptedChat
 from devmem.text.devall_frames import frame
 from devmem_stores.brain import BrainMemory
 
-from .conftest import MakeBrain
+from .conftest import MakeBrain, lose_states
 
 YAML = """
 memory:
@@ -93,9 +93,10 @@ def test_frames_name_the_speakers_where_the_caller_does_not(make_brain: MakeBrai
 
 
 def test_a_lost_state_is_rebuilt_with_its_speakers(make_brain: MakeBrain, tmp_path: Path) -> None:
-    make_brain().update(exchange(*TURNS))
-    for file in tmp_path.glob("*.brain*"):
-        file.unlink()
+    store = make_brain()
+    store.update(exchange(*TURNS))
+    store.close()
+    lose_states(tmp_path / "memory.db")
     assert spoken(make_brain()) == SPOKEN
 
 

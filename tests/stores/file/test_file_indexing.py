@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import time
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -246,29 +248,37 @@ def test_a_bare_file_name_and_the_session_s_file_are_places(folder: Folder) -> N
     assert (folder.base / "i.db").exists()
 
 
-@pytest.mark.parametrize("lost", ["index.db", "index.db.manifest"])
-def test_a_lost_file_is_made_again(folder: Folder, lost: str) -> None:
+def change_records(folder: Folder, statement: str) -> None:
+    with closing(sqlite3.connect(folder.base / "index.db")) as connection, connection:
+        assert connection.execute(statement).rowcount > 0
+
+
+@pytest.mark.parametrize("lost", ["index", "records"])
+def test_what_is_lost_is_made_again(folder: Folder, lost: str) -> None:
     store = folder.load()
     expected = texts(store)
     store.close()
     _ = folder.embedded
-    for file in folder.base.glob(f"{lost}*"):
-        if lost == "index.db.manifest" or not file.name.endswith(".manifest"):
+    if lost == "records":
+        change_records(folder, "DELETE FROM states")
+    else:
+        for file in folder.base.glob("index.db*"):
             file.unlink()
     store = folder.load()
     assert texts(store) == expected
-    assert bool(folder.embedded) == (lost == "index.db")
+    assert bool(folder.embedded) == (lost == "index")
 
 
-def test_a_damaged_manifest_is_made_again(folder: Folder, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_damaged_record_is_made_again(folder: Folder, caplog: pytest.LogCaptureFixture) -> None:
     store = folder.load()
     expected = texts(store)
     store.close()
     _ = folder.embedded
-    (folder.base / "index.db.manifest").write_bytes(b"no database at all, and long enough to be looked at" * 9)
+    change_records(folder, "UPDATE states SET value = x'7b' WHERE kind = 'file'")
     store = folder.load()
     assert (texts(store), folder.embedded) == (expected, [])
-    assert "is damaged" in caplog.text
+    assert "the file is indexed again" in caplog.text
+    assert store.plan().is_empty()
 
 
 def test_two_stores_on_one_index_agree(folder: Folder) -> None:

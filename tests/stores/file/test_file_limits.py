@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import sqlite3
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -174,47 +173,6 @@ def test_what_takes_a_listed_files_place_is_not_read(
     store = loaded(folder)
     assert "was replaced" in problems(store)["docs/in/a.txt"]
     assert not any("platypus" in text for text in texts(store))
-
-
-def truncate(file: Path) -> None:
-    file.write_bytes(file.read_bytes()[:5000])
-
-
-def clear_a_page(file: Path) -> None:
-    content = file.read_bytes()
-    file.write_bytes(content[:4096] + bytes(4096) + content[8192:])
-
-
-def rename_a_column(file: Path) -> None:
-    file.write_bytes(file.read_bytes().replace(b"recipe TEXT", b"secipe TEXT"))
-
-
-def break_a_record(file: Path) -> None:
-    with sqlite3.connect(file) as connection:
-        connection.execute("UPDATE files SET ids = ?", ["[1, "])
-    connection.close()
-
-
-def break_a_number(file: Path) -> None:
-    with sqlite3.connect(file) as connection:
-        connection.execute("UPDATE files SET size = 'many'")
-    connection.close()
-
-
-@pytest.mark.parametrize("damage", [truncate, clear_a_page, rename_a_column, break_a_record, break_a_number])
-def test_a_damaged_manifest_is_rebuilt(
-    folder: Folder, damage: Callable[[Path], None], caplog: pytest.LogCaptureFixture
-) -> None:
-    folder.write("a.txt", "the pump")
-    store = folder.load()
-    held = texts(store)
-    store.close()
-    _ = folder.embedded
-    damage(folder.base / "index.db.manifest")
-    store = folder.load()
-    assert "is damaged" in caplog.text
-    assert (texts(store), folder.embedded) == (held, [])
-    assert store.plan().is_empty()
 
 
 def test_a_write_that_is_interrupted_leaves_the_manifest_usable(folder: Folder) -> None:

@@ -77,7 +77,7 @@ def test_links_that_leave_the_source_are_not_followed(folder: Folder) -> None:
 
 
 def test_the_index_never_indexes_itself(folder: Folder) -> None:
-    kinds = [".txt", ".md", ".manifest", ".faiss", ".lock"]
+    kinds = [".txt", ".md", ".faiss", ".lock"]
     settings: dict[str, Any] = {
         "index_path": "docs/index.txt",
         "file_sources": [{"path": "docs", "file_types": kinds}],

@@ -26,7 +26,7 @@ from devmem.stores import StoreSetup
 from devmem.testing import HashEmbedder
 from devmem_stores.file import FileConfig, FileMemory
 from devmem_stores.file import indexer
-from devmem_stores.file.manifest import SqliteManifest
+from devmem_stores.file.manifest import Manifest
 
 base, after = Path(sys.argv[1]), int(sys.argv[2])
 indexer._BATCH_SIZE = 8
@@ -50,7 +50,7 @@ def killing(name):
         return result
     setattr(cls, name, called)
 for cls, names in (
-    (SqliteManifest, ("intend", "record", "remove", "forget")),
+    (Manifest, ("intend", "record", "remove", "forget")),
     (FileMemory, ("_embed_and_store",)),
     (type(store.collection), ("delete",)),
 ):
