@@ -1,4 +1,4 @@
-"""What grows with the store, and need not: operations on a few items of stores of several sizes, searched by words."""
+"""The cost of operations on a few items, beside the size of the store in which they are done; searched by words."""
 
 from __future__ import annotations
 
