@@ -17,6 +17,7 @@ from devmem.model.results import Fact
 from devmem.models import Summarizer, TextModel, split_texts
 from devmem.redaction import location_without_credentials
 from devmem.storage import Collection, Residue, StateKey, states_of
+from devmem.storage.tombstones import TombstoneCollection
 from devmem.stores import (
     TRUST,
     CollectionMemory,
@@ -234,6 +235,7 @@ class BrainMemory(CollectionMemory):
         super().load()
         try:
             self._finish_deletions()
+            self._forget_erased()
             self._services.catch_up()
         except BrainCacheError as error:
             _LOG.warning("memory store %r: what an earlier process left unfinished stays so: %s", self.name, error)
@@ -412,6 +414,16 @@ class BrainMemory(CollectionMemory):
             super()._delete([deletion.item for deletion in recorded if deletion.item], None)
             self._forget(recorded)
             self._local.finish(recorded)
+
+    def _forget_erased(self) -> None:
+        """Remove items that are gone from their conversations, which a backup that was put in place brought back."""
+        collection = self.collection
+        if not isinstance(collection, TombstoneCollection) or not collection.tombstones():
+            return
+        for key in self._states.known():
+            known = self._states.load(key).state.known_items()
+            if gone := known - {item.id for item in self.get(sorted(known))}:
+                self.brain(key.user, key.chat).forget(self._without(gone))
 
     def _forget(self, deletions: Iterable[Deletion]) -> None:
         """Remove deleted items from their conversations; those that are still there stay."""
