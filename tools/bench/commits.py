@@ -91,7 +91,7 @@ def _measure(url: str, number: int, count: int, kind: str, places: str) -> Itera
     stores = [f"{places}+{kind}+{number}+{0 if places == 'one_store' else each}" for each in range(number)]
     joint = "&" if "?" in url else "?"
     wanted = [
-        Writer(url=f"{url}{joint}store=commits+{store}&mode=follow", number=each, count=count, kind=kind)
+        Writer(url=f"{url}{joint}store=commits+{store}", number=each, count=count, kind=kind)
         for each, store in enumerate(stores)
     ]
     context = multiprocessing.get_context("spawn")

@@ -369,8 +369,8 @@ def drop(
 ) -> None:
     """Drop a store of a database as a whole.
 
-    Its items, attachments and states are deleted in one transaction; other stores stay. A store that was created with
-    `partition=on` is dropped instantly, whatever its size. To drop a store in a file, delete its files.
+    Its items, attachments and states are deleted in one transaction; other stores stay. To drop a store in a file,
+    delete its files.
 
     Examples:
         devmem drop "postgresql://localhost/team?store=notes&tenant=acme"
