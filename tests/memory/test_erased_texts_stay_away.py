@@ -67,7 +67,7 @@ def test_what_was_merged_goes_with_what_it_was_merged_into(memory: Memory, path:
     assert memory.forget(merge.kept.id) == 1
     assert [memory.history(each) for each in ("a", "b")] == [[], []]
     with pytest.raises(RunStateError):
-        memory.revert(done.run)
+        memory.revert(str(done.run))
     memory.close()
     assert b"4711-Zeta" not in path.read_bytes()
 

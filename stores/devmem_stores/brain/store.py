@@ -421,7 +421,8 @@ class BrainMemory(CollectionMemory):
         if not isinstance(collection, TombstoneCollection) or not collection.tombstones():
             return
         for key in self._states.known():
-            known = self._states.load(key).state.known_items()
+            state = self._states.load(key).state
+            known = set() if state is None else state.known_items()
             if gone := known - {item.id for item in self.get(sorted(known))}:
                 self.brain(key.user, key.chat).forget(self._without(gone))
 

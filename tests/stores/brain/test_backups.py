@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.command_line import run_devmem
-
 from devmem.storage import EraseRequest
+from tests.command_line import run_devmem
 
 from .conftest import MakeBrain
 
