@@ -108,7 +108,6 @@ _ZH: Final = {
     "Write": "写",
     "Items": "条目数",
     "Waiting": "待嵌入",
-    "Damaged": "损坏",
     "Facts": "提取的事实",
     "Turns waiting": "等待提取的轮次",
     "Statements dropped": "丢弃的陈述",

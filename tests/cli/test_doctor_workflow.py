@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-import devmem as library
 from devmem import MemoryContentSnapshot, MemoryItem, MemoryWritePayload, load_workflow
 from devmem.messages import AttachmentRef, MessageBlock
 from devmem.recording import journal_folder
@@ -130,16 +129,6 @@ def _state(folder: Path) -> str:
     return "chats.db"
 
 
-def _passage(folder: Path) -> str:
-    change(folder / "notes.db", "UPDATE passages SET term_length = term_length + 1")
-    return "notes.db"
-
-
-def _column(folder: Path) -> str:
-    change(folder / "notes.db", "UPDATE items SET user = 'somebody else'")
-    return "notes.db"
-
-
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
@@ -147,8 +136,6 @@ def _column(folder: Path) -> str:
         (_manifest, "1 of 1 chunks are not in the index"),
         (_record, "one.txt cannot be read; the next pass indexes it again"),
         (_state, "cannot be read"),
-        (_passage, "1 passage with damaged terms"),
-        (_column, "1 item with damaged columns"),
     ],
 )
 def test_damage_is_an_error_of_its_file_alone(
@@ -159,15 +146,6 @@ def test_damage_is_an_error_of_its_file_alone(
     assert said in messages(reports[name], "error")
     assert [other for other, report in reports.items() if not report["sound"]] == [name]
     assert messages(reports[name], "error").splitlines()[0] in devmem("doctor", team, code=1).stderr
-
-
-@pytest.mark.parametrize("damage", [_passage, _column])
-def test_damaged_rows_are_rebuilt_from_their_items(team: Path, devmem: Devmem, damage: Callable[[Path], str]) -> None:
-    path = team.with_name(damage(team.parent))
-    repaired = json.loads(devmem("doctor", path, "--fix", "--json").stdout)["repaired"]
-    assert repaired == ["1 items with damaged rows were stored again"]
-    assert examined(devmem, path)["notes.db"]["sound"]
-    assert "What is said in words." in devmem("search", path, "words", "--all-users").stdout
 
 
 def test_unfinished_work_is_a_warning(team: Path, devmem: Devmem) -> None:
@@ -238,15 +216,6 @@ def test_attachments_are_compared_by_their_hash(tmp_path: Path, devmem: Devmem, 
         picture.write_bytes(content)
     said = "the file is missing" if content is None else "the file has another content"
     assert examined(devmem, path, code=1)["pictures.db"]["attachments"] == [f"attachment {picture.name}: {said}"]
-
-
-def test_damaged_versions_are_counted(tmp_path: Path, devmem: Devmem) -> None:
-    path = tmp_path / "notes.db"
-    with library.open(path) as memory:
-        item = memory.add("The launch is on Monday.")
-        memory.update(item, "The launch is on Tuesday.")
-    change(path, "UPDATE versions SET trust = 0.25")
-    assert examined(devmem, path, code=1)["notes.db"]["bad_versions"] == 1
 
 
 def test_a_store_that_cannot_be_made_leaves_the_others_to_be_examined(team: Path, devmem: Devmem) -> None:

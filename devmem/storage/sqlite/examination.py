@@ -36,7 +36,8 @@ from devmem.storage.sqlite.database import (
     read_only_uri,
     translate_errors,
 )
-from devmem.storage.sqlite.rows import insert_passages
+from devmem.storage.sqlite.indexed_fields import renumber
+from devmem.storage.sqlite.rows import fetch_items
 from devmem.storage.sqlite.schema import NOW
 from devmem.storage.writing import PreparedItem
 from devmem.text.files import remove_leftovers
@@ -305,9 +306,8 @@ def repair(examined: Examination) -> list[str]:
 def _give_terms(connection: sqlite3.Connection, examined: Examination) -> int:
     """Insert the passages of versions that have none, which wait for new embeddings; return their number."""
     given = [row for row in examined.without_terms if row not in examined.unreadable]
-    for row in given:
-        (body,) = connection.execute("SELECT CAST(body AS BLOB) FROM items WHERE row = ?", (row,)).fetchone()
-        insert_passages(connection, row, PreparedItem.of(load_item_json(body)))
+    items = fetch_items(connection, given)
+    renumber(connection, {row: PreparedItem.of(item) for row, item in items.items()})
     waiting = "UPDATE items SET waiting = 1 WHERE row IN (SELECT value FROM json_each(?))"
     connection.execute(waiting, (json.dumps(given),))
     return len(given)

@@ -52,13 +52,13 @@ def replace_fields(connection: sqlite3.Connection, fields: Fields) -> int:
             values = (changed[row].length(), has_text(new), row)
             connection.execute("UPDATE items SET length = ?, waiting = ?, refusal = NULL WHERE row = ?", values)
     if changed:
-        _renumber(connection, changed)
+        renumber(connection, changed)
         connection.execute("UPDATE meta SET value = value + 1 WHERE key = 'generation'")
     _record(connection, recorded_first(fields, recorded))
     return int(connection.execute(f"SELECT count(*) FROM items WHERE waiting AND {NOW}").fetchone()[0])
 
 
-def _renumber(connection: sqlite3.Connection, changed: Mapping[int, PreparedItem]) -> None:
+def renumber(connection: sqlite3.Connection, changed: Mapping[int, PreparedItem]) -> None:
     """Insert the passages of some rows again, behind those of all others, and number all in the order of the rows.
 
     What has the higher row has the higher passages.
