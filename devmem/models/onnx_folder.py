@@ -311,7 +311,7 @@ class _Model(LazyModel):
     def layout(self) -> Layout:
         return read_layout(self._config)
 
-    @cached_property
+    @property
     def identity(self) -> ModelIdentity:
         folder = self.layout.graph.parent
         name = folder.parent.name if folder.name == "onnx" else folder.name

@@ -113,9 +113,9 @@ class LazyModel(ABC):
         """Identity of the model."""
 
     @property
-    @abstractmethod
     def prompts(self) -> Prompts:
         """Texts that stand before questions and before what is searched; their tokens get no vectors."""
+        return Prompts()
 
     @abstractmethod
     def load(self) -> Transformer:

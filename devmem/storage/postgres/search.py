@@ -246,7 +246,7 @@ class PostgresSource:
             has_hnsw=has_hnsw and self._hnsw.least is not None and not self.shows_state,
             has_conversations=conversations,
             expired=expired,
-            frequencies=dict(pairs),
+            frequencies={int(term): int(texts) for term, texts in pairs},
             admitted=admitted,
             hidden=int(number),
         )

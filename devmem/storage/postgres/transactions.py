@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
-from typing import ClassVar, Final, TypeVar
+from typing import ClassVar, Final, LiteralString, TypeVar
 from uuid import uuid4
 
 import psycopg
@@ -108,10 +108,12 @@ class Database:
         """Connect on first use; the tables have to be there."""
         self._access, self._location, self._store = access, str(access.location), store
         self._shared = _SharedPool.of(access)
-        self._begin_reading = composed(
+        self._begin_reading: LiteralString = composed(
             f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {access.settings(writes=False)}"
         )
-        self._begin_writing = composed(f"BEGIN ISOLATION LEVEL READ COMMITTED; {access.settings(writes=True)}")
+        self._begin_writing: LiteralString = composed(
+            f"BEGIN ISOLATION LEVEL READ COMMITTED; {access.settings(writes=True)}"
+        )
         self._closed = False
 
     def read(

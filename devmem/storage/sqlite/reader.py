@@ -44,6 +44,7 @@ from devmem.storage.sqlite.database import MEMORY, read_meta
 from devmem.storage.sqlite.follower import SqliteFollower
 from devmem.storage.sqlite.indexed_fields import read_fields
 from devmem.storage.sqlite.predicates import TEXT_MARK, SqliteDialect
+from devmem.storage.sqlite.rows import fetch_items
 from devmem.storage.sqlite.schema import CURRENT, NOW, State, metadata_type, metadata_value
 from devmem.storage.writing import Fields
 
@@ -293,9 +294,9 @@ class SqliteSource:
                 matching += [row for (row,) in self._connection.execute(query, [*part.tolist(), *values])]
         return np.array(matching, dtype=np.int64)
 
-    def items(self, numbers: Sequence[int]) -> dict[int, MemoryItem]:
+    def items(self, rows: Sequence[int]) -> dict[int, MemoryItem]:
         """Return items by row number, without their embeddings."""
-        return locked(self._lock, lambda: rows.fetch_items(self._connection, numbers))
+        return locked(self._lock, lambda: fetch_items(self._connection, rows))
 
     def token_codes(self, passages: Rows, width: int) -> tuple[TokenCodes, NDArray[np.int64]]:
         """Return the token codes of passages, joined in their order, and the number of codes of each."""

@@ -27,7 +27,7 @@ class SqliteStates:
         self, read: Transaction, write: Transaction, exclusive: Callable[[str], AbstractContextManager[None]]
     ) -> None:
         """Take what runs an operation in a read and in a write transaction, and what excludes other processes."""
-        self._read, self._write, self.exclusive = read, write, exclusive
+        self._read, self._write, self._exclusive = read, write, exclusive
 
     def get(self, keys: Sequence[StateKey]) -> dict[StateKey, bytes]:
         """Return the values that are there, as of one moment."""
@@ -46,6 +46,10 @@ class SqliteStates:
         """Return all values of a kind with their names, in the order of these, as of one moment."""
         query = "SELECT name, value FROM states WHERE kind = ? ORDER BY name"
         return iter(self._read(lambda connection: connection.execute(query, (kind,)).fetchall()))
+
+    def exclusive(self, purpose: str) -> AbstractContextManager[None]:
+        """Exclude every other process that names the same purpose until the block ends."""
+        return self._exclusive(purpose)
 
     def write(
         self, values: Mapping[StateKey, bytes | None], *, expected: Mapping[StateKey, bytes | None] | None = None

@@ -251,7 +251,7 @@ def _shown_branch(nodes: Mapping[str, Any], last: object, parent: str, origin: O
         last = max((key for key in nodes if key not in above), key=lambda key: _time(nodes[key]), default=None)
     branch: list[Line] = []
     while last is not None:
-        if last not in nodes or len(branch) > len(nodes):
+        if not isinstance(last, str) or last not in nodes or len(branch) > len(nodes):
             raise origin.error(f"{last!r} has no place in the tree of messages")
         branch.append((nodes[last], origin.at(f"[{last!r}]")))
         last = nodes[last].get(parent)

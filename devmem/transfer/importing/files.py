@@ -111,7 +111,11 @@ class Source:
                 self._file = file
                 is_packed = file.read(2) == _GZIP
                 file.seek(0)
-                yield cast("BinaryIO", io.BufferedReader(_Unpacked(self.shown, file), _PART)) if is_packed else file
+                yield (
+                    cast("BinaryIO", io.BufferedReader(cast("io.RawIOBase", _Unpacked(self.shown, file)), _PART))
+                    if is_packed
+                    else file
+                )
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise self.error(f"the gzip file is damaged or cut off: {error}") from error
         except OSError as error:
