@@ -169,7 +169,6 @@ class PostgresStates:
     @contextmanager
     def exclusive(self, purpose: str) -> Iterator[None]:
         """Hold an advisory lock in a transaction on its own connection, which a pooler ends with nobody else's."""
-        number = hashlib.blake2b(f"{self._store} {purpose}".encode(), digest_size=8).digest()
         with translate_errors(self._location):
             connection = connect(self._access)
         with closing(connection):
@@ -181,8 +180,9 @@ class PostgresStates:
                         "SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0"
                     )
                 )
-                key = int.from_bytes(number, "little", signed=True)
-                connection.execute("SELECT pg_advisory_xact_lock(%s)", (key,))
+                # The store of another schema may have the same number.
+                named = "SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || ' ' || %s, 0))"
+                connection.execute(named, (f"{self._store} {purpose}",))
                 if connection.execute("SELECT FROM stores WHERE store = %s", (self._store,)).fetchone() is None:
                     raise dropped(self._location)
             yield
