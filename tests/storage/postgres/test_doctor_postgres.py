@@ -35,7 +35,7 @@ def items() -> list[MemoryItem]:
     )
     odd: dict[str, JsonValue] = {
         "n": 1e300,
-        "i": 2**70,
+        "i": 2**60,
         "deep": [{"a": None, "b": "x\x01y"}],
         "title": "Wombats",
         "big": -0.0,

@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 import devmem
 from devmem import ANY, DevmemError, Memory, MemoryRecord, RunState
 from devmem.cli.app import app
+from devmem.model.border import clean_text, clean_values
 from devmem.model.items import LEAST_TRUST
 from tools.postgres_server import PostgresServer
 from tools.torture.results import Plan, Result
@@ -103,7 +104,9 @@ def _add_all(memory: Memory, chance: Random, batch: int, result: Result) -> dict
         except Exception as error:  # noqa: BLE001 - an error that is not devmem's own is the finding
             result.fail("unrecovered", f"{marker}: {type(error).__name__}: {str(error)[:100]}")
             continue
-        expected[item_id] = Accepted(marker, text, metadata, user, is_found=options.get("trust", 1) >= LEAST_TRUST)
+        # What no parser or database can hold is replaced where it comes in.
+        kept, values = clean_text(text), clean_values("metadata", metadata)
+        expected[item_id] = Accepted(marker, kept, values, user, is_found=options.get("trust", 1) >= LEAST_TRUST)
     return expected
 
 
