@@ -361,7 +361,7 @@ def translate_errors(location: str) -> Iterator[None]:
         # `sqlite3` quotes names of a damaged schema in its messages, and raises this where one is not UTF-8.
         raise _damaged(location, "its schema cannot be read") from error
     except ValidationError as error:
-        raise _damaged(location, f"an item cannot be read: {why_unreadable(error)}") from error
+        raise unreadable_item_error(location, error) from error
     except PoolClosedError as error:
         raise CollectionClosedError(location, "the collection was closed.") from error
 
@@ -396,6 +396,11 @@ def _translated(location: str, error: sqlite3.Error) -> CollectionError:
     if isinstance(error, sqlite3.ProgrammingError) and "closed" in text:
         return CollectionClosedError(location, "the collection was closed.")
     return CollectionError(location, f"SQLite says: {text}")
+
+
+def unreadable_item_error(location: str, error: ValidationError) -> CollectionDamagedError:
+    """Return the error for a row whose body is not an item."""
+    return _damaged(location, f"an item cannot be read: {why_unreadable(error)}")
 
 
 def _damaged(location: str, how: str) -> CollectionDamagedError:

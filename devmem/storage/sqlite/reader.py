@@ -14,6 +14,7 @@ from typing import Any, Final, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import ValidationError
 
 from devmem.config.store import IndexConfig
 from devmem.model.conditions import Scalar, after_prefix
@@ -40,7 +41,7 @@ from devmem.storage.sqlite.compact_rows import (
     joined_codes,
     parts_of,
 )
-from devmem.storage.sqlite.database import MEMORY, read_meta
+from devmem.storage.sqlite.database import MEMORY, read_meta, unreadable_item_error
 from devmem.storage.sqlite.follower import SqliteFollower
 from devmem.storage.sqlite.indexed_fields import read_fields
 from devmem.storage.sqlite.predicates import TEXT_MARK, SqliteDialect
@@ -408,7 +409,10 @@ class SqliteReader(SqlReader):
         return self._read(lambda connection: connection.execute(query, tuple(values)).fetchall())
 
     def _item(self, row: int, *columns: Any) -> MemoryItem:  # noqa: ANN401 - they are the database's
-        return rows.item_from_row(row, *columns)
+        try:
+            return rows.item_from_row(row, *columns)
+        except ValidationError as error:
+            raise unreadable_item_error(self.location, error) from error
 
     def _page(self, condition: str, ordered: str) -> str:
         # A sort of all that match would carry the items along; this one has numbers.

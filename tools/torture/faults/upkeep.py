@@ -118,7 +118,7 @@ def _sqlite(path: Path, clock: ManualClock | None = None) -> SqliteCollection:
 
 
 def _postgres(server: PostgresServer, database: str, clock: ManualClock | None = None) -> PostgresCollection:
-    url = server.url(database, store="tortured", mode="server")
+    url = server.url(database, store="tortured")
     return PostgresCollection(url, model=_EMBEDDER.identity, clock=clock or _earlier(), history_days=30)
 
 
