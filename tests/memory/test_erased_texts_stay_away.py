@@ -80,3 +80,18 @@ def test_an_item_under_the_id_of_a_merged_one_stays(memory: Memory) -> None:
     memory.add("Bob likes tea.", id=merged, user="bob")
     memory.forget(merge.kept.id)
     assert texts(memory) == ["Bob likes tea."]
+
+
+def test_the_indexes_beside_the_file_forget_it_too(path: Path) -> None:
+    """They hold the names of users, also while the memory is open."""
+
+    def holders() -> list[str]:
+        return [file.name for file in path.parent.iterdir() if b"quillfeather" in file.read_bytes()]
+
+    with devmem.open(path, embedding=None) as memory:
+        memory.add([f"note {number} about tea" for number in range(300)], user="quillfeather")
+        memory.search("tea", user="quillfeather")
+    assert len(holders()) == 2
+    with devmem.open(path, embedding=None) as memory:
+        memory.erase(user="quillfeather")
+        assert holders() == []

@@ -199,7 +199,7 @@ STORAGE: Final[tuple[Change, ...]] = (
         file="devmem/storage/sqlite/erasing.py",
         old='        residues = _remove(Path(f"{self.location}.faiss"))\n',
         new="        residues: list[Residue] = []\n",
-        tests=("tests/memory/test_forgetting.py",),
+        tests=("tests/memory/test_erased_texts_stay_away.py",),
     ),
     Change(
         name="erasure-keeps-log",
