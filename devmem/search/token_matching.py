@@ -122,13 +122,6 @@ def code_width(width: int) -> int:
     return -(-width // _CODE_BYTES) * _CODE_BYTES
 
 
-def hamming_distances(left: TokenCodes, right: TokenCodes) -> NDArray[np.int32]:
-    """Return the Hamming distance of each code of one array and each of another, shape (left, right)."""
-    found = np.empty((len(left), len(right)), dtype=np.int32)
-    _hamming()(left, np.ascontiguousarray(right), found)
-    return found
-
-
 def _hamming() -> Callable[[TokenCodes, TokenCodes, NDArray[np.int32]], None]:
     """Return a function that fills its last argument with the Hamming distances of two arrays of codes."""
     import faiss

@@ -122,10 +122,7 @@ class ErasableCollection(Collection, Protocol):
     """A collection that erases items down to the bytes of its files."""
 
     def select_erasable(self, request: EraseRequest) -> list[MemoryItem]:
-        """Return the selected items; for those of which only older versions match, one such version.
-
-        An item that cannot be read is selected by all but its text, and returned as `unreadable_item`.
-        """
+        """Return the selected items; for those of which only older versions match, one such version."""
         ...
 
     def derived_from(self, ids: Sequence[str]) -> list[MemoryItem]:
@@ -161,11 +158,6 @@ class ErasableCollection(Collection, Protocol):
     def withdraw_erasure(self, plan: ErasePlan) -> None:
         """Forget a plan of which nothing was done."""
         ...
-
-
-def unreadable_item(item_id: str) -> MemoryItem:
-    """Return what stands for a selected item that cannot be read: its id, and nothing else of it."""
-    return MemoryItem(id=item_id, content_summary="", created_at=0.0)
 
 
 def texts_of(item: MemoryItem) -> Iterator[str]:

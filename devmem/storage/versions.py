@@ -181,7 +181,7 @@ class RunChanges:
             return {}
         rows = self._tables.fetch(_WITH_PARENTS, run=name, parents=PARENTS)
         items = self._tables.items(row for (row,) in rows).items()
-        return {row: item for row, item in items if any(_is_of(item, parent, says[parent]) for parent in says)}
+        return {row: item for row, item in items if any(is_derived_from(item, parent, says[parent]) for parent in says)}
 
     def _name_of(self, key: object) -> str:
         """Return the id of an item."""
@@ -254,7 +254,7 @@ class RunChanges:
         return before is None or before[0] not in GONE
 
 
-def _is_of(item: MemoryItem, parent: str | None, content_hash: str) -> bool:
+def is_derived_from(item: MemoryItem, parent: str | None, content_hash: str) -> bool:
     """Whether an item was derived from another one with this content, as far as it knows what that said."""
     known = dict(zip_longest(item.provenance.parents, item.provenance.parent_hashes))
     return parent in known and known[parent] in (None, "", content_hash[:PARENT_HASH])

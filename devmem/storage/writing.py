@@ -428,10 +428,6 @@ _UNIT_ERROR: Final = 1e-5
 """Deviation from length 1 that rounding explains; such vectors stay as they are, bit for bit."""
 
 
-_DAMAGED: Final = 1e-2
-"""Deviation from length 1 of a stored vector that rounding does not explain."""
-
-
 def unit_vectors(vectors: Vector) -> Vector | None:
     """Return vectors, shape (n, dimension), scaled to unit length; None when one of them is zero or not finite."""
     lengths = _lengths(vectors)
@@ -453,12 +449,6 @@ def usable_embeddings(item_id: str, embeddings: PassageEmbeddings | None) -> Pas
         _LOG.warning("item %r: its embedding is zero or not finite; it waits for another one.", item_id)
         return None
     return embeddings if vectors is embeddings.vectors else replace(embeddings, vectors=vectors)
-
-
-def are_unit(vectors: Vector) -> NDArray[np.bool_]:
-    """Return for each of the vectors, shape (n, dimension), whether its length is 1."""
-    lengths = np.einsum("ij,ij->i", vectors, vectors)
-    return np.asarray(np.abs(lengths - 1) < _DAMAGED)
 
 
 def _lengths(vectors: Vector) -> NDArray[np.float64]:

@@ -8,7 +8,7 @@ from typing import Final
 
 from devmem.model.items import MemoryItem, merged_ids
 from devmem.model.results import html_table
-from devmem.storage.erasure import EraseRequest, EraseResult, Residue, unreadable_item, words_of
+from devmem.storage.erasure import EraseRequest, EraseResult, Residue, words_of
 from devmem.storage.protocol import ExportRecord
 from devmem.storage.recall_log import forget_shown
 from devmem.stores.abilities import exports_of, tombstones_of
@@ -103,9 +103,8 @@ def _merged_into(store: MemoryBase, items: Iterable[MemoryItem]) -> list[MemoryI
 
 def preview(store: MemoryBase, selection: EraseSelection, *, label: str = "") -> ForgetReceipt:
     """Return the receipt of a dry run; `label` replaces the store's name."""
-    unreadable = sum(item == unreadable_item(item.id) for item in selection.items)
     ids = list(selection.found)
-    there = EraseResult(items=len(store.get(ids)) + len(archived_items(store, ids)) + unreadable)
+    there = EraseResult(items=len(store.get(ids)) + len(archived_items(store, ids)))
     return receipt_of(selection, there, exports_of(store, selection.items), label=label or store.name)
 
 

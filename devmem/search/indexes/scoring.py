@@ -257,30 +257,3 @@ def sorted_by_term(hashes: Hashes, docs: Docs, codes: Codes) -> tuple[Hashes, ND
     ascending = hashes[order]
     starts = group_starts(ascending)
     return ascending[starts], np.append(starts, len(hashes)).astype(np.int64), docs[order], codes[order]
-
-
-NOT_THERE: Final = np.uint16(0xFFFF)
-"""Code of a position without the term; counts end at 255, so no posting has it. Its impact has to be 0."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DensePostings:
-    """The postings of one term at positions that follow each other; see `PostingList`."""
-
-    first: int
-    """Position of the first code."""
-    codes: Codes
-    count: int
-    """Number of postings."""
-    peak: float
-    """Upper bound of the impacts."""
-
-    def add_to(self, scores: Scores, idf: np.float32, table: Impacts) -> None:
-        """Add the term's contribution to the score of each position; the impact of `NOT_THERE` is 0."""
-        scores[self.first : self.first + len(self.codes)] += idf * table.take(self.codes)
-
-    def fill(self, found: Scores, positions: Positions, idf: np.float32, table: Impacts) -> None:
-        """Set the term's contribution to the score of those of the positions that the codes are of."""
-        local = positions - self.first
-        there = (local >= 0) & (local < len(self.codes))
-        found[there] = idf * table.take(self.codes[local[there]])

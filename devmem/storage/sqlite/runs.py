@@ -6,18 +6,18 @@ import json
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
 from typing import Any, Final
 
 from devmem.errors import RunConflictError, RunStateError
 from devmem.model.caller import current_actor
-from devmem.model.items import PARENT_HASH, MemoryItem, is_fact, load_item_json
+from devmem.model.items import MemoryItem, is_fact, load_item_json
 from devmem.model.versions import GONE, Operation, RunInfo, RunState
 from devmem.storage.attachments import AttachmentFiles
 from devmem.storage.sql import GONE_SQL
 from devmem.storage.sqlite import rows
 from devmem.storage.sqlite.schema import NOW
 from devmem.storage.sqlite.writes import CurrentVersionWriter, erased_among, remove_versions
+from devmem.storage.versions import is_derived_from, undoing
 from devmem.storage.writing import VersionEnd, recorded, seconds
 
 TOUCHED: Final = "SELECT id FROM items WHERE change_run = {run} UNION SELECT id FROM items WHERE end_run = {run}"
@@ -55,11 +55,6 @@ class _Undo:
     """Row of the current item, which the run wrote; None where it deleted the item."""
     replaced: int | None
     """Row of the version that was the current one before; None where there was none, or where it is back already."""
-
-
-def undoing(run: str) -> str:
-    """Return the id of the run that undoes another one."""
-    return f"revert of {run}"
 
 
 class Runs:
@@ -293,7 +288,7 @@ class Runs:
         with_parents = f"SELECT row FROM items WHERE {NOW} AND derived = 1 AND change_run IS NOT ?"
         numbers = [row for (row,) in self._connection.execute(with_parents, (run,))]
         items = rows.fetch_items(self._connection, numbers).items()
-        return {row: item for row, item in items if any(_is_of(item, parent, says[parent]) for parent in says)}
+        return {row: item for row, item in items if any(is_derived_from(item, parent, says[parent]) for parent in says)}
 
     def _undo(self, item_id: str, run: str) -> _Undo | None:
         """Return what undoes a run's change of an item; None where others changed it since."""
@@ -346,9 +341,3 @@ class Runs:
         listed = "SELECT value FROM json_each(?)"
         statement = f"DELETE FROM runs WHERE run IN ({listed}) AND NOT EXISTS ({touched})"
         self._connection.execute(statement, (json.dumps(sorted(set(runs))),))
-
-
-def _is_of(item: MemoryItem, parent: str, content_hash: str) -> bool:
-    """Whether an item was derived from another one with this content, as far as it knows what that said."""
-    known = dict(zip_longest(item.provenance.parents, item.provenance.parent_hashes))
-    return parent in known and known[parent] in (None, "", content_hash[:PARENT_HASH])

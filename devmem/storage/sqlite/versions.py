@@ -12,18 +12,20 @@ from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from devmem.model.caller import current_actor
-from devmem.model.items import MemoryItem, SourceKind, load_item_json, version_hash
+from devmem.model.items import MemoryItem, load_item_json, version_hash
 from devmem.model.results import ERASED_BEFORE, NOT_ARCHIVED, WriteOutcome, WriteStatus
 from devmem.model.versions import Change, ItemDifference, ItemVersion, Operation, RunInfo, RunState
 from devmem.models.embedder import EmbeddingRefusal, PassageEmbeddings
+from devmem.storage.runs import author_of
 from devmem.storage.sql import ReadOnly
 from devmem.storage.sqlite import rows, writes
 from devmem.storage.sqlite.follower import SqliteFollower
 from devmem.storage.sqlite.reader import SqliteReader
-from devmem.storage.sqlite.runs import TOUCHED, Runs, undoing
+from devmem.storage.sqlite.runs import TOUCHED, Runs
 from devmem.storage.sqlite.schema import ARCHIVED, CURRENT, State, as_of, of_run, text_sql
 from devmem.storage.sqlite.tombstones import SqliteTombstones
 from devmem.storage.sqlite.writes import CurrentVersionWriter, RunVersionWriter, SqliteItemChanges, erased_among
+from devmem.storage.versions import undoing
 from devmem.storage.writing import (
     HistoryLimit,
     ItemChanges,
@@ -321,9 +323,3 @@ def _version(actors: Mapping[str, str | None], *columns: Any) -> ItemVersion:  #
     ended_by = end_actor or actors.get(end_run)
     end = Change(operation=Operation(end_operation), at=seconds(ended), run=end_run, actor=ended_by)
     return ItemVersion(item=item, began=begun, ended=end)
-
-
-def author_of(item: MemoryItem) -> str | None:
-    """Return who wrote an item, as far as it says so itself; the name of a file or an import is not a writer."""
-    is_place = item.provenance.kind in (SourceKind.FILE, SourceKind.IMPORT)
-    return (None if is_place else item.provenance.name) or item.scope.agent
