@@ -187,6 +187,8 @@ class Filter:
                 values[each.name] = mine
             elif mine == default:
                 values[each.name] = theirs
+            elif each.name == "unbound":
+                values[each.name] = tuple(dict.fromkeys((*mine, *theirs)))
             elif each.name == "scope" and not _parts_of(mine).keys() & _parts_of(theirs).keys():
                 values[each.name] = Scope(**_parts_of(mine), **_parts_of(theirs))
             else:
@@ -251,9 +253,6 @@ class Filter:
             and all(part._matches(item) for part in self.all_of)
             and not any(part._matches(item) for part in self.none_of)
         )
-
-
-# By `setattr`, so that type checkers keep the arguments that the fields declare.
 
 
 def _parts_of(scope: Scope) -> dict[str, str]:

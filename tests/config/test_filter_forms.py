@@ -29,6 +29,8 @@ def test_a_form_says_what_its_filter_says(where: Filter, items: list[MemoryItem]
 def test_unscoped_items_are_included_whatever_the_number_of_parts() -> None:
     read = devmem.load_filter({"user": "ann", "session": "s1", "include_unscoped": True, "metadata.topic": "launch"})
     assert read == Filter(scope=Scope(user="ann", session="s1"), include_unscoped=True, metadata={"topic": "launch"})
+    both = Filter(scope=Scope(user="", session=""), include_unscoped=True, unbound=("session", "user"))
+    assert devmem.load_filter(devmem.dump_filter(both)).admits(MemoryItem(content_summary="note"), NOW)
 
 
 def test_each_form_of_a_condition() -> None:
