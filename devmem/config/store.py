@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Final, Literal, Protocol, Self
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import (
     AfterValidator,
@@ -177,6 +178,16 @@ def _off(value: object) -> object:
     return "off" if value is False else value
 
 
+def _known_zone(name: str) -> str:
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ValueError(
+            f"{name!r} is not a time zone that this machine knows; write one such as Asia/Shanghai or UTC"
+        ) from None
+    return name
+
+
 class RetrievalConfig(ConfigModel):
     """How a store's items are ranked; the defaults are those that were measured."""
 
@@ -190,6 +201,9 @@ class RetrievalConfig(ConfigModel):
     time: Annotated[Literal["boost", "narrow", "off"], BeforeValidator(_off)] = "boost"
     """Effect of a time in the question ("last week", "in May 2023", "上周"): items of that time score higher (`boost`),
     nothing else is found (`narrow`), or none (`off`)."""
+    timezone: Annotated[str, AfterValidator(_known_zone)] | None = None
+    """Zone of those who ask, such as `Asia/Shanghai`, whose days "yesterday" in a question means; a question that is
+    asked with a zone has its own. None is the zone of the machine."""
     recency: float = Field(default=0.02, ge=0)
     """Score that a new item gains over an old one; a good match scores about 0.3 more than a bad one."""
     half_life_days: float = Field(default=30, gt=0)

@@ -6,10 +6,12 @@ import logging
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import ClassVar, Final
+from zoneinfo import ZoneInfo
 
 from devmem.config.base import ConfigModel
 from devmem.errors import (
@@ -374,10 +376,19 @@ class CollectionMemory(MemoryBase):
             weights=weights,
             ranking=ranking,
             candidates=options.candidates,
-            now=query.asked_at,
+            now=self._asked_at(query.asked_at),
             spelling=embedding.spelling(model) if ranking.spelling and weights is None else None,
             explain=query.explain,
         )
+
+    def _asked_at(self, when: datetime | float | None) -> datetime | float | None:
+        """Return the time of a question in the zone of those who ask, where it names none."""
+        if self._options.retrieval.timezone is None or (isinstance(when, datetime) and when.tzinfo is not None):
+            return when
+        zone = ZoneInfo(self._options.retrieval.timezone)
+        if isinstance(when, datetime):
+            return when.replace(tzinfo=zone)
+        return datetime.fromtimestamp(self.setup.clock() if when is None else when, zone)
 
     def search_depth(self, top_k: int) -> int:
         """Return the number of hits to search for before `rerank`, where `top_k` are wanted."""

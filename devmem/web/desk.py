@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from dataclasses import dataclass, field, replace
-from datetime import date
+from datetime import date, datetime
 from typing import Final
 
 import devmem
@@ -32,7 +32,7 @@ from devmem.stores.fact_queue import FactStatus
 from devmem.stores.facts import FactKeepingMemory
 from devmem.stores.memory import MemoryBase, MemoryQuery
 from devmem.stores.query_embedding import QueryEmbedding
-from devmem.text.moments import parse_moment
+from devmem.text.moments import asker_time, parse_moment
 from devmem.views.diagrams import CallNode, Transfer, call_tree, transfers_of
 from devmem.web.texts import near_words
 from devmem.workflow.erasing import WorkflowReceipt
@@ -75,6 +75,8 @@ class Question:
     before: str = ""
     min_trust: float = 0.0
     as_of: str = ""
+    asked_at: str = ""
+    """Time of the question, with the asker's zone; empty is now."""
     archived: bool = False
     """Search the archived items instead."""
     words_alone: bool = False
@@ -84,6 +86,14 @@ class Question:
     def whose(self) -> str | AnyUser | None:
         """The user as a search takes it."""
         return ANY if self.user == EVERYBODY else self.user or None
+
+    def when(self) -> datetime | float | None:
+        """Return the time of the question.
+
+        Raises:
+            ValueError: it cannot be read.
+        """
+        return asker_time(self.asked_at) if self.asked_at else None
 
     def where(self) -> Filter:
         """Return the filter beside the scope.
@@ -209,7 +219,13 @@ class Desk:
     def _query(self, memory: MemoryReader, asked: Question) -> MemoryQuery:
         scope: ScopeParts = {} if self.user is not None else {"user": asked.whose}
         matching = memory.matching(asked.where(), **scope)
-        query = MemoryQuery(text=asked.text, top_k=asked.limit, where=matching, caller=Caller.of(matching.scope))
+        query = MemoryQuery(
+            text=asked.text,
+            top_k=asked.limit,
+            where=matching,
+            caller=Caller.of(matching.scope),
+            asked_at=asked.when(),
+        )
         return replace(query, embedding=QueryEmbedding("")) if asked.words_alone else query
 
     def ask_as(self, asked: Question) -> MemoryRetrievalResult | None:
@@ -236,7 +252,13 @@ class Desk:
                 options=self.workflow.options(node),
                 caller=Caller(node=node.id, agent=node.config.agent or node.id),
             )
-            return manager.retrieve(query=asked.text, current_stage=asked.stage, user=user, where=asked.where())
+            return manager.retrieve(
+                query=asked.text,
+                current_stage=asked.stage,
+                user=user,
+                where=asked.where(),
+                asked_at=asked.when(),
+            )
 
     def record(self, store: str, item: str) -> MemoryRecord | None:
         """Return a record, an archived one too; None where there is none within reach.

@@ -23,6 +23,7 @@ _ZH: Final = {
     "After": "晚于",
     "Before": "早于",
     "Least trust": "最低信任度",
+    "Asked at": "提问时间",
     "At a time": "某一时刻",
     "Beside": "对照",
     "Nothing beside": "无对照",

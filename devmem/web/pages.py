@@ -370,6 +370,7 @@ def question_of(fields: Mapping[str, str]) -> Question:
         before=fields.get("before", "").strip(),
         min_trust=least,
         as_of=fields.get("as_of", "").strip(),
+        asked_at=fields.get("asked_at", "").strip(),
         archived=fields.get("archived") == "yes",
     )
 

@@ -48,18 +48,24 @@ def test_what_is_no_time_is_refused(breakfasts: devmem.Memory, asked: object) ->
         breakfasts.search(QUESTION, asked_at=asked)  # type: ignore[arg-type]
 
 
-@pytest.mark.usefixtures("_machine")
-def test_a_workflow_is_told_when_it_is_asked(tmp_path: Path) -> None:
-    """The manager, an attachment's handle and each node of a run count from the same time."""
-    (tmp_path / "team.yaml").write_text(
-        "memory: [{name: notes, type: simple, config: {memory_path: notes.db}}]\n"
+def kitchen(folder: Path, retrieval: str) -> devmem.Workflow:
+    """Return a workflow whose store has the two breakfasts."""
+    (folder / "team.yaml").write_text(
+        f"memory: [{{name: notes, type: simple, config: {{memory_path: notes.db, retrieval: {retrieval}}}}}]\n"
         "nodes:\n"
         "  - {id: cook, type: agent, config: {provider: extractive, name: none, memories: [{name: notes, top_k: 1}]}}\n"
     )
-    workflow = devmem.load_workflow(tmp_path / "team.yaml")
-    with devmem.open(tmp_path / "team.yaml#notes") as memory:
+    workflow = devmem.load_workflow(folder / "team.yaml")
+    with devmem.open(folder / "team.yaml#notes") as memory:
         memory.add("Breakfast was noodles.", time=datetime(2026, 11, 26, 8, tzinfo=SHANGHAI))
         memory.add("Breakfast was congee.", time=datetime(2026, 11, 25, 8, tzinfo=SHANGHAI))
+    return workflow
+
+
+@pytest.mark.usefixtures("_machine")
+def test_a_workflow_is_told_when_it_is_asked(tmp_path: Path) -> None:
+    """The manager, an attachment's handle and each node of a run count from the same time."""
+    workflow = kitchen(tmp_path, "{}")
     config = workflow.node("cook").config
     assert config is not None
     with devmem.open_stores(workflow) as stores:
@@ -73,3 +79,27 @@ def test_a_workflow_is_told_when_it_is_asked(tmp_path: Path) -> None:
             (node,) = runner.run(QUESTION, asked_at=ASKED).nodes
             shown = {hit.item.content_summary for stage in node.recalled.values() for hit in stage.hits}
             assert shown == {"Breakfast was noodles."}
+
+
+@pytest.mark.usefixtures("_machine")
+def test_a_store_knows_the_zone_of_those_who_ask(tmp_path: Path) -> None:
+    """A time without a zone is in that of the store; one with a zone keeps its own."""
+    kitchen(tmp_path, "{timezone: Asia/Shanghai}")
+    times = ((ASKED.timestamp(), "noodles"), (ASKED.replace(tzinfo=None), "noodles"), (ASKED.astimezone(UTC), "congee"))
+    with devmem.open(tmp_path / "team.yaml#notes") as memory:
+        for asked, eaten in times:
+            assert eaten in memory.search(QUESTION, asked_at=asked)[0].text
+
+
+@pytest.mark.usefixtures("_machine")
+def test_now_is_the_day_of_those_who_ask(tmp_path: Path) -> None:
+    kitchen(tmp_path, "{timezone: Pacific/Kiritimati}")
+    zone = timezone(timedelta(hours=14))
+    with devmem.open(tmp_path / "team.yaml#notes") as memory:
+        memory.add("Breakfast was papaya.", time=datetime.now(zone).replace(hour=0, minute=30))
+        assert memory.search("What was breakfast today?")[0].text == "Breakfast was papaya."
+
+
+def test_a_zone_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(devmem.ConfigError, match="'Asia/Beijing' is not a time zone that this machine knows"):
+        kitchen(tmp_path, "{timezone: Asia/Beijing}")

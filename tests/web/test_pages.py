@@ -91,6 +91,18 @@ def test_a_search_can_stand_beside_another_one(team: Path, serve: Serve) -> None
     assert "Words alone" in page.text
 
 
+def test_yesterday_is_that_of_who_asks(team: Path, serve: Serve) -> None:
+    with devmem.open(f"{team}#notes") as memory:
+        memory.add("Breakfast was noodles.", time="2026-11-26T08:00+08:00")
+        memory.add("Breakfast was congee.", time="2026-11-25T08:00+08:00")
+    asked = {"q": "What was breakfast yesterday?", "limit": "1"}
+    with serve().browser() as browser:
+        for at, eaten in (("2026-11-27T07:00+08:00", "noodles"), ("2026-11-26T23:00Z", "congee")):
+            assert eaten in browser.get("/", params={**asked, "asked_at": at}).text
+        for node in ("", "helper"):
+            assert browser.get("/", params={**asked, "asked_at": "soon", "node": node}).status_code == 400
+
+
 def test_a_search_as_an_agent_shows_the_block_that_it_would_receive(team: Path, serve: Serve) -> None:
     remember(team, "The launch is on June 2nd.")
     with serve().browser() as browser:

@@ -18,7 +18,7 @@ Labels: TypeAlias = dict[str, Value | Annotated[list[Value], Field(min_length=1,
 _Id: TypeAlias = Annotated[str, Field(min_length=1, max_length=200)]
 _Text: TypeAlias = Annotated[str, Field(min_length=1, max_length=100_000)]
 _Texts: TypeAlias = Annotated[list[_Text], Field(min_length=1, max_length=100)]
-_Time: TypeAlias = Annotated[str, Field(min_length=4, max_length=64, coerce_numbers_to_str=True)]
+Time: TypeAlias = Annotated[str, Field(min_length=4, max_length=64, coerce_numbers_to_str=True)]
 _WHERE: Final = (
     'Further conditions, all of which hold: {"metadata.stars": {">=": 3}, "none_of": [{"metadata.state": "done"}]}.'
 )
@@ -76,10 +76,10 @@ class RememberArguments(Arguments):
         default=None, description="Name of the fact, such as `diet`: its new text takes the place of the one before."
     )
     if_version: str | None = Field(default=None, description="With key: the version read; `none` if new.")
-    time: _Time | None = Field(
+    time: Time | None = Field(
         default=None, description="When it happened, as an ISO date or time; leave out if unknown."
     )
-    expires_at: _Time | None = Field(default=None, description="ISO date or time from which on it is forgotten.")
+    expires_at: Time | None = Field(default=None, description="ISO date or time from which on it is forgotten.")
     metadata: dict[str, JsonValue] = Field(
         default_factory=dict, description='Labels to filter by later, such as {"topic": "launch"}.'
     )
@@ -90,9 +90,9 @@ class RecallArguments(Arguments):
 
     query: str = Field(min_length=1, max_length=10_000, description="A question, or words to search for.")
     limit: int = Field(default=5, ge=1, le=50, description="Maximum number of memories.")
-    after: _Time | None = Field(default=None, description="Only what happened then or later (ISO).")
-    before: _Time | None = Field(default=None, description="Only what happened before then (ISO).")
-    asked_at: _Time | None = Field(default=None, description="The user's time with its zone (ISO), for `yesterday`.")
+    after: Time | None = Field(default=None, description="Only what happened then or later (ISO).")
+    before: Time | None = Field(default=None, description="Only what happened before then (ISO).")
+    asked_at: Time | None = Field(default=None, description="The user's time with its zone (ISO), for `yesterday`.")
     metadata: Labels = Field(default_factory=dict, description="Labels they must have; of a list one of the values.")
     where: FilterForm = Field(default_factory=Filter, description=_WHERE)
 
@@ -126,8 +126,8 @@ class UpdateArguments(Arguments):
 
     id: _Id = Field(description="Id, as recall and list show it.")
     text: str | None = Field(default=None, min_length=1, max_length=100_000, description="Replaces the old text.")
-    time: _Time | None = Field(default=None, description="When it happened, as an ISO date or time.")
-    expires_at: _Time | None = Field(default=None, description="ISO date or time from which on it is forgotten.")
+    time: Time | None = Field(default=None, description="When it happened, as an ISO date or time.")
+    expires_at: Time | None = Field(default=None, description="ISO date or time from which on it is forgotten.")
     metadata: dict[str, JsonValue] = Field(
         default_factory=dict, description="Labels to set; null takes a label out. Others stay."
     )

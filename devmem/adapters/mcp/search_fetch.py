@@ -12,7 +12,7 @@ from typing import Any, Final
 from pydantic import BaseModel, Field
 
 from devmem.adapters.hosts import shown
-from devmem.adapters.mcp.arguments import Arguments, IdArguments
+from devmem.adapters.mcp.arguments import Arguments, IdArguments, Time
 from devmem.adapters.mcp.reports import uri_of
 from devmem.adapters.mcp.tools import HOST, Answer, Call, Tool, passage_of
 from devmem.errors import ItemNotFoundError
@@ -28,6 +28,7 @@ class SearchArguments(Arguments):
     """Arguments of `search`."""
 
     query: str = Field(min_length=1, max_length=10_000, description="A question, or words to search for.")
+    asked_at: Time | None = Field(default=None, description="The user's time with its zone (ISO), for `yesterday`.")
 
 
 class Found(BaseModel):
@@ -52,7 +53,12 @@ class Document(Found):
 
 
 def _search(call: Call, asked: SearchArguments) -> Answer:
-    hits = shown(HOST, call.memory, asked.query, lambda: call.memory.search(asked.query, limit=_RESULTS))
+    hits = shown(
+        HOST,
+        call.memory,
+        asked.query,
+        lambda: call.memory.search(asked.query, limit=_RESULTS, asked_at=asked.asked_at),
+    )
     return _answer(Results(results=[_found(hit) for hit in hits]))
 
 

@@ -50,13 +50,15 @@ def test_recall_narrows_by_time_and_label(tools: Tools) -> None:
     assert [each["text"] for each in found] == ["Tea in June."]
 
 
-def test_yesterday_is_that_of_the_user(tools: Tools) -> None:
+def test_yesterday_is_that_of_the_user(tools: Tools, memory: devmem.Memory) -> None:
     tools("remember", text="Breakfast was noodles.", time="2026-11-26T08:00:00+08:00")
     tools("remember", text="Breakfast was congee.", time="2026-11-25T08:00:00+08:00")
     asked: dict[str, object] = {"query": "What was breakfast yesterday?", "limit": 1}
+    pair = Tools(memory, ServerOptions(search_fetch=True))
     for asked_at, wanted in (("2026-11-27T07:00:00+08:00", "noodles"), ("2026-11-26T23:00:00Z", "congee")):
         (found,) = tools("recall", **asked, asked_at=asked_at)["memories"]
         assert wanted in found["text"]
+        assert wanted in pair("search", query=asked["query"], asked_at=asked_at)["results"][0]["title"]
     assert "not a time" in tools.error("recall", **asked, asked_at="soon")
 
 
