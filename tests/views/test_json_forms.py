@@ -28,7 +28,7 @@ from devmem.views.documents import groups_json, hit_json, hits_json, item_json, 
 from devmem.workflow import NodeResult
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
-SECTION = re.findall(r"^\| ([^|]+) \| (`.*) \|$", PAGE[PAGE.index("## JSON") : PAGE.index("## Errors")], re.M)
+SECTION = re.findall(r"^\| ([^|]+) \| (`.*) \|$", PAGE[PAGE.index("## Output") : PAGE.index("## Running")], re.M)
 LISTED = {form: set(re.findall(r"`(\w+)`", keys)) for form, keys in SECTION}
 
 ITEM = MemoryItem(
