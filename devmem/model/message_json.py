@@ -221,7 +221,6 @@ MESSAGE_KEY: Final = "message"
 SPEAKER_KEY: Final = "speaker"
 CAUSE_KEY: Final = "cause_by"
 
-_READ_KEYS: Final = (MESSAGE_KEY, "brain_message")
 _IN_SNAPSHOT: Final = frozenset({"content", "blocks"})
 _KINDS: Final[Mapping[Role, SourceKind]] = {Role.USER: SourceKind.USER, Role.TOOL: SourceKind.TOOL}
 
@@ -308,8 +307,8 @@ def readable_text(message: Message) -> str:
 
 
 def _form_of(item: MemoryItem) -> Mapping[str, Any] | None:
-    forms = (item.metadata.get(key) for key in _READ_KEYS)
-    return next((form for form in forms if isinstance(form, Mapping)), None)
+    form = item.metadata.get(MESSAGE_KEY)
+    return form if isinstance(form, Mapping) else None
 
 
 def _snapshot_of(item: MemoryItem) -> MemoryContentSnapshot | None:

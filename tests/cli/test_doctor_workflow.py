@@ -124,18 +124,12 @@ def _record(folder: Path) -> str:
     return "docs.db"
 
 
-def _state(folder: Path) -> str:
-    change(folder / "chats.db", "UPDATE states SET value = ? WHERE kind = 'conversation'", b"{")
-    return "chats.db"
-
-
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
         (_json, "is not JSON"),
         (_manifest, "1 of 1 chunks are not in the index"),
         (_record, "one.txt cannot be read; the next pass indexes it again"),
-        (_state, "cannot be read"),
     ],
 )
 def test_damage_is_an_error_of_its_file_alone(
@@ -150,7 +144,7 @@ def test_damage_is_an_error_of_its_file_alone(
 
 def test_unfinished_work_is_a_warning(team: Path, devmem: Devmem) -> None:
     added = "INSERT INTO states (kind, name, value) VALUES (?, ?, x'')"
-    change(team.with_name("chats.db"), added, "deletion", '["c", "x"]')
+    change(team.with_name("chats.db"), added, "conversation that waits for Redis", "ann:")
     change(team.with_name("docs.db"), added, "chunk of no file", "announced")
     with closing(open_outbox(team.with_name("role-outbox.db"))) as outbox:
         outbox.put({"a": MemoryItem(id="a", content_summary="waits", created_at=5.0)})
@@ -159,7 +153,7 @@ def test_unfinished_work_is_a_warning(team: Path, devmem: Devmem) -> None:
         unsaved.write("notes", payload("lost?"), _fails)
     (rescued,) = unsaved.rescue(team.parent / ".devmem" / "default")
     reports = examined(devmem, team)
-    assert "1 deletions are not finished" in messages(reports["chats.db"], "warning")
+    assert "1 states wait for Redis" in messages(reports["chats.db"], "warning")
     assert "1 chunks are assigned to no file" in messages(reports["docs.db"], "warning")
     assert "1 writes wait to be delivered" in messages(reports["role-outbox.db"], "warning")
     assert (reports["role-outbox.db"]["oldest"], reports["role-outbox.db"]["oldest_time"]) == ("a", 5.0)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,7 +22,6 @@ from devmem.messages import (
     register_payload,
 )
 from devmem.model.items import dump_item_json, load_item_json
-from devmem.model.message_json import MESSAGE_KEY
 from devmem.stores import Provenance, SourceKind
 from tests.strategies import messages
 
@@ -66,13 +63,6 @@ def test_what_the_user_says_is_an_input_and_what_an_agent_says_an_output() -> No
     assert kept(UserMessage("hi")).output_snapshot is None
     assert kept(AIMessage("hi")).input_snapshot is None
     assert kept(AIMessage("known"), as_input=True).output_snapshot is None
-
-
-def test_the_key_of_earlier_brain_stores_is_read() -> None:
-    message = AIMessage("hello", source="bot")
-    item = kept(message)
-    older = replace(item, metadata={"brain_message": item.metadata[MESSAGE_KEY]})
-    assert item_to_message(older).identical(message)
 
 
 @pytest.mark.parametrize(

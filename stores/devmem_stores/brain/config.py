@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, Self
 from urllib.parse import quote, unquote
@@ -110,7 +109,7 @@ class ChatKey:
     def parse(cls, text: str) -> Self:
         """Return the key that `str` wrote."""
         user, _, chat = text.partition(":")
-        return cls(user=_unescaped(user), chat=_unescaped(chat))
+        return cls(user=unquote(user), chat=unquote(chat))
 
     def __str__(self) -> str:
         return f"{escaped(self.user)}:{escaped(self.chat)}"
@@ -132,56 +131,17 @@ def escaped(part: str) -> str:
     return quote(part, safe="")
 
 
-def _unescaped(part: str) -> str:
-    return unquote(part)
-
-
 class BrainError(DevmemError):
     """Something is wrong with a `brain` store."""
 
 
-class BrainCacheError(BrainError):
-    """One place where conversations are kept could not do its part; its text never holds the password."""
+class BrainRedisError(BrainError):
+    """Redis could not do its part; the conversation is kept with its items until it can."""
 
-    advice: ClassVar[str] = ""
-
-    def __init__(self, place: str, operation: str, detail: str) -> None:
-        self.place, self.operation, self.detail = place, operation, detail
-        advice = f" {self.advice}" if self.advice else ""
-        super().__init__(f"{place} could not {operation}: {detail.rstrip('.')}.{advice}")
-
-
-class CacheUnavailableError(BrainCacheError):
-    """It does not answer, or cannot be written."""
-
-
-class CacheRefusedError(BrainCacheError):
-    """The password is wrong, or its user may not do this."""
-
-    advice = "Check `redis.password` and `redis.url` in the store's `config`."
-
-
-class CacheContentError(BrainCacheError):
-    """The value of the key is not the state of a conversation; it was left unchanged."""
-
-    advice = "Give the store a `redis.prefix` of its own, or remove that value."
-
-
-class BrainIncompleteError(BrainError):
-    """A message is stored, but several things that follow failed."""
-
-    def __init__(self, causes: Sequence[Exception]) -> None:
-        self.causes = tuple(causes)
-        super().__init__(f"the message is stored, but {'; and '.join(str(cause).rstrip('.') for cause in causes)}.")
-
-
-class BrainFallbackError(BrainError):
-    """A conversation's state is kept in a fallback place; it is moved when the intended one works again."""
-
-    def __init__(self, store: str, used: str, causes: Sequence[BrainCacheError]) -> None:
-        self.store, self.used, self.causes = store, used, tuple(causes)
-        why = " ".join(str(cause) for cause in causes)
-        super().__init__(f"memory store {store!r} keeps its conversations in {used} for now: {why}")
+    def __init__(self, place: str, operation: str, detail: str, advice: str = "") -> None:
+        self.place, self.operation, self.detail, self.advice = place, operation, detail, advice
+        text = f"{place} could not {operation}, which is kept with the items for now: {detail.rstrip('.')}."
+        super().__init__(f"{text} {advice}".strip())
 
 
 class BrainBusyError(BrainError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from typing import Annotated, Final
@@ -14,14 +14,15 @@ from devmem import WriteOutcome
 from devmem.errors import MessageError
 from devmem.messages import Message, dump_message, load_message
 from devmem.models import SummaryMethod
-from devmem.stores import WriteStatus, skipped
+from devmem.stores import LEAST_TRUST, WriteStatus, skipped
 from devmem.text import indented, one_line
 
-FORMAT: Final = 1
-MARKS: Final = 8
-REMOVED: Final = 2_000
 HEARD: Final = ":heard"
 """End of the id of a message that a node got from another agent."""
+_REMOVED: Final = 2_000
+
+Read = Callable[[Iterable[str]], Iterable["Entry"]]
+"""Returns the messages that items keep, in order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +36,11 @@ class Entry:
     """That of the item; see `MemoryItem.trust`."""
     expires_at: float | None = None
     """When the item expires, and the message with it: seconds since the epoch; None for never."""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Ids of the item and of the message."""
+        return self.item_id, self.message.id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,13 +85,6 @@ class BrainState:
     """Ids of the latest forgotten items, so that a copy of the state that has them still does not bring them back."""
     version: int = 0
     """Grows with every change."""
-    marks: tuple[str, ...] = ()
-    """Marks of the latest changes, by which a writer that got no answer recognizes its change."""
-    format: int = FORMAT
-
-    def descends_from(self, other: BrainState) -> bool:
-        """Whether the latest change of another state is known to be part of this one."""
-        return bool(other.marks) and other.marks[-1] in self.marks
 
     @property
     def history(self) -> list[Message]:
@@ -120,31 +119,29 @@ class BrainState:
 
     def exists(self, text: str) -> bool:
         """Whether a message of the history has exactly this text."""
-        return any(entry.message.content == text for entry in reversed(self.entries))
+        return any(entry.message.content == text for entry in self.entries)
 
     def get_knowledge(self) -> str:
         """Return the knowledge, a line for each message."""
-        return "\n".join(entry.message.content for entry in self.knowledge_entries)
+        return "\n".join(message.content for message in self.knowledge)
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing is left of the conversation but what is known of forgotten messages."""
         return not (self.entries or self.knowledge_entries or self.summaries or self.last_talk)
 
-    def known_items(self) -> set[str]:
-        """Return the ids of all items in the history and in summaries."""
-        return {entry.item_id for entry in self.entries} | self.summarized_items()
-
-    def expired_items(self, now: float) -> set[str]:
-        """Return the ids of all items that expired until `now` (seconds since the epoch)."""
-        entries = (*self.entries, *self.knowledge_entries)
-        expiring = [(entry.item_id, entry.expires_at) for entry in entries if entry.expires_at is not None]
-        of_summaries = (one for summary in self.summaries for one in summary.expiring)
-        return {item for item, time in (*expiring, *of_summaries) if time <= now}
-
     def summarized_items(self) -> set[str]:
         """Return the ids of all summarized items."""
         return {source for summary in self.summaries for source in summary.sources}
+
+    def known_items(self) -> set[str]:
+        """Return the ids of all items in the history, the knowledge and the summaries."""
+        return {entry.item_id for entry in (*self.entries, *self.knowledge_entries)} | self.summarized_items()
+
+    def expired_items(self, now: float) -> set[str]:
+        """Return the ids of all items that expired until `now` (seconds since the epoch)."""
+        expiring = expiring_sources((*self.entries, *self.knowledge_entries), self.summaries)
+        return {item for item, time in expiring if time <= now}
 
 
 def least_trust(entries: Iterable[Entry], summaries: Iterable[Summary]) -> float:
@@ -176,7 +173,7 @@ def refusal(state: BrainState, message: Message, item_id: str) -> WriteOutcome |
 
     Numbered messages come in order; a message with any other id is taken once.
     """
-    if item_id in state.known_items():
+    if item_id in {entry.item_id for entry in state.entries} | state.summarized_items():
         reason = f"message {message.id} is there already"
         return WriteOutcome(status=WriteStatus.DUPLICATE, item_id=item_id, reason=reason)
     number = sequence_number(message.id)
@@ -187,36 +184,82 @@ def refusal(state: BrainState, message: Message, item_id: str) -> WriteOutcome |
 
 def with_entries(state: BrainState, entries: Iterable[Entry]) -> BrainState:
     """Append messages; one that is there already, also as its agent's own answer, is not appended again."""
-    known = {(entry.item_id, entry.message.id) for entry in state.entries}
-    summarized = state.summarized_items()
-    fresh: list[Entry] = []
+    known, summarized = {entry.key for entry in state.entries}, state.summarized_items()
+    history = list(state.entries)
     for entry in entries:
-        is_known = (entry.item_id, entry.message.id) in known or entry.item_id in summarized
-        if not is_known and not _was_answered(entry, (*state.entries, *fresh)):
-            fresh.append(entry)
+        if entry.key not in known and entry.item_id not in summarized and not _was_answered(entry.message, history):
+            history.append(entry)
+    fresh = history[len(state.entries) :]
     if not fresh:
         return state
-    numbers = [number for entry in fresh if (number := sequence_number(entry.message.id)) is not None]
     again = {entry.item_id for entry in fresh}
     return replace(
         state,
-        entries=(*state.entries, *fresh),
+        entries=tuple(history),
         removed=tuple(item for item in state.removed if item not in again),
         last_history_id=fresh[-1].message.id,
-        last_number=max([state.last_number, *numbers]),
+        last_number=max(state.last_number, *(sequence_number(entry.message.id) or -1 for entry in fresh)),
     )
 
 
-def _was_answered(entry: Entry, history: Sequence[Entry]) -> bool:
+def _was_answered(heard: Message, history: Sequence[Entry]) -> bool:
     """Whether a message from another agent is in the history as that agent's own answer."""
-    heard = entry.message
-    said = (old.message for old in reversed(history) if not old.message.id.endswith(HEARD))
+    said = (entry.message for entry in history if not entry.message.id.endswith(HEARD))
     return heard.id.endswith(HEARD) and any(own.source == heard.source and own.content == heard.content for own in said)
 
 
+def with_knowledge(state: BrainState, entry: Entry) -> BrainState:
+    """Append a message to the knowledge, unless its item is there already."""
+    if any(old.item_id == entry.item_id for old in state.knowledge_entries):
+        return state
+    return replace(state, knowledge_entries=(*state.knowledge_entries, entry))
+
+
+def without(state: BrainState, items: Iterable[str], read: Read) -> BrainState:
+    """Return the state without items: summaries made of one are dropped, and their other messages are history again."""
+    gone = set(items)
+    if gone.isdisjoint(state.known_items()):
+        return state
+    kept = [summary for summary in state.summaries if gone.isdisjoint(summary.sources)]
+    out = gone | {source for summary in kept for source in summary.sources}
+    dropped = [summary for summary in state.summaries if summary not in kept]
+    loose = dict.fromkeys(source for summary in dropped for source in summary.sources if source not in out)
+    entries = [*read(loose), *(entry for entry in state.entries if entry.item_id not in gone)]
+    entries.sort(key=lambda entry: entry.message.created_at)
+    return replace(
+        state,
+        entries=tuple(entries),
+        knowledge_entries=tuple(entry for entry in state.knowledge_entries if entry.item_id not in gone),
+        summaries=tuple(kept),
+        last_talk=state.last_talk if any(entry.message.content == state.last_talk for entry in entries) else None,
+        removed=tuple(dict.fromkeys([*state.removed, *sorted(gone)]))[-_REMOVED:],
+    )
+
+
+def retrusted(state: BrainState, items: Mapping[str, float], read: Read) -> BrainState:
+    """Return the state with another trust of some items: what is made of them is trusted no more than they are.
+
+    Those in quarantine leave it, as by `without`.
+    """
+    state = without(state, [item for item, trust in items.items() if trust < LEAST_TRUST], read)
+    entries, knowledge = (
+        tuple(replace(entry, trust=items.get(entry.item_id, entry.trust)) for entry in listed)
+        for listed in (state.entries, state.knowledge_entries)
+    )
+    summaries = tuple(
+        replace(summary, trust=min([summary.trust, *(items[source] for source in summary.sources if source in items)]))
+        for summary in state.summaries
+    )
+    return replace(state, entries=entries, knowledge_entries=knowledge, summaries=summaries)
+
+
+def emptied(state: BrainState) -> BrainState:
+    """Return an empty state, in which everything counts as forgotten."""
+    removed = tuple(dict.fromkeys([*state.removed, *sorted(state.known_items())]))[-_REMOVED:]
+    return BrainState(version=state.version, removed=removed)
+
+
 _FIELDS: Final = frozenset(field.name for field in fields(BrainState))
-_OF_METAGPT: Final = frozenset({"history", "knowledge"})
-_METAGPT: Final = ": MetaGPT's BrainMemory wrote it"
 
 
 @cache
@@ -231,57 +274,54 @@ def dump_state(state: BrainState) -> bytes:
 
 
 def load_state(raw: bytes) -> BrainState:
-    """Return the state that `dump_state` wrote; raises `ValueError` for anything else and for a later format."""
-    try:
-        found = json.loads(raw)
-    except RecursionError as error:
-        raise ValueError("it is nested too deeply") from error
+    """Return the state that `dump_state` wrote; raises `ValueError` for anything else."""
+    found = json.loads(raw)
     # Every field has a default, so that another program's object would be an empty state.
     if isinstance(found, dict) and (unknown := sorted(found.keys() - _FIELDS)):
-        raise ValueError(f"it has the unknown key {unknown[0]!r}{_METAGPT if found.keys() >= _OF_METAGPT else ''}")
+        raise ValueError(f"it has the unknown key {unknown[0]!r}")
     try:
-        state = _adapter().validate_python(found)
+        return _adapter().validate_python(found)
     except MessageError as error:
         raise ValueError(str(error)) from error
-    if state.format > FORMAT:
-        raise ValueError(f"it has format {state.format}, and this version of devmem reads up to {FORMAT}")
-    return state
 
 
 def merge(one: BrainState, two: BrainState) -> BrainState:
     """Merge two states: the result has the messages of both, without what either forgot.
 
-    Of two summaries of the same messages, that of the state which summarized more is taken.
+    A state that has all of the other one is the result unchanged. Of two summaries of the same messages, that of the
+    state which summarized more is taken.
     """
-    removed = {*one.removed, *two.removed}
     older, newer = sorted((one, two), key=lambda state: state.version)
-    summaries = _summaries(one, two, removed)
-    summarized = {source for summary in summaries for source in summary.sources}
+    removed = {*older.removed, *newer.removed}
+    missing = older.known_items() - newer.known_items() - removed or older.summarized_items() - newer.summarized_items()
+    given = {summary.id for summary in older.summaries if not summary.sources} - {s.id for s in newer.summaries}
+    if not missing and not given and removed.isdisjoint(newer.known_items()):
+        return newer
+    summaries = _merged_summaries(older, newer, removed)
+    gone = removed | {source for summary in summaries for source in summary.sources}
     return replace(
         newer,
-        entries=_in_order(one.entries, two.entries, without=removed | summarized),
-        knowledge_entries=_in_order(one.knowledge_entries, two.knowledge_entries, without=removed),
+        entries=_merged_entries(older.entries, newer.entries, without=gone),
+        knowledge_entries=_merged_entries(older.knowledge_entries, newer.knowledge_entries, without=removed),
         summaries=summaries,
-        last_number=max(one.last_number, two.last_number),
-        removed=tuple(dict.fromkeys([*older.removed, *newer.removed]))[-REMOVED:],
-        marks=tuple(dict.fromkeys([*older.marks, *newer.marks]))[-MARKS:],
+        last_number=max(older.last_number, newer.last_number),
+        removed=tuple(dict.fromkeys([*older.removed, *newer.removed]))[-_REMOVED:],
     )
 
 
-def _summaries(one: BrainState, two: BrainState, removed: set[str]) -> tuple[Summary, ...]:
+def _merged_summaries(one: BrainState, two: BrainState, removed: set[str]) -> tuple[Summary, ...]:
     more, less = sorted((one, two), key=lambda state: (len(state.summarized_items()), state.version), reverse=True)
     covered: set[str] = set()
     taken: dict[str, Summary] = {}
     for summary in (*more.summaries, *less.summaries):
         said_already = bool(summary.sources) and covered.issuperset(summary.sources)
         # A summary repeats what was forgotten too; its other messages are still found in the store.
-        if said_already or not removed.isdisjoint(summary.sources):
-            continue
-        taken.setdefault(summary.id, summary)
-        covered.update(summary.sources)
+        if not said_already and removed.isdisjoint(summary.sources):
+            taken.setdefault(summary.id, summary)
+            covered.update(summary.sources)
     return tuple(sorted(taken.values(), key=lambda summary: (summary.start, -summary.level, summary.end, summary.id)))
 
 
-def _in_order(one: tuple[Entry, ...], two: tuple[Entry, ...], *, without: set[str]) -> tuple[Entry, ...]:
-    entries = {(entry.item_id, entry.message.id): entry for entry in (*one, *two) if entry.item_id not in without}
+def _merged_entries(one: tuple[Entry, ...], two: tuple[Entry, ...], *, without: set[str]) -> tuple[Entry, ...]:
+    entries = {entry.key: entry for entry in (*one, *two) if entry.item_id not in without}
     return tuple(sorted(entries.values(), key=lambda entry: entry.message.created_at))

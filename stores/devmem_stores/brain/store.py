@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache, partial
@@ -15,7 +12,6 @@ from devmem import Filter, Hit, MemoryItem, MemoryWritePayload, Scope, WriteOutc
 from devmem.errors import Finding, NoVersionsError
 from devmem.model.results import Fact
 from devmem.models import Summarizer, TextModel, split_texts
-from devmem.redaction import location_without_credentials
 from devmem.storage import Collection, Residue, StateKey, states_of
 from devmem.storage.tombstones import TombstoneCollection
 from devmem.stores import (
@@ -28,31 +24,28 @@ from devmem.stores import (
     SearchReport,
     SourceKind,
     StoreSetup,
-    damage,
+    is_pinned,
     unfinished,
     without_erased,
 )
 from devmem.text import estimate_tokens, extract_summary, mostly_unspaced
-from devmem_stores.brain import services as metagpt_helpers
-from devmem_stores.brain.archive import entries_of_exchange, item_of_exchange
-from devmem_stores.brain.compression import Compressor, LlmTasks
-from devmem_stores.brain.config import BrainCacheError, BrainConfig, ChatKey
+from devmem_stores.brain import tasks
+from devmem_stores.brain.compression import Compressor
+from devmem_stores.brain.config import BrainConfig, BrainRedisError, ChatKey
 from devmem_stores.brain.conversation import Brain
-from devmem_stores.brain.local_states import DELETION, STATE, WAITING, Deletion, LocalStates
-from devmem_stores.brain.redis_cache import RedisCache
-from devmem_stores.brain.services import Services, emptied, retrusted, without
-from devmem_stores.brain.state import BrainState, Entry, load_state, merge, spoken
-from devmem_stores.brain.state_store import HeldStates, StateStore
-
-
-def _problem(body: bytes) -> str:
-    """Return why a state cannot be read; empty when it can."""
-    try:
-        load_state(body)
-    except ValueError as error:
-        return str(error).splitlines()[0]
-    return ""
-
+from devmem_stores.brain.items import belongs_to_conversation, entries_of, is_knowledge, item_of_exchange
+from devmem_stores.brain.state import (
+    BrainState,
+    Entry,
+    emptied,
+    merge,
+    retrusted,
+    spoken,
+    with_entries,
+    with_knowledge,
+    without,
+)
+from devmem_stores.brain.states import STATE, WAITING, ConversationStates, RedisStates
 
 _HEADS: Final = {
     False: "Summary of {count} earlier messages, {start} to {end}:",
@@ -147,9 +140,6 @@ def _day(seconds: float) -> str:
         return f"{seconds:g}"
 
 
-_LOG: Final = logging.getLogger(__name__)
-
-
 class BrainMemory(CollectionMemory):
     """Keeps every message as an item, and of each conversation a state: its latest messages and the summaries before.
 
@@ -160,9 +150,9 @@ class BrainMemory(CollectionMemory):
     summary: ClassVar[str] = "Conversations: older turns become summaries, every message stays findable; Redis, file"
 
     split_texts = staticmethod(split_texts)
-    extract_info = staticmethod(metagpt_helpers.extract_info)
-    to_int = staticmethod(metagpt_helpers.to_int)
-    to_metagpt_history_format = staticmethod(metagpt_helpers.to_metagpt_history_format)
+    extract_info = staticmethod(tasks.extract_info)
+    to_int = staticmethod(tasks.to_int)
+    to_metagpt_history_format = staticmethod(tasks.to_metagpt_history_format)
 
     def __init__(self, setup: StoreSetup) -> None:
         """Prepare the store; nothing is opened or asked yet.
@@ -172,74 +162,72 @@ class BrainMemory(CollectionMemory):
         """
         super().__init__(setup)
         self.config = config = setup.config_as(BrainConfig)
-        redis = RedisCache(config.redis, clock=setup.monotonic) if config.redis else None
-        prefix = (config.redis.prefix if config.redis else None) or self.name
-        place = setup.location(config.memory_path)
-        shown = HeldStates.place if place is None else location_without_credentials(place)
-        self._local = LocalStates(shown, lambda: states_of(self.collection))
-        self._states = StateStore(self.name, redis, self._local, prefix=prefix)
+        redis: RedisStates | None = None
+        if config.redis is not None:
+            redis = RedisStates(config.redis, prefix=config.redis.prefix or self.name, clock=setup.monotonic)
+        self.states = ConversationStates(self.name, lambda: states_of(self.collection), redis)
         llm = config.llm_model
         model = TextModel(lambda: setup.open_chat(llm), llm.params) if llm else None
-        summarizer = Summarizer(
+        self.tasks = tasks.LlmTasks(model, config.language)
+        self.text_summarizer = Summarizer(
             model, window=config.window, language=config.language, instruction=config.summary_prompt or ""
         )
-        self._services = Services(
-            store=self.name,
-            config=config,
-            archive=self,
-            states=self._states,
-            local=self._local,
-            compressor=Compressor(
-                config, self._states, summarizer, setup.monotonic, without_erased=self.without_erased
-            ),
-            summarizer=summarizer,
-            llm_tasks=LlmTasks(model, config.language),
-            clock=setup.clock,
+        self.compressor = Compressor(
+            config, self.states, self.text_summarizer, setup.monotonic, without_erased=self.without_erased
         )
+
+    def brain(self, user: str = "", chat: str = "") -> Brain:
+        """Return one conversation of one user; both may be empty where there is only one."""
+        return Brain(ChatKey(user=user, chat=chat), self)
+
+    def brain_of(self, scope: Scope) -> Brain:
+        """Return the conversation that a scope names: its user, and its conversation or else its session."""
+        return Brain(ChatKey.of(scope), self)
+
+    def current(self, state: BrainState) -> BrainState:
+        """Return the state without what has expired, and without summaries that tell of it."""
+        return without(state, state.expired_items(self.setup.clock()), self._entries)
 
     def without_erased(self, text: str, key: ChatKey) -> str:
         """Return a text without the sentences that a tombstone of a conversation's user keeps out."""
         return without_erased(self.collection, text, key.user or None)
 
-    def examine_states(self, states: Mapping[StateKey, bytes]) -> tuple[Mapping[str, Fact], Sequence[Finding]]:
-        """Return counts of conversations, and what of their states is damaged or waits."""
-        bodies = {key: body for (kind, key), body in states.items() if kind == STATE}
-        kinds = Counter(kind for kind, _ in states)
-        findings = [
-            damage(f"the state of {key!r} cannot be read: {problem}")
-            for key, body in bodies.items()
-            if (problem := _problem(body))
-        ]
-        if kinds[DELETION]:
-            findings.append(
-                unfinished(f"{kinds[DELETION]:,} deletions are not finished; the next opening finishes them")
-            )
-        if kinds[WAITING]:
-            findings.append(unfinished(f"{kinds[WAITING]:,} states wait for Redis"))
-        return {"conversations": len(bodies)}, findings
-
-    def brain(self, user: str = "", chat: str = "") -> Brain:
-        """Return one conversation of one user; both may be empty where there is only one."""
-        return Brain(ChatKey(user=user, chat=chat), self._services)
-
-    def brain_of(self, scope: Scope) -> Brain:
-        """Return the conversation that a scope names: its user, and its conversation or else its session."""
-        return Brain(ChatKey.of(scope), self._services)
-
-    def show(self, view: Collection) -> None:  # noqa: ARG002 - whatever it shows
-        """Refuse: the states of conversations, which are beside the items, have no versions."""
-        raise NoVersionsError(self.name, "the states of its conversations are kept beside its items, without versions")
+    def _entries(self, items: Iterable[str]) -> list[Entry]:
+        return [entry for item in self.get(list(items)) for entry in entries_of(item)]
 
     def load(self) -> None:
         """Open the items, and finish what an earlier process left unfinished; Redis may be down."""
         super().load()
-        try:
-            self._finish_deletions()
-            self._forget_erased()
-            self._services.catch_up()
-        except BrainCacheError as error:
-            _LOG.warning("memory store %r: what an earlier process left unfinished stays so: %s", self.name, error)
-        self._states.flush()
+        self._leave_erased()
+        self._catch_up()
+        self.states.flush()
+
+    def _catch_up(self) -> None:
+        """Add the items stored last to their conversations, where a process died before it could."""
+        missed: dict[ChatKey, list[MemoryItem]] = {}
+        for item in reversed(self.recent(self.config.max_messages)):
+            if belongs_to_conversation(item):
+                missed.setdefault(ChatKey.of(item.scope), []).append(item)
+
+        def added(state: BrainState, items: list[MemoryItem]) -> BrainState:
+            for item in items:
+                if item.id in state.removed:
+                    continue
+                entries = entries_of(item)
+                state = with_knowledge(state, entries[0]) if is_knowledge(item) else with_entries(state, entries)
+            return state
+
+        for key, items in missed.items():
+            self.states.update(key, partial(added, items=items))
+
+    def _leave_erased(self) -> None:
+        """Remove items that are gone from their conversations, which a backup that was put in place brought back."""
+        collection = self.collection
+        if not isinstance(collection, TombstoneCollection) or not collection.tombstones():
+            return
+        for key in self.states.known():
+            known = self.states.load(key).known_items()
+            self._leave(key, known - {item.id for item in self.get(sorted(known))})
 
     def look(self) -> None:
         """Open the items as they are; nothing is finished and Redis is not asked."""
@@ -248,19 +236,23 @@ class BrainMemory(CollectionMemory):
     def save(self) -> None:
         """Embed what waits for its embedding, and write waiting states to Redis."""
         super().save()
-        self._states.flush()
+        self.states.flush()
 
-    def add_item(self, item: MemoryItem) -> WriteOutcome:
-        """Store one item without adding it to a conversation."""
-        return self.store_items([item])[0]
+    def close(self) -> None:
+        """Release the collection and the connections."""
+        super().close()
+        if self.states.redis is not None:
+            self.states.redis.close()
 
-    def _replaced(self, items: Sequence[MemoryItem]) -> None:
-        """Trust items in their conversations as they are now."""
-        changed: dict[ChatKey, dict[str, float]] = {}
-        for item in items:
-            changed.setdefault(ChatKey.of(item.scope), {})[item.id] = item.trust
-        for key, trusts in changed.items():
-            self.brain(key.user, key.chat).forget(partial(retrusted, items=trusts, read=self._services.entries))
+    def show(self, view: Collection) -> None:  # noqa: ARG002 - whatever it shows
+        """Refuse: the states of conversations, which are beside the items, have no versions."""
+        raise NoVersionsError(self.name, "the states of its conversations are kept beside its items, without versions")
+
+    def examine_states(self, states: Mapping[StateKey, bytes]) -> tuple[Mapping[str, Fact], Sequence[Finding]]:
+        """Return counts of conversations, and of those that wait."""
+        kinds = [kind for kind, _ in states]
+        waiting = kinds.count(WAITING)
+        return {"conversations": kinds.count(STATE)}, [unfinished(f"{waiting:,} states wait for Redis")] * bool(waiting)
 
     def compose(self, payload: MemoryWritePayload) -> MemoryItem | WriteOutcome:
         """Make the item of an exchange."""
@@ -272,10 +264,18 @@ class BrainMemory(CollectionMemory):
         if isinstance(item, WriteOutcome):
             return item
         (item,) = self.stamped([item])
-        outcome = self.add_item(item)
+        (outcome,) = self.store_items([item])
         if outcome.erased_before:
             return outcome
-        return self.brain_of(payload.scope).remember(entries_of_exchange(item, payload), outcome)
+        return self.brain_of(payload.scope).change(partial(with_entries, entries=entries_of(item)), outcome)
+
+    def _replaced(self, items: Sequence[MemoryItem]) -> None:
+        """Trust items in their conversations as they are now."""
+        changed: dict[ChatKey, dict[str, float]] = {}
+        for item in items:
+            changed.setdefault(ChatKey.of(item.scope), {})[item.id] = item.trust
+        for key, trusts in changed.items():
+            self.states.update(key, partial(retrusted, items=trusts, read=self._entries))
 
     def rank(self, query: MemoryQuery) -> SearchReport:
         """Put the conversation's summary before what is related, and the latest turns after it."""
@@ -287,7 +287,7 @@ class BrainMemory(CollectionMemory):
         key = self._chat_of(where)
         if key is None:
             return related
-        state = self.brain(key.user, key.chat).snapshot()
+        state = Brain(key, self).snapshot()
         # An item keeps two messages at most.
         entries = state.entries[-2 * query.top_k - self.config.keep_messages :]
         latest = latest_items(entries, self.get([entry.item_id for entry in entries]), key)
@@ -321,44 +321,57 @@ class BrainMemory(CollectionMemory):
         least = query.similarity_threshold
         return [item for item in items if item.embedding is None or float(item.embedding @ vector) >= least]
 
+    # Items leave their conversations, and the summaries that mention them go, before the items are deleted: what is
+    # interrupted in between leaves an item, but no text of a deleted one.
+
+    def _leave(self, key: ChatKey, ids: Iterable[str]) -> None:
+        if gone := set(ids):
+            self.states.update(key, partial(without, items=gone, read=self._entries))
+
+    def _leave_all(self, items: Iterable[MemoryItem]) -> None:
+        found: dict[ChatKey, set[str]] = {}
+        for item in items:
+            found.setdefault(ChatKey.of(item.scope), set()).add(item.id)
+        for key, ids in found.items():
+            self._leave(key, ids)
+
     def pop(self, count: int = 1, where: Filter | None = None) -> list[MemoryItem]:
         """Forget the items stored last, and the summaries made of them; return them, newest first."""
         found = self.recent(count, where)
-        with self._deleting(found):
-            # Of several callers one deletes an item.
-            return [item for item in found if super(BrainMemory, self)._delete([item.id], None)]
+        self._leave_all(found)
+        # Of several callers one deletes an item.
+        return [item for item in found if super(BrainMemory, self)._delete([item.id], None)]
 
     def _delete(self, ids: Sequence[str] | None, where: Filter | None) -> int:
         """Forget the named or the matching items, and the summaries made of them."""
-        found = self.get(ids) if ids is not None else list(self.collection.scan(where))
-        with self._deleting(found):
-            return super()._delete(ids, where)
+        self._leave_all(self.get(ids) if ids is not None else self.collection.scan(where))
+        return super()._delete(ids, where)
 
     def trim(self, *, keep: int | None = None, stored_before: float | None = None) -> int:
         """Forget all but the newest items, and those that are too old, and the summaries made of them."""
         found = list(self.collection.scan())
+        surplus = found[: max(len(found) - keep, 0)] if keep is not None else []
         old = [item for item in found if stored_before is not None and item.created_at < stored_before]
-        first = found[: max(len(found) - keep, 0)] if keep is not None else []
-        with self._deleting([*{item.id: item for item in (*old, *first)}.values()]):
-            return super().trim(keep=keep, stored_before=stored_before)
+        self._leave_all(item for item in (*surplus, *old) if not is_pinned(item))
+        return super().trim(keep=keep, stored_before=stored_before)
 
     def clear(self) -> int:
         """Forget everything."""
-        known = self._states.known()
-        with self._deleting(list(self.collection.scan()), [Deletion(str(key), "") for key in known]):
-            return super().clear()
+        for key in self.states.known():
+            self.states.update(key, emptied)
+        return super().clear()
 
     def rewrite_files(self) -> Sequence[Residue]:
         """Remove the states of conversations that are gone; return what of earlier states could not be reached."""
         try:
-            self._states.discard_empty()
-        except BrainCacheError as error:
+            self.states.discard_empty()
+        except BrainRedisError as error:
             return [Residue(place=error.place, reason=str(error), failed=True)]
         left = super().rewrite_files()
-        if self._states.redis_place is None:
+        if self.states.redis is None:
             return left
         reason = "what Redis writes to its disk has earlier states until it is rewritten"
-        return [*left, Residue(place=self._states.redis_place, reason=reason)]
+        return [*left, Residue(place=self.states.redis.place, reason=reason)]
 
     def compress(self) -> int:
         """Summarize all but the latest messages of every conversation; return the number of messages.
@@ -366,85 +379,13 @@ class BrainMemory(CollectionMemory):
         Raises:
             ChatModelError: the language model gave no answer; what is not summarized stays in the history.
         """
-        return sum(self.brain(key.user, key.chat).compress() for key in self._states.known())
+        return sum(Brain(key, self).compress() for key in self.states.known())
 
     def take_states(self, source: MemoryBase) -> int:
         """Take over the conversations of a store whose messages were copied into this one, with their summaries."""
         if not isinstance(source, BrainMemory):
             return 0
-        keys = source.conversations()
+        keys = source.states.known()
         for key in keys:
-            state = source.brain(key.user, key.chat).snapshot()
-            self._states.update(key, partial(merge, state))
+            self.states.update(key, partial(merge, Brain(key, source).snapshot()))
         return len(keys)
-
-    def conversations(self) -> list[ChatKey]:
-        """Return the conversations that have a state."""
-        return self._states.known()
-
-    @contextmanager
-    def _deleting(self, items: Sequence[MemoryItem], chats: Sequence[Deletion] = ()) -> Iterator[None]:
-        """Remove items from their conversations after they were deleted; a kill in between is made up for later.
-
-        The deletion is recorded before it begins, so that nothing that was to be forgotten stays in a summary.
-        """
-        deletions = [*(Deletion(str(ChatKey.of(item.scope)), item.id) for item in items), *chats]
-        recorded = self._recorded(deletions)
-        try:
-            yield
-        finally:
-            # Where deleting failed, only what is gone leaves its conversation.
-            self._forget(deletions)
-            if recorded:
-                self._local.finish(deletions)
-
-    def _recorded(self, deletions: Sequence[Deletion]) -> bool:
-        """Record deletions; return False where that cannot be written."""
-        try:
-            self._finish_deletions()
-            self._local.record(deletions)
-        except BrainCacheError as error:
-            _LOG.warning("memory store %r: a kill would leave the deletion unfinished: %s", self.name, error)
-            return False
-        return True
-
-    def _finish_deletions(self) -> None:
-        """Finish the deletions that an earlier process, or an earlier call that failed, began."""
-        if recorded := self._local.recorded():
-            super()._delete([deletion.item for deletion in recorded if deletion.item], None)
-            self._forget(recorded)
-            self._local.finish(recorded)
-
-    def _forget_erased(self) -> None:
-        """Remove items that are gone from their conversations, which a backup that was put in place brought back."""
-        collection = self.collection
-        if not isinstance(collection, TombstoneCollection) or not collection.tombstones():
-            return
-        for key in self._states.known():
-            state = self._states.load(key).state
-            known = set() if state is None else state.known_items()
-            if gone := known - {item.id for item in self.get(sorted(known))}:
-                self.brain(key.user, key.chat).forget(self._without(gone))
-
-    def _forget(self, deletions: Iterable[Deletion]) -> None:
-        """Remove deleted items from their conversations; those that are still there stay."""
-        by_key: dict[str, set[str]] = {}
-        for deletion in deletions:
-            by_key.setdefault(deletion.key, set()).add(deletion.item)
-        for name, ids in by_key.items():
-            key = ChatKey.parse(name)
-            there = {item.id for item in self.get(sorted(ids))}
-            # Meanwhile others may have said something in a conversation that was cleared.
-            whole = "" in ids and not self.collection.count()
-            if gone := ids - there - {""}:
-                self.brain(key.user, key.chat).forget(self._without(gone))
-            if whole:
-                self.brain(key.user, key.chat).forget(emptied)
-
-    def _without(self, gone: set[str]) -> Callable[[BrainState], BrainState]:
-        return lambda state: without(state, gone, self._services.entries)
-
-    def close(self) -> None:
-        """Release the collection and the connections."""
-        super().close()
-        self._states.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -77,19 +76,3 @@ def test_what_is_forgotten_leaves_the_conversation_everywhere(open_brain: OpenBr
     tell(one, "The code is 4711.")
     two.pop()
     assert not [text for text in history(one) if "4711" in text]
-
-
-def test_a_deletion_that_was_interrupted_is_finished(open_brain: OpenBrain, monkeypatch: pytest.MonkeyPatch) -> None:
-    one = open_brain()
-    tell(one, "The code is 4711.")
-
-    def die(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(BrainMemory, "_forget", die)
-        with pytest.raises(KeyboardInterrupt):
-            one.pop()
-    with closing(open_brain()) as two:
-        assert not [text for text in history(two) if "4711" in text]
-        assert two.count_memories() == 0

@@ -25,17 +25,10 @@ from devmem.plugins import registry
 from devmem.storage import EraseRequest
 from devmem.stores import WriteStatus
 from devmem.testing import ManualClock
-from devmem_stores.brain import BrainConfig, BrainMemory
-from devmem_stores.brain.config import (
-    BrainFallbackError,
-    CacheContentError,
-    CacheRefusedError,
-    CacheUnavailableError,
-    ChatKey,
-)
+from devmem_stores.brain import BrainMemory
+from devmem_stores.brain.config import BrainRedisError, ChatKey
 
 from .conftest import MakeBrain, StartRedis
-from .cutting_proxy import CuttingProxy
 from .redis_server import RedisServer
 
 KEY = "brain:ann:c"
@@ -97,11 +90,6 @@ def test_a_state_expires(make_brain: MakeBrain, redis_server: RedisServer) -> No
     brain.add_answer("Yes")
     assert run(redis_server, "EXISTS", KEY) == 1
     assert contents(brain.history) == ["Hello", "Are you there?", "Yes"]
-
-
-def test_a_lifetime_of_ones_own(make_brain: MakeBrain, redis_server: RedisServer) -> None:
-    make_brain(redis={"url": redis_server.url, "ttl": 7.5}).brain("ann", "c").add_talk("Hello")
-    assert 0 < run(redis_server, "PTTL", KEY) <= 7_500
 
 
 def test_nothing_is_written_that_did_not_change(make_brain: MakeBrain, redis_server: RedisServer) -> None:
@@ -198,17 +186,15 @@ def test_a_server_that_is_killed_and_comes_back(
         outcome = brain.add_talk("meanwhile")
         store.brain("bob", "c").add_talk("of bob")
     assert outcome.status is WriteStatus.STORED
-    assert isinstance(outcome.failure, BrainFallbackError)
-    assert outcome.failure.used.endswith("memory.db")
-    assert isinstance(outcome.failure.causes[0], CacheUnavailableError)
-    assert len([line for line in caplog.messages if "keeps its conversations in" in line]) == 1
+    assert isinstance(outcome.failure, BrainRedisError)
+    assert len([line for line in caplog.messages if "could not read a conversation" in line]) == 1
     assert (brain.is_dirty, brain.save(), contents(brain.history)) == (True, False, ["before", "meanwhile"])
     redis_server.start()
     assert brain.add_talk("while requests back off").failure is not None
     clock.advance(60)
     with caplog.at_level(logging.INFO):
         assert brain.add_talk("after").failure is None
-    assert "where it should again" in caplog.text
+    assert "shares its conversations in Redis again" in caplog.text
     assert not brain.is_dirty
     expected = ["before", "meanwhile", "while requests back off", "after"]
     elsewhere = make_brain(path=None, redis={"url": redis_server.url})
@@ -276,23 +262,6 @@ def test_a_conversation_that_is_erased_leaves_no_key(make_brain: MakeBrain, redi
     assert contents(store.brain("bob", "c").history) == ["Hello from bob"]
 
 
-def test_an_answer_that_is_lost(make_brain: MakeBrain, redis_server: RedisServer) -> None:
-    """The change was made all the same; it is neither made twice nor reported as somebody else's."""
-    proxy = CuttingProxy(redis_server.port)
-    store = make_brain(redis={"url": proxy.url})
-    brain = store.brain("ann", "c")
-    brain.add_history(Message("first", id="1"))
-    proxy.cuts = 1
-    assert brain.add_talk(Message("second", id="2")).status is WriteStatus.STORED
-    proxy.cuts = 1
-    assert brain.pop_last_talk() == "second"
-    assert proxy.cuts == 0
-    assert brain.last_talk is None
-    assert contents(brain.history) == ["first", "second"]
-    store.close()
-    proxy.close()
-
-
 @pytest.mark.parametrize("loses_its_data", [True, False])
 def test_a_server_that_is_restarted(make_brain: MakeBrain, redis_server: RedisServer, loses_its_data: bool) -> None:
     """Between two calls nobody notices, whether it kept its data or not."""
@@ -307,16 +276,6 @@ def test_a_server_that_is_restarted(make_brain: MakeBrain, redis_server: RedisSe
     assert contents(brain.history) == ["before", "after"]
 
 
-def test_a_server_with_older_data_gets_the_newer(make_brain: MakeBrain, redis_server: RedisServer) -> None:
-    """As one that is put back from a backup."""
-    brain = make_brain(redis={"url": redis_server.url}).brain("ann", "c")
-    brain.add_talk("first")
-    backup = run(redis_server, "GET", KEY)
-    brain.add_talk("second")
-    run(redis_server, "SET", KEY, backup)
-    assert contents(brain.history) == ["first", "second"]
-
-
 @pytest.mark.parametrize("password", [None, "wrong-hush"])
 def test_a_wrong_password_is_said(
     make_brain: MakeBrain, start_redis: StartRedis, clock: ManualClock, password: str | None
@@ -325,41 +284,31 @@ def test_a_wrong_password_is_said(
     server = start_redis(password="right-hush")
     store = make_brain(redis={"url": server.url, "password": password})
     outcome = store.brain("ann", "c").add_talk("Hello")
-    assert isinstance(outcome.failure, BrainFallbackError)
-    (cause,) = outcome.failure.causes
-    assert isinstance(cause, CacheRefusedError)
-    assert "redis.password" in str(cause)
+    assert isinstance(outcome.failure, BrainRedisError)
+    assert "Check `redis.password`" in str(outcome.failure)
     assert "hush" not in str(outcome.failure)
     assert contents(make_brain(redis={"url": server.url, "password": "right-hush"}).brain("ann", "c").history) == [
         "Hello"
     ]
 
 
-def test_a_password_in_the_address(make_brain: MakeBrain, start_redis: StartRedis) -> None:
-    server = start_redis(password="right-hush")
-    url = server.url.replace("redis://", "redis://:right-hush@")
-    assert make_brain(redis={"url": url}).brain("ann", "c").add_talk("Hello").failure is None
-    assert run(server, "EXISTS", KEY) == 1
-    assert "hush" not in repr(BrainConfig.model_validate({"redis": {"url": url}}))
-
-
 def test_an_encrypted_address_is_not_asked_in_the_clear(make_brain: MakeBrain, redis_server: RedisServer) -> None:
     """This server speaks no TLS, so it is not reached."""
     redis = {"url": redis_server.url.replace("redis://", "rediss://"), "timeout": 0.5}
     outcome = make_brain(redis=redis).brain("ann", "c").add_talk("Hello")
-    assert isinstance(outcome.failure, BrainFallbackError)
+    assert isinstance(outcome.failure, BrainRedisError)
     assert run(redis_server, "DBSIZE") == 0
 
 
-@pytest.mark.parametrize("value", [b"something else", b'{"format": 99}', b"\xff\xfe", b"[]"])
+@pytest.mark.parametrize("value", [b"something else", b'{"history": [], "knowledge": []}', b"\xff\xfe", b"[]"])
 def test_what_others_keep_under_the_key_is_left_alone(
     make_brain: MakeBrain, redis_server: RedisServer, value: bytes
 ) -> None:
     run(redis_server, "SET", KEY, value)
     brain = make_brain(redis={"url": redis_server.url}).brain("ann", "c")
     outcome = brain.add_talk("Hello")
-    assert isinstance(outcome.failure, BrainFallbackError)
-    assert isinstance(outcome.failure.causes[0], CacheContentError)
+    assert isinstance(outcome.failure, BrainRedisError)
+    assert "redis.prefix" in str(outcome.failure)
     assert contents(brain.history) == ["Hello"]
     assert run(redis_server, "GET", KEY) == value
 
@@ -379,13 +328,6 @@ def test_one_state_that_cannot_be_shared_does_not_hold_up_the_others(
     assert dirty == ["ann"]
 
 
-def test_a_value_of_another_kind_is_left_alone(make_brain: MakeBrain, redis_server: RedisServer) -> None:
-    run(redis_server, "LPUSH", KEY, "something else")
-    outcome = make_brain(redis={"url": redis_server.url}).brain("ann", "c").add_talk("Hello")
-    assert isinstance(outcome.failure, BrainFallbackError)
-    assert run(redis_server, "TYPE", KEY) == b"list"
-
-
 def test_a_server_that_does_not_answer_is_not_waited_for_each_time(make_brain: MakeBrain) -> None:
     """One call waits for the timeout; the others are told at once."""
     with socket.socket() as silent:
@@ -396,9 +338,7 @@ def test_a_server_that_does_not_answer_is_not_waited_for_each_time(make_brain: M
         brain.add_talk("first")
         failures = [brain.add_talk(f"message {n}").failure for n in range(20)]
         silent.setblocking(False)
-        # One, and once more at once.
-        for _ in range(2):
-            silent.accept()[0].close()
+        silent.accept()[0].close()
         with pytest.raises(BlockingIOError):
             silent.accept()
     assert all("asked again in" in str(failure) for failure in failures)
@@ -431,27 +371,6 @@ memory:
     with open_stores(workflow) as stores:
         stores["talks"].brain("ann", "c").add_talk("Hello")  # type: ignore[attr-defined]
     assert run(redis_server, "EXISTS", "talks:ann:c") == 1
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        '{"history": [], "knowledge": [], "historical_summary": "They met.", "last_history_id": "", "cacheable": true}',
-        '{"some": "object"}',
-    ],
-)
-def test_value_of_another_program_is_not_overwritten(
-    value: str, make_brain: MakeBrain, redis_server: RedisServer
-) -> None:
-    """MetaGPT's BrainMemory has keys of the same form."""
-    run(redis_server, "SET", KEY, value)
-    brain = make_brain(redis={"url": redis_server.url}).brain("ann", "c")
-    failure = brain.add_talk("Hello").failure
-    assert isinstance(failure, BrainFallbackError)
-    assert "unknown key" in str(failure)
-    assert ("MetaGPT" in str(failure)) is ("history" in value)
-    assert run(redis_server, "GET", KEY).decode() == value
-    assert contents(brain.history) == ["Hello"]
 
 
 def test_states_changed_apart_after_expiry_are_merged(make_brain: MakeBrain, redis_server: RedisServer) -> None:

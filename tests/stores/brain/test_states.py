@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from devmem.messages import Message, Role
-from devmem_stores.brain.services import without
-from devmem_stores.brain.state import BrainState, Entry, Summary, dump_state, load_state, merge
+from devmem_stores.brain.state import BrainState, Entry, Summary, dump_state, load_state, merge, without
 
 TEXTS = st.text(st.characters(exclude_categories=[]), max_size=12)
 
@@ -47,34 +44,24 @@ def states(draw: st.DrawFn) -> BrainState:
     )
 
 
-def told(state: BrainState) -> set[str]:
-    return state.known_items() | {known.item_id for known in state.knowledge_entries}
-
-
 @given(one=states(), two=states())
 def test_joining_loses_no_message_and_tells_none_twice(one: BrainState, two: BrainState) -> None:
     joined = merge(one, two)
-    assert told(joined) == told(one) | told(two)
-    assert told(merge(two, one)) == told(joined)
+    assert joined.known_items() == one.known_items() | two.known_items()
+    assert merge(two, one).known_items() == joined.known_items()
     assert not {e.item_id for e in joined.entries} & joined.summarized_items()
     assert [e.message.created_at for e in joined.entries] == sorted(e.message.created_at for e in joined.entries)
     assert joined.version == max(one.version, two.version)
 
 
-@given(state=states())
-def test_joining_a_state_with_itself_changes_nothing(state: BrainState) -> None:
-    assert merge(state, state) == state
-    assert merge(state, BrainState()) == state
-
-
 @given(one=states(), two=states(), gone=st.sets(st.sampled_from([f"i{n}" for n in range(12)])))
 def test_what_one_side_forgot_stays_forgotten(one: BrainState, two: BrainState, gone: set[str]) -> None:
     forgot = without(one, gone, lambda items: [entry(int(item[1:])) for item in items])
-    assert not told(forgot) & gone
-    assert told(forgot) == told(one) - gone
+    assert not forgot.known_items() & gone
+    assert forgot.known_items() == one.known_items() - gone
     if forgot != one:
-        assert not told(merge(forgot, two)) & gone
-        assert not told(merge(two, forgot)) & gone
+        assert not merge(forgot, two).known_items() & gone
+        assert not merge(two, forgot).known_items() & gone
 
 
 def test_the_summary_of_more_messages_is_taken() -> None:
@@ -107,29 +94,17 @@ def test_bytes_and_back(state: BrainState, text: str, talk: str | None, role: Ro
     assert again.entries[-1].message.identical(said)
 
 
-@given(raw=st.binary(max_size=40) | st.text(max_size=40).map(str.encode))
-def test_other_bytes_are_no_state(raw: bytes) -> None:
-    try:
-        parsed = json.loads(raw)
-    except ValueError:
-        parsed = None
-    if parsed == {}:
-        assert load_state(raw) == BrainState()
-    else:
-        with pytest.raises(ValueError):
-            load_state(raw)
-
-
 @pytest.mark.parametrize(
     "raw",
     [
-        b'{"format": 2}',
+        b'{"text": "Hello"}',
+        b"[]",
+        b"\xff",
         b'{"entries": [{"message": {"type": "Unheard"}, "item_id": "i"}]}',
         b'{"entries": [{"message": 3, "item_id": "i"}]}',
         b'{"summaries": [{}]}',
-        b"[" * 100_000,
     ],
 )
-def test_damaged_or_later_states_are_refused(raw: bytes) -> None:
+def test_other_values_are_not_states(raw: bytes) -> None:
     with pytest.raises(ValueError):
         load_state(raw)
