@@ -23,6 +23,8 @@ from types import ModuleType
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+GIVEN = Path(__file__).parent / "given"
+"""Scripts that make the data of which a page about moving here speaks."""
 FENCE = re.compile(r"^```(?P<info>[^\n]*)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
 _SECONDS = 300
 """Time after which a block counts as hanging, however busy the machine is."""
@@ -225,8 +227,13 @@ def assert_printed(printed: str, told: str) -> None:
 
 
 def follow(page: Path, folder: Path) -> str:
-    """Do what a page says from top to bottom, in one folder; compare what it shows, and return all that was printed."""
+    """Do what a page says from top to bottom, in one folder; compare what it shows, and return all that was printed.
+
+    A page about moving here finds there the data that its reader has.
+    """
     said = [""]
+    if (given := GIVEN / f"{page.stem}.py").is_file() and page.parent.name == "migration":
+        run_python(given.read_text(encoding="utf-8"), folder)
     for fence in fences_of(page):
         if fence.info == "yaml":
             (folder / "team.yaml").write_text(fence.code, encoding="utf-8")
