@@ -26,14 +26,10 @@ if TYPE_CHECKING:
     from devmem.memory.opening import aopen as aopen
     from devmem.memory.opening import open as open  # noqa: A004 - `devmem.open` is its name
     from devmem.memory.reading import MemorySnapshot as MemorySnapshot
-    from devmem.memory.records import History as History
-    from devmem.memory.records import Hits as Hits
-    from devmem.memory.records import MemoryRecord as MemoryRecord
-    from devmem.memory.records import RecordDifference as RecordDifference
-    from devmem.memory.records import Records as Records
-    from devmem.memory.records import RecordVersion as RecordVersion
-    from devmem.memory.records import SearchHit as SearchHit
     from devmem.memory.runs import MemoryRun as MemoryRun
+    from devmem.memory.tables import History as History
+    from devmem.memory.tables import Hits as Hits
+    from devmem.memory.tables import Items as Items
     from devmem.model.caller import Caller as Caller
     from devmem.model.caller import Stage as Stage
     from devmem.model.caller import Turn as Turn
@@ -93,8 +89,8 @@ else:
         "devmem.memory.memory": "Memory",
         "devmem.memory.opening": "aopen open",
         "devmem.memory.reading": "MemorySnapshot",
-        "devmem.memory.records": "History Hits MemoryRecord RecordDifference Records RecordVersion SearchHit",
         "devmem.memory.runs": "MemoryRun",
+        "devmem.memory.tables": "History Hits Items",
         "devmem.model.caller": "Caller Stage Turn acting_as",
         "devmem.model.filters": "Filter",
         "devmem.model.items": "ANY MemoryContentSnapshot MemoryItem Scope",

@@ -66,7 +66,7 @@ class Team:
         """Look things up, and have the model quote what fits."""
         with record_knowledge("facts", question) as call:
             hits = self._facts.search(MemoryQuery(text=question, top_k=2))
-            call.output([hit.text() for hit in hits])
+            call.output([hit.snippet for hit in hits])
         with record_llm("extractive", question) as call:
             asked = Message(role=Role.USER, content=question, source="researcher")
             answer = self._model.complete(ChatRequest(messages=(asked,), recalled=tuple(hits))).text

@@ -15,11 +15,11 @@ from urllib.parse import unquote
 from uuid import uuid4
 
 import devmem
-from devmem import Filter, Memory, MemoryItem
+from devmem import Filter, Hit, Memory, MemoryItem
 from devmem.adapters.hosts import require as _require
 from devmem.adapters.hosts import shown, writing
 from devmem.errors import NotStoredError
-from devmem.memory import MemoryRecord, ScopeParts, SearchHit
+from devmem.memory import ScopeParts
 from devmem.messages import Message, Role
 from devmem.stores import Provenance, SourceKind, parse_time
 
@@ -142,9 +142,9 @@ class DevmemMemoryService(BaseMemoryService):  # type: ignore[misc] # not in the
         if not query.strip():
             return SearchMemoryResponse()
         found = await asyncio.to_thread(self._shown, app_name, user_id, query)
-        return SearchMemoryResponse(memories=[_entry_of(record) for record in found])
+        return SearchMemoryResponse(memories=[_entry_of(hit.item) for hit in found])
 
-    def _shown(self, app_name: str, user_id: str, query: str) -> Sequence[SearchHit]:
+    def _shown(self, app_name: str, user_id: str, query: str) -> Sequence[Hit]:
         scope: ScopeParts = {"user": user_id, "agent": app_name}
         return shown(
             app_name, self._memory, query, lambda: self._memory.search(query, limit=self._limit, **scope), **scope
@@ -260,7 +260,7 @@ def _has_more_than_text(content: types.Content) -> bool:
     return any(part.model_dump(exclude_none=True).keys() != {"text"} for part in content.parts or [])
 
 
-def _entry_of(record: MemoryRecord) -> MemoryEntry:
+def _entry_of(record: MemoryItem) -> MemoryEntry:
     """Return the entry of a record, which may be another program's."""
     message = record.message
     said_by_user = message is None or message.is_user_message()

@@ -26,7 +26,7 @@ from uuid import uuid4
 import numpy as np
 from pydantic import JsonValue
 
-from devmem import Hit, Memory, MemoryContentSnapshot, MemoryItem, MemoryRecord, Scope, SearchHit, acting_as
+from devmem import Hit, Memory, MemoryContentSnapshot, MemoryItem, Scope, acting_as
 from devmem.errors import DevmemError, MissingExtraError
 from devmem.memory import ScopeParts
 from devmem.messages import Message, Role, message_to_item
@@ -48,7 +48,7 @@ _ROLES: Final[Mapping[str, Role]] = {
 _LOG: Final = logging.getLogger(__name__)
 
 H = TypeVar("H")
-S = TypeVar("S", bound="Sequence[SearchHit | Hit]")
+S = TypeVar("S", bound="Sequence[Hit]")
 P = ParamSpec("P")
 
 
@@ -320,13 +320,13 @@ def kept_metadata(given: Mapping[str, Any], host: str, document: str, rest: Mapp
     return {**plain, host: {**rest, **({_META: reserved} if reserved else {})}}
 
 
-def given_metadata(record: MemoryRecord, host: str) -> dict[str, Any]:
+def given_metadata(record: MemoryItem, host: str) -> dict[str, Any]:
     """Return the metadata that a document was given with."""
-    plain = {name: value for name, value in record.metadata.items() if not is_reserved(name, host)}
+    plain = {name: value for name, value in record.caller_metadata.items() if not is_reserved(name, host)}
     return {**plain, **rest_of(record, host).get(_META, {})}
 
 
-def rest_of(record: MemoryRecord, host: str) -> Mapping[str, Any]:
+def rest_of(record: MemoryItem, host: str) -> Mapping[str, Any]:
     """Return what is kept under the host's key; empty for a record that is no document of the host."""
     found = record.metadata.get(host)
     return found if isinstance(found, Mapping) else {}

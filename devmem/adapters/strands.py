@@ -12,10 +12,9 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
-from devmem import Memory
+from devmem import Hit, Memory
 from devmem.adapters.hosts import agents_word, shown, writing
 from devmem.adapters.hosts import require as _require
-from devmem.memory import SearchHit
 from devmem.messages import Message, Role
 
 _require("strands.memory", package="strands-agents", extra="strands")
@@ -143,6 +142,6 @@ def _block_text(block: Mapping[str, Any]) -> str:
     return json.dumps(block["json"], ensure_ascii=False, default=str) if "json" in block else ""
 
 
-def _metadata(hit: SearchHit) -> dict[str, Any]:
-    own = {key: value for key, value in hit.metadata.items() if key != "message"}
+def _metadata(hit: Hit) -> dict[str, Any]:
+    own = hit.item.caller_metadata
     return {**own, "id": hit.id, "score": hit.score, "time": hit.time.isoformat()}

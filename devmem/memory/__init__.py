@@ -10,17 +10,12 @@ if TYPE_CHECKING:
     from devmem.memory.memory import Memory as Memory
     from devmem.memory.opening import open as open  # noqa: A004 - `devmem.open` is its name
     from devmem.memory.reading import MemorySnapshot as MemorySnapshot
-    from devmem.memory.records import History as History
-    from devmem.memory.records import Hits as Hits
-    from devmem.memory.records import MemoryRecord as MemoryRecord
-    from devmem.memory.records import RecordDifference as RecordDifference
-    from devmem.memory.records import Records as Records
-    from devmem.memory.records import RecordVersion as RecordVersion
-    from devmem.memory.records import SearchHit as SearchHit
-    from devmem.memory.records import record_of as record_of
     from devmem.memory.runs import MemoryRun as MemoryRun
     from devmem.memory.scope import ScopeParts as ScopeParts
     from devmem.memory.scope import User as User
+    from devmem.memory.tables import History as History
+    from devmem.memory.tables import Hits as Hits
+    from devmem.memory.tables import Items as Items
 else:
     _ORIGINS = {
         "devmem.memory.contents": "checked_metadata",
@@ -28,8 +23,8 @@ else:
         "devmem.memory.memory": "Memory",
         "devmem.memory.opening": "open",
         "devmem.memory.reading": "MemorySnapshot",
-        "devmem.memory.records": "History Hits MemoryRecord RecordDifference Records RecordVersion SearchHit record_of",
         "devmem.memory.runs": "MemoryRun",
+        "devmem.memory.tables": "History Hits Items",
         "devmem.memory.scope": "ScopeParts User",
     }
     __getattr__, __dir__ = _lazy_names(__name__, _ORIGINS)

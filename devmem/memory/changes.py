@@ -15,8 +15,15 @@ from typing import Any, Final
 from pydantic import JsonValue
 
 from devmem.errors import ItemNotFoundError, NotStoredError, VersionConflictError
-from devmem.memory.contents import ConsolidateOptions, check_trust, field_paths, with_metadata, with_text, with_vector
-from devmem.memory.records import expiry_of
+from devmem.memory.contents import (
+    ConsolidateOptions,
+    check_trust,
+    expiry_of,
+    field_paths,
+    with_metadata,
+    with_text,
+    with_vector,
+)
 from devmem.memory.repeats import ATTEMPTS, check_vectors, let_others_go_first
 from devmem.memory.scope import ScopeGuard, checked_name, split_scope
 from devmem.model.caller import acting_as

@@ -14,24 +14,26 @@ from typing import Any, Final, TypeAlias, TypedDict
 import numpy as np
 from pydantic import JsonValue
 
-from devmem.memory.records import VECTOR, Numbers, expiry_of
 from devmem.memory.scope import ScopeParts, checked_mapping, checked_name
 from devmem.model.border import clean_values
 from devmem.model.fields import is_path
 from devmem.model.items import (
+    MESSAGE_KEY,
     REPEATS,
     TRUST,
+    VECTOR,
     MemoryContentSnapshot,
     MemoryItem,
     Provenance,
     Scope,
     SourceKind,
+    Vector,
     with_key,
 )
 from devmem.model.message import MadeId, Message, Role
-from devmem.model.message_json import MESSAGE_KEY, holds_message, load_message, message_to_item, readable_text
+from devmem.model.message_json import holds_message, load_message, message_to_item, readable_text
 from devmem.model.record_fields import start_of
-from devmem.model.times import TIME_KEYS, When, time_key
+from devmem.model.times import TIME_KEYS, When, datetime_of, time_key
 from devmem.models.given_vectors import checked_vector
 from devmem.text.analysis import SUMMARY_LENGTH, shorten
 from devmem.text.moments import parse_moment
@@ -40,6 +42,8 @@ Content: TypeAlias = str | Message | Mapping[str, Any]
 """A text, or a message: devmem's, or a dict with `role` and `content` as chat APIs have it; a dict with `text` is a
 text."""
 
+Numbers: TypeAlias = Sequence[float] | Vector
+"""A vector, shape (dimension,)."""
 _LOG: Final = logging.getLogger(__name__)
 _ROLES: Final[Mapping[object, str]] = {"developer": "system", "function": "tool"}
 """Roles of chat APIs that have another name here."""
@@ -80,6 +84,21 @@ class ConsolidateOptions(ScopeParts, total=False):
     recorded; None archives nothing."""
     max_trust: float
     """Trust up to which records are archived, by default 0.5."""
+
+
+def expiry_of(expires_at: When | timedelta, now: float) -> float:
+    """Return the seconds since the epoch at which something expires; a `timedelta` counts from `now`.
+
+    Raises:
+        ValueError: it is not a point in time, or one that is past.
+    """
+    if isinstance(expires_at, timedelta):
+        expiry = now + expires_at.total_seconds()
+    else:
+        expiry = parse_moment(expires_at, now=now, ahead=True)
+    if expiry <= now:
+        raise ValueError(f"`expires_at` is {datetime_of(expiry).isoformat()}, which is past; forget the item instead")
+    return expiry
 
 
 class NamedOptions(TypedDict, total=False):

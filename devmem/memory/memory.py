@@ -25,37 +25,29 @@ from devmem.memory.contents import (
     ConsolidateOptions,
     Content,
     NamedOptions,
+    Numbers,
     OutcomeOptions,
 )
 from devmem.memory.forgetting import ForgetOptions, Selected, forgotten
 from devmem.memory.reading import MemoryReader, MemorySnapshot
-from devmem.memory.records import (
-    History,
-    MemoryRecord,
-    Numbers,
-    RecordDifference,
-    Records,
-    RecordVersion,
-    StaleRecord,
-    record_of,
-)
 from devmem.memory.repeats import remembered
 from devmem.memory.runs import MemoryRun, RunsWithin
 from devmem.memory.scope import ScopeGuard, ScopeParts, Where, checked_name, checked_number, in_scope, make_filter
+from devmem.memory.tables import History, Items
 from devmem.model.caller import acting_as
-from devmem.model.items import Scope
+from devmem.model.items import MemoryItem, Scope
 from devmem.model.message import Message
 from devmem.model.results import WriteOutcome
 from devmem.model.times import When
 from devmem.model.twins import as_async, in_thread
-from devmem.model.versions import RunInfo, replaced_versions
+from devmem.model.versions import ItemDifference, RunInfo, with_replaced
 from devmem.storage.tombstones import Tombstone
 from devmem.stores.abilities import as_of, tombstones_of, versions_of
 from devmem.stores.archiving import archived
 from devmem.stores.consolidation import Consolidation
 from devmem.stores.erasing import ForgetReceipt
 from devmem.stores.memory import MemoryBase, Progress, observed, records_of
-from devmem.stores.staleness import renew, stale_items
+from devmem.stores.staleness import StaleItem, renew, stale_items
 from devmem.text.display import number_of
 from devmem.text.moments import parse_moment
 
@@ -186,7 +178,7 @@ class Memory(MemoryReader):
         embedding: Numbers | EllipsisType | None = ...,
         trust: float | None = None,
         if_version: str | None = None,
-    ) -> MemoryRecord:
+    ) -> MemoryItem:
         """Change a record and return it; what is not given stays unchanged, also where others change it meanwhile.
 
         Args:
@@ -213,7 +205,7 @@ class Memory(MemoryReader):
         with observed(self.store, "update_memory", record=id) as operation, acting_as(self._guard.parts.agent):
             item = update_item(self.store, lambda: self._item(id), id, changes, if_version)
             operation.records(1, lambda: records_of([item]))
-            return record_of(item)
+            return item
 
     def update_matching(
         self,
@@ -332,14 +324,14 @@ class Memory(MemoryReader):
         user, everybody = self._guard.whole_user("tombstones are kept by user")
         return tombstones_of(self.store).remove_tombstones(ids or None, user, everybody=everybody)
 
-    def stale(self) -> list[StaleRecord]:
+    def stale(self) -> list[StaleItem]:
         """Return the records within reach that were derived from others which changed or are gone since.
 
         A record names these when it is added (`derived_from`). Every record is read.
         """
         reach = self._guard.filter()
         found = (each for each in stale_items(self.store) if in_scope(each.item, reach))
-        return [StaleRecord(MemoryRecord(each.item), each.reason.value, each.parent) for each in found]
+        return list(found)
 
     def renew(self, *ids: str) -> list[str]:
         """Summarize what is left of the sources of stale records once more; return the ids of the renewed ones.
@@ -347,7 +339,7 @@ class Memory(MemoryReader):
         Without ids, all that are within reach; one without a source that is left stays so. Raises `ChatModelError`
         when the language model gave no answer; the records before it are renewed.
         """
-        within = {each.record.id for each in self.stale()}
+        within = {each.item.id for each in self.stale()}
         return renew(self.store, within.intersection(ids) if ids else within)
 
     def consolidate(
@@ -398,8 +390,7 @@ class Memory(MemoryReader):
         """
         reach = self._guard.filter()
         found = versions_of(self.store).history(checked_name("id", id))
-        pairs = zip(found, replaced_versions(found), strict=True)
-        return History(RecordVersion(version, replaced) for version, replaced in pairs if in_scope(version.item, reach))
+        return History(version for version in with_replaced(found) if in_scope(version.item, reach))
 
     def as_of(self, when: When) -> MemorySnapshot:
         """Return the memory as it was at a time, to be searched and read; nothing can be written to it.
@@ -463,7 +454,7 @@ class Memory(MemoryReader):
 
     def diff(
         self, before: When | None = None, after: When | None = None, *, run: str | None = None
-    ) -> list[RecordDifference]:
+    ) -> list[ItemDifference]:
         """Return the records within reach that differ between two times, or that a run changed.
 
         Args:
@@ -477,12 +468,12 @@ class Memory(MemoryReader):
         if (before is None) == (run is None):
             raise ValueError("give the time before, or the run")
         if run is not None:
-            return [RecordDifference(change) for change in self._runs.changes_of(run)]
+            return self._runs.changes_of(run)
         later = None if after is None else parse_moment(after)
         found = versions_of(self.store).diff(parse_moment(before or 0.0), later)
-        return [RecordDifference(change) for change in self._runs.within(found)]
+        return list(self._runs.within(found))
 
-    def approve(self, id: str, *, reason: str = "") -> MemoryRecord:  # noqa: A002 - what databases call it
+    def approve(self, id: str, *, reason: str = "") -> MemoryItem:  # noqa: A002 - what databases call it
         """Take a record out of quarantine and return it, under the id and with the trust that it was to have.
 
         Raises:
@@ -490,7 +481,7 @@ class Memory(MemoryReader):
             ValueError: it is not in quarantine.
         """
         with acting_as(self._guard.parts.agent):
-            return record_of(approved_item(self.store, self._item(id), id, reason))
+            return approved_item(self.store, self._item(id), id, reason)
 
     def reject(self, id: str, *, reason: str = "") -> None:  # noqa: A002 - what databases call it
         """Delete a record in quarantine, with the reason in its history; raises what `approve` raises."""
@@ -538,7 +529,7 @@ class Memory(MemoryReader):
 
     def _repr_html_(self) -> str:
         newest = self.store.recent(_SHOWN, self._guard.filter())
-        return Records(map(MemoryRecord, newest))._repr_html_()
+        return Items(newest)._repr_html_()
 
     def __repr__(self) -> str:
         name = f"Memory {self.store.name!r}"

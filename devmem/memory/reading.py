@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, Self, TypeAlias, Unpack, overload
 import numpy as np
 
 from devmem.errors import EmbeddingError, EmbeddingMismatchError, ItemNotFoundError
-from devmem.memory.records import Hits, MemoryRecord, Numbers, Records, SearchHit, text_of
+from devmem.memory.contents import Numbers
 from devmem.memory.scope import (
     ScopeGuard,
     ScopeParts,
@@ -28,6 +28,7 @@ from devmem.memory.scope import (
     split_scope,
 )
 from devmem.memory.statistics import StoreStatistics, statistics_of
+from devmem.memory.tables import Hits, Items
 from devmem.model.caller import Caller, Stage, current_actor
 from devmem.model.conditions import Order, Scalar
 from devmem.model.filters import Filter, counted, kind_of, values_at
@@ -144,7 +145,7 @@ class MemoryReader:
             if (item := self._item(like)) is None:
                 raise ItemNotFoundError(like)
             has_model = isinstance(self.store, CollectionMemory) and self.store.embedder is not None
-            return QueryEmbedding(text_of(item), given=item.embedding if has_model else None, focus=False)
+            return QueryEmbedding(item.text, given=item.embedding if has_model else None, focus=False)
         if vector is None:
             return QueryEmbedding(query)
         if not isinstance(self.store, CollectionMemory):
@@ -163,7 +164,7 @@ class MemoryReader:
 
     def _hits(self, asked: MemoryQuery, shown: slice, like: str | None) -> Hits:
         matching, report = asked.where, self._found(asked)
-        hits = [SearchHit(hit.item, hit) for hit in report.hits if in_scope(hit.item, matching) and hit.item.id != like]
+        hits = [hit for hit in report.hits if in_scope(hit.item, matching) and hit.item.id != like]
         hits = hits[shown]
         if self._guard.is_bound or "user" not in matching.unbound:
             return Hits(hits)
@@ -233,7 +234,7 @@ class MemoryReader:
         )
         found = self._not_shown(asked, exclude, PromptTexts([query, *shown]))
         # All lines are of one memory, whose name tells a model nothing.
-        hits = [replace(one.hit, store="") for one in found]
+        hits = [replace(one, store="") for one in found]
         result = merge([hits], MergePolicy(token_budget=token_budget, language=language))
         self._record(query, result, current_actor().name or "devmem", began, scope, budget=token_budget)
         return result.formatted_text
@@ -241,7 +242,7 @@ class MemoryReader:
     def record_recall(
         self,
         query: str,
-        shown: Sequence[SearchHit | Hit] | MemoryRetrievalResult,
+        shown: Sequence[Hit] | MemoryRetrievalResult,
         *,
         host: str,
         began: float,
@@ -260,11 +261,7 @@ class MemoryReader:
             stage: the step of the agent's execution.
             scope: whose items were searched.
         """
-        if isinstance(shown, MemoryRetrievalResult):
-            self._record(query, shown, host, began, scope, stage=stage)
-            return
-        hits = [one.hit if isinstance(one, SearchHit) else one for one in shown]
-        self._record(query, hits, host, began, scope, stage=stage)
+        self._record(query, shown, host, began, scope, stage=stage)
 
     def _record(
         self,
@@ -285,7 +282,7 @@ class MemoryReader:
             self.store.name, query, shown, host=host, scope=asked, stage=stage, seconds=seconds, budget=budget
         )
 
-    def _not_shown(self, asked: MemoryQuery, exclude: Collection[str], prompt: PromptTexts) -> list[SearchHit]:
+    def _not_shown(self, asked: MemoryQuery, exclude: Collection[str], prompt: PromptTexts) -> list[Hit]:
         """Return the best hits that a prompt does not have yet; the search is widened while they are too few."""
         wanted = asked.top_k + len(exclude)
         while True:
@@ -295,23 +292,22 @@ class MemoryReader:
                 return new[: asked.top_k]
             wanted *= _WIDEN
 
-    def get(self, id: str) -> MemoryRecord | None:  # noqa: A002 - what databases call it
+    def get(self, id: str) -> MemoryItem | None:  # noqa: A002 - what databases call it
         """Return the record of an id; None where none is visible here."""
-        item = self._item(id)
-        return None if item is None else MemoryRecord(item)
+        return self._item(id)
 
-    def archived_record(self, id: str) -> MemoryRecord | None:  # noqa: A002 - what databases call it
+    def archived_record(self, id: str) -> MemoryItem | None:  # noqa: A002 - what databases call it
         """Return the archived record of an id; None where none is visible here, or the store has no archive."""
         reach, now, name = self._guard.filter(), self._clock(), checked_name("id", id)
         found = archived_items(self.store, [name])
-        return next((MemoryRecord(item) for item in found if reach.admits(item, now)), None)
+        return next((item for item in found if reach.admits(item, now)), None)
 
-    def get_many(self, ids: Iterable[str]) -> Records:
+    def get_many(self, ids: Iterable[str]) -> Items:
         """Return the records of ids that are visible here, in the order of the ids, each once."""
         wanted = [checked_name("id", one) for one in dict.fromkeys(ids)]
         reach, now = self._guard.filter(), self._clock()
         found = {item.id: item for item in self.store.get(wanted) if reach.admits(item, now)} if wanted else {}
-        return Records(MemoryRecord(found[one]) for one in wanted if one in found)
+        return Items(found[one] for one in wanted if one in found)
 
     def _item(self, item_id: str) -> MemoryItem | None:
         if not isinstance(item_id, str):
@@ -328,14 +324,14 @@ class MemoryReader:
         order: Order = Order.STORED,
         offset: int = 0,
         **scope: Unpack[ScopeParts],
-    ) -> Records:
+    ) -> Items:
         """Return the last records of an order, the last one first, after passing over `offset` records."""
         matching = self._guard.matching(scope, make_filter(where))
         limit, offset = checked_number("limit", limit), checked_number("offset", offset)
         found = self.store.recent(limit, matching, order=order, offset=offset)
-        return Records(MemoryRecord(item) for item in found if in_scope(item, matching))
+        return Items(item for item in found if in_scope(item, matching))
 
-    def quarantined(self, limit: int = 100, **scope: Unpack[ScopeParts]) -> Records:
+    def quarantined(self, limit: int = 100, **scope: Unpack[ScopeParts]) -> Items:
         """Return the records in quarantine within reach, the last one first; `quarantine_reason` says why it is there.
 
         Without a `user`, a handle that is not scoped lists everybody's: whoever decides about them has to see them.
@@ -354,14 +350,14 @@ class MemoryReader:
 
     def scan(
         self, *, where: Where | None = None, order: Order = Order.STORED, **scope: Unpack[ScopeParts]
-    ) -> Iterator[MemoryRecord]:
+    ) -> Iterator[MemoryItem]:
         """Yield every record in an order, oldest first, reading some at a time."""
         matching = self._guard.matching(scope, make_filter(where))
-        return (MemoryRecord(item) for item in every_item(self.store, matching, order) if in_scope(item, matching))
+        return (item for item in every_item(self.store, matching, order) if in_scope(item, matching))
 
     async def ascan(
         self, *, where: Where | None = None, order: Order = Order.STORED, **scope: Unpack[ScopeParts]
-    ) -> AsyncIterator[MemoryRecord]:
+    ) -> AsyncIterator[MemoryItem]:
         """Yield what `scan` yields without blocking the event loop."""
         records = self.scan(where=where, order=order, **scope)
         while some := await in_thread(lambda: list(islice(records, BATCH_SIZE))):
@@ -416,11 +412,11 @@ class MemoryReader:
         """Return the number of all records within reach, whoever they belong to."""
         return self.store.count_memories(self._guard.filter())
 
-    def __iter__(self) -> Iterator[MemoryRecord]:
+    def __iter__(self) -> Iterator[MemoryItem]:
         """Iterate over the records, oldest first; as in a search, without a user only unscoped ones."""
         return self.scan()
 
-    def __aiter__(self) -> AsyncIterator[MemoryRecord]:
+    def __aiter__(self) -> AsyncIterator[MemoryItem]:
         return self.ascan()
 
     def __contains__(self, id: object) -> bool:  # noqa: A002 - what databases call it

@@ -29,12 +29,12 @@ from devmem.memory.contents import (
     is_turn,
     listed,
 )
-from devmem.memory.records import VECTOR, datetime_of
 from devmem.memory.scope import ScopeGuard, check_sources, split_scope
 from devmem.model.filters import OWNER_PARTS, exactly, same_owner
-from devmem.model.items import KEY, REPEATS, MemoryItem, Scope, version_hash
-from devmem.model.message_json import MESSAGE_KEY, SPEAKER_KEY, holds_message
+from devmem.model.items import KEY, MESSAGE_KEY, REPEATS, VECTOR, MemoryItem, Scope, version_hash
+from devmem.model.message_json import SPEAKER_KEY, holds_message
 from devmem.model.results import WriteOutcome, WriteStatus
+from devmem.model.times import datetime_of
 from devmem.models.embedder import PassageEmbeddings
 from devmem.models.given_vectors import checked_vector
 from devmem.search.query import SearchQuery, Weights

@@ -211,7 +211,7 @@ def labelled_text(hit: Hit, language: Language) -> str:
 
     Only labels at the left edge of a summary are a store's own: lines of what was said are indented there.
     """
-    text, item = hit.text(), hit.item
+    text, item = hit.snippet, hit.item
     for side, snapshot in enumerate((item.input_snapshot, item.output_snapshot)):
         stored, shown = SIDES[side], _SHOWN[language][side]
         if snapshot is not None and stored != shown:

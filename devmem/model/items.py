@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import time
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime
 from enum import Enum, StrEnum
 from functools import cache
+from time import time as _now
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Final, Self, TypeAlias
 from uuid import uuid4
@@ -35,6 +36,7 @@ from pydantic_core import PydanticSerializationError
 
 from devmem.model.border import check_characters, clean_fields, is_fit
 from devmem.model.message import KeepBlock, Message, MessageBlock, keep_unknown
+from devmem.model.times import datetime_of
 
 Vector: TypeAlias = NDArray[np.float32]
 """One embedding, shape (dimension,), or several, shape (n, dimension)."""
@@ -202,9 +204,9 @@ def content_hash(summary: str, *snapshots: MemoryContentSnapshot | None) -> str:
     return digest.hexdigest()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class MemoryItem:
-    """One unit of memory: what is shown of it, its sources, and whose it is."""
+    """One remembered thing: its text, its sources, its times, and whose it is."""
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
@@ -218,7 +220,7 @@ class MemoryItem:
     created_at: Annotated[
         float,
         Field(validation_alias=AliasChoices("timestamp", "created_at"), serialization_alias="timestamp"),
-    ] = field(default_factory=time.time)
+    ] = field(default_factory=_now)
     """Time of storing: seconds since the epoch, UTC."""
     input_snapshot: MemoryContentSnapshot | None = None
     output_snapshot: MemoryContentSnapshot | None = None
@@ -247,9 +249,87 @@ class MemoryItem:
             object.__setattr__(self, "content_hash", digest)
 
     @property
+    def text(self) -> str:
+        """The whole text: the summary, or what this was shortened from."""
+        texts = [shot.text for shot in (self.input_snapshot, self.output_snapshot) if shot is not None and shot.text]
+        if len(texts) != 1:
+            return self.content_summary
+        is_whole = self.is_message or texts[0].strip().startswith(self.content_summary.removesuffix("…"))
+        return texts[0] if is_whole else self.content_summary
+
+    @property
+    def user(self) -> str | None:
+        """The user that it belongs to; None where it is unscoped."""
+        return self.scope.user
+
+    @property
+    def caller_metadata(self) -> dict[str, JsonValue]:
+        """The metadata without what devmem itself notes there: an added message, a given vector, repetitions."""
+        hidden = {REPEATS, VECTOR, *((MESSAGE_KEY, CAUSE_KEY) if self.is_message else ())}
+        return {key: value for key, value in self.metadata.items() if key not in hidden}
+
+    @property
+    def vector(self) -> Vector | None:
+        """The vector that the caller gave, of its own length; otherwise the embedding."""
+        given = _GIVEN.fullmatch(str(self.metadata.get(VECTOR)))
+        if self.embedding is None or given is None:
+            return self.embedding
+        scaled: Vector = (self.embedding * float.fromhex(given["length"])).astype(np.float32)
+        return scaled
+
+    @property
+    def quarantine_reason(self) -> str | None:
+        """Why the store's guard put it into quarantine; None where it did not."""
+        mark = self.metadata.get(QUARANTINE)
+        return str(mark.get("reason", "")) if isinstance(mark, Mapping) else None
+
+    @property
+    def stated_before(self) -> tuple[Mapping[str, JsonValue], ...]:
+        """Earlier statements of the text, in order: `time`, in ISO 8601; `metadata` and `source` where they differ."""
+        statements = self.metadata.get(REPEATS)
+        return tuple(one for one in statements if isinstance(one, Mapping)) if isinstance(statements, list) else ()
+
+    @property
+    def time(self) -> datetime:
+        """When it happened, where that is known, else when it was stored; UTC."""
+        return datetime_of(self.created_at if self.event_time is None else self.event_time)
+
+    @property
+    def expires(self) -> datetime | None:
+        """From then on it is neither found nor listed; UTC. None is never."""
+        return None if self.expires_at is None else datetime_of(self.expires_at)
+
+    @property
+    def version(self) -> str:
+        """Hash of all that an update can change; `Memory.update` can expect it."""
+        return version_hash(self)
+
+    @property
+    def is_message(self) -> bool:
+        """Whether a message was added; a caller's own metadata may have a key of the same name."""
+        form = self.metadata.get(MESSAGE_KEY)
+        return isinstance(form, Mapping) and {"id", "role"} <= form.keys() and _has_snapshot(self)
+
+    @property
+    def message(self) -> Message | None:
+        """The message that was added; None when it was a text."""
+        from devmem.model.message_json import item_to_message  # it imports this module
+
+        return item_to_message(self) if self.is_message else None
+
+    @property
+    def role(self) -> str | None:
+        """Role of the message that was added; None when it was a text."""
+        message = self.message
+        return None if message is None else message.role.value
+
+    @property
     def timestamp(self) -> float:
         """DevAll's name for `created_at`."""
         return self.created_at
+
+    def __repr__(self) -> str:
+        return f"<MemoryItem {described(self)}>"
 
     def dated_summary(self) -> str:
         """Return the summary after the day of its event, if that is known: `[2026-05-08] ...`."""
@@ -270,6 +350,17 @@ class MemoryItem:
         return self.expires_at is not None and self.expires_at <= now
 
 
+def described(item: MemoryItem) -> str:
+    """Return the beginning of an item's text, its user and its id, for a `repr`."""
+    text = item.text if len(item.text) <= _REPR_LENGTH else f"{item.text[: _REPR_LENGTH - 1].rstrip()}…"
+    of_user = "" if item.user is None else f" of user {item.user!r}"
+    return f"{text!r}{of_user}, id {item.id!r}"
+
+
+def _has_snapshot(item: MemoryItem) -> bool:
+    return item.input_snapshot is not None or item.output_snapshot is not None
+
+
 def _dated(seconds: float) -> str:
     day = day_of(seconds)
     return f"[{day}] " if day else ""
@@ -284,6 +375,14 @@ def day_of(seconds: float) -> str:
         return ""
 
 
+_REPR_LENGTH: Final = 60
+"""Characters of a text in a `repr`."""
+MESSAGE_KEY: Final = "message"
+"""Metadata key of a message's JSON form without its text and blocks, which the item's snapshot holds."""
+CAUSE_KEY: Final = "cause_by"
+VECTOR: Final = "devmem.vector"
+"""Metadata key of a vector that the caller gave: its length, and a hash that tells it from others of the same text."""
+_GIVEN: Final = re.compile(r"(?P<length>0x1\.[0-9a-f]+p[-+][0-9]{1,4}) [0-9a-f]{16}")
 PARENT_HASH: Final = 16
 """Number of hex digits of a parent's hash: those that its `content_hash` begins with."""
 

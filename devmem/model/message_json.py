@@ -12,7 +12,16 @@ from typing import Annotated, Any, Final
 from pydantic import AliasChoices, BaseModel, Field, JsonValue, TypeAdapter, ValidationError
 
 from devmem.errors import MessageError
-from devmem.model.items import TRUST, MemoryContentSnapshot, MemoryItem, Provenance, Scope, SourceKind
+from devmem.model.items import (
+    CAUSE_KEY,
+    MESSAGE_KEY,
+    TRUST,
+    MemoryContentSnapshot,
+    MemoryItem,
+    Provenance,
+    Scope,
+    SourceKind,
+)
 from devmem.model.message import (
     CLASS_OF_ROLE,
     ROUTE_ALL,
@@ -216,10 +225,7 @@ def load_messages(raw: object) -> list[Message]:
     return loaded
 
 
-MESSAGE_KEY: Final = "message"
-"""Metadata key of a message's JSON form without its text and blocks, which the item's snapshot holds."""
 SPEAKER_KEY: Final = "speaker"
-CAUSE_KEY: Final = "cause_by"
 
 _IN_SNAPSHOT: Final = frozenset({"content", "blocks"})
 _KINDS: Final[Mapping[Role, SourceKind]] = {Role.USER: SourceKind.USER, Role.TOOL: SourceKind.TOOL}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from datetime import datetime
 from enum import StrEnum
 from html import escape
 from itertools import islice
@@ -15,7 +16,7 @@ from pydantic import JsonValue
 from devmem.errors import Finding, Level
 from devmem.model.border import clean_fields
 from devmem.model.caller import Caller, Turn
-from devmem.model.items import MemoryContentSnapshot, MemoryItem, Scope
+from devmem.model.items import MemoryContentSnapshot, MemoryItem, Scope, described
 
 
 class WriteStatus(StrEnum):
@@ -72,7 +73,7 @@ NOT_ARCHIVED: Final = WriteOutcome(status=WriteStatus.SKIPPED, reason="no archiv
 """Outcome of restoring an item that is not archived."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Hit:
     """An item that a search returned, with every signal that ranked it; None means that the signal does not apply."""
 
@@ -101,8 +102,39 @@ class Hit:
     store: str = ""
     """Name of the store that found it."""
 
+    @property
+    def id(self) -> str:
+        """Id of the item."""
+        return self.item.id
+
+    @property
     def text(self) -> str:
-        """Return the text to show: the summary, dated where the day is known, and the passage that was found.
+        """The whole text of the item."""
+        return self.item.text
+
+    @property
+    def user(self) -> str | None:
+        """The user that the item belongs to; None where it is unscoped."""
+        return self.item.user
+
+    @property
+    def time(self) -> datetime:
+        """When it happened, where that is known, else when it was stored; UTC."""
+        return self.item.time
+
+    @property
+    def metadata(self) -> Mapping[str, JsonValue]:
+        """The metadata of the item."""
+        return self.item.metadata
+
+    @property
+    def role(self) -> str | None:
+        """Role of the message that was added; None when it was a text."""
+        return self.item.role
+
+    @property
+    def snippet(self) -> str:
+        """Text that an agent is shown: the summary, dated where the day is known, and the passage that was found.
 
         Lines of the passage are indented, so that none passes for a line of the summary.
         """
@@ -112,6 +144,9 @@ class Hit:
     def found(self) -> str:
         """Return the passage that was found, after the name of its field where it is of one; empty without any."""
         return f"{self.field}: {self.passage}" if self.field and self.passage else self.passage or ""
+
+    def __repr__(self) -> str:
+        return f"<Hit {self.score:.3f} {described(self.item)}>"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

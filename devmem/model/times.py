@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import date, datetime, tzinfo
+from datetime import UTC, date, datetime, tzinfo
 from enum import StrEnum
 from numbers import Real
 from typing import Any, Final, TypeAlias
@@ -71,6 +71,14 @@ _LAST_CENTURY_FROM: Final = 70
 _LONGEST: Final = 200
 """Characters that a time has at most."""
 _NO_TIME: Final = frozenset(["", "none", "null", "nan", "nat", "n/a", "na", "-", "–", "—", "unknown", "keine", "keins"])
+
+
+def datetime_of(seconds: float) -> datetime:
+    """Return the time in UTC; a time that no calendar has becomes its first or last moment."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (ValueError, OverflowError, OSError):
+        return (datetime.max if seconds > 0 else datetime.min).replace(tzinfo=UTC)
 
 
 class DateOrder(StrEnum):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
 from devmem.model.items import MemoryItem, version_hash
+from devmem.model.times import datetime_of
 
 
 class Operation(StrEnum):
@@ -40,25 +42,57 @@ class Change:
     """The node, tool or user that is known to have made the change."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ItemVersion:
-    """One version of an item: its content from one change until the next, a half-open interval."""
+    """One version of an item: what it was from one change until the next, exclusive."""
 
     item: MemoryItem
     began: Change
     ended: Change | None = None
     """The change that ended it; None for the current version."""
+    replaced: str | None = None
+    """`version_hash` of the item whose place it took; None where it took none, or where that is not known."""
+
+    @property
+    def operation(self) -> Operation:
+        """The change that made it so."""
+        return self.began.operation
+
+    @property
+    def run(self) -> str | None:
+        """The run in which it was made so; None outside of runs."""
+        return self.began.run
+
+    @property
+    def actor(self) -> str | None:
+        """The node, tool or user that is known to have made it so."""
+        return self.began.actor
+
+    @property
+    def since(self) -> datetime:
+        """When it was made so; UTC."""
+        return datetime_of(self.began.at or 0.0)
+
+    @property
+    def until(self) -> datetime | None:
+        """When another version took its place, or it was forgotten, exclusive; None for the current version."""
+        return None if self.ended is None else datetime_of(self.ended.at or 0.0)
+
+    def __repr__(self) -> str:
+        until = "now" if self.until is None else f"{self.until:%Y-%m-%d %H:%M:%S}"
+        return f"<ItemVersion {self.operation} {self.since:%Y-%m-%d %H:%M:%S} to {until}: {self.item!r}>"
 
 
-def replaced_versions(history: Sequence[ItemVersion]) -> list[str | None]:
-    """Return the `version_hash` that each version of a history, oldest first, took the place of.
+def with_replaced(history: Sequence[ItemVersion]) -> list[ItemVersion]:
+    """Return the versions of an item, oldest first, each with the version whose place it took.
 
-    It is None for the first one, and for one that was added after the item was forgotten or archived.
+    The first one took none, nor did one that was added after the item was forgotten or archived.
     """
-    earlier = [None, *history[:-1]]
     return [
-        None if one is None or one.ended is None or one.ended.operation in GONE else version_hash(one.item)
-        for one in earlier[: len(history)]
+        version
+        if before is None or before.ended is None or before.ended.operation in GONE
+        else replace(version, replaced=version_hash(before.item))
+        for before, version in zip([None, *history], history, strict=False)
     ]
 
 

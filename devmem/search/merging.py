@@ -13,8 +13,7 @@ from devmem.model.caller import Caller
 from devmem.model.conditions import comparable_number
 from devmem.model.filters import event_key
 from devmem.model.interactions import SIDES, Language
-from devmem.model.items import KEY, MemoryItem, content_hash, day_of
-from devmem.model.message_json import MESSAGE_KEY
+from devmem.model.items import KEY, MESSAGE_KEY, MemoryItem, content_hash, day_of
 from devmem.model.results import CutHit, CutReason, Hit, HitGroup, MemoryRetrievalResult, StoreFailure
 from devmem.search.rendering import (
     Shown,
@@ -180,7 +179,7 @@ class _Statement:
     @classmethod
     def of(cls, hit: Hit) -> Self:
         """Return the words of a hit."""
-        text = hit.text().removeprefix(hit.item.dated_summary().removesuffix(hit.item.content_summary.strip()))
+        text = hit.snippet.removeprefix(hit.item.dated_summary().removesuffix(hit.item.content_summary.strip()))
         spoken = [word.replace("’", "'").removesuffix("'s") for word in _SPOKEN.findall(text)]
         plain = [word.casefold() for word in spoken]
         content = [word for word in spoken if word.casefold() not in _SMALL and not _confirms(word)]

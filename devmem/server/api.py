@@ -27,12 +27,12 @@ from devmem.errors import (
     ScopeError,
     VersionConflictError,
 )
-from devmem.memory import Memory, MemoryRecord, SearchHit
+from devmem.memory import Memory
 from devmem.memory.reading import QUARANTINED, MemoryReader
 from devmem.model.caller import acting_as
 from devmem.model.filters import Filter
-from devmem.model.items import LEAST_TRUST, Provenance, SourceKind, is_quarantined
-from devmem.model.results import WriteOutcome
+from devmem.model.items import LEAST_TRUST, MemoryItem, Provenance, SourceKind, is_quarantined
+from devmem.model.results import Hit, WriteOutcome
 from devmem.model.times import TIME_KEYS
 from devmem.server.guard import Access, Door
 
@@ -219,18 +219,19 @@ class Endpoint(Generic[M]):
     status: HTTPStatus = HTTPStatus.OK
 
 
-def _stored(record: MemoryRecord) -> StoredMemory:
+def _stored(found: MemoryItem | Hit) -> StoredMemory:
+    record = found.item if isinstance(found, Hit) else found
     return StoredMemory(
         id=record.id,
         text=record.text,
         time=record.time.isoformat(),
-        expires_at=None if record.expires_at is None else record.expires_at.isoformat(),
+        expires_at=None if record.expires is None else record.expires.isoformat(),
         user=record.user,
-        metadata=dict(record.metadata),
+        metadata=record.caller_metadata,
         version=record.version,
-        quarantined=is_quarantined(record.item),
+        quarantined=is_quarantined(record),
         quarantine_reason=record.quarantine_reason,
-        score=record.score if isinstance(record, SearchHit) else None,
+        score=found.score if isinstance(found, Hit) else None,
     )
 
 

@@ -97,5 +97,5 @@ def _with_store(result: MemoryRetrievalResult, store: str) -> MemoryRetrievalRes
 
 def _listed(hits: Sequence[Hit]) -> MemoryRetrievalResult:
     """Return hits as a block of their texts, for a program that words its own."""
-    lines = [entry_lines(number, hit.text()) for number, hit in enumerate(hits, start=1)]
+    lines = [entry_lines(number, hit.snippet) for number, hit in enumerate(hits, start=1)]
     return MemoryRetrievalResult(formatted_text="\n".join(lines), hits=tuple(hits))

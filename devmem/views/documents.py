@@ -136,13 +136,13 @@ def _cut_json(candidate: RejectedCandidate) -> JsonObject:
     return {"id": form.pop("item_id"), **form, **({"like": like} if like else {})}
 
 
-def version_json(version: ItemVersion, replaced: str | None) -> JsonObject:
+def version_json(version: ItemVersion) -> JsonObject:
     """Return the JSON form of a version: its item, the changes that began and ended it, and what it replaced."""
     ended = version.ended
     return {
         "item": item_json(version.item),
         "version": version_hash(version.item),
-        "replaced": replaced,
+        "replaced": version.replaced,
         "began": asdict(version.began),
         "ended": None if ended is None else asdict(ended),
     }

@@ -14,14 +14,14 @@ from devmem.config.workflow import NodeConfig, Workflow
 from devmem.errors import DevmemError, ItemNotFoundError, NoVersionsError
 from devmem.memory.memory import Memory
 from devmem.memory.reading import MemoryReader
-from devmem.memory.records import History, MemoryRecord
 from devmem.memory.scope import ScopeParts, make_filter
 from devmem.memory.statistics import counts_by_day
+from devmem.memory.tables import History
 from devmem.model.border import is_fit
 from devmem.model.caller import Caller, Stage
 from devmem.model.conditions import Order
 from devmem.model.filters import Filter
-from devmem.model.items import ANY, LEAST_TRUST, PINNED, TRUST, AnyUser, is_pinned, is_quarantined
+from devmem.model.items import ANY, LEAST_TRUST, PINNED, TRUST, AnyUser, MemoryItem, is_pinned, is_quarantined
 from devmem.model.results import FileReport, MemoryRetrievalResult, SearchReport
 from devmem.model.versions import RunInfo
 from devmem.recording.log import InteractionLog
@@ -121,13 +121,13 @@ class Answer:
 class Surroundings:
     """An item, and the items that belong to it."""
 
-    record: MemoryRecord
+    record: MemoryItem
     history: History | None
     """None where the store keeps no versions."""
-    parents: list[MemoryRecord]
+    parents: list[MemoryItem]
     """Items that it was derived from."""
-    derived: list[MemoryRecord]
-    neighbours: list[MemoryRecord]
+    derived: list[MemoryItem]
+    neighbours: list[MemoryItem]
     """The items around it in its conversation, and itself; empty where it is of none."""
 
 
@@ -260,7 +260,7 @@ class Desk:
                 asked_at=asked.when(),
             )
 
-    def record(self, store: str, item: str) -> MemoryRecord | None:
+    def record(self, store: str, item: str) -> MemoryItem | None:
         """Return a record, an archived one too; None where there is none within reach.
 
         Raises:
@@ -285,26 +285,26 @@ class Desk:
         if not outcome:
             raise ValueError(outcome.reason)
 
-    def around(self, store: str, record: MemoryRecord) -> Surroundings:
+    def around(self, store: str, record: MemoryItem) -> Surroundings:
         """Return what belongs to a record."""
         memory = self.memory(store)
         return Surroundings(
             record=record,
             history=_history(memory, record.id),
-            parents=_records(memory, record.item.provenance.parents),
+            parents=_records(memory, record.provenance.parents),
             derived=_records(memory, [item.id for item in memory.store.derived_from([record.id])]),
             neighbours=self._neighbours(memory, record),
         )
 
-    def _scope_of(self, record: MemoryRecord) -> ScopeParts:
+    def _scope_of(self, record: MemoryItem) -> ScopeParts:
         return {} if self.user is not None else {"user": record.user}
 
-    def _neighbours(self, memory: Memory, record: MemoryRecord) -> list[MemoryRecord]:
+    def _neighbours(self, memory: Memory, record: MemoryItem) -> list[MemoryItem]:
         conversation = record.scope.conversation
         if conversation is None:
             return []
         scope: ScopeParts = {**self._scope_of(record), "conversation": conversation}
-        at, neighbours = record.time.timestamp(), list[MemoryRecord]()
+        at, neighbours = record.time.timestamp(), list[MemoryItem]()
         for around in _AROUND:
             within = Filter(after=at - around, before=at + around)
             found = memory.recent(_LATEST, where=within, order=Order.EVENT, **scope)[::-1]
@@ -317,7 +317,7 @@ class Desk:
                 break
         return neighbours
 
-    def edit(self, store: str, item: str, text: str, expected: str) -> MemoryRecord:
+    def edit(self, store: str, item: str, text: str, expected: str) -> MemoryItem:
         """Change the text of a record, and return it.
 
         Raises:
@@ -329,7 +329,7 @@ class Desk:
         with devmem.acting_as("devmem web"):
             return self.memory(store).update(item, text, if_version=expected)
 
-    def mark(self, store: str, item: str, how: str, expected: str) -> MemoryRecord:
+    def mark(self, store: str, item: str, how: str, expected: str) -> MemoryItem:
         """Pin or unpin a record, put it in quarantine or release it; return it.
 
         A pin takes the record's expiry away, and the end of the pin puts it back where the store keeps versions. What
@@ -351,13 +351,13 @@ class Desk:
             if how == "pin":
                 return memory.update(item, metadata={PINNED: True}, expires_at=None, if_version=expected)
             if how == "unpin":
-                before = _last(memory, record, lambda one: not is_pinned(one.item))
-                until = (before or record).item.expires_at
+                before = _last(memory, record, lambda one: not is_pinned(one))
+                until = (before or record).expires_at
                 return memory.update(item, metadata={PINNED: None}, expires_at=until, if_version=expected)
             if how == "quarantine":
                 return memory.update(item, trust=0.0, if_version=expected)
-            before = _last(memory, record, lambda one: not is_quarantined(one.item))
-            trust = before.item.trust if before is not None else TRUST[record.item.provenance.kind]
+            before = _last(memory, record, lambda one: not is_quarantined(one))
+            trust = before.trust if before is not None else TRUST[record.provenance.kind]
             return memory.update(item, trust=trust, if_version=expected)
 
     def fact_counts(self) -> dict[str, FactStatus]:
@@ -366,7 +366,7 @@ class Desk:
         kept = {name: store.fact_status() for name, store in stores.items() if isinstance(store, FactKeepingMemory)}
         return {name: status for name, status in kept.items() if status is not None}
 
-    def quarantined(self) -> list[tuple[str, MemoryRecord]]:
+    def quarantined(self) -> list[tuple[str, MemoryItem]]:
         """Return the latest records in quarantine, each with its store."""
         where = Filter(none_of=(Filter(min_trust=LEAST_TRUST),))
         scope: ScopeParts = {} if self.user is not None else {"user": ANY}
@@ -435,7 +435,7 @@ class Desk:
         memory = self.memory(store)
         scope: ScopeParts = {} if self.user is not None else {"user": ANY}
         records = memory.recent(_LATEST, order=Order.EVENT, **scope)
-        own = [record.item for record in reversed(records)
+        own = [record for record in reversed(records)
                if conversation in (record.scope.conversation, record.scope.session, record.scope.run)]  # fmt: skip
         return transfers_of(own)[-_MOST_MESSAGES:]
 
@@ -483,11 +483,11 @@ def _history(memory: Memory, item: str) -> History | None:
         return None
 
 
-def _last(memory: Memory, record: MemoryRecord, wanted: Callable[[MemoryRecord], bool]) -> MemoryRecord | None:
+def _last(memory: Memory, record: MemoryItem, wanted: Callable[[MemoryItem], bool]) -> MemoryItem | None:
     """Return the last version of a record that is wanted; None where none is kept."""
     versions = _history(memory, record.id) or ()
-    return next((version.record for version in reversed(list(versions)) if wanted(version.record)), None)
+    return next((version.item for version in reversed(list(versions)) if wanted(version.item)), None)
 
 
-def _records(memory: Memory, ids: Sequence[str]) -> list[MemoryRecord]:
+def _records(memory: Memory, ids: Sequence[str]) -> list[MemoryItem]:
     return [record for each in ids if (record := memory.get(each)) is not None]

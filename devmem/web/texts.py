@@ -47,7 +47,7 @@ def near_words(
         report: of the search.
         share: part of the page's time that this store may take, up to 1.
     """
-    texts = [hit.text() for hit in report.hits]
+    texts = [hit.snippet for hit in report.hits]
     found = [frozenset[str]()] * len(texts)
     if not (texts and isinstance(store, CollectionMemory) and store.embedder and (model := store.token_embedder)):
         return found

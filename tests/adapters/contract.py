@@ -31,7 +31,7 @@ ORIGINS: Final = {
 
 def everything(memory: devmem.Memory) -> dict[str, MemoryItem]:
     """Return the items of everybody, by their texts."""
-    return {record.text.strip(): record.item for record in memory.scoped(user=devmem.ANY)}
+    return {record.text.strip(): record for record in memory.scoped(user=devmem.ANY)}
 
 
 class Notes(ABC):
@@ -44,7 +44,7 @@ class Notes(ABC):
     def test_what_a_model_keeps_is_an_agents_word_and_not_the_users(self, memory: devmem.Memory) -> None:
         for handle in (memory, memory.scoped(user="ann"), memory.scoped(agent="cook")):
             self.note(handle, NOTE)
-        kept = [record.item for record in memory.scoped(user=devmem.ANY) if NOTE in record.text]
+        kept = [record for record in memory.scoped(user=devmem.ANY) if NOTE in record.text]
         assert len(kept) == 3
         assert [item.trust for item in kept] == [0.8] * 3
         assert SourceKind.USER not in {item.provenance.kind for item in kept}

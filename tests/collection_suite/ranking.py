@@ -40,7 +40,7 @@ class RankingEvidence(Opening):
 
         def passage(query: SearchQuery) -> str | None:
             hit = collection.search(query)[0]
-            assert hit.text() == hit.item.dated_summary() + (f"\n… {hit.passage}" if hit.passage else "")
+            assert hit.snippet == hit.item.dated_summary() + (f"\n… {hit.passage}" if hit.passage else "")
             return hit.passage
 
         for query in (asked("Where does the zeppelin land?"), SearchQuery(text="zeppelin")):

@@ -56,7 +56,7 @@ def test_a_long_text_comes_out_whole(repeats: int, ending: str) -> None:
         record = memory.get(memory.add(text))
         assert record is not None
         assert record.text == text
-        assert len(record.item.content_summary) <= max(1000, len(text) if len(text) <= 1000 else 1000)
+        assert len(record.content_summary) <= max(1000, len(text) if len(text) <= 1000 else 1000)
 
 
 @given(role=st.sampled_from(["user", "assistant", "system", "tool"]), text=TEXTS, name=st.none() | NAMES)

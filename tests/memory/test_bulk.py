@@ -44,8 +44,8 @@ def test_each_text_has_its_own_id_time_key_and_expiry(memory: devmem.Memory) -> 
     )
     assert ids[:3] == ["n0", "n1", "n2"]
     first, diet, soon, blank = memory.get_many([ids[0], *ids[3:]])
-    assert (first.time.timestamp(), first.metadata["batch"], first.item.trust) == (1_700_000_000, 1, 0.7)
-    assert (diet.item.trust, soon.expires_at is not None) == (0.5, True)
+    assert (first.time.timestamp(), first.metadata["batch"], first.trust) == (1_700_000_000, 1, 0.7)
+    assert (diet.trust, soon.expires_at is not None) == (0.5, True)
     assert (blank.text, blank.metadata["only"]) == ("", "metadata")
     assert memory.add("Ann is a vegetarian.", key="diet") == diet.id
     assert len(memory) == 6

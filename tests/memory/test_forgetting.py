@@ -117,7 +117,7 @@ def test_a_text_among_the_metadata_of_an_earlier_version_is_forgotten(tmp_path: 
         memory.add("a note", id="n", metadata={"title": "Quillfeather"})
         memory.update("n", metadata={"title": None})
         assert memory.erase(matching="quillfeather").residues == ()
-        assert [version.record.metadata for version in memory.history("n")] == [{}]
+        assert [version.item.metadata for version in memory.history("n")] == [{}]
     assert bytes_left(tmp_path) == []
 
 

@@ -30,7 +30,7 @@ def test_the_five_lines_of_the_readme(file: Path) -> None:
         memory.add("Ann moved the launch to June 2nd.", user="ann")
         hit = memory.search("When is the launch?", user="ann", limit=5)[0]
     assert hit.text == "Ann moved the launch to June 2nd."
-    assert 0 < hit.score == hit.hit.score
+    assert 0 < hit.score == hit.score
 
 
 def test_what_was_added_is_there_when_the_path_is_opened_again(file: Path) -> None:
@@ -131,7 +131,7 @@ def test_without_minilm_words_are_searched_and_it_is_said_once(
             for _ in range(2):
                 with devmem.open(":memory:") as memory:
                     memory.add("The code is 4711.")
-                    assert memory.search("code")[0].hit.similarity is None
+                    assert memory.search("code")[0].similarity is None
     finally:
         opening.installed_provider.cache_clear()
     assert [record.getMessage() for record in caplog.records if "by their words alone" in record.getMessage()] != []
@@ -213,8 +213,8 @@ def test_a_memory_is_searched_by_fields_of_its_metadata(tmp_path: Path) -> None:
         memory.add("We met at noon.", metadata={"title": "Launch"})
         memory.add("Nobody came.", metadata={"title": "Review", "body": "harbour"}, fields=["body"])
     with devmem.open(tmp_path / "notes.db", embedding=None) as memory:
-        assert [(hit.text, hit.hit.field) for hit in memory.search("launch")] == [("We met at noon.", "title")]
-        assert [(hit.text, hit.hit.field) for hit in memory.search("harbour")] == [("Nobody came.", "body")]
+        assert [(hit.text, hit.field) for hit in memory.search("launch")] == [("We met at noon.", "title")]
+        assert [(hit.text, hit.field) for hit in memory.search("harbour")] == [("Nobody came.", "body")]
         assert memory.search("review") == []
         with pytest.raises(ValueError, match=r"`fields` are paths such as 'title'"):
             memory.add("x", fields=["a..b"])
@@ -231,7 +231,7 @@ def test_a_memory_is_searched_by_fields_of_its_metadata(tmp_path: Path) -> None:
 def test_a_providers_name_is_a_model(tmp_path: Path, embedding: Any) -> None:
     with devmem.open(tmp_path / "notes.db", embedding=embedding) as memory:
         memory.add("The car is in the garage.")
-        assert memory.search("automobile")[0].hit.similarity is not None
+        assert memory.search("automobile")[0].similarity is not None
 
 
 def test_a_name_that_nobody_offers_is_answered_with_the_near_ones(tmp_path: Path) -> None:
@@ -248,7 +248,7 @@ def test_e5_is_the_model_where_it_alone_is_installed(tmp_path: Path, monkeypatch
     try:
         with devmem.open(tmp_path / "notes.db") as memory:
             memory.add("Das Auto steht in der Garage.")
-            assert memory.search("car")[0].hit.similarity is not None
+            assert memory.search("car")[0].similarity is not None
     finally:
         opening.installed_provider.cache_clear()
 

@@ -31,7 +31,7 @@ def memory(place: str) -> Iterator[devmem.Memory]:
 def vector_of(memory: devmem.Memory, item_id: str) -> Any:
     record = memory.get(item_id)
     assert record is not None
-    return record.embedding
+    return record.vector
 
 
 def test_vectors_are_found_and_given_back(memory: devmem.Memory) -> None:
@@ -41,7 +41,7 @@ def test_vectors_are_found_and_given_back(memory: devmem.Memory) -> None:
     both = memory.search("note 2", vector=VECTORS[1], limit=2)
     assert {hit.id for hit in both} == {"n1", "n2"}
     assert memory.search("note 2", limit=1)[0].id == "n2"
-    assert "devmem.vector" not in both[0].metadata
+    assert "devmem.vector" not in both[0].item.caller_metadata
 
 
 def test_an_example_finds_what_is_like_it(memory: devmem.Memory) -> None:

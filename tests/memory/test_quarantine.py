@@ -51,7 +51,7 @@ def test_a_user_may_say_what_a_tool_may_not(tmp_path: Path) -> None:
         caught = memory.add(ORDER, source=TOOL)
         assert memory.add(ORDER) == caught
         (record,) = memory.get_many([caught])
-        assert (record.quarantine_reason, record.expires_at, record.item.trust) == (None, None, 1.0)
+        assert (record.quarantine_reason, record.expires_at, record.trust) == (None, None, 1.0)
         assert memory.add(ORDER, source=TOOL) == caught
         assert not memory.quarantined()
 
@@ -67,9 +67,9 @@ def test_nothing_takes_the_place_of_what_was_admitted(tmp_path: Path) -> None:
             memory.update(good, ORDER)
         approved = memory.approve(caught, reason="our own")
         assert (approved.id, approved.text) == (good, ORDER)
-        assert approved.item.trust == pytest.approx(0.4)
+        assert approved.trust == pytest.approx(0.4)
         assert approved.expires_at is None
-        assert [version.record.text for version in memory.history(good)] == ["Ann likes tea.", ORDER]
+        assert [version.item.text for version in memory.history(good)] == ["Ann likes tea.", ORDER]
         assert memory.update(good, metadata={"room": 5}).text == ORDER
         assert not memory.quarantined()
 
@@ -88,7 +88,7 @@ def test_what_is_rejected_is_gone_and_its_history_says_why(tmp_path: Path) -> No
         caught = memory.add(ORDER, source=TOOL, user="ann")
         memory.scoped(user="ann").reject(caught, reason="spam")
         assert memory.get(caught) is None
-        mark = memory.history(caught)[-1].record.metadata["quarantine"]
+        mark = memory.history(caught)[-1].item.metadata["quarantine"]
         assert isinstance(mark, dict)
         assert mark["rejected"] == "spam"
         with pytest.raises(ItemNotFoundError):

@@ -12,6 +12,7 @@ import pytest
 
 import devmem
 from devmem.messages import AIMessage, Message, UserMessage
+from devmem.model.times import datetime_of
 from devmem.stores import Provenance, SourceKind
 
 
@@ -43,7 +44,7 @@ def test_time_and_metadata_of_a_further_statement_are_added(memory: devmem.Memor
     record = memory.get(item_id)
     assert record is not None
     assert f"{record.time:%Y-%m-%d}" == "2026-05-08"
-    assert record.metadata == {"source": "chat", "sure": True, "by": "ann"}
+    assert record.caller_metadata == {"source": "chat", "sure": True, "by": "ann"}
     assert record.stated_before == ({"time": "2026-05-01T00:00:00+00:00", "metadata": {"source": "mail"}},)
     memory.add(text, time="2026-04-01T00:00:00Z", metadata={"source": "fax", "page": 2})
     late = memory.get(item_id)
@@ -68,12 +69,12 @@ def test_trust_and_expiry_of_a_further_statement(memory: devmem.Memory) -> None:
     memory.add("tea", trust=0.9, expires_at="2998-01-01")
     record = memory.get(item_id)
     assert record is not None
-    assert record.item.trust == 0.9
-    assert f"{record.expires_at:%Y}" == "2999"
+    assert record.trust == 0.9
+    assert f"{datetime_of(record.expires_at or 0):%Y}" == "2999"
     memory.add("tea", trust=0.1, source=Provenance(kind=SourceKind.TOOL, name="menu"))
     record = memory.get(item_id)
     assert record is not None
-    assert (record.item.trust, record.expires_at, record.item.provenance.kind) == (0.9, None, SourceKind.USER)
+    assert (record.trust, record.expires_at, record.provenance.kind) == (0.9, None, SourceKind.USER)
     assert record.stated_before[-1]["source"] == {"kind": "tool", "name": "menu"}
 
 
@@ -92,7 +93,7 @@ def test_a_text_that_was_forgotten_or_has_expired_is_stored_again(memory: devmem
     assert memory.add("The code is 1.") == item_id
     record = memory.get(item_id)
     assert record is not None
-    memory.store.add([replace(record.item, expires_at=1.0)])
+    memory.store.add([replace(record, expires_at=1.0)])
     assert memory.get(item_id) is None
     assert memory.add("The code is 1.") == item_id
     assert said(memory) == ["The code is 1."]
@@ -302,7 +303,7 @@ def test_a_run_knows_what_is_stored(memory: devmem.Memory) -> None:
         pending.add([user("hi"), bot("hello")], history=True)
         pending.add([user("hi"), bot("hello")], history=True)
     assert said(memory) == ["Ann likes tea.", "hi", "hello"]
-    assert memory.get(item_id).metadata == {"sure": True}  # type: ignore[union-attr]
+    assert memory.get(item_id).caller_metadata == {"sure": True}  # type: ignore[union-attr]
 
 
 def test_an_item_in_the_place_of_a_text_is_left_alone(memory: devmem.Memory) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 import devmem
 from devmem.errors import DevmemError
+from devmem.stores import dump_item
 
 CANARY: Final = "cinnamon"
 """In every text, id, run and actor of Ann's, and in the agent and metadata of one item."""
@@ -90,7 +91,7 @@ ATTEMPTS: Final[dict[str, Callable[[devmem.Memory, Ann], object]]] = {
 """One attempt of Bob's with each method, which raises an error or returns nothing of Ann's."""
 
 
-async def collected(records: AsyncIterator[devmem.MemoryRecord]) -> list[devmem.MemoryRecord]:
+async def collected(records: AsyncIterator[devmem.MemoryItem]) -> list[devmem.MemoryItem]:
     return [record async for record in records]
 
 
@@ -177,8 +178,8 @@ def everything_of(found: object) -> str:
     if isinstance(found, list | tuple):
         return "\n".join(map(everything_of, found))
     parts = [str(found), repr(found)]
-    if isinstance(found, devmem.MemoryRecord):
-        parts.append(repr(found.item))
+    if isinstance(found, devmem.MemoryItem):
+        parts.append(repr(dump_item(found)))
     return "\n".join(parts)
 
 

@@ -48,7 +48,7 @@ def test_a_time_is_read_under_each_key_in_each_form(memory: devmem.Memory, made:
     memory.add(made({key: when}))
     (record,) = memory.recent()
     assert record.time == NOON
-    assert record.metadata == {}
+    assert record.caller_metadata == {}
 
 
 @pytest.mark.parametrize("made", [text, message])
@@ -69,7 +69,7 @@ def test_what_cannot_be_read_is_refused_and_nothing_is_stored(memory: devmem.Mem
 def test_of_two_times_none_is_lost(memory: devmem.Memory) -> None:
     memory.add(message({"time": NOON, "date": "2020-01-01"}))
     (record,) = memory.recent()
-    assert (record.time, record.metadata) == (NOON, {"date": "2020-01-01"})
+    assert (record.time, record.caller_metadata) == (NOON, {"date": "2020-01-01"})
     with pytest.raises(ValueError, match="`time` and `date` both"):
         memory.add(text({"time": NOON, "date": "2020-01-01"}))
 
@@ -77,7 +77,7 @@ def test_of_two_times_none_is_lost(memory: devmem.Memory) -> None:
 def test_no_time_is_said_in_many_ways(memory: devmem.Memory) -> None:
     memory.add(text({"date": None}))
     memory.add(message({"created_at": "n/a"}))
-    assert [record.item.event_time is None for record in memory.recent()] == [False, True]
+    assert [record.event_time is None for record in memory.recent()] == [False, True]
 
 
 def test_a_message_is_made_with_each_form_of_a_time() -> None:

@@ -157,7 +157,7 @@ def test_an_earlier_version_in_a_backup_is_erased_alone(tmp_path: Path) -> None:
     file.unlink()
     saved.rename(file)
     with devmem.open(file, embedding=None) as memory:
-        assert [version.record.text for version in memory.history("code")] == [OTHER]
+        assert [version.item.text for version in memory.history("code")] == [OTHER]
 
 
 def test_a_store_without_tombstones_says_so_first(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def test_two_writers_of_a_key_leave_both_versions() -> None:
         diet = memory.add("Ann eats fish.", key="diet", agent="a")
         memory.scoped(agent="a").add("Ann eats no fish.", key="diet")
         first, second = memory.history(diet)
-        assert (first.replaced, second.replaced) == (None, first.record.version)
+        assert (first.replaced, second.replaced) == (None, first.item.version)
         memory.scoped(agent="a").store.delete(ids=[diet])
         memory.add("Ann eats fish again.", key="diet", agent="a")
         assert memory.history(diet)[-1].replaced is None
@@ -125,7 +125,7 @@ def test_a_changed_field_is_found_by_its_meaning(tmp_path: Path) -> None:
         note = memory.add("Tea at three.", metadata={"title": "the night train"})
 
         def found(text: str) -> str | None:
-            hit = memory.search(text)[0].hit
+            hit = memory.search(text)[0]
             return hit.field if (hit.similarity or 0) > 0.99 else None
 
         assert found("the night train") == "title"

@@ -17,11 +17,11 @@ def test_history_is_listed_with_its_times() -> None:
         launch = memory.add("The launch is on May 5th.")
         memory.update(launch, "The launch is on June 2nd.")
         first, second = memory.history(launch)
-        assert [first.record.text, second.record.text] == ["The launch is on May 5th.", "The launch is on June 2nd."]
+        assert [first.item.text, second.item.text] == ["The launch is on May 5th.", "The launch is on June 2nd."]
         assert (first.operation.value, second.operation.value) == ("add", "update")
         assert first.since < first.until == second.since  # type: ignore[operator]
         assert second.until is None
-        assert second.ended_by is None
+        assert second.ended is None
         assert asyncio.run(memory.ahistory(launch)) == [first, second]
 
 

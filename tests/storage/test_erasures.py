@@ -72,7 +72,7 @@ def test_a_process_that_dies_while_it_forgets(tmp_path: Path, start_script: Star
         with devmem.open(path, embedding=None) as memory:
             outcomes.add(len(memory))
             if len(memory):
-                assert [version.record.text for version in memory.history("second")] == [
+                assert [version.item.text for version in memory.history("second")] == [
                     "Quillfeathersecond",
                     "Zanthropysecond",
                 ]
@@ -227,6 +227,6 @@ def test_an_erasure_that_was_refused_leaves_everything(tmp_path: Path) -> None:
                     delete(ids=["a"])
         assert [item.content_summary for item in collection.scan()] == ["Zanthropy"]
     with devmem.open(path, embedding=None) as memory:
-        assert [version.record.text for version in memory.history("a")] == ["Quillfeather", "Zanthropy"]
+        assert [version.item.text for version in memory.history("a")] == ["Quillfeather", "Zanthropy"]
         assert memory.forget("a") == 1
     assert left_in(tmp_path, "Quillfeather", "Zanthropy") == set()

@@ -44,7 +44,7 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
 
 
 def contents(memory: Memory) -> dict[str, object]:
-    return {record.id: dump_item(record.item) for record in memory.scan(user=devmem.ANY)}
+    return {record.id: dump_item(record) for record in memory.scan(user=devmem.ANY)}
 
 
 def archived_ids(memory: Memory) -> set[str]:

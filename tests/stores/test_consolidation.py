@@ -44,7 +44,7 @@ def memory(tmp_path: Path) -> Memory:
 
 def contents(memory: Memory) -> dict[str, Mapping[str, object]]:
     """Return the whole of each item, by id."""
-    return {record.id: dump_item(record.item) for record in memory.scan(user=devmem.ANY)}
+    return {record.id: dump_item(record) for record in memory.scan(user=devmem.ANY)}
 
 
 def notes_of(item: MemoryItem) -> list[Any]:
@@ -69,7 +69,7 @@ def test_texts_that_say_the_same_become_one_and_revert_restores_every_byte(memor
     assert [merge.kept.id for merge in done.merges] == [ids[0]]
     assert texts(memory) == sorted([LAUNCH, *OTHERS])
     (kept,) = memory.get_many([ids[0]])
-    assert [(note["id"], note["text"]) for note in notes_of(kept.item)] == list(zip(ids[1:4], SAME, strict=True))
+    assert [(note["id"], note["text"]) for note in notes_of(kept)] == list(zip(ids[1:4], SAME, strict=True))
     assert memory.consolidate().run is None
     assert done.run is not None
     memory.revert(done.run)
@@ -131,11 +131,11 @@ def test_the_most_trusted_is_left_and_never_expires_where_one_does_not(memory: M
     done = memory.consolidate()
     assert done.removed == 2
     assert {merge.kept.id for merge in done.merges} >= {ann}
-    (note,) = notes_of(memory.get_many([ann])[0].item)
+    (note,) = notes_of(memory.get_many([ann])[0])
     assert note["source"] == {"kind": "tool", "name": "web"}
     (limited,) = [record for record in memory.scan() if record.expires_at is not None]
     assert limited.expires_at is not None
-    assert limited.expires_at.timestamp() - memory.store.setup.clock() > 86_400
+    assert limited.expires_at - memory.store.setup.clock() > 86_400
 
 
 _DYING = (

@@ -61,7 +61,7 @@ def sentences_of(digest: MemoryItem) -> list[Any]:
 
 
 def contents(memory: Memory) -> dict[str, dict[str, Any]]:
-    return {record.id: dump_item(record.item) for record in memory.scan(user=devmem.ANY)}
+    return {record.id: dump_item(record) for record in memory.scan(user=devmem.ANY)}
 
 
 def test_an_old_conversation_gets_a_digest_of_its_own_sentences(memory: Memory) -> None:
@@ -99,7 +99,7 @@ def test_a_turn_that_changes_makes_the_digest_stale(memory: Memory) -> None:
     ann = memory.scoped(user="ann")
     assert ann.stale() == []
     ann.update(turn, "Something else was decided.")
-    assert [each.record.id for each in ann.stale()] == [digest.id]
+    assert [each.item.id for each in ann.stale()] == [digest.id]
 
 
 def test_no_digest_reaches_beyond_a_scope(memory: Memory) -> None:

@@ -130,7 +130,7 @@ class FactCases:
             memory.add(text, user="ann")
             caught_up(memory)
         (fact,) = facts_in(memory)
-        assert [value_of(version.record.item) for version in memory.history(fact.id)] == ["paleo", "vegan"]
+        assert [value_of(version.item) for version in memory.history(fact.id)] == ["paleo", "vegan"]
         status = caught_up(memory)
         assert (status.extracted, status.dropped) == (2, {"known already": 1})
 
@@ -287,7 +287,7 @@ class FactCases:
         caught_up(memory)
         store_of(memory).delete(ids=[turn])
         (stale,) = memory.stale()
-        assert (stale.reason, "fact" in stale.record.item.metadata) == ("based on something that is gone", True)
+        assert (stale.reason, "fact" in stale.item.metadata) == ("based on something that is gone", True)
         assert memory.renew() == []
         memory.add("My diet is paleo, still.", user="ann")
         caught_up(memory)
@@ -340,7 +340,7 @@ class FactCases:
         memory.add("My diet is vegan.", user="ann")
         status = caught_up(memory)
         assert status.extracted == 1
-        assert ["fact" in each.item.metadata for each in memory.quarantined()] == [True]
+        assert ["fact" in each.metadata for each in memory.quarantined()] == [True]
         assert [hit.text for hit in memory.search("vegan", user="ann")] == ["My diet is vegan."]
 
     def test_stored_turns_are_read_on_request_alone(self, open_memory: Open, service: ChatService) -> None:

@@ -51,7 +51,7 @@ def test_the_older_value_stays_in_the_history(store: SimpleMemory) -> None:
     assert outcome.item_id is not None
     assert store.count_memories() == 2
     with devmem.open(store.info().location) as memory:
-        texts = [version.record.text for version in memory.history(outcome.item_id)]
+        texts = [version.item.text for version in memory.history(outcome.item_id)]
     assert ["北京" in texts[0], "上海" in texts[-1]] == [True, True]
     store.close()
 

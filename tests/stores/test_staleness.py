@@ -32,7 +32,7 @@ def told(memory: Memory) -> str:
 
 
 def reasons(memory: Memory) -> dict[str, str]:
-    return {each.record.id: each.reason for each in memory.stale()}
+    return {each.item.id: each.reason for each in memory.stale()}
 
 
 def test_a_conclusion_of_what_changed_is_marked(tmp_path: Path) -> None:
@@ -42,7 +42,7 @@ def test_a_conclusion_of_what_changed_is_marked(tmp_path: Path) -> None:
         assert [hit.stale for hit in memory.search("venue")][:1] == [""]
         memory.add(CHANGED, key="launch")
         (stale,) = memory.stale()
-        assert (stale.record.text, stale.reason) == (CONCLUSION, "based on something that changed")
+        assert (stale.item.text, stale.reason) == (CONCLUSION, "based on something that changed")
         assert memory.get(stale.parent).text == CHANGED  # type: ignore[union-attr]
         hits = {hit.id: hit.stale for hit in memory.search("venue launch")}
         assert hits == {"venue": "based on something that changed", stale.parent: ""}
@@ -184,7 +184,7 @@ def test_renewed_items_say_what_is_left(tmp_path: Path) -> None:
     with opened(tmp_path, on_stale="renew") as memory:
         assert memory.stale() == []
         assert [memory.get(name).text for name in ("venue", "caterer")] == [CHANGED, CHANGED]  # type: ignore[union-attr]
-        assert [version.record.text for version in memory.history("venue")] == [CONCLUSION, CHANGED]
+        assert [version.item.text for version in memory.history("venue")] == [CONCLUSION, CHANGED]
 
 
 def test_renewing_within_a_scope_and_by_id(tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ def test_renewing_within_a_scope_and_by_id(tmp_path: Path) -> None:
             memory.add(CONCLUSION, derived_from=[fact], id=user, user=user)
             memory.add(CHANGED, key="launch", user=user)
         ann = memory.scoped(user="ann")
-        assert [each.record.id for each in ann.stale()] == ["ann"]
+        assert [each.item.id for each in ann.stale()] == ["ann"]
         assert ann.renew("bob") == []
         assert ann.renew() == ["ann"]
         assert list(reasons(memory)) == ["bob"]
@@ -239,8 +239,8 @@ def test_a_summary_of_a_changed_record(tmp_path: Path) -> None:
         memory.update("r0", CHANGED)
         (stale,) = memory.stale()
         assert stale.reason == "based on something that changed"
-        assert memory.renew() == [stale.record.id]
-        (summary,) = store.get([stale.record.id])
+        assert memory.renew() == [stale.item.id]
+        (summary,) = store.get([stale.item.id])
         assert "June 2nd" in summary.full_text()
         store.trim(keep=1)
         assert memory.stale() == []

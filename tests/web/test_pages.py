@@ -273,7 +273,7 @@ def test_a_quarantined_item_is_shown_to_no_agent_until_it_is_released(team: Path
     with devmem.open(f"{team}#notes") as memory:
         record = memory.get(item)
         assert record is not None
-        assert record.item.trust == 0.7
+        assert record.trust == 0.7
 
 
 def test_forgetting_is_shown_before_it_is_done_and_has_a_receipt(team: Path, serve: Serve) -> None:

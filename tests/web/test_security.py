@@ -248,7 +248,7 @@ def test_a_page_of_one_user_reaches_nobody_elses(team: Path, serve: Serve) -> No
     with devmem.open(f"{team}#notes") as memory:
         record = memory.scoped(user="bob").get(bobs)
         assert record is not None
-        assert (record.item.trust, record.metadata) == (1.0, {})
+        assert (record.trust, record.metadata) == (1.0, {})
 
 
 def test_a_page_of_one_user_shows_no_calls(team: Path, serve: Serve) -> None:

@@ -131,10 +131,10 @@ def _pairs(memory: devmem.Memory, texts: list[str]) -> dict[str, _Pair]:
 
 def _count_in_python(memory: devmem.Memory, where: Filter) -> int:
     now = time.time()
-    return sum(where.admits(record.item, now) for record in memory.scan())
+    return sum(where.admits(record, now) for record in memory.scan())
 
 
-def _search_in_python(memory: devmem.Memory, where: Filter, query: str, size: int) -> list[devmem.SearchHit]:
+def _search_in_python(memory: devmem.Memory, where: Filter, query: str, size: int) -> list[devmem.Hit]:
     now = time.time()
     return [hit for hit in memory.search(query, limit=size) if where.admits(hit.item, now)][:5]
 

@@ -11,7 +11,6 @@ from crewai.memory.types import MemoryRecord
 
 from devmem import Filter, MemoryItem, Scope
 from devmem.adapters.hosts import AGENT_TRUST, scoped_id, snapshot_of
-from devmem.memory import record_of
 from devmem.storage import differs_from, starts_with
 from devmem.stores import Provenance, SourceKind, parse_time
 
@@ -99,12 +98,12 @@ def touched(item: MemoryItem, when: datetime) -> MemoryItem:
 def record_from(item: MemoryItem) -> MemoryRecord:
     """Return an item as CrewAI sees it; one that others wrote is in the scope `OTHERS`, under its id."""
     if not is_own(item):
-        found = record_of(item)
+        found = item
         return MemoryRecord(
             id=item.id,
             content=found.text,
             scope=OTHERS,
-            metadata=dict(found.metadata),
+            metadata=found.caller_metadata,
             created_at=_naive(item.created_at),
             last_accessed=_naive(item.created_at),
             source=item.provenance.name or None,

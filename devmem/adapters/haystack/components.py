@@ -228,5 +228,5 @@ class DevmemMemoryRetriever(_WithStore):
         shown = [each.text or "" for each in messages or []]
         block = recalled("haystack", memory, query, shown=shown, limit=self.top_k, token_budget=self.token_budget)
         hits = [hit for hit in memory.search(query, limit=self.top_k + len(shown)) if hit.text not in shown]
-        documents = [document_of(hit, score=hit.score, with_embedding=False) for hit in hits[: self.top_k]]
+        documents = [document_of(hit.item, score=hit.score, with_embedding=False) for hit in hits[: self.top_k]]
         return {"documents": documents, "block": block}

@@ -14,7 +14,7 @@ from haystack import Document
 from haystack.dataclasses import ByteStream, SparseEmbedding
 from haystack.errors import FilterError
 
-from devmem import Filter, MemoryRecord
+from devmem import Filter, MemoryItem
 from devmem.adapters.hosts import KEY, given_metadata, kept_metadata, rest_of
 from devmem.adapters.hosts import metadata_key as kept_key
 from devmem.storage import Condition, above, absent, at_least, at_most, below, one_of, present
@@ -56,7 +56,7 @@ def text_form(document: Document) -> dict[str, Any]:
     }
 
 
-def document_of(record: MemoryRecord, *, score: float | None = None, with_embedding: bool = True) -> Document:
+def document_of(record: MemoryItem, *, score: float | None = None, with_embedding: bool = True) -> Document:
     """Return the document of a record; of one that something else remembered, its text, metadata and time.
 
     Args:
@@ -65,10 +65,10 @@ def document_of(record: MemoryRecord, *, score: float | None = None, with_embedd
         with_embedding: whether the document has its vector.
     """
     found = rest_of(record, DOCUMENT)
-    vector = record.embedding if with_embedding else None
+    vector = record.vector if with_embedding else None
     embedding = None if vector is None else vector.tolist()
     if DOCUMENT not in record.metadata:
-        meta = {**record.metadata, "time": record.time.isoformat()}
+        meta = {**record.caller_metadata, "time": record.time.isoformat()}
         return Document(id=record.id, content=record.text, meta=meta, score=score, embedding=embedding)
     sparse = found.get("sparse_embedding")
     return Document(

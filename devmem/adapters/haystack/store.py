@@ -15,7 +15,7 @@ from haystack.document_stores.types import DuplicatePolicy
 from haystack.utils.filters import document_matches_filter
 
 import devmem
-from devmem import Filter, Hit, Memory, MemoryRecord
+from devmem import Filter, Hit, Memory, MemoryItem
 from devmem.adapters.haystack.documents import DOCUMENT, document_of, metadata_key, text_form, translate
 from devmem.adapters.hosts import KEY, collection_of, in_thread, is_reserved, source_of, widened
 from devmem.errors import EmbeddingError
@@ -131,7 +131,7 @@ class DevmemDocumentStore:
         self.memory.add([text_form(document) for document in by_id.values()], source=source_of(DOCUMENT))
         return len(by_id) + (repeats if policy is DuplicatePolicy.OVERWRITE else 0)
 
-    def _records(self, ids: Iterable[str]) -> Iterator[MemoryRecord]:
+    def _records(self, ids: Iterable[str]) -> Iterator[MemoryItem]:
         left = iter(ids)
         while some := list(islice(left, _BATCH)):
             yield from self.memory.scan(where=_DOCUMENTS & Filter(metadata={KEY: one_of(*some)}))
@@ -255,7 +255,7 @@ class DevmemDocumentStore:
             top_k,
             filtered=not found.is_exact,
         )
-        shown = [Hit(item=hit.item, score=score) for hit, score in hits]
+        shown = [Hit(item=item, score=score) for item, score in hits]
         self.memory.record_recall(query, shown, host="haystack", began=began)
         if not return_embedding:
             return [document_of(hit, score=score, with_embedding=False) for hit, score in hits]
@@ -265,11 +265,11 @@ class DevmemDocumentStore:
 
     def _hits(
         self, query: str, vector: Sequence[float] | None, signal: Signal, where: Filter, limit: int
-    ) -> list[tuple[MemoryRecord, float]]:
+    ) -> list[tuple[MemoryItem, float]]:
         memory = self.memory
         if signal == "both" or (signal == "vector" and vector is None):
             found = memory.search(query, vector=vector, where=where, limit=limit, collapse=False)
-            return [(hit, hit.score) for hit in found]
+            return [(hit.item, hit.score) for hit in found]
         by_words = signal == "words"
         asked = SearchQuery(
             text=query if by_words else "",
@@ -280,7 +280,7 @@ class DevmemDocumentStore:
         )
         hits = collection_of(memory, "a document store").collection.search(asked)
         found_by = [(hit.item, hit.lexical if by_words else hit.similarity) for hit in hits]
-        return [(MemoryRecord(item), score) for item, score in found_by if score is not None]
+        return [(item, score) for item, score in found_by if score is not None]
 
     def _unit(self, vector: Sequence[float]) -> Any:  # noqa: ANN401 - an array
         store = collection_of(self.memory, "a document store")

@@ -17,7 +17,7 @@ from langchain_core.vectorstores.utils import maximal_marginal_relevance
 from pydantic import ConfigDict, PrivateAttr
 
 import devmem
-from devmem import Filter, Memory, MemoryRecord, load_filter
+from devmem import Filter, Memory, MemoryItem, load_filter
 from devmem.adapters.hosts import KEY, collection_of, given_metadata, kept_metadata, metadata_key, shown, source_of
 from devmem.errors import EmbeddingError
 from devmem.models import checked_vector
@@ -39,14 +39,14 @@ def filter_of(wanted: Wanted) -> Filter:
     return load_filter({f"metadata.{metadata_key(name, DOCUMENT)}": value for name, value in (wanted or {}).items()})
 
 
-def document_of(record: MemoryRecord) -> Document:
+def document_of(record: MemoryItem) -> Document:
     """Return the document of a record; of one that something else remembered, its text, metadata and time."""
     if DOCUMENT in record.metadata:
         return Document(
             id=str(record.metadata[KEY]), page_content=record.text, metadata=given_metadata(record, DOCUMENT)
         )
     return Document(
-        id=record.id, page_content=record.text, metadata={**record.metadata, "time": record.time.isoformat()}
+        id=record.id, page_content=record.text, metadata={**record.caller_metadata, "time": record.time.isoformat()}
     )
 
 
@@ -153,7 +153,7 @@ class DevmemVectorStore(VectorStore):
         hits = shown(
             _HOST, self._memory, query, lambda: self._memory.search(query, limit=k, where=where, collapse=False)
         )
-        return [(document_of(hit), hit.score) for hit in hits]
+        return [(document_of(hit.item), hit.score) for hit in hits]
 
     def similarity_search_by_vector(
         self,
@@ -168,7 +168,7 @@ class DevmemVectorStore(VectorStore):
     def _nearest(self, vector: Sequence[float], k: int, wanted: Wanted) -> list[tuple[Document, float]]:
         return [(document_of(record), score) for record, score in self._hits(vector, k, wanted)]
 
-    def _hits(self, vector: Sequence[float], k: int, wanted: Wanted) -> list[tuple[MemoryRecord, float]]:
+    def _hits(self, vector: Sequence[float], k: int, wanted: Wanted) -> list[tuple[MemoryItem, float]]:
         if self._store.embedder is None:
             raise EmbeddingError(
                 "this memory is searched by words: open it with embedding={'provider': 'given', 'model': NAME}"
@@ -181,7 +181,7 @@ class DevmemVectorStore(VectorStore):
             weights=Weights(similarity=1.0, lexical=0.0),
         )
         hits = shown(_HOST, self._memory, "", lambda: self._store.collection.search(asked))
-        return [(MemoryRecord(hit.item), hit.similarity) for hit in hits if hit.similarity is not None]
+        return [(hit.item, hit.similarity) for hit in hits if hit.similarity is not None]
 
     def max_marginal_relevance_search(
         self,
@@ -209,7 +209,7 @@ class DevmemVectorStore(VectorStore):
     ) -> list[Document]:
         """Return documents near a vector that differ from each other: the best `k` of `fetch_k`."""
         records = self._memory.get_many(record.id for record, _ in self._hits(embedding, max(k, fetch_k), filter))
-        vectors = [record.embedding for record in records]
+        vectors = [record.vector for record in records]
         chosen = maximal_marginal_relevance(
             np.asarray(embedding, dtype=np.float32), [one for one in vectors if one is not None], lambda_mult, k
         )
@@ -281,4 +281,4 @@ class DevmemRetriever(BaseRetriever):
         hits = shown(
             _HOST, self._memory, query, lambda: self._memory.search(query, vector=vector, limit=limit, where=where)
         )
-        return [document_of(hit) for hit in hits]
+        return [document_of(hit.item) for hit in hits]

@@ -12,7 +12,7 @@ from langgraph.store.base import InvalidNamespaceError, PutOp
 
 from devmem import MemoryItem, Scope
 from devmem.adapters.hosts import AGENT_TRUST, scoped_id, snapshot_of
-from devmem.memory import checked_metadata, record_of
+from devmem.memory import checked_metadata
 from devmem.stores import Provenance, SourceKind, texts_at
 
 _CHOICE: Final = re.compile(r"\{([^{}]*)\}")
@@ -194,8 +194,8 @@ def entry_of(item: MemoryItem) -> Entry:
     """Return an item as LangGraph sees it; one that others wrote is in the namespace `OTHERS`, under its id."""
     created = datetime.fromtimestamp(item.created_at, UTC)
     if not is_own(item):
-        record = record_of(item)
-        value = {**record.metadata, "text": record.text}
+        record = item
+        value = {**record.caller_metadata, "text": record.text}
         return Entry(
             namespace=OTHERS, key=item.id, value=value, created_at=created, updated_at=created, ttl_minutes=None
         )

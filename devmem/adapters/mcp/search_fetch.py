@@ -11,12 +11,12 @@ from typing import Any, Final
 
 from pydantic import BaseModel, Field
 
+from devmem import MemoryItem
 from devmem.adapters.hosts import shown
 from devmem.adapters.mcp.arguments import Arguments, IdArguments, Time
 from devmem.adapters.mcp.reports import uri_of
 from devmem.adapters.mcp.tools import HOST, Answer, Call, Tool, passage_of
 from devmem.errors import ItemNotFoundError
-from devmem.memory import MemoryRecord
 from devmem.search import quote_labels
 from devmem.text import estimate_tokens, one_line, shorten
 
@@ -59,7 +59,7 @@ def _search(call: Call, asked: SearchArguments) -> Answer:
         asked.query,
         lambda: call.memory.search(asked.query, limit=_RESULTS, asked_at=asked.asked_at),
     )
-    return _answer(Results(results=[_found(hit) for hit in hits]))
+    return _answer(Results(results=[_found(hit.item) for hit in hits]))
 
 
 def _fetch(call: Call, asked: IdArguments) -> Answer:
@@ -72,7 +72,7 @@ def _fetch(call: Call, asked: IdArguments) -> Answer:
     return _answer(Document(**_found(record).model_dump(), text=text, metadata=facts))
 
 
-def _found(record: MemoryRecord) -> Found:
+def _found(record: MemoryItem) -> Found:
     return Found(id=record.id, title=shorten(one_line(quote_labels(record.text)), _TITLE), url=uri_of(record.id))
 
 

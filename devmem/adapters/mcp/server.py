@@ -189,7 +189,7 @@ def complete(memory: Memory, argument: types.CompletionArgument) -> types.Comple
     if argument.name == "id":
         every = [record.id for record in records]
     else:
-        labels = [pair for record in records for pair in record.metadata.items()]
+        labels = [pair for record in records for pair in record.caller_metadata.items()]
         every = [text for key, value in labels for text in (key, value) if isinstance(text, str)]
     found = [value for value in dict.fromkeys(every) if value.casefold().startswith(begun)]
     completion = types.Completion(values=found[:_COMPLETED], total=len(found), has_more=len(found) > _COMPLETED)

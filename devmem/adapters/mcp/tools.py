@@ -11,7 +11,7 @@ from typing import Any, Final, Generic, TypeVar
 from mcp import types
 from pydantic import BaseModel, Field, JsonValue, ValidationError
 
-from devmem import Filter, MemoryItem, load_filter
+from devmem import Filter, Hit, MemoryItem, load_filter
 from devmem.adapters.hosts import agents_word, shown
 from devmem.adapters.mcp.arguments import (
     Arguments,
@@ -23,7 +23,7 @@ from devmem.adapters.mcp.arguments import (
     UpdateArguments,
 )
 from devmem.errors import DevmemError, ItemNotFoundError
-from devmem.memory import Memory, MemoryRecord, SearchHit
+from devmem.memory import Memory
 from devmem.search import quote_labels
 from devmem.stores import LEAST_TRUST, with_key
 from devmem.text import estimate_tokens, indented, one_line, shorten
@@ -107,16 +107,16 @@ class Answer:
     data: BaseModel
 
 
-def passage_of(record: MemoryRecord) -> Passage:
-    """Return a record, or a hit with its score, as tools show it."""
-    hit = record if isinstance(record, SearchHit) else None
+def passage_of(found: MemoryItem | Hit) -> Passage:
+    """Return an item, or a hit with its score, as tools show it."""
+    hit, record = (found, found.item) if isinstance(found, Hit) else (None, found)
     return Passage(
         id=record.id,
         text=_found_text(hit) if hit else shorten(record.text, _LISTED),
         date=_date(record.time),
         source=_source(record),
         score=round(hit.score, 3) if hit else None,
-        metadata=dict(record.metadata) or None,
+        metadata=record.caller_metadata or None,
         version=_version(record),
     )
 
@@ -151,11 +151,11 @@ def _within(passage: Passage, budget: int) -> Passage | None:
     return _cut(passage, room) if room >= _LEAST_TEXT else None
 
 
-def _version(record: MemoryRecord) -> str:
+def _version(record: MemoryItem) -> str:
     return record.version[:_VERSION_DIGITS]
 
 
-def _whole_version(current: MemoryRecord | None, given: str | None) -> str | None:
+def _whole_version(current: MemoryItem | None, given: str | None) -> str | None:
     """Return the version that a model names by its first digits; another than the current one is returned unchanged."""
     if given is None or current is None or len(given) < _VERSION_DIGITS or not current.version.startswith(given):
         return given
@@ -190,19 +190,19 @@ def _lines(number: int, passage: Passage) -> str:
     return f"{number}. [{passage.date[:10]}] {indented(quote_labels(passage.text))}\n   ({'; '.join(facts)})"
 
 
-def _found_text(hit: SearchHit) -> str:
+def _found_text(hit: Hit) -> str:
     """Return the text of a hit without its date, which has its own field."""
-    return hit.item.content_summary if hit.hit.passage is None else f"{hit.item.content_summary}\n… {hit.hit.passage}"
+    return hit.item.content_summary if hit.passage is None else f"{hit.item.content_summary}\n… {hit.passage}"
 
 
 def _date(time: datetime) -> str:
     return time.isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def _source(record: MemoryRecord) -> str | None:
+def _source(record: MemoryItem) -> str | None:
     """Return who said it: the role or name of a message's sender, else the agent, tool or file that it comes from."""
     message = record.message
-    return (message and message.source) or record.item.provenance.name or record.role or record.scope.agent
+    return (message and message.source) or record.provenance.name or record.role or record.scope.agent
 
 
 _VERSION_DIGITS: Final = 12
@@ -321,7 +321,7 @@ def _remember(call: Call, asked: RememberArguments) -> Answer:
     stored, said = list[RememberedText](), list[str]()
     for outcome, full_text in zip(outcomes, texts, strict=True):
         record = call.memory.get(item_id := outcome.item_id or "")
-        known = record is not None and bool(record.stated_before or record.item.created_at < before)
+        known = record is not None and bool(record.stated_before or record.created_at < before)
         version, text = "" if record is None else _version(record), shorten(one_line(full_text), _SHOWN)
         stored.append(RememberedText(id=item_id, text=text, version=version, known=known))
         if record is not None and record.quarantine_reason is not None:
@@ -331,7 +331,7 @@ def _remember(call: Call, asked: RememberArguments) -> Answer:
     return Answer(text="\n".join(said), data=Remembered(**stored[0].model_dump(), more=stored[1:]))
 
 
-def _of_key(call: Call, key: str | None) -> MemoryRecord | None:
+def _of_key(call: Call, key: str | None) -> MemoryItem | None:
     """Return the current record of a key."""
     if key is None:
         return None
@@ -402,7 +402,7 @@ def _update(call: Call, asked: UpdateArguments) -> Answer:
     return _written(f"Updated {record.id}", record)
 
 
-def _written(done: str, record: MemoryRecord) -> Answer:
+def _written(done: str, record: MemoryItem) -> Answer:
     shown = shorten(one_line(record.text), _SHOWN)
     return Answer(text=f"{done}: {shown}", data=Written(id=record.id, text=shown, version=_version(record)))
 
@@ -417,7 +417,7 @@ def _history(call: Call, asked: IdArguments) -> Answer:
             since=_date(version.since),
             operation=version.operation.value,
             actor=version.actor,
-            text=shorten(version.record.text, _LISTED),
+            text=shorten(version.item.text, _LISTED),
         )
         for version in found[-_VERSIONS:]
     ]
@@ -440,16 +440,16 @@ def _undo(call: Call, asked: IdArguments) -> Answer:
         raise ValueError(f"the last change of {item_id} was made by {current.actor or 'somebody else'}, not by you")
     if len(found) == 1:
         call.memory.forget(item_id)
-        return _written(f"Undone: {item_id} was new and is forgotten", current.record)
-    before = found[-2].record
-    added = dict.fromkeys(current.record.metadata.keys() - before.metadata.keys())
+        return _written(f"Undone: {item_id} was new and is forgotten", current.item)
+    before = found[-2].item
+    added = dict.fromkeys(current.item.caller_metadata.keys() - before.caller_metadata.keys())
     record = call.memory.update(
         item_id,
         before.text,
-        metadata={**added, **before.metadata},
-        time=before.item.event_time,
+        metadata={**added, **before.caller_metadata},
+        time=before.event_time,
         expires_at=before.expires_at,
-        if_version=current.record.version,
+        if_version=current.item.version,
     )
     return _written(f"Undone: {record.id} is again", record)
 

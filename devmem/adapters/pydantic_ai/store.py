@@ -21,12 +21,11 @@ from pydantic_ai_harness.memory import (
     MemorySearchResult,
 )
 
-from devmem import Memory, MemoryItem, Scope
+from devmem import Hit, Memory, MemoryItem, Scope
 from devmem.adapters.files import ROOT, Beside, FileLimits, MemoryFiles
 from devmem.adapters.files import MemoryFile as KeptFile
 from devmem.adapters.hosts import shown, widened, writing
 from devmem.errors import VersionConflictError
-from devmem.memory import SearchHit
 from devmem.stores import Provenance, SourceKind
 from devmem.text import shorten
 
@@ -213,7 +212,7 @@ class DevmemMemoryStore:
 
     def _done(self, operation: MemoryOperation) -> MemoryMutation | None:
         kept = self._files.memory.get(receipt_id(operation, self._files.scope))
-        return result_of(operation, [kept.item] if kept else [])
+        return result_of(operation, [kept] if kept else [])
 
     def _write(
         self,
@@ -281,7 +280,7 @@ class DevmemMemoryStore:
             matches=matches, scanned=min(count, max_files), truncated=len(matches) < len(hits) or count > max_files
         )
 
-    def _hits(self, start: str, query: str, limit: int) -> list[SearchHit]:
+    def _hits(self, start: str, query: str, limit: int) -> list[Hit]:
         """Return the best files directly below a place; those in deeper ones belong to other namespaces."""
         where = self._files.where(start)
         return shown(

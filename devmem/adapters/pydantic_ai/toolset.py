@@ -27,10 +27,9 @@ from pydantic_ai.messages import (
 from pydantic_ai.tools import RunContext
 from pydantic_ai.toolsets import FunctionToolset
 
-from devmem import Memory
+from devmem import Hit, Memory
 from devmem.adapters.hosts import agents_word, recalled, shown, writing
 from devmem.errors import DevmemError, ItemNotFoundError
-from devmem.memory import SearchHit
 from devmem.messages import Message, Role
 from devmem.text import shorten
 
@@ -139,7 +138,7 @@ def _name(run: RunContext[Any]) -> str:
     return (run.agent.name if run.agent is not None else None) or _HOST
 
 
-def _recalled(hit: SearchHit) -> Recalled:
+def _recalled(hit: Hit) -> Recalled:
     return Recalled(
         id=hit.id, text=shorten(hit.snippet, _SHOWN), date=hit.time.date().isoformat(), score=round(hit.score, 3)
     )

@@ -22,7 +22,6 @@ from devmem.cli.targets import (
 )
 from devmem.cli.terminal import Terminal, date_text, zoned
 from devmem.memory.memory import Memory
-from devmem.memory.records import MemoryRecord
 from devmem.model.caller import DEFAULT_SESSION
 from devmem.model.items import MemoryItem
 from devmem.stores.archiving import MAX_TRUST, ArchiveRule
@@ -250,7 +249,7 @@ def quarantine(
         whole = Memory(opened)
         if approve is not None:
             record = whole.approve(full_id(opened, approve), reason=reason)
-            terminal.answer(current_item_json(record.item), f"{place.store}: approved {record.id}", as_json=as_json)
+            terminal.answer(current_item_json(record), f"{place.store}: approved {record.id}", as_json=as_json)
         elif reject is not None:
             rejected = full_id(opened, reject)
             whole.reject(rejected, reason=reason)
@@ -259,17 +258,17 @@ def quarantine(
             _print_caught(terminal, list(whole.quarantined(limit)), as_json=as_json)
 
 
-def _print_caught(terminal: Terminal, records: list[MemoryRecord], *, as_json: bool) -> None:
+def _print_caught(terminal: Terminal, records: list[MemoryItem], *, as_json: bool) -> None:
     if as_json:
-        terminal.json([current_item_json(record.item) for record in records])
+        terminal.json([current_item_json(record) for record in records])
     elif not records:
         terminal.print("nothing is in quarantine")
     else:
         terminal.table(zoned(_COLUMNS), [_row(record) for record in records])
 
 
-def _row(record: MemoryRecord) -> tuple[str, ...]:
-    item = record.item
+def _row(record: MemoryItem) -> tuple[str, ...]:
+    item = record
     source = f"{item.provenance.kind.value} {item.provenance.name}".strip()
     until = date_text(item.expires_at)
     return date_text(item.created_at), until, item.id, source, record.quarantine_reason or "", item.content_summary

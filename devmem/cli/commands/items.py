@@ -72,7 +72,6 @@ if TYPE_CHECKING:
 
     from devmem.memory.contents import AddOptions, Content
     from devmem.memory.memory import Memory
-    from devmem.memory.records import MemoryRecord
     from devmem.model.items import MemoryItem
     from devmem.model.results import WriteOutcome
     from devmem.model.versions import Change, ItemDifference, ItemVersion
@@ -290,10 +289,10 @@ def _edit_one(
                 raise
             terminal.report("warning", _changed_meanwhile(memory, seen))
             record = change()
-    terminal.answer(current_item_json(record.item), f"{place.store}: changed {record.id}", as_json=as_json)
+    terminal.answer(current_item_json(record), f"{place.store}: changed {record.id}", as_json=as_json)
 
 
-def _changed_meanwhile(memory: Memory, seen: MemoryRecord) -> str:
+def _changed_meanwhile(memory: Memory, seen: MemoryItem) -> str:
     """Return what to tell somebody whose change replaces one that was made while theirs was typed."""
     from devmem.stores.abilities import keeps_versions
 
@@ -521,7 +520,7 @@ def history(
         devmem history notes.db 5f2c
         devmem history team.yaml notes 5f2c --json
     """
-    from devmem.model.versions import replaced_versions
+    from devmem.model.versions import with_replaced
     from devmem.stores.abilities import versions_of
     from devmem.views.documents import version_json
 
@@ -532,7 +531,7 @@ def history(
     if not versions:
         raise CommandError(f"memory store {place.store!r} has no version of an item {place.words[0]!r}.")
     if as_json:
-        terminal.json([version_json(*one) for one in zip(versions, replaced_versions(versions), strict=True)])
+        terminal.json([version_json(one) for one in with_replaced(versions)])
     else:
         terminal.table(zoned(_HISTORY_COLUMNS), list(_rows(versions)))
 

@@ -148,7 +148,7 @@ def test_a_component_is_made_of_its_yaml(tmp_path: Path) -> None:
     storage.close()
     with devmem.open(tmp_path / "notes.db", embedding=None) as memory:
         (record,) = memory.scoped(user="ann")
-        assert (record.text, record.item.expires_at is not None) == ("tea", True)
+        assert (record.text, record.expires_at is not None) == ("tea", True)
     assert texts(storage.get("s")) == ["tea"]
     storage.close()
 

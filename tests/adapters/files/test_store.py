@@ -158,7 +158,7 @@ class TestVersions:
             files.edit(NOTES, lambda _: "second")
             files.delete_all(NOTES)
             files.write("/memories/next.md", "a later write", expected=None)
-            texts = [version.record.text for version in memory.history(item.id)]
+            texts = [version.item.text for version in memory.history(item.id)]
             assert texts[:2] == ["first", "second"]
             memory.forget(source=NOTES)
             assert memory.history(item.id) == []

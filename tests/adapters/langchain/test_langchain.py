@@ -110,7 +110,7 @@ def test_scopes_see_nothing_of_each_other(memory: devmem.Memory) -> None:
     ann.delete()
     assert [each.page_content for each in bob.get_by_ids(["same"])] == ["secret 1"]
     (record,) = memory.scoped(user="bob").recent()
-    assert (record.item.provenance.kind, record.item.trust) == (SourceKind.FILE, 0.6)
+    assert (record.provenance.kind, record.trust) == (SourceKind.FILE, 0.6)
 
 
 def test_a_history_keeps_every_message(memory: devmem.Memory) -> None:

@@ -69,7 +69,7 @@ def test_the_history_names_who_wrote(memory: devmem.Memory) -> None:
     (record,) = own
     first, second, third = own.history(record.id)
     assert (first.actor, second.actor, third.actor) == ("langgraph", "cook", "planner")
-    assert [each.ended_by and each.ended_by.actor for each in (first, second, third)] == ["cook", "planner", None]
+    assert [each.ended and each.ended.actor for each in (first, second, third)] == ["cook", "planner", None]
 
 
 def test_a_deleted_value_leaves_nothing(store: DevmemStore, memory: devmem.Memory) -> None:
@@ -164,7 +164,7 @@ def test_a_value_is_as_good_as_its_best_field(memory: devmem.Memory) -> None:
     store.put(NOTES, "whole", value, index=["$"])
     store.put(NOTES, "any", {"langgraph": "kite", "b": {"c": "gale"}}, index=["*"])
     (book,) = [hit for hit in memory.search("harbour") if hit.metadata["langgraph.key"] == "book"]
-    assert (book.hit.field, book.hit.passage) == ("chapters[0].title", None)
+    assert (book.field, book.passage) == ("chapters[0].title", None)
     assert keys(store.search(NOTES, query="ann", limit=1)) == ["book"]
     assert keys([each for each in store.search(NOTES, query="storm") if each.score]) == ["whole"]
     assert keys([each for each in store.search(NOTES, query="gale") if each.score]) == ["any"]
@@ -177,7 +177,7 @@ def test_a_long_field_is_stored_once(store: DevmemStore, memory: devmem.Memory) 
     (found,) = memory.search("ships")
     assert found.item.input_snapshot is None
     assert len(found.item.content_summary) <= 1_000
-    assert found.hit.field == "text"
+    assert found.field == "text"
 
 
 def test_namespaces_are_listed(store: DevmemStore) -> None:
@@ -220,7 +220,7 @@ def test_a_store_never_leaves_its_user(memory: devmem.Memory) -> None:
 
 def expiry(memory: devmem.Memory) -> float:
     """Return when the only item that expires does so."""
-    (found,) = [record.item.expires_at for record in memory.recent(100) if record.item.expires_at]
+    (found,) = [record.expires_at for record in memory.recent(100) if record.expires_at]
     return found
 
 

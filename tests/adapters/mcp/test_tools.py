@@ -39,7 +39,7 @@ def test_a_time_may_be_a_number(tools: Tools) -> None:
 
 def test_a_model_is_trusted_less_than_a_user(tools: Tools, memory: devmem.Memory) -> None:
     tools("remember", text="The code is 4711.")
-    assert memory.recent(1)[0].item.trust < 1
+    assert memory.recent(1)[0].trust < 1
 
 
 def test_recall_narrows_by_time_and_label(tools: Tools) -> None:

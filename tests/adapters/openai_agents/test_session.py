@@ -81,7 +81,7 @@ def test_what_is_popped_is_in_the_history_until_the_session_is_cleared(tmp_path:
         asyncio.run(session.add_items(said("kept", "popped")))
         popped, kept = (record.id for record in memory.recent(2))
         asyncio.run(session.pop_item())
-        assert [version.record.text for version in memory.history(popped)] == ["popped"]
+        assert [version.item.text for version in memory.history(popped)] == ["popped"]
         asyncio.run(session.clear_session())
         assert memory.history(popped) + memory.history(kept) == []
 
@@ -145,7 +145,7 @@ def test_a_conversation_goes_on_in_another_process(tmp_path: Path) -> None:
 def test_texts_of_all_kinds_are_searched_and_trusted_by_their_origin(memory: devmem.Memory) -> None:
     asyncio.run(DevmemSession("s", memory).add_items(TALK))
     records = {record.text: record for record in memory}
-    assert {text: record.item.trust for text, record in records.items() if text} == {
+    assert {text: record.trust for text, record in records.items() if text} == {
         "When is the launch?": 1.0,
         'calendar({"what": "launch"})': 0.4,
         "June 2nd": 0.4,

@@ -99,7 +99,7 @@ def test_fields_move_with_their_store(tmp_path: Path, store_url: str) -> None:
 def found(memory: MemoryReader, text: str) -> tuple[str, str | None] | None:
     """Return the item that has this very text, and the field in which it is."""
     best = memory.search(text)[0]
-    return (best.id, best.hit.field) if (best.hit.similarity or 0) > 0.99 else None
+    return (best.id, best.field) if (best.similarity or 0) > 0.99 else None
 
 
 def test_a_copy_that_was_killed_goes_on(tmp_path: Path, store_url: str, start_script: StartScript) -> None:

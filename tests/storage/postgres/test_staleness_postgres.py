@@ -31,7 +31,7 @@ def opened(store_url: str) -> Opened:
 
 
 def reasons(memory: Memory) -> dict[str, str]:
-    return {each.record.id: each.reason for each in memory.stale()}
+    return {each.item.id: each.reason for each in memory.stale()}
 
 
 def told(memory: Memory) -> None:
@@ -112,4 +112,4 @@ def test_a_save_renews_and_reads_no_item_where_nothing_can_be_stale(
         memory.store.save()
         assert reasons(memory) == {}
         assert [memory.get(name).text for name in ("venue", "caterer")] == [CHANGED, CHANGED]  # type: ignore[union-attr]
-        assert [version.record.text for version in memory.history("venue")] == [CONCLUSION, CHANGED]
+        assert [version.item.text for version in memory.history("venue")] == [CONCLUSION, CHANGED]

@@ -159,6 +159,6 @@ def test_a_file_that_is_imported_again_changes_nothing(write: Write, tmp_path: P
             filler.flush()
             assert +filler.counts == {status: 1}
         (version,) = memory.history("a" * 32)
-    message_again = item_to_message(version.record.item)
+    message_again = item_to_message(version.item)
     assert message_again.content == "Write a snake game."
-    assert message_again.created_at == version.record.item.created_at, "when it was said is unknown"
+    assert message_again.created_at == version.item.created_at, "when it was said is unknown"

@@ -150,14 +150,14 @@ async def _pydantic_ai(memory: devmem.Memory) -> AsyncIterator[Operations]:
 
 @asynccontextmanager
 async def _crewai(memory: devmem.Memory) -> AsyncIterator[Operations]:
-    from crewai.memory.types import MemoryRecord
+    from crewai.memory.types import MemoryItem
 
     from devmem.adapters.crewai import DevmemStorage
 
     storage = DevmemStorage(memory)
 
     async def put(text: str) -> None:
-        storage.save([MemoryRecord(content=text, scope="/bench", embedding=storage.embedder([text])[0])])
+        storage.save([MemoryItem(content=text, scope="/bench", embedding=storage.embedder([text])[0])])
 
     async def search(query: str) -> object:
         return storage.search(storage.embedder([query])[0], scope_prefix="/bench", limit=LIMIT)

@@ -18,7 +18,7 @@ from pydantic import JsonValue
 from typer.testing import CliRunner
 
 import devmem
-from devmem import ANY, DevmemError, Memory, MemoryRecord, RunState
+from devmem import ANY, DevmemError, Memory, MemoryItem, RunState
 from devmem.cli.app import app
 from devmem.model.border import clean_text, clean_values
 from devmem.model.items import LEAST_TRUST
@@ -204,7 +204,7 @@ def _nested(levels: int) -> JsonValue:
     return value
 
 
-def _same(record: MemoryRecord | None, item: Accepted) -> bool:
+def _same(record: MemoryItem | None, item: Accepted) -> bool:
     return (
         record is not None
         and (record.text, record.user) == (item.text, item.user)
@@ -215,10 +215,10 @@ def _same(record: MemoryRecord | None, item: Accepted) -> bool:
 def _check_one(memory: Memory, item_id: str, item: Accepted, result: Result) -> None:
     """Have every call that returns one item return it."""
     now = time.time() + 1
-    calls: dict[str, Callable[[], MemoryRecord | None]] = {
+    calls: dict[str, Callable[[], MemoryItem | None]] = {
         "get": lambda: memory.get(item_id),
         "get_many": lambda: memory.get_many([item_id])[0],
-        "history": lambda: memory.history(item_id)[-1].record,
+        "history": lambda: memory.history(item_id)[-1].item,
         "as_of": lambda: _as_of(memory, now, item_id),
     }
     if item.is_found:
@@ -228,12 +228,12 @@ def _check_one(memory: Memory, item_id: str, item: Accepted, result: Result) -> 
         _check(result, f"{name}: {item.marker}", lambda call=call: _same(call(), item))  # type: ignore[misc]
 
 
-def _as_of(memory: Memory, at: float, item_id: str) -> MemoryRecord | None:
+def _as_of(memory: Memory, at: float, item_id: str) -> MemoryItem | None:
     with memory.as_of(at) as snapshot:
         return snapshot.get(item_id)
 
 
-def _of_id(records: Sequence[MemoryRecord], item_id: str) -> MemoryRecord | None:
+def _of_id(records: Sequence[MemoryItem], item_id: str) -> MemoryItem | None:
     return next((record for record in records if record.id == item_id), None)
 
 
@@ -248,7 +248,7 @@ def _check(result: Result, where: str, holds: Callable[[], bool]) -> None:
 
 def _check_lists(memory: Memory, expected: Mapping[str, Accepted], result: Result) -> None:
     """Have every call that returns all items return exactly those that were accepted."""
-    calls: dict[str, Callable[[], Sequence[MemoryRecord]]] = {
+    calls: dict[str, Callable[[], Sequence[MemoryItem]]] = {
         "recent": lambda: memory.recent(1_000, user=ANY),
         "scan": lambda: list(memory.scan(user=ANY)),
         "iteration": lambda: list(memory.scoped(user=ANY)),
@@ -256,7 +256,7 @@ def _check_lists(memory: Memory, expected: Mapping[str, Accepted], result: Resul
     }
     for name, call in calls.items():
 
-        def holds(call: Callable[[], Sequence[MemoryRecord]] = call) -> bool:
+        def holds(call: Callable[[], Sequence[MemoryItem]] = call) -> bool:
             found = {record.id: record for record in call()}
             wrong = found.keys() ^ expected.keys() or {key for key in expected if not _same(found[key], expected[key])}
             if wrong:

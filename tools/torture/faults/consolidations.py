@@ -81,7 +81,7 @@ def _judge(memory: Memory, before: Mapping[str, object], result: Result, where: 
     """
     after = _contents(memory)
     with memory.archived() as old:
-        archived = {record.id: dump_item(record.item) for record in old.scan()}
+        archived = {record.id: dump_item(record) for record in old.scan()}
     committed = [run.run for run in memory.runs() if run.state is RunState.COMMITTED and "revert of" not in run.run]
     told = [str(note["id"]) for item in after.values() for note in _notes(item)]
     if lost := before.keys() - after.keys() - archived.keys() - set(told):
@@ -108,7 +108,7 @@ def _finish(memory: Memory, before: Mapping[str, object], result: Result) -> Non
 
 
 def _contents(memory: Memory) -> dict[str, Mapping[str, object]]:
-    return {record.id: dump_item(record.item) for record in memory.scan()}
+    return {record.id: dump_item(record) for record in memory.scan()}
 
 
 def _notes(item: Mapping[str, object]) -> list[Mapping[str, object]]:

@@ -65,12 +65,12 @@ def _judge(memory: Memory, record: str, work: Work, done: Sequence[str], result:
     if work is _set_own and (missing := set(done) - last.metadata.keys()):
         result.fail("lost", f"{result.fault}: {len(missing)} values", len(missing))
     if work is _add_key:
-        kept = Counter(version.record.text for version in history)
+        kept = Counter(version.item.text for version in history)
         for text in set(done) - kept.keys():
             result.fail("lost", f"{result.fault}: the history has no version {text!r}")
         result.doubled += sum(number - 1 for number in kept.values())
     for older, newer in pairwise(history):
-        if newer.replaced != older.record.version:
+        if newer.replaced != older.item.version:
             result.fail("wrong", f"{result.fault}: {newer!r} does not name {older!r} as what it replaced")
     if len(history) != len(done) + 1:
         result.fail("lost", f"{result.fault}: {len(history)} versions after {len(done)} changes")

@@ -16,7 +16,7 @@ from typing import Final
 import psycopg
 
 import devmem
-from devmem import ANY, Memory, MemoryRecord
+from devmem import ANY, Memory, MemoryItem
 from devmem.storage.postgres.location import Location
 from tools.postgres_server import PostgresServer
 from tools.torture.children import Child
@@ -220,7 +220,7 @@ class _Worker:
                 self._expect(way, self._memory.count(), len(self._texts))
             case "history":
                 versions = self._memory.history(key)
-                self._expect(way, versions[-1].record.text if key in self._texts else None, self._texts.get(key))
+                self._expect(way, versions[-1].item.text if key in self._texts else None, self._texts.get(key))
             case "context":
                 lines = [line for line in self._memory.context("note").splitlines() if "note" in line]
                 self._expect_own(way, lines)
@@ -229,10 +229,10 @@ class _Worker:
                 self._expect_own(way, found.values())
                 self._expect(way, found, self._texts)
 
-    def _listed(self, way: str) -> Iterable[MemoryRecord]:
+    def _listed(self, way: str) -> Iterable[MemoryItem]:
         match way:
             case "search":
-                return self._memory.search("note", limit=99, collapse=False)
+                return [hit.item for hit in self._memory.search("note", limit=99, collapse=False)]
             case "recent":
                 return self._memory.recent(99)
             case _:
