@@ -92,7 +92,6 @@ def test_a_key_belongs_to_a_file_and_those_named_after_it(tmp_path: Path) -> Non
         "notes.db",
         "notes.db-wal",
         "notes.db.faiss",
-        "notes.db.rebuild-wal",
         "notes.db.files/ab",
         "a/../notes.db",
     ):

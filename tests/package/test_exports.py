@@ -102,7 +102,7 @@ def test_using_devmem_loads_nothing_that_is_heavy_and_no_store() -> None:
 
 def test_the_process_that_parses_files_loads_nothing_that_is_heavy() -> None:
     parsing = "from devmem_stores.file.formats import read_sections; read_sections('a.md', b'# Tea', None)"
-    program = f"import devmem_stores.file.parser_process; {parsing}"
+    program = f"import devmem_stores.file.parser; {parsing}"
     assert loaded_by(program, HEAVY | {"numpy", "pydantic", "devmem.model", "devmem.stores", "devmem.config"}) == set()
 
 

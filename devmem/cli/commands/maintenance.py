@@ -81,7 +81,7 @@ def doctor(
 ) -> None:
     """Examine what stores keep on disk, and mend it.
 
-    Of a workflow, every file of every store is examined: collections, manifests, states of conversations, outboxes,
+    Of a workflow, every file of every store is examined: collections, states of conversations, outboxes,
     journals of records, and writes that no store took. A file is examined by its kind. Of a SQLite collection, rows,
     vectors and attachments are compared with their checksums; of a store in PostgreSQL, rows, terms, vectors and
     attachments with their items. An error is damage, a warning is work that waits.

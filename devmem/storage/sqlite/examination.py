@@ -323,15 +323,6 @@ def read_states(path: Path) -> dict[StateKey, bytes]:
         return {}
 
 
-def read_ids(path: Path) -> frozenset[str]:
-    """Return the ids of the current items; none where the file cannot be read, which its report says."""
-    try:
-        with closing(connect_read_only(path)) as connection:
-            return frozenset(item_id for (item_id,) in connection.execute(f"SELECT id FROM items WHERE {NOW}"))
-    except (OSError, CollectionError, sqlite3.DatabaseError):
-        return frozenset()
-
-
 def report_of(found: Examination) -> FileReport:
     """Return the report of an examination."""
     facts: dict[str, Fact] = {key: found.facts.get(key) for key in ("store_type", "model")}

@@ -1,19 +1,24 @@
-"""Listing the files of the sources: each file once, nothing outside a source, unreadable folders by name."""
+"""Listing and reading the files of the sources: each once, nothing outside a source, unreadable folders by name."""
 
 from __future__ import annotations
 
+import errno
 import glob
+import hashlib
 import os
 import re
 import stat
+import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 from pathspec import GitIgnoreSpec
 
+from devmem.text import UnreadableError
 from devmem.text.files import expanded
+from devmem_stores.file.chunks import Limits
 from devmem_stores.file.config import FileSource
 
 
@@ -326,3 +331,72 @@ def _has_type(path: Path, source: FileSource) -> bool:
 
 def _is_inside(path: Path, root: Path) -> bool:
     return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root))
+
+
+_TRIES: Final = 3
+_OPEN_FLAGS: Final = (
+    os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+)
+"""Without waiting: a pipe may have taken the file's place."""
+_REPLACED: Final = "was replaced by a link or by something that is not a file after it was listed"
+
+
+class OversizedError(UnreadableError):
+    """A file that is larger than the limits allow."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """A file's content, and the file as it was when it was read."""
+
+    found: Found
+    data: bytes
+    sha256: str
+    checked_ns: int
+
+
+def read(found: Found, limits: Limits) -> Read:
+    """Read the file that was listed, again when it changes meanwhile.
+
+    Raises:
+        OSError: it cannot be read; FileNotFoundError when it is not there any more.
+        OversizedError: it is too large.
+        UnreadableError: it does not stop changing, or something else took its place.
+    """
+    for _ in range(_TRIES):
+        checked = time.time_ns()
+        with _open(found) as file:
+            before = os.fstat(file.fileno())
+            if before.st_size > limits.max_bytes:
+                raise OversizedError(f"has {before.st_size:,} bytes, more than limits.max_bytes = {limits.max_bytes:,}")
+            data = file.read(limits.max_bytes + 1)
+            after = os.fstat(file.fileno())
+        if (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns) and len(data) == after.st_size:
+            now = replace(found, size=after.st_size, mtime_ns=after.st_mtime_ns)
+            return Read(found=now, data=data, sha256=hashlib.sha256(data).hexdigest(), checked_ns=checked)
+    raise UnreadableError("changes while it is read; it is tried again the next time")
+
+
+def _open(found: Found) -> BinaryIO:
+    """Open the listed file; no link that took its place, or that of a folder above it, leads elsewhere."""
+    try:
+        descriptor = os.open(found.real, _OPEN_FLAGS)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise UnreadableError(_REPLACED) from error
+        raise
+    file = os.fdopen(descriptor, "rb")
+    try:
+        _check_place(descriptor, found.real)
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def _check_place(descriptor: int, path: str) -> None:
+    """Raise unless the opened file is a regular one, and the one at a path that has no links."""
+    opened = os.fstat(descriptor)
+    is_there = os.path.realpath(path) == path and os.path.samestat(opened, Path(path).stat())
+    if not (is_there and stat.S_ISREG(opened.st_mode)):
+        raise UnreadableError(_REPLACED)

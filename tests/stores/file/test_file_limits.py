@@ -173,16 +173,3 @@ def test_what_takes_a_listed_files_place_is_not_read(
     store = loaded(folder)
     assert "was replaced" in problems(store)["docs/in/a.txt"]
     assert not any("platypus" in text for text in texts(store))
-
-
-def test_a_write_that_is_interrupted_leaves_the_manifest_usable(folder: Folder) -> None:
-    store = folder.load()
-
-    def interrupted() -> list[str]:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        store._manifest.intend(["docs/guide.md"], (each for each in interrupted()))
-    assert store.index().stored == 0
-    other = folder.make()
-    assert other.index().stored == 0, "nothing is locked"
