@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from devmem_stores.file import FileMemory, indexer
+from devmem_stores.file import FileMemory, sources
 from devmem_stores.file.chunks import Limits
 from devmem_stores.file.sources import Found
 
@@ -162,9 +162,9 @@ def test_what_takes_a_listed_files_place_is_not_read(
     (folder.base / "outside").mkdir()
     (folder.base / "outside/a.txt").write_text("The secret word is platypus.")
     folder.write("in/a.txt", "the pump")
-    real = indexer.read
+    real = sources.read
 
-    def read(file: Found, limits: Limits) -> indexer.Read:
+    def read(file: Found, limits: Limits) -> sources.Read:
         if file.name == "docs/in/a.txt":
             swap(folder)
         return real(file, limits)

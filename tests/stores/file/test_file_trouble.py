@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from devmem import CollectionError
-from devmem_stores.file import indexer as indexing
+from devmem_stores.file import sources
 from devmem_stores.file.chunks import Limits
 from devmem_stores.file.sources import Found, Read
 from tests.conftest import StartScript
@@ -174,7 +174,7 @@ def test_a_file_deleted_while_it_is_read(folder: Folder, monkeypatch: pytest.Mon
     store = folder.load()
     folder.write("a.txt", "the red pump")
     fresh_file = folder.write("b.txt", "the valve")
-    real = indexing.read
+    real = sources.read
 
     def vanish(file: Found, limits: Limits) -> Read:
         if file.path in (gone, fresh_file):
