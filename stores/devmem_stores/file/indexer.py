@@ -46,7 +46,7 @@ _WAY_OUT: Final = "mount or restore it, or drop them with `devmem index --drop-m
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileRecord:
-    """What the index knows of one file."""
+    """Record of one file in the index."""
 
     name: str
     size: int
