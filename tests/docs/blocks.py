@@ -24,7 +24,7 @@ from types import ModuleType
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 GIVEN = Path(__file__).parent / "given"
-"""Scripts that make the data of which a page about moving here speaks."""
+"""Scripts that make the data that the reader of a page has, by the name of the page."""
 FENCE = re.compile(r"^```(?P<info>[^\n]*)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
 _SECONDS = 300
 """Time after which a block counts as hanging, however busy the machine is."""
@@ -229,10 +229,11 @@ def assert_printed(printed: str, told: str) -> None:
 def follow(page: Path, folder: Path) -> str:
     """Do what a page says from top to bottom, in one folder; compare what it shows, and return all that was printed.
 
-    A page about moving here finds there the data that its reader has.
+    The folder has the data that a reader of the page has.
     """
     said = [""]
-    if (given := GIVEN / f"{page.stem}.py").is_file() and page.parent.name == "migration":
+    given = GIVEN / f"{page.name.partition('.')[0]}.py"
+    if given.is_file():
         run_python(given.read_text(encoding="utf-8"), folder)
     for fence in fences_of(page):
         if fence.info == "yaml":

@@ -24,6 +24,7 @@ _OUTSIDE: Final = {
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "security.md",
     "README.md": "index.md",
+    "README.zh.md": "zh/overview.md",
 }
 """Pages outside of `docs/`, with the page of the site that each is; the README's place is taken by the start page."""
 _FENCE: Final = re.compile(r"^(?P<mark>`{3,}|~{3,})(?P<info>[^\n]*)\n(?P<code>.*?)^(?P=mark)[ \t]*$\n?", re.M | re.S)
