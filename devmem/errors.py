@@ -48,7 +48,6 @@
     ├── MissingExtraError
     ├── HostNotFoundError            a framework that is not a package is not on the import path
     ├── DistributionClashError       another project's package `devmem` is mixed with this one
-    ├── JournalError                 the journal of recorded interactions
     ├── DataFileError                a file given to `devmem import` or found beside a store
     │   └── DateOrderError           the order of day and month in its dates has to be named
     └── ExportError                  a store cannot be written in the form that was asked for
@@ -516,14 +515,6 @@ class DistributionClashError(DevmemError, ImportError):
             "/dev/mem, installs a package of the same name, and the two overwrite each other's files. "
             f"Uninstall both and install this one again: pip uninstall -y {FOREIGN_NAME} {NAME} && {install_command()}"
         )
-
-
-class JournalError(DevmemError):
-    """A journal cannot be written; what was recorded is kept in memory, or counted where there is no room."""
-
-    def __init__(self, path: Path, reason: str) -> None:
-        self.path, self.reason = path, reason
-        super().__init__(f"{path}: {reason}")
 
 
 class DataFileError(DevmemError):

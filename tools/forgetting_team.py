@@ -14,11 +14,14 @@ from devmem import MemoryContentSnapshot, MemoryItem, MemoryWritePayload, Scope,
 from devmem.messages import AttachmentRef, MessageBlock
 from devmem.model.interactions import Interaction, InteractionKind, Participant, ParticipantType
 from devmem.recording import InteractionStore
-from devmem.recording.journal import Journal, encode_line
+from devmem.recording.forwarder import records_in
+from devmem.storage import STATE_FILE, Outbox
+from devmem.storage.pending import WRITE
 from devmem.stores import MemoryBase, Provenance, SnapshotBlock, SourceKind
 from devmem.stores.abilities import versions_of
-from devmem.workflow import dump_payload, session_folder
-from devmem.workflow.recording import journals_of
+from devmem.workflow.recording import records_of
+from devmem.workflow.rescue import dump_payload, read_write
+from devmem.workflow.stores import session_folder
 
 WORDS: Final = 50
 """Number of words that only one user has."""
@@ -162,19 +165,16 @@ def _fill_richly(stores: Mapping[str, MemoryBase], user: str) -> None:
 
 
 def _leave_waiting(workflow: Workflow, user: str) -> None:
-    """Leave a pending run, rescued writes, a journal and refused records behind, as processes do that died."""
+    """Leave a pending run, unsaved writes and records behind, as processes do that died."""
     folder = session_folder(workflow)
     with open_stores(workflow) as stores:
         with closing(versions_of(stores["notes"]).run(f"run-{user}")) as view:
             view.add([replace(next(_items("notes", user)), id=f"pending-{user}", content_summary=_texts(user)[5])])
-        journals = journals_of(stores["talk"], folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    lines = [dump_payload(_payload(each, _texts(each)[6])) + "\n" for each in (user, "nobody-else")]
-    (folder / f"unsaved-notes-{user}.jsonl").write_text("".join(lines), encoding="ascii")
-    journal = Journal(journals, max_bytes=1 << 20)
-    for record in _records(user, 2, first=10):
-        journal.append(encode_line(record.to_row()))
-    journal.close()
+        file, name = records_of(stores["talk"], folder)
+    with closing(Outbox(folder / STATE_FILE, dump=dump_payload, load=read_write, kind=WRITE, place="notes")) as unsaved:
+        unsaved.put({f"{user}-{each}": _payload(each, _texts(each)[6]) for each in (user, "nobody-else")})
+    with closing(records_in(file, name)) as records:
+        records.put({record.id: record for record in _records(user, 2, first=10)})
 
 
 def left_in_files(folder: Path, words: Sequence[str]) -> dict[str, list[str]]:

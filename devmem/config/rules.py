@@ -413,9 +413,6 @@ def _plain_files_of_an_encrypted_workflow(root: Root) -> Found:
     if not blocks:
         return
     first = next(iter(blocks))
-    if root.recording is not None and root.recording.active:
-        what = f"records wait in journals, which are not encrypted as the store {quoted(first)} is"
-        yield (), f"{what}: leave `conversation` out, or `encryption`"
     if root.path:
         return
     for store in root.stores:

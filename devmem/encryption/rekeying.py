@@ -22,9 +22,9 @@ _CACHE: Final = ".faiss"
 """Ending of index snapshots, which are rebuilt."""
 _LOGS: Final = ("-wal", "-shm", "-journal", ".lock", ".part")
 """Endings of files that belong to an open database or a writer at work."""
-_SEALED: Final = (".tombstones", ".json", ".jsonl")
+_SEALED: Final = (".tombstones", ".json")
 """Endings of devmem's files that are not databases."""
-_FOLDERS: Final = {".files": "large attachments", ".journals": "records of calls"}
+_FOLDERS: Final = {".files": "large attachments"}
 """Endings of folders whose files are plain by nature, and what is in them."""
 _BLOCK_SIZE: Final = 1 << 20
 

@@ -24,11 +24,8 @@ if TYPE_CHECKING:
     from devmem.recording.decorators import record_knowledge as record_knowledge
     from devmem.recording.decorators import record_llm as record_llm
     from devmem.recording.decorators import record_tool as record_tool
-    from devmem.recording.forwarder import JournalState as JournalState
     from devmem.recording.forwarder import Sink as Sink
-    from devmem.recording.forwarder import WaitingRecords as WaitingRecords
-    from devmem.recording.forwarder import journal_folder as journal_folder
-    from devmem.recording.forwarder import waiting_records as waiting_records
+    from devmem.recording.forwarder import pending_file as pending_file
     from devmem.recording.log import CopySource as CopySource
     from devmem.recording.log import InteractionLog as InteractionLog
     from devmem.recording.log import InteractionStore as InteractionStore
@@ -44,7 +41,7 @@ else:
             "Call TraceContext asked_by caller_in_trace carry continue_trace current_trace in_trace trace"
         ),
         "devmem.recording.decorators": "RecordedCall record_agent record_knowledge record_llm record_tool",
-        "devmem.recording.forwarder": "JournalState Sink WaitingRecords journal_folder waiting_records",
+        "devmem.recording.forwarder": "Sink pending_file",
         "devmem.recording.log": "CopySource InteractionLog InteractionStore PromptContext TokenTrimming",
         "devmem.recording.recorder": "InteractionRecorder RecordingOptions RecordingStatus",
     }

@@ -42,14 +42,13 @@ if TYPE_CHECKING:
     from devmem.storage.opening import file_of as file_of
     from devmem.storage.opening import inspect_location as inspect_location
     from devmem.storage.opening import open_collection as open_collection
-    from devmem.storage.outbox import OUTBOX_TABLE as OUTBOX_TABLE
-    from devmem.storage.outbox import Delivery as Delivery
-    from devmem.storage.outbox import DeliveryPolicy as DeliveryPolicy
-    from devmem.storage.outbox import Entry as Entry
-    from devmem.storage.outbox import Outbox as Outbox
-    from devmem.storage.outbox import deliver as deliver
-    from devmem.storage.outbox import examine_outbox as examine_outbox
-    from devmem.storage.outbox import outbox_bodies as outbox_bodies
+    from devmem.storage.pending import STATE_FILE as STATE_FILE
+    from devmem.storage.pending import Delivery as Delivery
+    from devmem.storage.pending import DeliveryPolicy as DeliveryPolicy
+    from devmem.storage.pending import Entry as Entry
+    from devmem.storage.pending import Outbox as Outbox
+    from devmem.storage.pending import deliver as deliver
+    from devmem.storage.pending import examine_pending as examine_pending
     from devmem.storage.protocol import DEFAULT_HISTORY_DAYS as DEFAULT_HISTORY_DAYS
     from devmem.storage.protocol import Collection as Collection
     from devmem.storage.protocol import CollectionInfo as CollectionInfo
@@ -82,9 +81,7 @@ else:
             "CollectionOpener CollectionOptions DatabaseOpener StoreMetadata check_location drop_location file_of "
             "inspect_location open_collection"
         ),
-        "devmem.storage.outbox": (
-            "OUTBOX_TABLE Delivery DeliveryPolicy Entry Outbox deliver examine_outbox outbox_bodies"
-        ),
+        "devmem.storage.pending": "STATE_FILE Delivery DeliveryPolicy Entry Outbox deliver examine_pending",
         "devmem.storage.protocol": (
             "DEFAULT_HISTORY_DAYS Collection CollectionInfo Durability StatefulCollection StateKey StateTable "
             "SupportsFieldIndex VersionedCollection states_of"

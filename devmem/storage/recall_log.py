@@ -1,5 +1,6 @@
-"""A log of what agents were shown: each block of memories, with where each entry of it came from, in a SQLite file.
+"""A log of what agents were shown: each block of memories, with where each entry of it came from.
 
+It has two tables in the file of a session's state (`devmem.storage.pending`).
 The text of an entry is kept apart from its block, so that erasing an item takes it out of every block that showed it.
 """
 
@@ -23,13 +24,11 @@ from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem, Scope, version_hash
 from devmem.model.results import Hit, MemoryRetrievalResult
 from devmem.storage.erasure import EraseRequest, Residue
-from devmem.storage.sidecar_db import PoolClosedError, SidecarDb, rolled_back, write_transaction
+from devmem.storage.pending import PENDING_TABLE, STATE_FILE
+from devmem.storage.sidecar_db import PoolClosedError, SidecarDb, read_transaction, write_transaction
 from devmem.text.analysis import estimate_tokens
 
-FILE_NAME: Final = "recalls.db"
-"""Name of a log in the folder of a session."""
 Contents = Literal["text", "hash"]
-_BUSY_SECONDS: Final = 10.0
 _PRUNED_EVERY: Final = 500
 """Number of recalls after which old ones are deleted again."""
 _ENTRY_MARK: Final = "\x00"
@@ -107,7 +106,7 @@ class Recall:
     id: int = 0
     """Number in its log."""
     seconds: float | None = None
-    """Duration of the search; None where an earlier version of devmem recorded it."""
+    """Duration of the search; None where it is not known."""
 
     @property
     def shown(self) -> tuple[RecallEntry, ...]:
@@ -220,7 +219,8 @@ class RecallLog:
         """
         self.file = file
         self._contents, self._retention, self._clock = contents, retention, clock
-        self._db = SidecarDb(file, _prepare, busy_seconds=_BUSY_SECONDS)
+        # A recall may be lost with the machine, never with the process.
+        self._db = SidecarDb(file, PENDING_TABLE + _SCHEMA, durability="normal")
         self._recorded = 0
 
     def record(self, recall: Recall) -> int:
@@ -289,14 +289,14 @@ class RecallLog:
         query = "SELECT DISTINCT item FROM entries WHERE item <> '' AND substr(item, 1, ?) = ? ORDER BY item LIMIT ?"
         return self._read(lambda db: [item for (item,) in db.execute(query, (len(prefix), prefix, limit))], [])
 
-    def shown(self) -> set[str]:
-        """Return the ids of all items that were shown.
+    def shown(self) -> set[str] | None:
+        """Return the ids of all items that were shown; None where nothing was ever recorded.
 
         Raises:
             RecallLogError: the log cannot be read.
         """
         query = "SELECT DISTINCT item FROM entries WHERE cut IS NULL AND item <> ''"
-        return self._read(lambda db: {item for (item,) in db.execute(query)}, set())
+        return self._read(lambda db: {item for (item,) in db.execute(query)}, None)
 
     def runs(self, limit: int = 50) -> list[RecallRun]:
         """Return the last runs that recalled something, the latest first.
@@ -394,15 +394,14 @@ class RecallLog:
         self._db.close()
 
     def _read(self, read: Callable[[sqlite3.Connection], T], empty: T) -> T:
-        """Read the file as of one commit, without making it; `empty` where it does not exist."""
+        """Read the file as of one commit, without making it; `empty` where it does not exist or has no log."""
         if not self.file.exists():
             return empty
         try:
             with closing(connect(self.file, uri=f"{self.file.absolute().as_uri()}?mode=ro")) as db:
-                if not _has_seconds(db):
-                    # A view of this connection alone, as the file may not be writable.
-                    db.execute("CREATE TEMP VIEW recalls AS SELECT *, NULL AS seconds FROM main.recalls")
-                return rolled_back(db, read, db)
+                if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'recalls'").fetchone():
+                    return empty
+                return read_transaction(db, read, db)
         except (sqlite3.Error, ValueError, TypeError) as error:
             raise RecallLogError(self.file, f"it cannot be read: {error}") from error
 
@@ -416,37 +415,18 @@ class RecallLog:
             raise RecallLogError(self.file, str(error)) from error
 
 
-def _prepare(db: sqlite3.Connection) -> None:
-    # A recall may be lost with the machine, never with the process.
-    for pragma in ("journal_mode = WAL", "synchronous = NORMAL", "foreign_keys = ON"):
-        db.execute(f"PRAGMA {pragma}")
-    db.executescript(_SCHEMA)
-    if not _has_seconds(db):
-        write_transaction(db, _add_seconds, db)
-
-
-def _has_seconds(db: sqlite3.Connection) -> bool:
-    return any(column[1] == "seconds" for column in db.execute("PRAGMA main.table_info(recalls)"))
-
-
-def _add_seconds(db: sqlite3.Connection) -> None:
-    """Add the column that logs of earlier versions of devmem do not have; another process may be faster."""
-    if not _has_seconds(db):
-        db.execute("ALTER TABLE recalls ADD COLUMN seconds REAL")
-
-
 def shown_items(sessions: Path) -> frozenset[str] | None:
     """Return the ids of the items that the logs of some sessions show; None where there is no log.
 
     Raises:
         RecallLogError: a log cannot be read.
     """
-    logs = sorted(sessions.glob(f"*/{FILE_NAME}"))
-    found: set[str] = set()
-    for file in logs:
+    found: set[str] | None = None
+    for file in sorted(sessions.glob(f"*/{STATE_FILE}")):
         with closing(RecallLog(file)) as log:
-            found |= log.shown()
-    return frozenset(found) if logs else None
+            if (shown := log.shown()) is not None:
+                found = shown | (found or set())
+    return None if found is None else frozenset(found)
 
 
 def forget_shown(folder: Path | None, request: EraseRequest, items: Sequence[MemoryItem]) -> list[Residue]:
@@ -458,7 +438,7 @@ def forget_shown(folder: Path | None, request: EraseRequest, items: Sequence[Mem
         items: what it selects, and what was derived from it.
     """
     left: list[Residue] = []
-    for file in sorted(folder.parent.glob(f"*/{FILE_NAME}")) if folder is not None else ():
+    for file in sorted(folder.parent.glob(f"*/{STATE_FILE}")) if folder is not None else ():
         try:
             with closing(RecallLog(file)) as log:
                 names = log.select(request, items)

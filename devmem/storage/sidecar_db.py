@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
@@ -15,10 +16,12 @@ from devmem.errors import Finding
 from devmem.forks import UNFORKED, abandon, follow_forks
 from devmem.model.results import Fact, FileReport, damage
 from devmem.storage.erasure import Residue
+from devmem.storage.protocol import Durability
 from devmem.text.files import create_empty
 
 _MESSAGES: Final = 5
 """Maximum number of SQLite's own messages that are reported."""
+_WAL_ATTEMPTS: Final = 200
 
 Look = Callable[[sqlite3.Connection], tuple[Mapping[str, Fact], Sequence[Finding]]]
 """Reads counts and findings; what it raises of SQLite's errors is a finding too."""
@@ -48,14 +51,15 @@ def examine_database(path: Path, kind: str, look: Look) -> FileReport:
     return FileReport(path=str(path), kind=kind, facts=facts, findings=findings)
 
 
-def open_sidecar(
-    file: Path | None, prepare: Callable[[sqlite3.Connection], object], *, busy_seconds: float = 30.0
+def open_database(
+    file: Path | None, schema: str, *, durability: Durability = "full", busy_seconds: float = 30.0
 ) -> sqlite3.Connection:
     """Open a small SQLite file in autocommit mode, for any thread; deleted content is overwritten.
 
     Args:
         file: its path, created for its owner alone where it is missing; None is a database in memory.
-        prepare: sets what the file needs, and creates its tables.
+        schema: statements that create the tables where they are missing.
+        durability: what a commit survives.
         busy_seconds: how long a statement waits for another process.
 
     Raises:
@@ -67,12 +71,29 @@ def open_sidecar(
         create_empty(file)
     opened = connect(file or ":memory:", timeout=busy_seconds, isolation_level=None, check_same_thread=False)
     try:
-        opened.execute("PRAGMA secure_delete = ON")
-        prepare(opened)
+        for pragma in ("secure_delete = ON", "foreign_keys = ON", f"synchronous = {durability}"):
+            opened.execute(f"PRAGMA {pragma}")
+        if file is not None:
+            enable_wal(opened)
+        opened.executescript(schema)
     except BaseException:
         opened.close()
         raise
     return opened
+
+
+def enable_wal(connection: sqlite3.Connection) -> None:
+    """Have commits written to a log beside the file, where readers and a writer do not wait for one another."""
+    # Changing the journal mode ignores the busy timeout, so two processes that make a file at once meet here.
+    for attempt in range(_WAL_ATTEMPTS):
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or attempt == _WAL_ATTEMPTS - 1:
+                raise
+            time.sleep(0.01)
+        else:
+            return
 
 
 def rewrite_database(connection: sqlite3.Connection, path: Path) -> list[Residue]:
@@ -210,11 +231,9 @@ class ConnectionPool(Generic[C]):
 class SidecarDb:
     """A small SQLite file that the first operation opens; safe to use from several threads, one operation at a time."""
 
-    def __init__(
-        self, file: Path | None, prepare: Callable[[sqlite3.Connection], object], *, busy_seconds: float = 30.0
-    ) -> None:
-        """Name the file; `open_sidecar` describes the arguments."""
-        self._file, self._prepare, self._busy_seconds = file, prepare, busy_seconds
+    def __init__(self, file: Path | None, schema: str, *, durability: Durability = "full") -> None:
+        """Name the file; `open_database` describes the arguments."""
+        self._file, self._schema, self._durability = file, schema, durability
         self._lock = threading.Lock()
         self._opened: sqlite3.Connection | None = None
         self._closed = False
@@ -237,7 +256,7 @@ class SidecarDb:
             if self._closed:
                 raise PoolClosedError
             if self._opened is None:
-                self._opened = open_sidecar(self._file, self._prepare, busy_seconds=self._busy_seconds)
+                self._opened = open_database(self._file, self._schema, durability=self._durability)
             return operation(self._opened)
 
     def rewrite(self) -> list[Residue]:
@@ -333,11 +352,6 @@ def write_transaction(
 def read_transaction(connection: sqlite3.Connection, operation: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Call an operation that reads the database as of one commit."""
     return _run(connection, ("BEGIN", "COMMIT"), operation, *args, **kwargs)
-
-
-def rolled_back(connection: sqlite3.Connection, operation: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Call an operation that reads, and roll back what it created to read by."""
-    return _run(connection, ("BEGIN", "ROLLBACK"), operation, *args, **kwargs)
 
 
 def _run(

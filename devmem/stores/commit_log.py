@@ -91,12 +91,12 @@ _MARKED: Final = "decision"
 class EraseRecord:
     """The part of a decided erasure in one place: the items or lines that are erased from it."""
 
-    kind: Literal["store", "lines", "recalls"]
-    """A store, a file of writes that wait for one, or a log of what agents were shown."""
+    kind: Literal["store", "pending", "recalls"]
+    """A store, or the work that waits, or the log of what agents were shown, in a file of state."""
     place: str
     """Name of the store, or path of the file."""
     names: tuple[str, ...]
-    """Ids of the store's items, checksums of the file's lines, or names of the log's parts."""
+    """Ids of the store's items, numbers of rows, or names of the log's parts."""
     session: str = ""
     """Session through which the store is opened."""
     memory_path: str | None = None

@@ -25,7 +25,8 @@ from devmem.model.items import ANY, LEAST_TRUST, PINNED, TRUST, AnyUser, MemoryI
 from devmem.model.results import FileReport, MemoryRetrievalResult, SearchReport
 from devmem.model.versions import RunInfo
 from devmem.recording.log import InteractionLog
-from devmem.storage.recall_log import FILE_NAME, RecallLog, SlowRecall
+from devmem.storage.pending import STATE_FILE, examine_pending
+from devmem.storage.recall_log import RecallLog, SlowRecall
 from devmem.stores.abilities import keeps_versions
 from devmem.stores.erasing import ForgetReceipt
 from devmem.stores.fact_queue import FactStatus
@@ -37,7 +38,6 @@ from devmem.views.diagrams import CallNode, Transfer, call_tree, transfers_of
 from devmem.web.texts import near_words
 from devmem.workflow.erasing import WorkflowReceipt
 from devmem.workflow.manager import MemoryManager
-from devmem.workflow.rescue import examine_rescued
 from devmem.workflow.stores import session_folder
 
 EVERYBODY: Final = "*"
@@ -163,7 +163,7 @@ class Desk:
         scope: ScopeParts = {} if user is None else {"user": user}
         memories = {name: Memory(store) for name, store in stores.items()}
         self.memories = {name: memory.scoped(**scope) if scope else memory for name, memory in memories.items()}
-        self.recalls = RecallLog(session_folder(workflow, session) / FILE_NAME)
+        self.recalls = RecallLog(session_folder(workflow, session) / STATE_FILE)
 
     @property
     def name(self) -> str:
@@ -462,10 +462,12 @@ class Desk:
         return step is not None and step.user == self.user
 
     def outbox(self) -> list[FileReport]:
-        """Return a report of each file of writes that no store has taken yet; none where only a user's are reached."""
+        """Return a report of what no store has taken yet, if anything waits; none where only a user's is reached."""
         if self.user is not None or self.workflow.file is None:
             return []
-        return list(examine_rescued(session_folder(self.workflow, self.session)))
+        file = session_folder(self.workflow, self.session) / STATE_FILE
+        report = examine_pending(file) if file.exists() else None
+        return [report] if report is not None and report.findings else []
 
     def examine(self, store: str) -> list[FileReport]:
         """Return the reports of a store's files, which takes as long as reading them."""

@@ -18,7 +18,8 @@ from devmem.errors import DevmemError, NoTombstonesError
 from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem, Scope
 from devmem.model.results import html_table
-from devmem.storage.erasure import EraseRequest, EraseResult, Residue, search_files, words_in, words_of
+from devmem.storage.erasure import EraseRequest, EraseResult, Residue, search_files, words_of
+from devmem.storage.pending import STATE_FILE
 from devmem.storage.protocol import ExportRecord
 from devmem.storage.sidecar_db import is_in_rows, tables_of
 from devmem.stores import erasing
@@ -27,17 +28,7 @@ from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.commit_log import EraseRecord, decide_erasure, erase_records, remove_undecided
 from devmem.stores.erasing import RECEIPT_COLUMNS, EraseSelection, ForgetReceipt, receipt_of
 from devmem.stores.memory import MemoryBase, StoreSetup
-from devmem.workflow.waiting import (
-    ShownParts,
-    WaitingWrites,
-    find_refused,
-    find_rescued,
-    find_shown,
-    remove_shown,
-    remove_waiting,
-    rescued_files,
-    temporary_rescues,
-)
+from devmem.workflow.waiting import WaitingParts, find_shown, find_waiting, remove_parts, temporary_writes
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -55,8 +46,8 @@ class Target:
     """Files and folders that the store keeps."""
     is_elsewhere: bool = False
     """Whether its items are in a server or behind a service, which other machines may use too."""
-    journals: Path | None = None
-    """Folder of the journals in which its records wait."""
+    records: tuple[Path, str] | None = None
+    """File in which its records wait, and the name under which they do."""
 
     @property
     def label(self) -> str:
@@ -78,8 +69,8 @@ class WorkflowSelection:
     """Everything that is to be erased."""
 
     targets: list[TargetSelection]
-    waiting: list[WaitingWrites] = field(default_factory=list)
-    shown: list[ShownParts] = field(default_factory=list)
+    waiting: list[WaitingParts] = field(default_factory=list)
+    shown: list[WaitingParts] = field(default_factory=list)
     residues: list[Residue] = field(default_factory=list)
     """Places that could not be looked into."""
 
@@ -95,8 +86,8 @@ class WorkflowSelection:
 
     @property
     def writes(self) -> int:
-        """Number of writes that no store has yet."""
-        return sum(len(each.checksums) for each in self.waiting)
+        """Number of writes and records that no store has yet."""
+        return sum(len(each.names) for each in self.waiting)
 
 
 def select_erasure(targets: Sequence[Target], request: EraseRequest, folders: Sequence[Path]) -> WorkflowSelection:
@@ -105,14 +96,13 @@ def select_erasure(targets: Sequence[Target], request: EraseRequest, folders: Se
     Args:
         targets: the stores.
         request: the items.
-        folders: folders of sessions, in which rescued writes are.
+        folders: folders of sessions, in whose state writes wait.
     """
     selection = WorkflowSelection(targets=[TargetSelection(request=request, target=target) for target in targets])
     reached = [item for each in selection.targets for item in _select(selection, each, request)]
     while reached:
         reached = [item for each in selection.targets for item in _follow(selection, each, reached)]
     _find_waiting(selection, request, folders)
-    _find_shown(selection, request, folders)
     return selection
 
 
@@ -152,34 +142,23 @@ def _copies(store: MemoryBase, items: Sequence[MemoryItem]) -> list[MemoryItem]:
 
 
 def _find_waiting(selection: WorkflowSelection, request: EraseRequest, folders: Sequence[Path]) -> None:
-    journals = dict.fromkeys(each.target.journals for each in selection.targets if each.target.journals is not None)
-    looks = [(file, find_rescued) for folder in folders for file in rescued_files(folder)]
-    for place, find in [*looks, *((folder, find_refused) for folder in journals)]:
+    states = [folder / STATE_FILE for folder in folders]
+    beside = [each.target.records[0] for each in selection.targets if each.target.records is not None]
+    for file in dict.fromkeys([*states, *beside]):
         try:
-            found = find(place, request)
-        except (DevmemError, OSError) as error:
-            selection.residues.append(Residue(place=str(place), reason=f"it cannot be read: {error}", failed=True))
-        else:
-            selection.waiting += [found] if found.checksums else []
-    _find_temporary(selection, request)
-
-
-def _find_shown(selection: WorkflowSelection, request: EraseRequest, folders: Sequence[Path]) -> None:
-    for folder in folders:
-        try:
-            found = find_shown(folder, request, selection.items)
+            parts = [find_waiting(file, request)]
+            parts += [find_shown(file, request, selection.items)] if file in states else []
         except DevmemError as error:
-            selection.residues.append(Residue(place=str(folder), reason=f"it cannot be read: {error}", failed=True))
-        else:
-            selection.shown += [found] if found.names else []
-
-
-def _find_temporary(selection: WorkflowSelection, request: EraseRequest) -> None:
-    """Name the files of selected writes in the machine's folder for temporary files, where any workflow's are."""
-    for file in temporary_rescues(each.target.setup.name for each in selection.targets):
+            selection.residues.append(Residue(place=str(file), reason=f"it cannot be read: {error}", failed=True))
+            continue
+        for each in parts:
+            if each.names:
+                (selection.waiting if each.kind == "pending" else selection.shown).append(each)
+    # Those in the machine's folder for temporary files may be any workflow's.
+    for file in temporary_writes():
         try:
-            count = len(find_rescued(file, request).checksums)
-        except (DevmemError, OSError) as error:
+            count = len(find_waiting(file, request).names)
+        except DevmemError as error:
             selection.residues.append(Residue(place=str(file), reason=f"it cannot be read: {error}", failed=True))
             continue
         if count:
@@ -251,14 +230,16 @@ def execute(
     """
     chosen = [each for each in selection.targets if each.found]
     words = words_of(selection.items) if search else []
-    waiting = [EraseRecord(kind="lines", place=str(each.file), names=each.checksums) for each in selection.waiting]
-    shown = [EraseRecord(kind="recalls", place=str(each.file), names=each.names) for each in selection.shown]
+    parts = [
+        EraseRecord(kind=each.kind, place=str(each.file), names=each.names)
+        for each in (*selection.waiting, *selection.shown)
+    ]
     remove_undecided(decisions)
-    with decide_erasure(decisions, [*map(_record_of, chosen), *waiting, *shown]) as records:
+    with decide_erasure(decisions, [*map(_record_of, chosen), *parts]) as records:
         # Every database knows what is decided before the first one changes.
         decided = [(each, record, _announce(each, record)) for each, record in zip(chosen, records, strict=False)]
         receipts = [_erase(each, record, words, count, vacuum=vacuum) for each, record, count in decided]
-        left = [residue for record in records[len(chosen) :] for residue in _erase_lines(record)]
+        left = [residue for record in records[len(chosen) :] for residue in _erase_parts(record)]
     reached, found = _search(selection, files, receipts, words) if words else ([], [])
     return WorkflowReceipt(
         stores=tuple(receipts),
@@ -327,11 +308,10 @@ def _request(store: MemoryBase, record: EraseRecord) -> EraseRequest:
     return EraseRequest(ids=record.names, where=where, tombstone=record.tombstone)
 
 
-def _erase_lines(record: EraseRecord) -> list[Residue]:
-    """Remove writes that no store has from their file, or what agents were shown from its log."""
-    remove = remove_shown if record.kind == "recalls" else remove_waiting
+def _erase_parts(record: EraseRecord) -> list[Residue]:
+    """Remove what waits, or was shown, from its file."""
     try:
-        left = remove(Path(record.place), set(record.names))
+        left = remove_parts(record.kind, Path(record.place), record.names)
         record.done()
     except (DevmemError, OSError) as error:
         reason = f"it is decided, and is done with the next forgetting: {error}"
@@ -370,18 +350,14 @@ def files_below(places: Iterable[Path]) -> list[Path]:
 def search_rest(files: Sequence[Path], words: Sequence[str]) -> tuple[list[str], list[Residue]]:
     """Look for words in files; return the files without any, and those with some.
 
-    A word that is in a row of one of the databases, or in a write that still waits, belongs to what remains, and says
-    nothing.
+    A word that is in a row of one of the databases belongs to what remains, and says nothing.
     """
     databases = [file for file in files if tables_of(file)]
-    lines = [file for file in files if file.suffix == ".jsonl"]
     known: dict[str, bool] = {}
 
     def remains(word: str) -> bool:
         if word not in known:
-            known[word] = any(is_in_rows(file, word) for file in databases) or any(
-                words_in(file, [word]) for file in lines
-            )
+            known[word] = any(is_in_rows(file, word) for file in databases)
         return known[word]
 
     return search_files(files, words, remains)
@@ -393,7 +369,7 @@ def recover(decisions: Path, targets: Sequence[Target]) -> list[Residue]:
     for record in erase_records(decisions):
         target = next((each for each in targets if record.belongs_to(each.setup)), None)
         if record.kind != "store":
-            left += _erase_lines(record)
+            left += _erase_parts(record)
         elif target is None:
             reason = "it was decided, and the store is declared no more"
             left.append(Residue(place=record.place, reason=reason, failed=True))
@@ -425,7 +401,7 @@ def recover_open(records: Iterable[EraseRecord], stores: Mapping[str, MemoryBase
     for record in records:
         store = stores.get(record.place)
         if record.kind != "store":
-            left = _erase_lines(record)
+            left = _erase_parts(record)
         elif store is not None and record.belongs_to(store.setup):
             left = _recover_store(Target(setup=store.setup, open=partial(_kept_open, store)), record)
         else:

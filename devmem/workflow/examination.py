@@ -9,12 +9,10 @@ from devmem.config.workflow import Workflow
 from devmem.model.caller import DEFAULT_SESSION
 from devmem.model.results import FileReport, damage
 from devmem.plugins import StoreRegistry, registry
-from devmem.recording.forwarder import examine_journals, journal_folder
+from devmem.recording.forwarder import pending_file
 from devmem.storage.location_report import examine_json
-from devmem.storage.outbox import OUTBOX_TABLE, examine_outbox
-from devmem.storage.sidecar_db import tables_of
-from devmem.workflow.recording import journals_of
-from devmem.workflow.rescue import examine_rescue_file, examine_rescued
+from devmem.storage.pending import STATE_FILE, examine_pending, has_pending
+from devmem.workflow.recording import records_of
 from devmem.workflow.stores import make_store, session_folder
 
 
@@ -23,7 +21,7 @@ def examine_workflow(
 ) -> Iterator[tuple[str, FileReport]]:
     """Yield a report of each file that a workflow's stores keep, with the store's name.
 
-    The name is empty for the session's own files: writes that no store took.
+    The name is empty for the session's own file, which has what waits for any of them.
 
     Raises:
         SessionNameError: the session's name cannot be used.
@@ -32,8 +30,8 @@ def examine_workflow(
     for declaration in workflow.memory:
         for report in _examine_store(workflow, declaration.name, session, types):
             yield declaration.name, report
-    for report in examine_rescued(folder):
-        yield "", report
+    if (folder / STATE_FILE).exists():
+        yield "", examine_pending(folder / STATE_FILE)
 
 
 def _examine_store(workflow: Workflow, name: str, session: str, types: StoreRegistry) -> Iterator[FileReport]:
@@ -41,33 +39,30 @@ def _examine_store(workflow: Workflow, name: str, session: str, types: StoreRegi
         store = make_store(workflow, name, session=session, types=types)
         try:
             yield from store.examine()
-            journals = journals_of(store, session_folder(workflow, session))
+            file, name = records_of(store, session_folder(workflow, session))
         finally:
             store.close()
     except Exception as error:  # noqa: BLE001 - a store type may be third-party code; the other stores are examined
         yield FileReport(path=name, kind="store", findings=[damage(f"it cannot be examined: {error}")])
         return
-    if journals.is_dir():
-        yield examine_journals(journals)
+    if not name and file.exists():
+        yield examine_pending(file)
 
 
 def examine_file(path: Path) -> FileReport | None:
-    """Return the report of a file of any kind but a SQLite collection; None where it is no such file.
+    """Return the report of a file that is not a SQLite collection; None where it is one.
 
-    A folder is taken for one of journals. Raises `FileNotFoundError` when there is nothing at the path.
+    Raises `FileNotFoundError` when there is nothing at the path.
     """
-    if path.is_dir():
-        return examine_journals(path)
     if not path.exists():
         raise FileNotFoundError(2, "No such file", str(path))
     if path.suffix == ".json":
         return examine_json(path)
-    if path.suffix == ".jsonl":
-        return examine_rescue_file(path)
-    return examine_outbox(path) if OUTBOX_TABLE in tables_of(path) else None
+    named = path.name == STATE_FILE or path.suffix == ".pending"
+    return examine_pending(path) if named or has_pending(path) else None
 
 
-def journals_beside(path: Path) -> FileReport | None:
-    """Return the report of the journals beside the file of a collection; None where there are none."""
-    folder = journal_folder(path)
-    return examine_journals(folder) if folder.is_dir() else None
+def pending_beside(path: Path) -> FileReport | None:
+    """Return the report of what waits beside the file of a collection; None where nothing does."""
+    file = pending_file(path)
+    return examine_pending(file) if file.exists() else None

@@ -12,10 +12,10 @@ from devmem.config.workflow import Workflow
 from devmem.errors import UnknownSessionError
 from devmem.model.caller import DEFAULT_SESSION
 from devmem.plugins import StoreRegistry, registry
-from devmem.recording.forwarder import waiting_records
 from devmem.recording.log import InteractionStore
 from devmem.storage.erasure import EraseRequest, Residue
 from devmem.storage.opening import file_of
+from devmem.storage.pending import STATE_FILE
 from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.commit_log import erasures_folder
 from devmem.stores.config import PlaceConfig
@@ -29,9 +29,9 @@ from devmem.workflow.erasing import (
     recover,
     select_erasure,
 )
-from devmem.workflow.recording import journals_of
+from devmem.workflow.recording import records_of
 from devmem.workflow.stores import load_store, make_store, session_folder, session_names
-from devmem.workflow.waiting import settle_journals
+from devmem.workflow.waiting import settle_records
 
 _NONE: Final[Mapping[str, MemoryBase]] = {}
 
@@ -87,10 +87,10 @@ class WorkflowForgetting:
     def select(self, request: EraseRequest, *, settle: bool = True) -> WorkflowSelection:
         """Return what is forgotten with a selection.
 
-        With `settle`, what earlier processes had decided to forget is finished first, and what waits in their journals
-        is stored, so that it is found. Without, as for a dry run, nothing is changed.
+        With `settle`, what earlier processes had decided to forget is finished first, and the records that wait are
+        stored, so that they are found. Without, as for a dry run, nothing is changed.
         """
-        residues = [*recover(self._decisions, self._targets), *self._settle()] if settle else self._unsettled()
+        residues = [*recover(self._decisions, self._targets), *self._settle()] if settle else []
         folders = [session_folder(self._workflow, session) for session in self._sessions]
         selection = select_erasure(self._targets, request, folders)
         selection.residues += residues
@@ -103,28 +103,15 @@ class WorkflowForgetting:
     def execute(self, selection: WorkflowSelection, *, search: bool = True, vacuum: bool = False) -> WorkflowReceipt:
         """Forget what is selected, and return the receipt; see `devmem.forget`."""
         files = [session_folder(self._workflow, session) for session in self._sessions]
-        journals = [target.journals for target in self._targets if target.journals is not None]
-        return execute(selection, self._decisions, [*files, *journals], search=search, vacuum=vacuum)
+        records = [target.records[0] for target in self._targets if target.records is not None]
+        return execute(selection, self._decisions, [*files, *records], search=search, vacuum=vacuum)
 
     def _settle(self) -> Iterator[Residue]:
         for target in self._targets:
-            if target.journals is not None and target.journals.is_dir():
+            if target.records is not None and target.records[0].exists():
                 with target.open() as store:
                     if isinstance(store, InteractionStore):
-                        yield from settle_journals(store, target.journals)
-
-    def _unsettled(self) -> list[Residue]:
-        """Return the folders of journals in which records wait, which a dry run neither stores nor looks through."""
-        folders = dict.fromkeys(target.journals for target in self._targets if target.journals is not None)
-        reason = "records wait here; the forgetting itself stores them first, and looks through them"
-        left: list[Residue] = []
-        for folder in folders:
-            try:
-                if waiting_records(folder).waiting_bytes:
-                    left.append(Residue(place=str(folder), reason=reason))
-            except OSError as error:
-                left.append(Residue(place=str(folder), reason=f"it cannot be read: {error}", failed=True))
-        return left
+                        yield from settle_records(store, *target.records)
 
     def _find_targets(self) -> Iterator[Target]:
         known: set[Path] = set()
@@ -132,7 +119,7 @@ class WorkflowForgetting:
             for declaration in self._workflow.memory:
                 store = self._made(declaration.name, session)
                 files = list(store.files())
-                own = {file for file in files if file not in known}
+                own = {file for file in files if file not in known or file.name == STATE_FILE}
                 is_usual = session == self._usual
                 is_given = is_usual and declaration.name in self._given
                 if is_given or (is_usual and _is_elsewhere(store)) or any(file.exists() for file in own):
@@ -145,14 +132,14 @@ class WorkflowForgetting:
         opening: Callable[[], AbstractContextManager[MemoryBase]] = (
             partial(self._usual_store, name) if is_usual else partial(self._other_store, name, session)
         )
-        journals = journals_of(store, session_folder(self._workflow, session))
+        records = records_of(store, session_folder(self._workflow, session))
         return Target(
             setup=store.setup,
             session="" if is_usual else session,
             open=opening,
             files=tuple(files),
             is_elsewhere=_is_elsewhere(store),
-            journals=journals if isinstance(store, InteractionStore) else None,
+            records=records if isinstance(store, InteractionStore) else None,
         )
 
     def _made(self, name: str, session: str) -> MemoryBase:

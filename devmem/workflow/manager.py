@@ -92,7 +92,8 @@ class MemoryManager:
             attachments: what the node reads and writes, in the order in which that happens.
             stores: every store by its name, loaded.
             options: budget, language and ranking of the block.
-            rescue_dir: where `close` puts writes that failed to the end; None takes the folder for temporary files.
+            rescue_dir: folder in whose state writes that failed wait for the next manager; without one they wait in
+                this process, and `close` puts them into the folder for temporary files.
             clock: returns the time in seconds since the epoch.
             on_operation: is called after each search of a store, each write to it, and each call of a handle from
                 `attachment`; logs it by default.
@@ -108,12 +109,12 @@ class MemoryManager:
         self._attachments = tuple(attachments)
         self._stores = dict(stores)
         self._options = options or MemoryOptions()
-        self._rescue_dir = rescue_dir
         self._clock = clock
         self._on_operation = on_operation
         self._run_only = frozenset(run_only)
         self._caller = caller or Caller()
         self._embeddings = EmbeddingCache()
+        self._written = tuple(dict.fromkeys(entry.name for entry in attachments if entry.write))
         self._unsaved = UnsavedWrites(rescue_dir, _keys_of(stores))
 
     @property
@@ -303,16 +304,16 @@ class MemoryManager:
 
     @property
     def unsaved(self) -> int:
-        """Number of writes that failed and wait for another attempt."""
-        return len(self._unsaved)
+        """Number of writes to the node's stores that failed and wait for another attempt."""
+        return self._unsaved.held(self._written)
 
     def close(self) -> list[Path]:
-        """Try once more to write what failed, and return the files that hold the rest. The stores stay open."""
-        for name in dict.fromkeys(entry.name for entry in self._attachments):
+        """Try once more to write what failed, and return the files in which the rest waits. The stores stay open."""
+        for name in self._written:
             error = self._unsaved.flush(name, partial(self._update_store, name))
             if error is not None:
                 _failure(name, "update", error)
-        return self._unsaved.rescue(self._rescue_dir)
+        return self._unsaved.close(self._written)
 
     aretrieve = as_async(retrieve)
     aupdate = as_async(update)

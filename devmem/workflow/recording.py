@@ -8,16 +8,16 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import islice
 from pathlib import Path
 from typing import Final
-from urllib.parse import quote
 
 from devmem.config.workflow import ConversationRecording, CopyRule, Workflow
 from devmem.model.interactions import Interaction, Participant, ParticipantType
 from devmem.model.items import Scope
 from devmem.model.message import Message, Role
 from devmem.recording.calls import Call, asked_by
-from devmem.recording.forwarder import journal_folder
+from devmem.recording.forwarder import pending_file
 from devmem.recording.log import CopySource, InteractionStore
 from devmem.recording.recorder import InteractionRecorder, RecordingOptions
+from devmem.storage.pending import STATE_FILE
 from devmem.stores.config import PlaceConfig
 from devmem.stores.memory import MemoryBase
 from devmem.text.devall_frames import frame
@@ -101,7 +101,7 @@ class RunRecording:
         Args:
             workflow: declares the recording.
             stores: the opened stores, by name.
-            folder: where the journals are of a store without a file; None takes that of the session.
+            folder: in whose state the records of a store without a file wait; None takes that of the session.
 
         Raises:
             ValueError: a store that the block names is not open.
@@ -119,9 +119,9 @@ class RunRecording:
             raise ValueError(f"memory store {block.store!r}, which `conversation` names, was not opened")
         if not isinstance(store, InteractionStore):
             raise TypeError(f"memory store {block.store!r}, which `conversation` names, keeps no records")
-        journals = journals_of(store, folder or session_folder(workflow))
+        file, name = records_of(store, folder or session_folder(workflow))
         sink = CopyingSink(store, block.copies, stores) if block.copies else store
-        self._recorder = InteractionRecorder(sink, journals, _options(block))
+        self._recorder = InteractionRecorder(sink, file, _options(block), store=name)
         attached = [entry for config in agents.values() for entry in config.memories]
         written = {block.store, *(rule.into for rule in block.copies)}
         self._is_read = any(entry.read and entry.name in written for entry in attached)
@@ -172,9 +172,9 @@ class RunRecording:
             )
 
     def close(self) -> None:
-        """Bring what was recorded into the store; what it does not take stays in the journal."""
+        """Bring what was recorded into the store; what it does not take waits for the next run."""
         if self._recorder is not None and not self._recorder.close():
-            _LOG.error("records wait in the journal for the next run: %s", self._recorder.status().failure)
+            _LOG.error("records wait for the next run: %s", self._recorder.status().failure)
 
 
 def _options(block: ConversationRecording) -> RecordingOptions:
@@ -187,13 +187,13 @@ def _options(block: ConversationRecording) -> RecordingOptions:
     )
 
 
-def journals_of(store: MemoryBase, folder: Path) -> Path:
-    """Return the folder of a store's journals: beside its file, or else in the given folder."""
+def records_of(store: MemoryBase, folder: Path) -> tuple[Path, str]:
+    """Return the file in which a store's records wait, and their name there: beside its file, or else in a folder."""
     config = store.setup.config
     place = store.setup.location(config.memory_path) if isinstance(config, PlaceConfig) else None
     if place is not None and "://" not in place:
-        return journal_folder(place)
-    return folder / "journals" / quote(store.name, safe="")
+        return pending_file(place), ""
+    return folder / STATE_FILE, store.name
 
 
 def _asked(inputs: Sequence[Message]) -> str:

@@ -28,7 +28,7 @@ from devmem.models.embedder import Embedder
 from devmem.models.embedding_providers import open_embedder
 from devmem.plugins import StoreRegistry, is_foreign, plugin_errors, registry
 from devmem.storage.opening import file_of
-from devmem.storage.recall_log import FILE_NAME as RECALLS
+from devmem.storage.pending import STATE_FILE
 from devmem.storage.recall_log import RecallLog
 from devmem.stores.commit_log import ERASURES, erase_records, erasures_folder
 from devmem.stores.memory import MemoryBase, StoreSetup
@@ -68,7 +68,7 @@ def _unlock(workflow: Workflow) -> None:
 def open_recalls(workflow: Workflow, folder: Path) -> RecallRecorder:
     """Return the recorder of what agents are shown, as `record_recalls` says, whose log is in the folder."""
     wanted = RecallRecording() if workflow.record_recalls is True else workflow.record_recalls
-    log = RecallLog(folder / RECALLS, contents=wanted.contents, retention=wanted.retention) if wanted else None
+    log = RecallLog(folder / STATE_FILE, contents=wanted.contents, retention=wanted.retention) if wanted else None
     return RecallRecorder(log)
 
 

@@ -13,8 +13,7 @@ import pytest
 
 from devmem import MemoryContentSnapshot, MemoryItem, MemoryWritePayload, load_workflow
 from devmem.messages import AttachmentRef, MessageBlock
-from devmem.recording import journal_folder
-from devmem.recording.journal import Journal, encode_line
+from devmem.recording import pending_file
 from devmem.storage import SqliteCollection
 from devmem.stores import SnapshotBlock
 from devmem.workflow import UnsavedWrites, make_store
@@ -117,52 +116,37 @@ def test_damage_is_an_error_of_its_file_alone(team: Path, devmem: Devmem) -> Non
 def test_unfinished_work_is_a_warning(team: Path, devmem: Devmem) -> None:
     added = "INSERT INTO states (kind, name, value) VALUES (?, ?, x'')"
     change(team.with_name("chats.db"), added, "conversation that waits for Redis", "ann:")
-    with closing(open_outbox(team.with_name("role-outbox.db"))) as outbox:
+    with closing(open_outbox(team.with_name("role-outbox.db"), "role")) as outbox:
         outbox.put({"a": MemoryItem(id="a", content_summary="waits", created_at=5.0)})
-    unsaved = UnsavedWrites()
+    unsaved = UnsavedWrites(team.parent / ".devmem" / "default")
     with pytest.raises(OSError, match="no disk"):
         unsaved.write("notes", payload("lost?"), _fails)
-    (rescued,) = unsaved.rescue(team.parent / ".devmem" / "default")
+    assert [file.name for file in unsaved.close(["notes"])] == ["state.db"]
     reports = examined(devmem, team)
     assert "1 states wait for Redis" in messages(reports["chats.db"], "warning")
-    assert "1 writes wait to be delivered" in messages(reports["role-outbox.db"], "warning")
-    assert (reports["role-outbox.db"]["oldest"], reports["role-outbox.db"]["oldest_time"]) == ("a", 5.0)
-    assert "1 writes are in no store" in messages(reports[rescued.name], "warning")
-    assert reports[rescued.name]["store"] is None
+    assert "1 of the kind 'delivery' wait for role" in messages(reports["role-outbox.db"], "warning")
+    assert reports["role-outbox.db"]["store"] == "role"
+    assert "1 of the kind 'write' wait for notes" in messages(reports["state.db"], "warning")
+    assert reports["state.db"]["store"] is None
 
 
 def _fails(_payload: MemoryWritePayload) -> Any:
     raise OSError("no disk")
 
 
-def test_damaged_and_refused_writes_of_an_outbox_and_a_rescue_file(tmp_path: Path, devmem: Devmem) -> None:
-    path, rescued = tmp_path / "outbox.db", tmp_path / "unsaved-notes.jsonl"
-    with closing(open_outbox(path)) as outbox:
+def test_damaged_and_refused_work_that_waits(team: Path, devmem: Devmem) -> None:
+    path = pending_file(team.with_name("notes.db"))
+    with closing(open_outbox(path, "role")) as outbox:
         outbox.put({name: MemoryItem(id=name, content_summary=name) for name in "abc"})
-        outbox.reject("b", "too long")
-    change(path, "UPDATE writes SET body = 'half' WHERE key = 'c'")
-    rescued.write_text('{"payload": {}}\nhalf\n', encoding="utf-8")
-    errors = messages(examined(devmem, path, code=1)["outbox.db"], "error")
-    assert "write 3 cannot be read" in errors
-    assert "write 'b' was refused permanently: too long" in errors
-    assert "line 2 cannot be read" in messages(examined(devmem, rescued, code=1)[rescued.name], "error")
-
-
-def test_records_that_wait_and_damaged_lines_of_a_journal(team: Path, devmem: Devmem) -> None:
-    folder = journal_folder(team.with_name("notes.db"))
-    with closing(Journal(folder, max_bytes=10_000)) as waiting:
-        for number in range(3):
-            waiting.append(encode_line([number, "said"]))
-    report = examined(devmem, team)[folder.name]
-    assert (report["kind"], report["store"]) == ("journals", "notes")
-    assert report["waiting"] == 3
-    (journal,) = folder.glob("*.journal")
-    lines = journal.read_bytes().splitlines(keepends=True)
-    journal.write_bytes(b"".join([lines[0].replace(b"[", b"{", 1), *lines[1:]]))
-    report = examined(devmem, team, code=1)[folder.name]
-    assert f"1 damaged lines in {journal.name}" in messages(report, "error")
-    assert examined(devmem, folder, code=1)[folder.name]["sound"] is False
-    assert json.loads(devmem("doctor", team.with_name("notes.db"), "--json", code=1).stdout)["journals"]["waiting"] == 2
+        outbox.refuse("b", "too long")
+    for report in (
+        examined(devmem, path, code=1)[path.name],
+        json.loads(devmem("doctor", team.with_name("notes.db"), "--json", code=1).stdout)["pending"],
+    ):
+        assert "'b' was refused permanently by role: too long" in messages(report, "error")
+        assert (report["waiting"], report["refused"]) == (2, 1)
+    path.write_bytes(path.read_bytes()[:5000] + bytes(3000))
+    assert examined(devmem, path, code=1)[path.name]["sound"] is False
 
 
 @pytest.mark.parametrize("content", [None, b"another picture"])

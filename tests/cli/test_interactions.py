@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
 
 from devmem import load_workflow, open_stores, record_agent, record_tool
-from devmem.recording import InteractionRecorder, journal_folder
+from devmem.recording import InteractionRecorder, pending_file
+from devmem.recording.forwarder import records_in
 from devmem_stores.conversation import ConversationMemory
 
 from .conftest import Devmem
@@ -66,18 +68,18 @@ def test_what_waits_for_a_store_is_shown_with_the_stores(devmem: Devmem, tmp_pat
         def record(self, interactions: object) -> None:
             raise RuntimeError("down")
 
-    folder = journal_folder(tmp_path / "global.db")
-    recorder = InteractionRecorder(Down(), folder)
+    waiting = pending_file(tmp_path / "global.db")
+    recorder = InteractionRecorder(Down(), waiting)
     with recorder.trace(conversation="c2"), record_tool("t", "x"):
         pass
     recorder.close(timeout=0.1)
-    (folder / "refused.jsonl").write_text("{}\n", encoding="utf-8")
+    with closing(records_in(waiting)) as records:
+        records.refuse(next(records.entries()).key, "not this one")
     shown = " ".join(devmem("stores", file).stderr.split())
-    assert "recorded interactions that wait; the next recorder" in shown
-    assert "records that the store refused (1)" in shown
+    assert "1 record that wait; the next recorder" in shown
+    assert "1 record that the store refused" in shown
     (store, _) = json.loads(devmem("stores", file, "--json").stdout)
-    assert store["journals"]["waiting_bytes"] > 100
-    assert store["journals"]["abandoned"] == 1
+    assert store["pending"] == {"file": str(waiting), "waiting": 1, "refused": 1}
 
 
 def test_long_contents_are_cut_unless_all_of_them_is_asked_for(devmem: Devmem, tmp_path: Path) -> None:

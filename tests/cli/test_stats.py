@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import signal
-import sqlite3
 import subprocess
 import sys
-from contextlib import closing
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -66,19 +64,6 @@ def test_how_often_agents_find_something_and_which_searches_are_slow(devmem: Dev
     shown = devmem("stats", file).stdout
     assert "Recalls: 1, of which 1 found something (100%)" in shown
     assert "When is the launch?" in shown
-
-
-def test_a_log_without_durations_is_read_and_goes_on_with_them(devmem: Devmem, tmp_path: Path) -> None:
-    file = filled(tmp_path)
-    devmem("run", file, "--input", "When is the launch?")
-    (log,) = tmp_path.glob(".devmem/*/recalls.db")
-    with closing(sqlite3.connect(log)) as db:
-        db.execute("ALTER TABLE recalls DROP COLUMN seconds")
-    assert json.loads(devmem("stats", file, "--json").stdout)["recalls"]["slowest"] == []
-    assert len(json.loads(devmem("shown", file, "--json").stdout)) == 1
-    devmem("run", file, "--input", "Is the venue booked?")
-    recalls = json.loads(devmem("stats", file, "--json").stdout)["recalls"]
-    assert (recalls["all"]["recalls"], len(recalls["slowest"])) == (2, 1)
 
 
 def test_watching_prints_again_until_it_is_interrupted(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ nodes:
 """
 GIVEN = """
 import devmem
-from devmem.recording import InteractionRecorder, journal_folder, record_agent
+from devmem.recording import InteractionRecorder, pending_file, record_agent
 
 with devmem.open("notes.db", embedding=None) as memory:
     launch = memory.add("The launch is on May 5th.", user="ann", id="5f2c1a")
@@ -45,7 +45,7 @@ def writer(question):
 with devmem.open_stores(devmem.load_workflow("team.yaml")) as stores:
     with devmem.Memory(stores["notes"]).run("5f2c1b") as run:
         run.add("The venue is booked.", user="ann", id="5f2c1b")
-    recorder = InteractionRecorder(stores["global"], journal_folder("global.db"))
+    recorder = InteractionRecorder(stores["global"], pending_file("global.db"))
     with recorder, recorder.trace(conversation="c1", trace="t1", user="ann"):
         writer("Does it rain?")
 """

@@ -17,12 +17,13 @@ from devmem import MemoryContentSnapshot, MemoryItem, MemoryWritePayload, Workfl
 from devmem.encryption import StoreKey, protect
 from devmem.errors import CollectionError, ConfigError, EncryptionError
 from devmem.messages import AttachmentRef, MessageBlock
-from devmem.recording.recorder import InteractionRecorder
+from devmem.recording import InteractionRecorder, record_tool
 from devmem.storage import SqliteCollection
 from devmem.stores import SnapshotBlock
 from devmem.stores.commit_log import CommitRecord, commit_records
 from devmem.transfer.importing.formats import open_data
 from devmem.workflow.rescue import UnsavedWrites
+from devmem_stores.conversation import ConversationMemory
 from tests.command_line import recalls
 from tests.conftest import StartScript
 
@@ -106,7 +107,7 @@ def test_the_same_run_is_found_in_a_plain_store(store_type: str, tmp_path: Path)
     store = store_of(store_type, folder)
     del store["config"]["encryption"]  # type: ignore[attr-defined]
     fill(write_workflow(folder, store, record_recalls=True), store_type)
-    assert {"store.db", ".devmem/default/recalls.db"} <= {place.removesuffix("-wal") for place in plain_places(folder)}
+    assert {"store.db", ".devmem/default/state.db"} <= {place.removesuffix("-wal") for place in plain_places(folder)}
 
 
 KILLED = """
@@ -239,13 +240,23 @@ def test_stores_without_files_may_stand_beside_encrypted_ones(tmp_path: Path) ->
     load_workflow(write_workflow(tmp_path, store_of("simple", tmp_path), *more))
 
 
-def test_records_of_calls_are_refused_as_their_journals_are_plain(tmp_path: Path) -> None:
+def test_records_of_calls_wait_encrypted(tmp_path: Path) -> None:
     store = store_of("conversation", tmp_path)
-    with pytest.raises(ConfigError, match="records wait in journals"):
-        load_workflow(write_workflow(tmp_path, store, conversation={"store": "notes"}))
-    workflow = load_workflow(write_workflow(tmp_path, store))
-    with open_stores(workflow) as stores, pytest.raises(EncryptionError, match="journals of recorded calls"):
-        InteractionRecorder(stores["notes"], tmp_path / "elsewhere")  # type: ignore[arg-type]
+    workflow = load_workflow(write_workflow(tmp_path, store, conversation={"store": "notes"}))
+
+    class Down(ConversationMemory):
+        def record(self, interactions: object) -> None:
+            raise CollectionError("notes", "is down")
+
+    with open_stores(workflow) as stores:
+        sink = Down(stores["notes"].setup)
+        for file in (tmp_path / "store.db.pending", tmp_path / "elsewhere"):
+            recorder = InteractionRecorder(sink, file)
+            with recorder.trace(), record_tool("t", RARE) as call:
+                call.output(RARE)
+            recorder.close(0.1)
+            assert file.exists()
+            assert plain_places(tmp_path) == []
 
 
 def test_large_attachments_stay_in_the_database(tmp_path: Path) -> None:
@@ -276,7 +287,7 @@ def test_writes_that_no_store_took_wait_encrypted_and_are_imported(
     with pytest.raises(CollectionError):
         unsaved.write("notes", MemoryWritePayload(inputs_text=f"The {RARE} waits."), fails)  # type: ignore[arg-type]
     assert plain_places(tmp_path) == []
-    (file,) = unsaved.rescue(place)
+    (file,) = unsaved.close(["notes"])
     assert plain_places(tmp_path) == []
     assert RARE not in caplog.text
     (record,) = open_data(file).records

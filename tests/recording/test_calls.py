@@ -253,7 +253,7 @@ def test_a_trace_goes_on_in_another_process(recorder: InteractionRecorder, sink:
         with recorder.trace(conversation="c", trace="t"), record_agent("boss", "go"):
             carried = carry()
         assert current_trace() is None
-        late = InteractionRecorder(sink, recorder._folder, clock=lambda: 5.0)
+        late = InteractionRecorder(sink, recorder._file, clock=lambda: 5.0)
         with late, continue_trace(carried, late):
             double(1)
     boss, *_ = sink.in_order()
@@ -267,7 +267,11 @@ def test_a_trace_goes_on_in_another_process(recorder: InteractionRecorder, sink:
 def test_outside_of_a_trace_and_of_what_is_recorded_nothing_is(sink: ListSink, tmp_path: Any) -> None:
     assert double(2) == 4
     options = RecordingOptions(types=frozenset({ParticipantType.TOOL}))
-    with InteractionRecorder(sink, tmp_path, options) as recorder, recorder.trace(user="ann"), record_agent("a", "q"):
+    with (
+        InteractionRecorder(sink, tmp_path / "waiting.db", options) as recorder,
+        recorder.trace(user="ann"),
+        record_agent("a", "q"),
+    ):
         double(3)
     assert sink.told() == ["a input calculator: 3", "calculator output a: 6"]
 
@@ -275,7 +279,7 @@ def test_outside_of_a_trace_and_of_what_is_recorded_nothing_is(sink: ListSink, t
 def test_secrets_are_masked_and_long_texts_shortened(sink: ListSink, tmp_path: Any) -> None:
     options = RecordingOptions(max_content_length=60)
     tool = record_tool("t", params={"api_key": "abc", "url": "postgres://me:pw12@host/db"})
-    with InteractionRecorder(sink, tmp_path, options) as recorder, recorder.trace(), tool as call:
+    with InteractionRecorder(sink, tmp_path / "waiting.db", options) as recorder, recorder.trace(), tool as call:
         call.output("Bearer " + "a" * 30 + " " + "x" * 100)
     asked, answered = sink.in_order()
     assert asked.params == {"api_key": "[secret]", "url": "postgres://[secret]@host/db"}

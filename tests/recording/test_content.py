@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field, SecretStr
 
 from devmem.recording.content import Renderer, SecretMask
-from devmem.recording.journal import decode_line, encode_line
 from tests.generated import examples
 
 ROOM = 200
@@ -182,23 +181,6 @@ _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(st.characters(codec=None)),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
 )
-
-
-@settings(max_examples=examples(20))
-@given(_JSON)
-def test_whatever_json_a_record_holds_survives_the_journal(value: Any) -> None:
-    line = encode_line(["id", value])
-    assert line.endswith(b"\n")
-    assert line.count(b"\n") == 1
-    assert decode_line(line[:-1]) == ["id", value]
-
-
-@given(st.binary())
-def test_a_damaged_line_is_none(noise: bytes) -> None:
-    line = encode_line(["id", 1])[:-1]
-    if noise:
-        assert decode_line(line + noise) is None
-    assert decode_line(noise) is None
 
 
 @settings(max_examples=examples(20))

@@ -1,11 +1,15 @@
-"""The journal between recorded calls and the store: nothing acknowledged is lost, no call waits or fails."""
+"""Records between recorded calls and the store: nothing acknowledged is lost, no call waits or fails."""
 
 from __future__ import annotations
 
 import logging
 import os
+import resource
 import signal
+import sqlite3
 import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -19,12 +23,14 @@ from devmem.recording import (
     ParticipantType,
     RecordingOptions,
 )
-from devmem.recording.journal import SUFFIX
+from devmem.storage import examine_pending
 from devmem.text.retry import Backoff
 from tests.conftest import StartScript
 
 from .conftest import ListSink
 
+FILE = "waiting.db"
+EAGER = Backoff(first=0.001, longest=0.001)
 CHILD = """
 import sys
 from devmem.recording import InteractionRecorder, record_tool
@@ -37,6 +43,29 @@ with recorder.trace(conversation="c"):
             call.output(number)
         print(number, flush=True)
 """
+
+
+def forked(work: Callable[[], object]) -> int:
+    pid = os.fork()
+    if pid == 0:
+        try:
+            work()
+        finally:
+            os._exit(1)
+    return pid
+
+
+@contextmanager
+def files_of_at_most(size: int) -> Iterator[None]:
+    """Make every longer file fail, as a full disk does."""
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, before)
 
 
 def ask(recorder: InteractionRecorder, count: int, start: int = 0) -> None:
@@ -59,7 +88,7 @@ def test_a_store_that_stands_still_delays_no_call(recorder: InteractionRecorder,
 
 def test_a_store_that_fails_gets_everything_later(sink: ListSink, tmp_path: Path) -> None:
     now = [0.0]
-    recorder = InteractionRecorder(sink, tmp_path, backoff=Backoff(clock=lambda: now[0]))
+    recorder = InteractionRecorder(sink, tmp_path / FILE, backoff=Backoff(clock=lambda: now[0]))
     sink.down = True
     ask(recorder, 3)
     assert not recorder.flush(timeout=0.3)
@@ -76,36 +105,51 @@ def test_what_a_killed_process_recorded_is_stored_by_the_next(
     tmp_path: Path, sink: ListSink, start_script: StartScript
 ) -> None:
     for _ in range(3):
-        process = start_script(CHILD, tmp_path)
+        process = start_script(CHILD, tmp_path / FILE)
         assert process.stdout is not None
         for _ in range(50):
             process.stdout.readline()
         process.send_signal(signal.SIGKILL)
         process.wait()
         process.stdout.close()
-    with InteractionRecorder(sink, tmp_path) as recorder:
+    with InteractionRecorder(sink, tmp_path / FILE) as recorder:
         ask(recorder, 1, start=900_000)
     inputs = [one.content for one in sink.in_order() if one.kind.value == "input"]
     for number in range(50):
         assert inputs.count(f"n{number}") == 3
-    assert list(tmp_path.glob(f"*{SUFFIX}")) == []
+    assert examine_pending(tmp_path / FILE).facts == {"waiting": 0, "refused": 0}
 
 
-def test_a_journal_of_a_living_process_is_left_alone(tmp_path: Path, sink: ListSink) -> None:
-    first, other = InteractionRecorder(sink, tmp_path), ListSink()
-    sink.gate.clear()
-    ask(first, 2)
-    with InteractionRecorder(other, tmp_path) as second:
-        ask(second, 1, start=50)
-    assert [one.content for one in other.in_order()] == ["n50", "50"]
-    sink.gate.set()
+def test_recorders_of_two_threads_share_a_file_and_store_each_record_once(tmp_path: Path, sink: ListSink) -> None:
+    first, second = (InteractionRecorder(sink, tmp_path / FILE, backoff=EAGER) for _ in range(2))
+    ask(first, 20)
+    ask(second, 20, start=50)
+    assert first.flush()
+    assert second.flush()
+    assert len(sink.records) == 80
     assert first.close()
+    assert second.close()
+
+
+def test_records_of_other_stores_in_the_file_stay_theirs(tmp_path: Path, sink: ListSink) -> None:
+    sink.down = True
+    with InteractionRecorder(sink, tmp_path / FILE, store="one", backoff=EAGER) as recorder:
+        ask(recorder, 1)
+        recorder.close(timeout=0.1)
+    other = ListSink()
+    with InteractionRecorder(other, tmp_path / FILE, store="other") as recorder:
+        ask(recorder, 1, start=10)
+    assert {one.content for one in other.in_order()} == {"n10", "10"}
+    sink.down = False
+    with InteractionRecorder(sink, tmp_path / FILE, store="one"):
+        pass
+    assert {one.content for one in sink.in_order()} == {"n0", "0"}
 
 
 def test_a_full_journal_counts_what_it_does_not_take(
     sink: ListSink, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    recorder = InteractionRecorder(sink, tmp_path, RecordingOptions(max_journal_bytes=2000))
+    recorder = InteractionRecorder(sink, tmp_path / FILE, RecordingOptions(max_journal_bytes=2000))
     sink.gate.clear()
     with caplog.at_level(logging.ERROR):
         ask(recorder, 100)
@@ -118,38 +162,134 @@ def test_a_full_journal_counts_what_it_does_not_take(
     assert len(sink.records) == status.recorded
 
 
-def test_a_damaged_line_costs_itself_only(tmp_path: Path, sink: ListSink) -> None:
+def test_a_damaged_record_costs_itself_only(tmp_path: Path, sink: ListSink) -> None:
     sink.down = True
-    first = InteractionRecorder(sink, tmp_path)
+    first = InteractionRecorder(sink, tmp_path / FILE)
     ask(first, 5)
     first.close(timeout=0.1)
-    (path,) = tmp_path.glob(f"*{SUFFIX}")
-    data = bytearray(path.read_bytes())
-    data[30] ^= 1
-    path.write_bytes(data + b"00000000 [half a li")
+    with closing(sqlite3.connect(tmp_path / FILE)) as db, db:
+        db.execute("UPDATE pending SET payload = '[1, \"half a' WHERE number = 3")
     sink.down = False
-    with InteractionRecorder(sink, tmp_path) as second:
+    with InteractionRecorder(sink, tmp_path / FILE) as second:
         ask(second, 1, start=70)
     assert len(sink.records) == 5 * 2 - 1 + 2
+    assert "cannot be read" in str(examine_pending(tmp_path / FILE).findings)
 
 
-def test_a_forked_child_has_a_journal_of_its_own(tmp_path: Path, sink: ListSink) -> None:
-    recorder = InteractionRecorder(sink, tmp_path)
+def test_a_forked_child_records_and_its_parent_sends(tmp_path: Path, sink: ListSink) -> None:
+    parent = InteractionRecorder(sink, tmp_path / FILE)
+    ask(parent, 1)
+    assert parent.flush()
+    calls = sink.calls
+
+    def work() -> None:
+        ask(parent, 1, start=10)
+        os._exit(0 if sink.calls == calls and not parent.flush(timeout=0.2) else 3)
+
+    assert os.waitstatus_to_exitcode(os.waitpid(forked(work), 0)[1]) == 0
+    assert parent.close()
+    assert {"n0", "n10"} <= {one.content for one in sink.in_order()}
+
+
+def test_a_full_disk_holds_records_in_memory_until_there_is_room(tmp_path: Path, sink: ListSink) -> None:
+    recorder = InteractionRecorder(sink, tmp_path / FILE)
     sink.gate.clear()
-    ask(recorder, 1)
-    pid = os.fork()
-    if pid == 0:
-        try:
-            ask(recorder, 1, start=10)
-        finally:
-            os._exit(0)
-    os.waitpid(pid, 0)
-    assert len(list(tmp_path.glob(f"*{SUFFIX}"))) == 2
+    ask(recorder, 3)
+    with files_of_at_most((tmp_path / f"{FILE}-wal").stat().st_size + 100):
+        ask(recorder, 5, start=3)
+        held = recorder.status()
+    assert held.held == 10
+    assert held.rejected == 0
+    ask(recorder, 1, start=8)
+    assert recorder.status().held == 0
     sink.gate.set()
     assert recorder.close()
-    with InteractionRecorder(sink, tmp_path) as last:
-        ask(last, 1, start=20)
-    assert sorted(one.content for one in sink.in_order() if one.kind.value == "input") == ["n0", "n10", "n20"]
+    inputs = [one.content for one in sink.in_order() if one.kind.value == "input"]
+    assert inputs == [f"n{number}" for number in range(9)]
+
+
+def test_what_is_held_is_written_when_the_recorder_is_closed(tmp_path: Path, sink: ListSink) -> None:
+    recorder = InteractionRecorder(sink, tmp_path / FILE)
+    with files_of_at_most(10):
+        ask(recorder, 1)
+    assert recorder.status().held == 2
+    assert recorder.close()
+    assert len(sink.records) == 2
+
+
+def test_a_process_without_a_free_descriptor_goes_on_recording(tmp_path: Path, sink: ListSink) -> None:
+    recorder = InteractionRecorder(sink, tmp_path / FILE, backoff=EAGER)
+    ask(recorder, 1)
+    assert recorder.flush()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # No new file can be opened, whatever is open already.
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        ask(recorder, 2)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert recorder.close()
+    assert len(sink.records) == 6
+
+
+def test_a_process_that_can_start_no_thread_records_and_sends_later(
+    tmp_path: Path, sink: ListSink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    recorder = InteractionRecorder(sink, tmp_path / FILE, backoff=EAGER)
+    with monkeypatch.context() as full:
+        full.setattr(threading.Thread, "start", refuse)
+        ask(recorder, 1)
+    assert recorder.status().recorded == 2
+    ask(recorder, 1)
+    assert recorder.close()
+    assert len(sink.records) == 4
+
+
+def test_a_record_that_the_store_refuses_holds_up_no_other_and_is_tried_again(tmp_path: Path) -> None:
+    class Choosy(ListSink):
+        def record(self, interactions: Sequence[Interaction]) -> None:
+            if any(one.content == "n1" for one in interactions):
+                raise ValueError("not this one")
+            super().record(interactions)
+
+    choosy = Choosy()
+    recorder = InteractionRecorder(choosy, tmp_path / FILE, backoff=EAGER)
+    ask(recorder, 3)
+    assert recorder.flush()
+    assert recorder.status().refused == 1
+    assert len(choosy.records) == 5
+    assert "not this one" in str(examine_pending(tmp_path / FILE).findings)
+    recorder.close()
+    sink = ListSink()
+    with InteractionRecorder(sink, tmp_path / FILE):
+        pass
+    assert [one.content for one in sink.in_order()] == ["n1"]
+
+
+def test_a_closed_recorder_takes_nothing_and_says_so(tmp_path: Path, sink: ListSink) -> None:
+    recorder = InteractionRecorder(sink, tmp_path / FILE)
+    with recorder.trace(), record_tool("t", "before") as call:
+        assert recorder.close()
+        call.output("after")
+    assert [one.content for one in sink.in_order()] == ["before"]
+
+
+def test_threads_share_a_full_file_without_losing_count(tmp_path: Path, sink: ListSink) -> None:
+    recorder = InteractionRecorder(sink, tmp_path / FILE, RecordingOptions(max_journal_bytes=20_000))
+    sink.gate.clear()
+    threads = [threading.Thread(target=ask, args=(recorder, 50, 100 * number)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    status = recorder.status()
+    assert status.recorded + status.rejected == 4 * 50 * 2
+    sink.gate.set()
+    assert recorder.close()
+    assert len(sink.records) == status.recorded
 
 
 def test_threads_record_in_the_order_of_their_calls(recorder: InteractionRecorder, sink: ListSink) -> None:

@@ -24,7 +24,7 @@ from devmem import MemoryItem
 from devmem.errors import CollectionError
 from devmem.models.embedder import TokenEmbedding
 from devmem.models.embedding_providers import register_embedding_provider
-from devmem.storage import Outbox
+from devmem.storage import STATE_FILE, Outbox
 from devmem.stores import FactKeepingMemory, MemoryBase
 from devmem.testing import HashTokenEmbedder
 from devmem.web.desk import Desk
@@ -372,10 +372,10 @@ def test_health_lists_the_slowest_searches_and_what_waits_in_the_outbox(team: Pa
         assert "Slowest searches" in page
         assert 'href="/step/1"' in page
         assert "No write waits." in page
-        outbox = Outbox(session / "unsaved-notes.db", dump=str, load=str)
+        outbox = Outbox(session / STATE_FILE, dump=str, load=str, place="notes")
         outbox.put({"w1": "{}"})
         outbox.close()
-        assert "1 writes wait to be delivered" in browser.get("/health").text
+        assert "wait for notes" in browser.get("/health").text
 
 
 def test_a_file_is_checked_then_imported_and_exported_again(team: Path, serve: Serve) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import sqlite3
 from contextlib import closing
@@ -16,7 +15,7 @@ from devmem.errors import DataFileError
 from devmem.messages import AttachmentRef, MessageBlock
 from devmem.stores import SearchReport, SnapshotBlock
 from devmem.transfer.importing import read_records
-from devmem.workflow import dump_payload, load_payload
+from devmem.workflow import dump_payload
 
 from .doubles import ScriptedStore, StrangeError, hit, manager_of, said
 
@@ -188,25 +187,24 @@ RICH = said(
 PLAIN = said("half of an emoji", "x")
 
 
-def lines_of(file: Path) -> list[MemoryWritePayload]:
-    return [load_payload(json.loads(line)["payload"]) for line in file.read_text("utf-8").splitlines()]
-
-
-def test_close_puts_the_rest_into_a_file_a_store_that_gives_everything_back(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_a_store_did_not_take_waits_for_the_next_manager(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The first manager is not even closed, as in a process that is killed."""
     manager = manager_of(broken("update", name="my notes/1"), broken("update", name="other"), rescue_dir=tmp_path / "r")
     for payload in (RICH, PLAIN):
         manager.update(payload)
-    files = manager.close()
-    assert [file.parent for file in files] == [tmp_path / "r"] * 2
-    assert [file.name.rsplit("-", 1)[0] for file in files] == ["unsaved-my_notes_1", "unsaved-other"]
-    for file in files:
-        assert lines_of(file) == [RICH, PLAIN]
-        assert str(file) in caplog.text
-    assert "devmem import" in caplog.text
-    assert manager.unsaved == 0
-    assert manager.close() == []
+    assert manager.unsaved == 4
+    assert list(read_records(tmp_path / "r" / "state.db")) == [RICH, RICH, PLAIN, PLAIN]
+    (file,) = manager.close()
+    assert file == tmp_path / "r" / "state.db"
+    assert str(file) in caplog.text
+    store = ScriptedStore("my notes/1")
+    later = manager_of(store, rescue_dir=tmp_path / "r")
+    assert later.unsaved == 2
+    assert later.update(said("later", "x")).failures == ()
+    assert store.payloads[:2] == [RICH, PLAIN]
+    assert store.payloads[2].inputs_text == "later"
+    assert later.close() == []
+    assert manager_of(ScriptedStore("other"), rescue_dir=tmp_path / "r").close() == []
 
 
 def test_a_value_that_json_does_not_know_does_not_cost_the_other_writes(tmp_path: Path) -> None:
@@ -214,7 +212,9 @@ def test_a_value_that_json_does_not_know_does_not_cost_the_other_writes(tmp_path
     manager.update(said("first", "x", metadata=cast("Any", {"when": StrangeError(), "n": 1})))
     manager.update(said("second", "x"))
     (file,) = manager.close()
-    first, second = lines_of(file)
+    first, second = read_records(file)
+    assert isinstance(first, MemoryWritePayload)
+    assert isinstance(second, MemoryWritePayload)
     assert first.metadata == {"when": "the strange store is out of order", "n": 1}
     assert second.inputs_text == "second"
 
@@ -232,11 +232,12 @@ def test_an_unwritable_folder_is_replaced_by_the_one_for_temporary_files(
     in_the_way.write_text("no folder")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     manager = manager_of(broken("update"), rescue_dir=in_the_way / "r")
-    manager.update(said("a", "b"))
+    manager.update(RICH)
     (file,) = manager.close()
     assert file.parent == tmp_path
-    assert [payload.inputs_text for payload in lines_of(file)] == ["a"]
+    assert list(read_records(file)) == [RICH]
     assert str(in_the_way) in caplog.text
+    assert "devmem import" in caplog.text
 
 
 def test_what_cannot_be_put_anywhere_is_in_the_log(
@@ -256,18 +257,6 @@ def test_stores_stay_open_when_a_manager_is_closed() -> None:
     store = ScriptedStore()
     manager_of(store).close()
     assert store.closed == 0
-
-
-def test_what_a_killed_process_could_not_write_is_in_a_file_that_import_reads(tmp_path: Path) -> None:
-    """`close` is never called."""
-    manager = manager_of(broken("update", name="notes/1"), rescue_dir=tmp_path)
-    manager.update(RICH)
-    manager.update(PLAIN)
-    (file,) = tmp_path.glob("unsaved-notes_1-*.db")
-    assert list(read_records(file)) == [RICH, PLAIN]
-    (exported,) = manager.close()
-    assert lines_of(exported) == [RICH, PLAIN]
-    assert [left for left in tmp_path.iterdir() if left != exported] == []
 
 
 def test_sqlite_file_that_is_no_outbox_is_not_imported(tmp_path: Path) -> None:

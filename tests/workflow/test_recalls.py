@@ -62,7 +62,7 @@ def test_hashes_alone_name_the_items_and_keep_no_word(tmp_path: Path) -> None:
     assert recall.block is None
     assert recall.query is None
     assert [entry.item for entry in recall.entries] == [item]
-    assert not any(b"xylophone" in each.read_bytes() for each in tmp_path.rglob("recalls.db*"))
+    assert not any(b"xylophone" in each.read_bytes() for each in tmp_path.rglob("state.db*"))
 
 
 def test_forgetting_takes_an_item_out_of_every_block_that_showed_it(tmp_path: Path) -> None:
@@ -119,12 +119,12 @@ def test_a_log_that_is_damaged_is_named_by_the_receipt(tmp_path: Path) -> None:
     file = workflow_in(tmp_path)
     (secret, _) = remember(file, "The code of the lab is zanzibar.", "The lab opens at nine.")
     ask(file, "What is the code of the lab?")
-    (log,) = tmp_path.rglob("recalls.db")
+    (log,) = tmp_path.rglob("state.db")
     log.write_bytes(b"damaged" * 1000)
     with devmem.open(f"{file}#notes") as memory:
         receipt = memory.erase(secret)
     assert receipt.items == 1
-    assert any("recalls.db" in left.place for left in receipt.residues)
+    assert any("state.db" in left.place for left in receipt.residues)
 
 
 def test_nothing_is_recorded_without_the_switch(tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_a_log_that_cannot_be_written_costs_a_program_nothing(tmp_path: Path, ca
     file = workflow_in(tmp_path)
     with devmem.open(f"{file}#notes") as memory:
         memory.add("The launch is on June 2nd.")
-        (tmp_path / ".devmem" / "default" / "recalls.db").mkdir(parents=True)
+        (tmp_path / ".devmem" / "default" / "state.db").mkdir(parents=True)
         assert "June 2nd" in memory.context("When is the launch?")
     assert "could not be recorded" in caplog.text
 

@@ -202,7 +202,7 @@ def test_what_a_pattern_matches_is_masked(tmp_path: Path) -> None:
 
 
 def test_a_store_that_is_down_costs_the_run_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its records wait in the journal and are stored by the next run."""
+    """Its records wait and are stored by the next run."""
 
     def refuse(_: object) -> None:
         raise CollectionError("global", "this disk is full")

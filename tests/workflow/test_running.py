@@ -10,6 +10,7 @@ from devmem import ConfigError, Scope, WorkflowRunner, open_stores
 from devmem.config import NodeConfig
 from devmem.errors import ChatModelError, CollectionDamagedError, DevmemError
 from devmem.models.openai_chat import content_part
+from devmem.transfer.importing import read_records
 from devmem.workflow import attached_stores, make_store
 from devmem.workflow.stores import attached_file
 from tests.conftest import StartScript
@@ -207,7 +208,7 @@ def test_scope_and_run_are_in_what_is_written(tmp_path: Path) -> None:
     assert first.run != second.run
 
 
-def test_writes_that_fail_to_the_end_are_put_into_files_when_the_runner_is_closed(tmp_path: Path) -> None:
+def test_writes_that_fail_to_the_end_wait_in_the_state_of_the_session(tmp_path: Path) -> None:
     read = write_workflow(tmp_path, stores_yaml(), "nodes:", agent_yaml("answer", NOTES))
     store = ScriptedStore("notes")
     store.failing["update"] = OSError("no disk")
@@ -215,7 +216,7 @@ def test_writes_that_fail_to_the_end_are_put_into_files_when_the_runner_is_close
     assert runner.run("One").output == "answer says so"
     (file,) = runner.close()
     assert file.parent == tmp_path / "rescued"
-    assert "answer says so" in file.read_text()
+    assert "answer says so" in str(list(read_records(file)))
 
 
 def test_a_chat_model_is_opened_once_a_node(tmp_path: Path) -> None:

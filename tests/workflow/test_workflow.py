@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from contextlib import closing
 from dataclasses import replace
@@ -15,8 +14,7 @@ import devmem.storage
 from devmem import MemoryItem, Scope, Workflow, load_workflow, open_stores
 from devmem.errors import UnknownSessionError
 from devmem.model.interactions import Interaction, InteractionKind, Participant, ParticipantType
-from devmem.recording.forwarder import REFUSED
-from devmem.recording.journal import Journal
+from devmem.recording.forwarder import records_in
 from devmem.workflow import make_store
 from tests.conftest import StartScript
 from tests.dying import DYING
@@ -48,7 +46,7 @@ def counts(workflow: Workflow) -> dict[str, int]:
 
 
 def test_nothing_is_left_of_a_user_in_any_file(team: Workflow) -> None:
-    """Not in stores, copies, summaries, versions, runs, states, journals, rescued writes and attachments."""
+    """Not in stores, copies, summaries, versions, runs, states, records, unsaved writes and attachments."""
     assert {word for words in words_left(team, "ann").values() for word in words} == set(words_of_user("ann"))
     before = counts(team)
     receipt = devmem.forget(team, user="ann")
@@ -72,7 +70,7 @@ def test_a_user_leaves_no_key_among_the_states_of_conversations(team: Workflow) 
 def test_a_dry_run_changes_nothing(team: Workflow) -> None:
     before, words = counts(team), words_left(team, "ann")
     receipt = devmem.forget(team, user="ann", dry_run=True)
-    assert receipt.writes == 1
+    assert receipt.writes == 3
     assert {part.store: part.items for part in receipt.stores} == dict.fromkeys(STORES, 2) | {"brain": 4, "talk": 6}
     assert counts(team) == before
     assert words_left(team, "ann").keys() == words.keys()
@@ -145,35 +143,20 @@ def test_what_waits_in_an_outbox_is_forgotten(team: Workflow) -> None:
 
 
 def test_refused_records_are_forgotten(team: Workflow) -> None:
-    folder = team.base_dir / "memory" / "talk.db.journals"
-    folder.mkdir(exist_ok=True)
     side = Participant("writer", ParticipantType.AGENT)
     record = Interaction(
         id="r", conversation="c", trace="t", source=side, target=side, kind=InteractionKind.INPUT,
         content="Quillfeather", event_time=1.0, user="ann",
     )  # fmt: skip
-    lines = [
-        json.dumps({**one.to_json(), "refused": "no"}) for one in (record, replace(record, user="bob", content="ok"))
-    ]
-    (folder / REFUSED).write_text("\n".join([*lines, "torn"]) + "\n", encoding="ascii")
+    file = team.base_dir / "memory" / "talk.db.pending"
+    with closing(records_in(file)) as records:
+        records.put({"r": record, "other": replace(record, id="other", user="bob", content="ok")})
+        for key in ("r", "other"):
+            records.refuse(key, "not this one")
     assert devmem.forget(team, user="ann").writes == 2
-    assert (folder / REFUSED).read_text(encoding="ascii").splitlines() == [lines[1], "torn"]
-
-
-def test_a_journal_that_is_in_use_is_named(team: Workflow) -> None:
-    journal = Journal(team.base_dir / "memory" / "talk.db.journals", max_bytes=1000)
-    journal.append(b"00000000 []\n")
-    receipt = devmem.forget(team, user="ann")
-    assert str(journal.path) in [left.place for left in receipt.left]
-    journal.acknowledge(len(b"00000000 []\n"))
-    journal.close()
-
-
-def test_a_dry_run_names_the_journals_that_it_does_not_look_through(team: Workflow) -> None:
-    journals = str(team.base_dir / "memory" / "talk.db.journals")
-    assert journals in [left.place for left in devmem.forget(team, user="ann", dry_run=True).left]
-    assert devmem.forget(team, user="ann").left == ()
-    assert devmem.forget(team, user="ann", dry_run=True).left == ()
+    assert b"Quillfeather" not in file.read_bytes()
+    with closing(records_in(file)) as records:
+        assert [entry.value.content for entry in records.entries(refused=True)] == ["ok"]
 
 
 def test_a_store_that_cannot_be_used_is_named_and_the_others_are_done(team: Workflow) -> None:

@@ -57,7 +57,7 @@ from devmem.stores.staleness import stale_items
 from devmem.text.display import number_of, one_line
 from devmem.text.files import replace_file
 from devmem.transfer.exporting import Snapshot, json_parts
-from devmem.workflow.examination import examine_file, examine_workflow, journals_beside
+from devmem.workflow.examination import examine_file, examine_workflow, pending_beside
 from devmem.workflow.recording import rebuild_view as rebuild
 
 _SHORT: Final = 8
@@ -65,7 +65,7 @@ _WORKFLOWS: Final = (".yaml", ".yml")
 
 _Examined: TypeAlias = Annotated[
     str,
-    typer.Argument(metavar="FILE", help="Workflow (YAML), file or URL of a store, outbox, or folder of journals."),
+    typer.Argument(metavar="FILE", help="Workflow (YAML), file or URL of a store, or file of pending work."),
 ]
 
 
@@ -81,8 +81,8 @@ def doctor(
 ) -> None:
     """Examine what stores keep on disk, and mend it.
 
-    Of a workflow, every file of every store is examined: collections, states of conversations, outboxes,
-    journals of records, and writes that no store took. A file is examined by its kind. Of a SQLite collection, rows,
+    Of a workflow, every file of every store is examined: collections, states of conversations, and the work that
+    waits: writes, records, deliveries. A file is examined by its kind. Of a SQLite collection, rows,
     vectors and attachments are compared with their checksums; of a store in PostgreSQL, rows, terms, vectors and
     attachments with their items. An error is damage, a warning is work that waits.
 
@@ -131,16 +131,16 @@ def _examine_collection(terminal: Terminal, file: Path, salvage: Path | None, *,
     if salvage is not None:
         saved = _salvage(terminal, found, salvage)
         terminal.report("note", f"{number_of(saved, 'item')} written to {salvage}; `devmem import` reads them")
-    journals = journals_beside(file)
+    waiting = pending_beside(file)
     if as_json:
-        beside = {} if journals is None else {"journals": _json_of(journals)}
+        beside = {} if waiting is None else {"pending": _json_of(waiting)}
         terminal.json(_as_json(found) | beside | ({"repaired": repaired} if fix else {}))
     else:
-        _show_reports(terminal, [("", report_of(found)), *([("", journals)] if journals is not None else [])])
+        _show_reports(terminal, [("", report_of(found)), *([("", waiting)] if waiting is not None else [])])
         for line in repaired:
             terminal.print(line)
     is_sound = (examine(file) if repaired else found).is_sound
-    if not is_sound or (journals is not None and not journals.is_sound):
+    if not is_sound or (waiting is not None and not waiting.is_sound):
         raise typer.Exit(EXIT_PARTLY)
 
 

@@ -38,7 +38,8 @@ from devmem.cli.terminal import Terminal, date_text, number, zoned
 from devmem.model.caller import DEFAULT_SESSION
 from devmem.model.interactions import Interaction
 from devmem.recording.log import InteractionLog
-from devmem.storage.recall_log import FILE_NAME, Recall, RecallEntry, RecallLog
+from devmem.storage.pending import STATE_FILE
+from devmem.storage.recall_log import Recall, RecallEntry, RecallLog
 from devmem.stores.memory import MemoryBase
 from devmem.text.analysis import shorten
 from devmem.text.files import replace_file
@@ -232,7 +233,7 @@ def shown(
     """
     terminal: Terminal = ctx.obj
     workflow = load(terminal, file)
-    log = RecallLog(session_folder(workflow, session) / FILE_NAME)
+    log = RecallLog(session_folder(workflow, session) / STATE_FILE)
     if not log.file.exists():
         advice = "run it again" if workflow.record_recalls else "add `record_recalls: true` to it and run it"
         raise CommandError(f"nothing is recorded of {file} in {log.file}; {advice}.")

@@ -28,8 +28,9 @@ from devmem.memory.statistics import Counts, StoreStatistics, statistics_of
 from devmem.model.caller import DEFAULT_SESSION
 from devmem.model.filters import Filter
 from devmem.model.results import refused_embeddings
+from devmem.storage.pending import STATE_FILE
 from devmem.storage.protocol import CollectionInfo
-from devmem.storage.recall_log import FILE_NAME, RecallLog, RecallStatistics
+from devmem.storage.recall_log import RecallLog, RecallStatistics
 from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.fact_queue import FactStatus
 from devmem.stores.facts import FactKeepingMemory
@@ -102,7 +103,7 @@ def _statistics(terminal: Terminal, addresses: list[StoreAddress], days: int) ->
 
 def _recalls(address: StoreAddress, limit: int) -> RecallStatistics | None:
     """Return the rates of the log of a workflow's session; None where nothing is logged."""
-    log = RecallLog(session_folder(address.workflow, address.session) / FILE_NAME)
+    log = RecallLog(session_folder(address.workflow, address.session) / STATE_FILE)
     return log.statistics(limit) if address.workflow.file is not None and log.file.exists() else None
 
 

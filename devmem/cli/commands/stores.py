@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,10 +29,11 @@ from devmem.cli.terminal import Terminal, size_text
 from devmem.config.workflow import Workflow
 from devmem.errors import DevmemError
 from devmem.model.caller import DEFAULT_SESSION
-from devmem.recording.forwarder import REFUSED, journal_folder, waiting_records
+from devmem.recording.forwarder import pending_file, records_in
 from devmem.storage.opening import file_of
 from devmem.stores.indexing import Indexing, IndexPlan, IndexReport
 from devmem.stores.memory import MemoryBase
+from devmem.text.display import number_of
 
 _TYPE_COLUMNS = ("type", "provided by", "summary")
 _STORE_COLUMNS = ("store", "type", "items", "waiting", "size", "embedding", "location")
@@ -48,7 +50,7 @@ def stores(
     """List the store types, or a workflow's stores and where they are.
 
     Shows for each store the number of items, its size, embedding model and location. Items that wait for their
-    embedding are found by their words; recorded interactions that wait in a journal are not in the store yet. No file
+    embedding are found by their words; recorded interactions that wait are not in the store yet. No file
     is created.
 
     Examples:
@@ -94,7 +96,7 @@ def _store(workflow: Workflow, name: str, store_type: str, session: str) -> dict
     row: dict[str, Any] = {"store": name, "type": store_type, **dict.fromkeys((*_STORE_COLUMNS[2:], "error"))}
     try:
         store = make(StoreAddress(workflow=workflow, store=name, session=session))
-        row |= {"journals": _journals(location_of(store))}
+        row |= {"pending": _pending(location_of(store))}
         if why_empty(store):
             return row | {"items": 0, "waiting": 0, "size": 0, "location": _location(store)}
         try:
@@ -121,34 +123,23 @@ def _location(store: MemoryBase) -> str:
     return location if file_of(location) is not None else shown_store(location, store.name)
 
 
-def _journals(location: str | None) -> dict[str, Any] | None:
+def _pending(location: str | None) -> dict[str, Any] | None:
     """Return what is recorded and waits beside a store's file; None when nothing does."""
-    if location is None or "://" in location:
+    if location is None or "://" in location or not (file := pending_file(location)).exists():
         return None
-    try:
-        waiting = waiting_records(journal_folder(location))
-    except OSError as error:
-        raise CommandError(f"{journal_folder(location)} cannot be read: {error.strerror or error}") from error
-    if not waiting.waiting_bytes and not waiting.refused:
-        return None
-    return {
-        "folder": str(waiting.folder),
-        "waiting_bytes": waiting.waiting_bytes,
-        "abandoned": waiting.abandoned,
-        "refused": waiting.refused,
-    }
+    with closing(records_in(file)) as records:
+        found = {"file": str(file), "waiting": records.waiting(), "refused": records.refused()}
+    return found if found["waiting"] or found["refused"] else None
 
 
 def _notes(row: dict[str, Any]) -> Iterator[str]:
-    journals = row.get("journals")
-    if journals is None:
+    if (found := row.get("pending")) is None:
         return
-    where = f"memory store {row['store']!r}: {journals['folder']} has"
-    if journals["waiting_bytes"]:
-        size = size_text(journals["waiting_bytes"])
-        yield f"{where} {size} of recorded interactions that wait; the next recorder of this store sends them"
-    if journals["refused"]:
-        yield f"{where} records that the store refused ({journals['refused']:,}), in {REFUSED}"
+    where = f"memory store {row['store']!r}: {found['file']} has"
+    if found["waiting"]:
+        yield f"{where} {number_of(found['waiting'], 'record')} that wait; the next recorder of this store sends them"
+    if found["refused"]:
+        yield f"{where} {number_of(found['refused'], 'record')} that the store refused"
 
 
 def _shown(column: str, row: dict[str, Any]) -> str:

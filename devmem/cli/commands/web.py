@@ -20,7 +20,8 @@ from devmem.config.workflow import Workflow
 from devmem.errors import MissingExtraError
 from devmem.memory.opening import is_workflow
 from devmem.model.caller import DEFAULT_SESSION
-from devmem.storage.recall_log import FILE_NAME, RecallLog
+from devmem.storage.pending import STATE_FILE
+from devmem.storage.recall_log import RecallLog
 from devmem.workflow.stores import load_store, load_workflow, open_stores, session_folder
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def web(
     user = None if user is None else checked_name("--user", user)
     workflow, names = _target(terminal, target, session)
     if export is not None:
-        _export(terminal, RecallLog(session_folder(workflow, session) / FILE_NAME), export, run, user, mask=mask)
+        _export(terminal, RecallLog(session_folder(workflow, session) / STATE_FILE), export, run, user, mask=mask)
         return
     load = partial(load_store, looking=True) if read_only else partial(load_with_progress, terminal)
     with open_stores(workflow, names, session=session, load=load) as stores:

@@ -29,7 +29,7 @@ from devmem.model.items import why_unreadable
 from devmem.storage.attachments import AttachmentFiles
 from devmem.storage.erasure import remove_partial_files
 from devmem.storage.protocol import Durability
-from devmem.storage.sidecar_db import PoolClosedError, read_transaction, write_transaction
+from devmem.storage.sidecar_db import PoolClosedError, enable_wal, read_transaction, write_transaction
 from devmem.storage.sqlite.schema import SCHEMA_VERSION, create_tables
 from devmem.text.analysis import ANALYSIS_VERSION
 from devmem.text.files import create_empty
@@ -248,7 +248,7 @@ def prepare_schema(connection: sqlite3.Connection, location: str, store_type: st
         return
     try:
         if location != MEMORY:
-            _enable_wal(connection)
+            enable_wal(connection)
         write_transaction(connection, _create_schema, connection, store_type)
     except BaseException:
         if location != MEMORY and not header.tables:
@@ -335,19 +335,6 @@ def _is_cut_off(connection: sqlite3.Connection, path: Path) -> bool:
         # Another process may be in the middle of a checkpoint.
         time.sleep(0.01)
     return bool(path.stat().st_size % page_size)
-
-
-def _enable_wal(connection: sqlite3.Connection) -> None:
-    # Changing the journal mode ignores the busy timeout, so two processes that make a file at once meet here.
-    for attempt in range(200):
-        try:
-            connection.execute("PRAGMA journal_mode = WAL")
-        except sqlite3.OperationalError as error:
-            if "locked" not in str(error) or attempt == 199:
-                raise
-            time.sleep(0.01)
-        else:
-            return
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from devmem.model.filters import SEQUENCE_KEY
+from devmem.storage.pending import PENDING_TABLE
 from devmem.storage.sidecar_db import read_transaction, write_transaction
 from devmem.storage.sql import EVENT_TIME, GONE_SQL
 from devmem.storage.sqlite.compact_rows import PARTS_OF_PASSAGE
@@ -83,11 +84,7 @@ CREATE TABLE runs(
 CREATE TABLE tombstones(
     digest TEXT PRIMARY KEY, owner BLOB NOT NULL, whole INTEGER NOT NULL, erasure TEXT NOT NULL, erased_at REAL NOT NULL
 ) WITHOUT ROWID;
-CREATE TABLE pending(
-    number INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT NOT NULL, key TEXT NOT NULL, payload TEXT NOT NULL,
-    UNIQUE (kind, key)
-);
-CREATE TABLE states(kind TEXT, name TEXT, value BLOB NOT NULL, PRIMARY KEY (kind, name)) WITHOUT ROWID;
+{PENDING_TABLE}CREATE TABLE states(kind TEXT, name TEXT, value BLOB NOT NULL, PRIMARY KEY (kind, name)) WITHOUT ROWID;
 CREATE TABLE exports(number INTEGER PRIMARY KEY, body TEXT NOT NULL);
 CREATE TABLE changes(number INTEGER PRIMARY KEY AUTOINCREMENT, row INTEGER NOT NULL, kind TEXT NOT NULL);
 CREATE TRIGGER insert_current AFTER INSERT ON items WHEN new.{NOW} BEGIN

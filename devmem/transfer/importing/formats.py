@@ -11,7 +11,7 @@ from typing import Any, Final
 from devmem.encryption import is_database
 from devmem.errors import DataFileError, OutboxError
 from devmem.model.times import DateOrder
-from devmem.storage.outbox import outbox_bodies
+from devmem.storage.pending import DELIVERY, WRITE, pending_rows
 from devmem.transfer.importing import chats, coding_sessions, memories, phone_chats
 from devmem.transfer.importing.calendars import is_calendar, is_contacts, read_calendar, read_contacts
 from devmem.transfer.importing.files import FileFormat, Source, parse_json
@@ -306,7 +306,7 @@ _JSON: Final[Mapping[FileFormat, tuple[_Test, Callable[[Iterable[Line]], Iterato
 
 def _read_outbox(source: Source, origin: Origin) -> Iterator[Record]:
     try:
-        bodies = outbox_bodies(source.path)
+        bodies = [row.payload for row in pending_rows(source.path, WRITE, DELIVERY)]
     except OutboxError as error:
         raise source.error(f"a SQLite file that is not an outbox ({error})") from error
     return _read_plain(_parsed(((at, body.encode()) for at, body in enumerate(bodies, start=1)), origin))

@@ -20,9 +20,9 @@ _LOG: Final = logging.getLogger(__name__)
 _PAGE: Final = 100
 
 
-def open_outbox(file: Path) -> Outbox[Write]:
-    """Return the outbox of a file."""
-    return Outbox(file, dump=lambda write: json.dumps(asdict(write)), load=_load)
+def open_outbox(file: Path, store: str) -> Outbox[Write]:
+    """Return the outbox of a store in a file."""
+    return Outbox(file, dump=lambda write: json.dumps(asdict(write)), load=_load, place=store)
 
 
 def _load(body: str) -> Write:
@@ -89,15 +89,15 @@ class Sender:
         self._outbox.put({write.key: write})
         delivery = self._deliver(self._outbox)
         # Asked of the file, because another thread or process may have sent it meanwhile.
-        rejection = self._outbox.rejection(write.key)
+        rejection = self._outbox.refusal(write.key)
         if rejection is None:
             return WriteOutcome(status=WriteStatus.STORED, item_id=delivery.results.get(write.key))
         if rejection:
             failure = delivery.refused.get(write.key) or Mem0RejectedError("add", rejection)
-            reason = f"{rejection} It stays in {self._outbox.place}."
+            reason = f"{rejection} It stays in {self._outbox.location}."
             return WriteOutcome(status=WriteStatus.SKIPPED, reason=reason, failure=failure)
         stopped = delivery.stopped_by or Mem0Error("add", "it was not its turn yet")
-        reason = f"it waits in {self._outbox.place} and is sent later: {stopped}"
+        reason = f"it waits in {self._outbox.location} and is sent later: {stopped}"
         return WriteOutcome(status=WriteStatus.QUEUED, reason=reason, failure=stopped)
 
     def catch_up(self) -> int:
@@ -108,17 +108,17 @@ class Sender:
         waiting = self._outbox.waiting()
         if waiting:
             _LOG.warning(
-                "memory store %r: %d write(s) wait in %s: %s", self._name, waiting, self._outbox.place, stopped
+                "memory store %r: %d write(s) wait in %s: %s", self._name, waiting, self._outbox.location, stopped
             )
         return waiting
 
     def _deliver(self, outbox: Outbox[Write]) -> Delivery[str | None]:
         def send(entries: Sequence[Entry[Write]]) -> list[str | None]:
-            return [self._send(entry.value, maybe_sent=entry.maybe_sent) for entry in entries]
+            return [self._send(entry.value, maybe_sent=entry.attempts > 0) for entry in entries]
 
         delivery = deliver(outbox, send, _POLICY, patience=self._patience)
         for error in delivery.refused.values():
-            _LOG.error("memory store %r: %s The write stays in %s.", self._name, error, outbox.place)
+            _LOG.error("memory store %r: %s The write stays in %s.", self._name, error, outbox.location)
         return delivery
 
     def _send(self, write: Write, *, maybe_sent: bool) -> str | None:

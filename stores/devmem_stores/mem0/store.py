@@ -15,7 +15,17 @@ from urllib.parse import quote
 from uuid import uuid4
 
 from devmem import Filter, Hit, MemoryBase, MemoryItem, MemoryWritePayload, Scope, WriteOutcome
-from devmem.storage import CollectionInfo, EraseRequest, EraseResult, Order, Residue, descendants, event_key
+from devmem.storage import (
+    STATE_FILE,
+    CollectionInfo,
+    EraseRequest,
+    EraseResult,
+    Order,
+    Residue,
+    descendants,
+    event_key,
+    examine_pending,
+)
 from devmem.stores import (
     ConfigModel,
     EmbeddingConfig,
@@ -78,18 +88,19 @@ class Mem0Memory(MemoryBase):
         self._opened: Backend | None = None
         self._closed = False
         file = self._outbox_file()
-        self._outbox = open_outbox(file) if file is not None else None
+        self._outbox = open_outbox(file, setup.name) if file is not None else None
 
     def examine(self) -> Iterable[FileReport]:
-        """Report on the outbox; the memories are mem0's."""
-        return () if self._outbox is None else self._outbox.examine()
+        """Report on the outbox where it has a file of its own; the memories are mem0's."""
+        file = None if self.config.outbox == "auto" or self._outbox is None else self._outbox.file
+        return [examine_pending(file, self.name)] if file is not None and file.exists() else ()
 
     def _outbox_file(self) -> Path | None:
         if self.config.outbox != "auto":
             place = self.setup.location(self.config.outbox)
             return Path(place) if place else None
         session = self.setup.session_dir
-        return session / f"mem0_outbox_{quote(self.name, safe='')}.db" if session else None
+        return session / STATE_FILE if session else None
 
     @property
     def backend(self) -> Backend:
@@ -143,7 +154,7 @@ class Mem0Memory(MemoryBase):
     @property
     def refused(self) -> int:
         """Number of writes that mem0 refused permanently; they stay in the outbox's file."""
-        return self._outbox.rejected() if self._outbox else 0
+        return self._outbox.refused() if self._outbox else 0
 
     def find(self, query: MemoryQuery) -> SearchReport:
         """Ask mem0, and keep what the filter admits."""
@@ -274,7 +285,7 @@ class Mem0Memory(MemoryBase):
         """Return the items of the writes in the outbox, under the writes' keys."""
         if self._outbox is None:
             return []
-        return [item_of_write(entry.value) for entry in self._outbox.entries(rejected=True)]
+        return [item_of_write(entry.value) for entry in self._outbox.entries(refused=True)]
 
     def erase_selected(
         self,

@@ -5,20 +5,19 @@ from __future__ import annotations
 import heapq
 import json
 import logging
-import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import Final
-from urllib.parse import quote
 
 from devmem import CollectionError, Filter, Hit, MemoryItem, WriteOutcome
-from devmem.encryption import connect, key_of, unlock
+from devmem.encryption import key_of, unlock
 from devmem.errors import CollectionBusyError, CollectionClosedError, EmbeddingMismatchError
 from devmem.messages import Message, item_to_message
 from devmem.storage import (
+    STATE_FILE,
     Collection,
     CollectionInfo,
     DeliveryPolicy,
@@ -31,7 +30,7 @@ from devmem.storage import (
     Unique,
     deliver,
     event_key,
-    open_collection,
+    examine_pending,
 )
 from devmem.stores import (
     CollectionMemory,
@@ -48,12 +47,10 @@ from devmem.text import Backoff
 from devmem.workflow import StoreFailure
 from devmem_stores.role_zero.config import Importance, RoleZeroConfig
 
-_OLD_STORE_TYPE: Final = "role_zero outbox"
 
-
-def open_outbox(file: Path) -> Outbox[MemoryItem]:
-    """Return the outbox of a file."""
-    return Outbox(file, dump=_dump, load=lambda body: load_item(json.loads(body)))
+def open_outbox(file: Path, store: str) -> Outbox[MemoryItem]:
+    """Return the outbox of a store in a file."""
+    return Outbox(file, dump=_dump, load=lambda payload: load_item(json.loads(payload)), place=store)
 
 
 def _dump(item: MemoryItem) -> str:
@@ -81,7 +78,7 @@ class WaitingItems:
         """Return the items that are selected to be erased, expired and rejected ones included."""
         if self._outbox is None:
             return []
-        return [entry.value for entry in self._outbox.entries(rejected=True) if request.admits(entry.value)]
+        return [entry.value for entry in self._outbox.entries(refused=True) if request.admits(entry.value)]
 
     def newest(self, limit: int, where: Filter | None = None) -> list[MemoryItem]:
         """Return at most `limit` matching items, newest first."""
@@ -100,36 +97,11 @@ class WaitingItems:
         return self._outbox.remove(ids)
 
 
-def adopt_old_outbox(file: Path, outbox: Outbox[MemoryItem], clock: Callable[[], float]) -> None:
-    """Take over the items of an outbox that devmem 0.1.0 kept: a collection in the same file.
-
-    Raises:
-        CollectionError: the file cannot be used.
-    """
-    if not file.exists() or not _holds_items(file):
-        return
-    with closing(open_collection(str(file), store_type=_OLD_STORE_TYPE, clock=clock)) as old:
-        items = list(old.scan())
-        outbox.put({item.id: item for item in items})
-        # Killed before this, they are adopted again under the same keys.
-        old.delete(ids=[item.id for item in items])
-
-
 def _unlocked(file: Path, location: str) -> Path:
     """Use the key of the store, if it has one, for the outbox too."""
     if "://" not in location and (key := key_of(location)) is not None:
         unlock(file, key)
     return file
-
-
-def _holds_items(file: Path) -> bool:
-    with closing(connect(file)) as db:
-        try:
-            tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-            return "items" in tables and db.execute("SELECT 1 FROM items LIMIT 1").fetchone() is not None
-        except sqlite3.DatabaseError:
-            # The outbox itself reports what is wrong with the file.
-            return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,7 +183,7 @@ class OutboxMemory(CollectionMemory):
         super().__init__(setup)
         self.config = setup.config_as(RoleZeroConfig)
         file = self._outbox_file()
-        self._outbox = open_outbox(file) if file is not None else None
+        self._outbox = open_outbox(file, setup.name) if file is not None else None
         self._waiting = WaitingItems(self._outbox, setup.clock)
         self._backoff = Backoff(clock=setup.monotonic)
         if self._outbox is not None:
@@ -226,10 +198,15 @@ class OutboxMemory(CollectionMemory):
         self._outbox, self._waiting = None, WaitingItems(None, self.setup.clock)
 
     def examine(self) -> Iterator[FileReport]:
-        """Report on the collection's file and on the outbox."""
+        """Report on the collection's file, and on the outbox where it has a file of its own."""
         yield from super().examine()
-        if self._outbox is not None:
-            yield from self._outbox.examine()
+        if (file := self._own_outbox) is not None and file.exists():
+            yield examine_pending(file, self.name)
+
+    @property
+    def _own_outbox(self) -> Path | None:
+        """File of the outbox where the configuration names one; by default it is in the session's state."""
+        return None if self._outbox is None or self.config.outbox == "auto" else self._outbox.file
 
     def _outbox_file(self) -> Path | None:
         location = self.setup.location(self.config.memory_path)
@@ -240,7 +217,7 @@ class OutboxMemory(CollectionMemory):
             place = self.setup.location(self.config.outbox)
             return _unlocked(Path(place), location) if place else None
         session = self.setup.session_dir
-        return session / f"role_zero_outbox_{quote(self.name, safe='')}.db" if session else None
+        return session / STATE_FILE if session else None
 
     def store_items(
         self,
@@ -283,7 +260,7 @@ class OutboxMemory(CollectionMemory):
             self._outbox.put({item.id: item for item in items if item.id not in there})
         except CollectionError as error:
             raise error from failure
-        place = self._outbox.place
+        place = self._outbox.location
         _LOG.error("memory store %r: %d message(s) wait in %s: %s", self.name, self.unsent, place, failure)
         reason = f"it waits in {place} and is delivered later: {failure}"
         return [
@@ -314,7 +291,7 @@ class OutboxMemory(CollectionMemory):
         if self._outbox is None or not self._outbox.waiting():
             return None
         if self._backoff.left:
-            return CollectionError(self._outbox.place, "earlier messages wait here for another try.")
+            return CollectionError(self._outbox.location, "earlier messages wait here for another try.")
 
         def send(entries: Sequence[Entry[MemoryItem]]) -> list[WriteOutcome]:
             return super(OutboxMemory, self).store_items([entry.value for entry in entries], unique=Unique.ID)
@@ -336,7 +313,7 @@ class OutboxMemory(CollectionMemory):
             return
         with self._outbox.turn(_PATIENCE) as mine:
             if not mine:
-                raise CollectionBusyError(self._outbox.place, "another process is delivering; nothing was deleted.")
+                raise CollectionBusyError(self._outbox.location, "another process is delivering; nothing was deleted.")
             yield
 
     @property
@@ -347,8 +324,6 @@ class OutboxMemory(CollectionMemory):
     def load(self) -> None:
         """Open the collection, and deliver what an earlier process left in the outbox."""
         super().load()
-        if self._outbox is not None and self._outbox.file is not None:
-            adopt_old_outbox(self._outbox.file, self._outbox, self.setup.clock)
         self._catch_up()
 
     def look(self) -> None:
@@ -448,7 +423,7 @@ class OutboxMemory(CollectionMemory):
 
     def files(self) -> list[Path]:
         """Return the collection's files and the outbox."""
-        return [*super().files(), *([self._outbox.file] if self._outbox and self._outbox.file else [])]
+        return [*super().files(), *([self._own_outbox] if self._own_outbox else [])]
 
     def clear(self) -> int:
         """Forget everything."""

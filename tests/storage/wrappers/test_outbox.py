@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Protocol
 
 import pytest
 
 from devmem.errors import CollectionClosedError, OutboxError, OutboxFullError
-from devmem.storage import DeliveryPolicy, Entry, Outbox, deliver, outbox_bodies
+from devmem.storage import DeliveryPolicy, Entry, Outbox, deliver, examine_pending
 
 
 class MakeOutbox(Protocol):
@@ -80,13 +81,13 @@ def test_refused_write_holds_back_no_other_and_can_be_readmitted(make: MakeOutbo
     receiver.failing["one"] = ValueError("not this")
     policy = DeliveryPolicy(refusals=(ValueError,))
     assert list(deliver(outbox, receiver.send, policy, patience=0).refused) == ["1"]
-    assert (receiver.taken, outbox.waiting(), outbox.rejected()) == (["two"], 0, 1)
-    assert outbox.rejection("1") == "not this"
-    assert [entry.value for entry in outbox.entries(rejected=True)] == ["one"]
+    assert (receiver.taken, outbox.waiting(), outbox.refused()) == (["two"], 0, 1)
+    assert outbox.refusal("1") == "not this"
+    assert [entry.value for entry in outbox.entries(refused=True)] == ["one"]
     receiver.failing.clear()
     outbox.readmit()
     deliver(outbox, receiver.send, policy, patience=0)
-    assert (receiver.taken, outbox.rejected(), outbox.rejection("1")) == (["two", "one"], 0, None)
+    assert (receiver.taken, outbox.refused(), outbox.refusal("1")) == (["two", "one"], 0, None)
 
 
 def test_write_that_may_have_arrived_is_marked_for_the_next_attempt(make: MakeOutbox) -> None:
@@ -96,7 +97,7 @@ def test_write_that_may_have_arrived_is_marked_for_the_next_attempt(make: MakeOu
     for error in (ConnectionError("refused"), TimeoutError("late"), ConnectionError("refused"), None):
         receiver.failing = {"one": error} if error else {}
         deliver(outbox, receiver.send, policy, patience=0)
-    assert [entry.maybe_sent for entry in receiver.seen] == [False, False, True, True]
+    assert [entry.attempts for entry in receiver.seen] == [0, 0, 1, 1]
 
 
 def test_full_outbox_takes_none_of_what_is_too_much(make: MakeOutbox) -> None:
@@ -111,8 +112,8 @@ def test_entry_that_cannot_be_read_is_set_aside(make: MakeOutbox) -> None:
     outbox, receiver = make(), Receiver()
     outbox.put({"1": "not mine", "2": "two"})
     deliver(outbox, receiver.send, DeliveryPolicy(), patience=0)
-    assert (receiver.taken, outbox.rejected()) == (["two"], 1)
-    assert "cannot be read" in (outbox.rejection("1") or "")
+    assert (receiver.taken, outbox.refused()) == (["two"], 1)
+    assert "cannot be read" in (outbox.refusal("1") or "")
 
 
 def test_entries_can_be_listed_from_both_ends_and_looked_up(make: MakeOutbox) -> None:
@@ -128,7 +129,7 @@ def test_entries_can_be_listed_from_both_ends_and_looked_up(make: MakeOutbox) ->
 
 def test_nothing_is_made_before_the_first_write(tmp_path: Path) -> None:
     outbox = Outbox(tmp_path / "box.db", dump=str, load=load)
-    assert (outbox.waiting(), outbox.rejected(), outbox.get(["1"]), outbox.remove(["1"])) == (0, 0, [], 0)
+    assert (outbox.waiting(), outbox.refused(), outbox.get(["1"]), outbox.remove(["1"])) == (0, 0, [], 0)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -142,9 +143,8 @@ def test_file_is_private_and_outlives_the_process(tmp_path: Path) -> None:
         first.put({"c": "three"})
     again = Outbox(file, dump=str, load=load)
     assert [entry.value for entry in again.oldest(5)] == ["one", "two"]
-    assert outbox_bodies(file) == ["one", "two"]
-    again.remove_file()
-    assert list(tmp_path.iterdir()) == []
+    again.close()
+    assert examine_pending(file).facts == {"waiting": 2, "refused": 0}
 
 
 def test_file_that_cannot_be_used_is_an_error_that_names_it(tmp_path: Path) -> None:
@@ -153,8 +153,9 @@ def test_file_that_cannot_be_used_is_an_error_that_names_it(tmp_path: Path) -> N
     with pytest.raises(OutboxError, match=r"box\.db"):
         outbox.put({"1": "one"})
     (tmp_path / "text.db").write_text("no database, but long enough to be read as one" * 10)
-    with pytest.raises(OutboxError, match=r"text\.db"):
-        outbox_bodies(tmp_path / "text.db")
+    with closing(Outbox(tmp_path / "text.db", dump=str, load=load)) as other, pytest.raises(OutboxError, match="text"):
+        other.waiting()
+    assert "cannot be read" in examine_pending(tmp_path / "text.db").findings[0].message
 
 
 def test_one_thread_or_process_sends_at_a_time(tmp_path: Path) -> None:
@@ -185,3 +186,44 @@ def test_threads_deliver_each_write_once(make: MakeOutbox) -> None:
         thread.join()
     assert outbox.waiting() == 0
     assert sorted(receiver.taken) == sorted(f"{thread}-{number}" for thread in range(4) for number in range(20))
+
+
+def test_kinds_and_places_share_a_file_and_nothing_else(tmp_path: Path) -> None:
+    file = tmp_path / "state.db"
+    outboxes = [
+        Outbox(file, dump=str, load=load, kind=kind, place=place)
+        for kind in ("write", "delivery")
+        for place in ("a", "b/ü")
+    ]
+    for number, outbox in enumerate(outboxes):
+        outbox.put({"same key": str(number)})
+    with outboxes[0].turn(0) as mine, outboxes[1].turn(0) as too:
+        assert (mine, too) == (True, True)
+    assert outboxes[0].remove(["same key"]) == 1
+    outboxes[1].refuse("same key", "not this")
+    assert [outbox.held() for outbox in outboxes] == [0, 1, 1, 1]
+    assert [[entry.value for entry in outbox.entries()] for outbox in outboxes] == [[], [], ["2"], ["3"]]
+    assert examine_pending(file, "b/ü").facts == {"waiting": 1, "refused": 1}
+    for outbox in outboxes:
+        outbox.close()
+
+
+def test_batch_that_fails_again_is_sent_one_by_one_so_that_one_entry_holds_back_no_other(make: MakeOutbox) -> None:
+    outbox, receiver = make(), Receiver()
+    outbox.put({"1": "one", "2": "two", "3": "three"})
+    receiver.failing["two"] = RuntimeError("not this")
+    policy = DeliveryPolicy(batch=10)
+    for _ in range(2):
+        assert deliver(outbox, receiver.send, policy, patience=0).stopped_by is receiver.failing["two"]
+        assert (receiver.taken, outbox.waiting()) == ([], 3)
+    assert list(deliver(outbox, receiver.send, policy, patience=0).refused) == ["2"]
+    assert (receiver.taken, outbox.waiting(), outbox.refusal("2")) == (["one", "three"], 0, "RuntimeError: not this")
+
+
+def test_batch_of_a_receiver_that_is_down_stays_whole(make: MakeOutbox) -> None:
+    outbox, receiver = make(), Receiver()
+    outbox.put({"1": "one", "2": "two"})
+    receiver.failing = {"one": OSError("down"), "two": OSError("down")}
+    for _ in range(4):
+        assert isinstance(deliver(outbox, receiver.send, DeliveryPolicy(batch=10), patience=0).stopped_by, OSError)
+    assert (outbox.waiting(), outbox.refused()) == (2, 0)

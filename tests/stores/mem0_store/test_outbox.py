@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -36,7 +35,7 @@ def test_failed_writes_are_sent_later_in_order(store: Mem0Memory, fake: FakeMem0
     outcome = say(store, "One.")
     assert outcome.status is WriteStatus.QUEUED
     assert isinstance(outcome.failure, Mem0ServerError)
-    assert "mem0_outbox_notes.db" in outcome.reason
+    assert "state.db" in outcome.reason
     assert say(store, "Two.").status is WriteStatus.QUEUED
     assert (store.unsent, fake.texts()) == (2, [])
     clock.advance(60)
@@ -201,7 +200,7 @@ def test_long_search_for_a_write_goes_through_every_page(store: Mem0Memory, fake
 
 def test_write_while_another_process_sends_waits(make_store: MakeStore, fake: FakeMem0, tmp_path: Path) -> None:
     store = make_store(timeout=0.05)
-    other = open_outbox(tmp_path / "session" / "mem0_outbox_notes.db")
+    other = open_outbox(tmp_path / "session" / "state.db", "notes")
     with other.turn(1):
         outcome = say(store, "One.")
         assert outcome.status is WriteStatus.QUEUED
@@ -220,28 +219,9 @@ def test_answer_to_a_write_that_is_none_is_not_taken_for_one(store: Mem0Memory, 
     assert fake.texts() == ["One."]
 
 
-def test_file_of_an_earlier_version_is_sent(make_store: MakeStore, fake: FakeMem0, tmp_path: Path) -> None:
-    """The table as devmem 0.1.0 wrote it, with its columns and the JSON of a write."""
-    (tmp_path / "session").mkdir()
-    with closing(sqlite3.connect(tmp_path / "session" / "mem0_outbox_notes.db", isolation_level=None)) as db:
-        db.execute(
-            "CREATE TABLE writes (number INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL UNIQUE, "
-            "body TEXT NOT NULL, maybe_sent INTEGER NOT NULL DEFAULT 0, rejected TEXT)"
-        )
-        body = (
-            '{"key": "k1", "text": "Old.", "ids": {"user_id": "ann", "agent_id": null, "run_id": null}, '
-            '"infer": true, "metadata": {"devmem_write": "k1"}, "timestamp": null}'
-        )
-        db.execute("INSERT INTO writes (key, body) VALUES ('k1', ?)", (body,))
-    store = make_store()
-    assert store.unsent == 1
-    say(store, "New.")
-    assert fake.texts() == ["Old.", "New."]
-
-
 def test_write_survives_the_outbox_as_it_is(tmp_path: Path) -> None:
     write = Write(key="b", text="b", ids=Ids(user_id="ann"), infer=True, metadata={"n": [1]}, timestamp=5)
-    with closing(open_outbox(tmp_path / "box.db")) as outbox:
+    with closing(open_outbox(tmp_path / "box.db", "notes")) as outbox:
         outbox.put({"b": write})
-    with closing(open_outbox(tmp_path / "box.db")) as again:
+    with closing(open_outbox(tmp_path / "box.db", "notes")) as again:
         assert [entry.value for entry in again.oldest(1)] == [write]

@@ -11,13 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from devmem import Scope
 from devmem.errors import CollectionClosedError
 from devmem.messages import UserMessage
-from devmem.storage import open_collection
 from devmem.stores import WriteStatus
 from devmem.testing import ManualClock
-from devmem_stores.role_zero.role import RoleMemory, item_of
+from devmem_stores.role_zero.role import RoleMemory
 from tests.conftest import StartScript
 
 from .conftest import FlakyStore, MakeStore, fill, ids, said
@@ -175,18 +173,3 @@ def test_write_to_a_locked_file_is_queued_before_long(make_store: MakeStore, tmp
         assert memory.add(said(1)).status is WriteStatus.QUEUED
         assert ids(memory.get(5)) == ["m0", "m1"]
         other.execute("ROLLBACK")
-
-
-def test_outbox_of_an_earlier_version_is_delivered(make_store: MakeStore, tmp_path: Path) -> None:
-    """devmem 0.1.0 kept waiting messages as a collection in the outbox's file."""
-    items = [
-        item_of(said(number), Scope(agent="engineer", user="", session=""), stored_at=1.0, limit=1000)
-        for number in range(3)
-    ]
-    (tmp_path / "session").mkdir()
-    file = tmp_path / "session" / "role_zero_outbox_roles.db"
-    with closing(open_collection(str(file), store_type="role_zero outbox")) as old:
-        old.add(items)
-    store = make_store(memory_path="roles.db")
-    assert store.unsent == 0
-    assert ids(store.role("engineer").history()) == ["m0", "m1", "m2"]

@@ -1,4 +1,4 @@
-"""Recording: whole teams in several processes, kills in mid-run, a full journal and a full disk."""
+"""Recording: whole teams in several processes, kills in mid-run, a full file and a full disk."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from devmem.recording import (
     Interaction,
     InteractionRecorder,
     RecordingOptions,
-    journal_folder,
+    pending_file,
     record_tool,
-    waiting_records,
 )
+from devmem.storage import examine_pending
 from devmem.text.retry import Backoff
 from devmem_stores.conversation import ConversationMemory
 from tools.torture.children import EXIT_FAILED, Child
@@ -36,11 +36,11 @@ Work = Callable[[Callable[[str], None]], None]
 
 def run(plan: Plan) -> list[Result]:
     """Record teams, kill recorders, and leave them no room."""
-    return [_teams(plan), _kills(plan), _full(plan, "journal"), _full(plan, "disk")]
+    return [_teams(plan), _kills(plan), _full(plan, "file"), _full(plan, "disk")]
 
 
 def _teams(plan: Plan) -> Result:
-    """Run teams in threads and processes that share a store and a folder of journals."""
+    """Run teams in threads and processes that share a store and the file of what waits."""
     result = Result(fault="recorded teams")
     folder = prepare(plan.folder / "teams", "conversation")
     runs = plan.extent(short=1, full=11)
@@ -106,7 +106,7 @@ def _kills(plan: Plan) -> Result:
 
 
 def _full(plan: Plan, what: str) -> Result:
-    """Leave no room in the journal or on the disk for a while; what was acknowledged, and what follows, is stored."""
+    """Leave no room in the file or on the disk for a while; what was acknowledged, and what follows, is stored."""
     result, chance = Result(fault=f"recording with a full {what}"), plan.random("recording", what)
     for trial in range(plan.extent(short=2, full=20)):
         folder = prepare(plan.folder / f"{what}-{trial}", "conversation")
@@ -135,7 +135,7 @@ def _caller(folder: Path, prefix: str, count: int) -> Work:
 
 def _caller_without_room(folder: Path, what: str, room: int) -> Work:
     def work(send: Callable[[str], None]) -> None:
-        options = RecordingOptions(max_journal_bytes=room) if what == "journal" else RecordingOptions()
+        options = RecordingOptions(max_journal_bytes=room) if what == "file" else RecordingOptions()
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
         with _recording(folder, options) as recorder:
@@ -171,8 +171,8 @@ def _finish(folder: Path, result: Result) -> None:
     """Have one more recorder send what earlier processes left."""
     with Child(_caller(folder, "last", 0)) as child:
         child.finish()
-    left = waiting_records(journal_folder(folder / "store.db"))
-    if child.status or left.waiting_bytes or left.refused:
+    left = examine_pending(pending_file(folder / "store.db"))
+    if child.status or left.findings:
         result.fail("unrecovered", f"exit code {child.status}; {left}")
 
 
@@ -198,6 +198,6 @@ def _recording(folder: Path, options: RecordingOptions | None = None) -> Iterato
     with opened(folder) as store:
         assert isinstance(store, ConversationMemory)
         backoff = Backoff(first=0.05, longest=0.2)
-        with InteractionRecorder(store, journal_folder(folder / "store.db"), options, backoff=backoff) as recorder:
+        with InteractionRecorder(store, pending_file(folder / "store.db"), options, backoff=backoff) as recorder:
             recorder.flush(_SECONDS)
             yield recorder
