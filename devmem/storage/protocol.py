@@ -581,12 +581,3 @@ class SupportsWordsOnly(Protocol):
         Nothing is written where that is recorded, or where there is a model.
         """
         ...
-
-
-@runtime_checkable
-class PendingRunView(Collection, Protocol):
-    """A collection as a pending run sees it, which tells what the run wrote itself."""
-
-    def has_own_version(self, item_id: str) -> bool:
-        """Whether the item is a version that the run wrote; the run keeps its last one alone."""
-        ...

@@ -149,11 +149,6 @@ class PostgresRunView(WritingCollection, PostgresView):
     def _tables(self, connection: Connection) -> PostgresTables:
         return PostgresTables(connection, self._store, self.location)
 
-    def has_own_version(self, item_id: str) -> bool:
-        """Whether the item is a version that the run wrote."""
-        query = f"SELECT 1 FROM versions WHERE store = %s AND id_key = %s AND {OF_RUN}"
-        return bool(self._fetch(query, (self._store, rows.key_of(item_id), stored_text(self._run))))
-
     def set_embeddings(self, embeddings: Mapping[str, PassageEmbeddings | EmbeddingRefusal]) -> int:
         """Store the embeddings of waiting items, which everybody sees where the items are not the run's own."""
         keys = {rows.key_of(item_id): item_id for item_id in embeddings}

@@ -98,10 +98,6 @@ class SqliteRunView(WritingCollection, SqliteView):
 
         return self._collection._write(change)  # noqa: SLF001 - see above
 
-    def has_own_version(self, item_id: str) -> bool:
-        """Whether the item is a version that the run wrote."""
-        return bool(self._fetch("SELECT 1 FROM items WHERE id = ? AND slot = ?", (item_id, f"run:{self._run}")))
-
     def set_embeddings(self, embeddings: Mapping[str, PassageEmbeddings | EmbeddingRefusal]) -> int:
         """Store the embeddings of waiting items, which everybody sees where the items are not the run's own."""
 
