@@ -65,7 +65,7 @@ class Team:
     def research(self, question: str) -> str:
         """Look things up, and have the model quote what fits."""
         with record_knowledge("facts", question) as call:
-            hits = self._facts.search(MemoryQuery(text=question, top_k=2))
+            hits = self._facts.search(MemoryQuery(text=question, limit=2))
             call.output([hit.snippet for hit in hits])
         with record_llm("extractive", question) as call:
             asked = Message(role=Role.USER, content=question, source="researcher")

@@ -148,7 +148,7 @@ class DevmemHistoryProvider(HistoryProvider):  # type: ignore[misc] # not in the
 
     def _kept(self, session_id: str, metadata: Mapping[str, Condition] = _ANY_MESSAGE) -> list[MemoryItem]:
         where = self._memory.scoped(session=session_id).matching(Filter(metadata=metadata))
-        count = self._store.count_memories(where)
+        count = self._store.count(where)
         return list(reversed(self._store.recent(count, where))) if count else []
 
     def _add(self, session_id: str, messages: Sequence[Message]) -> None:

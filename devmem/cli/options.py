@@ -232,7 +232,7 @@ def report_hidden(terminal: Terminal, memory: MemoryBase, where: Filter) -> None
     """Print the number of items that match but belong to a user, where the filter leaves these out."""
     if "user" not in where.unbound:
         return
-    hidden = memory.count_memories(replace(where, unbound=())) - memory.count_memories(where)
+    hidden = memory.count(replace(where, unbound=())) - memory.count(where)
     if hidden > 0:
         report_left_out(terminal, hidden)
 

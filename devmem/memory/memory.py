@@ -245,7 +245,7 @@ class Memory(MemoryReader):
             )
         changes = Changes(metadata=metadata, time=time, expires_at=expires_at, trust=trust)
         if dry_run:
-            return self.store.count_memories(matching)
+            return self.store.count(matching)
         with observed(self.store, "update_memory") as operation, acting_as(self._guard.parts.agent):
             changed = update_matching(self.store, matching, changes)
             operation.records(changed, tuple)

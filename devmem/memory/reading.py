@@ -127,7 +127,7 @@ class MemoryReader:
             text=embedding.text,
             embedding=embedding,
             # The example itself is found too.
-            top_k=checked_number("limit", limit + offset + (like is not None)),
+            limit=checked_number("limit", limit + offset + (like is not None)),
             similarity_threshold=said.get("min_similarity", -1.0),
             min_relevance=said.get("min_relevance"),
             where=matching,
@@ -155,7 +155,7 @@ class MemoryReader:
 
     def _found(self, asked: MemoryQuery) -> SearchReport:
         try:
-            return self.store.search_report(asked)
+            return self.store.search(asked)
         except EmbeddingMismatchError as error:
             if asked.embedding.given is None or not isinstance(self.store, CollectionMemory):
                 raise
@@ -174,7 +174,7 @@ class MemoryReader:
     def _count_of_users(self, where: Filter) -> int:
         """Return the number of items that a filter leaves out because they belong to users."""
         everybody = replace(where, unbound=tuple(part for part in where.unbound if part != "user"))
-        return self.store.count_memories(everybody) - self.store.count_memories(where)
+        return self.store.count(everybody) - self.store.count(where)
 
     def _warned(self, hits: Hits) -> Hits:
         """Warn once that items were left out; as counting takes time, only the first and empty answers are checked."""
@@ -226,7 +226,7 @@ class MemoryReader:
         matching = self._guard.matching(scope, make_filter(where))
         asked = MemoryQuery(
             text=_checked_text(query),
-            top_k=limit,
+            limit=limit,
             where=matching,
             caller=Caller.of(matching.scope),
             asked_at=None if asked_at is None else asker_time(asked_at),
@@ -284,12 +284,12 @@ class MemoryReader:
 
     def _not_shown(self, asked: MemoryQuery, exclude: Collection[str], prompt: PromptTexts) -> list[Hit]:
         """Return the best hits that a prompt does not have yet; the search is widened while they are too few."""
-        wanted = asked.top_k + len(exclude)
+        wanted = asked.limit + len(exclude)
         while True:
-            found = self._hits(replace(asked, top_k=wanted), slice(wanted), None)
+            found = self._hits(replace(asked, limit=wanted), slice(wanted), None)
             new = [hit for hit in found if hit.id not in exclude and not prompt.hold(hit.item)]
-            if len(new) >= asked.top_k or len(found) < wanted:
-                return new[: asked.top_k]
+            if len(new) >= asked.limit or len(found) < wanted:
+                return new[: asked.limit]
             wanted *= _WIDEN
 
     def get(self, id: str) -> MemoryItem | None:  # noqa: A002 - what databases call it
@@ -387,7 +387,7 @@ class MemoryReader:
         """
         matching = self._guard.matching(scope, make_filter(where))
         if by is None:
-            return self.store.count_memories(matching)
+            return self.store.count(matching)
         if isinstance(self.store, CollectionMemory):
             return self.store.value_counts(by, matching)
         return counted((value, 1) for item in every_item(self.store, matching) for value in values_at(item, by))
@@ -410,7 +410,7 @@ class MemoryReader:
 
     def __len__(self) -> int:
         """Return the number of all records within reach, whoever they belong to."""
-        return self.store.count_memories(self._guard.filter())
+        return self.store.count(self._guard.filter())
 
     def __iter__(self) -> Iterator[MemoryItem]:
         """Iterate over the records, oldest first; as in a search, without a user only unscoped ones."""

@@ -42,7 +42,7 @@ def statistics_of(store: MemoryBase, where: Filter, *, days: int) -> StoreStatis
     if isinstance(store, CollectionMemory):
         counts = [tuple((_text(value), count) for value, count in store.value_counts(key, where)) for key in _KEYS]
         by_day = counts_by_day(store, where, days=days)
-        items = store.count_memories(where)
+        items = store.count(where)
     else:
         kept = list(every_item(store, where))
         counts = [_ranked(_value(item, key) for item in kept) for key in _KEYS]
@@ -70,7 +70,7 @@ def counts_by_day(store: MemoryBase, where: Filter, *, days: int) -> tuple[tuple
         start, end = (_midnight(day + timedelta(days=more)).timestamp() for more in (0, 1))
         after = start if where.after is None else max(where.after, start)
         before = end if where.before is None else min(where.before, end)
-        found.append((day, store.count_memories(replace(where, after=after, before=before))))
+        found.append((day, store.count(replace(where, after=after, before=before))))
     return tuple(found)
 
 

@@ -205,7 +205,7 @@ class RejectedCandidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchReport:
-    """Hits of a search, and how they were found."""
+    """Hits of a search, best first, and how they were found; iterating it yields the hits."""
 
     hits: tuple[Hit, ...] = ()
     cut: tuple[RejectedCandidate, ...] = ()
@@ -230,10 +230,19 @@ class SearchReport:
     """Highest score by words, meaning and context, whatever ranked the hits; None where the score is no such sum."""
     asks_for_period: bool = False
     """Whether the query asks for a time or a session and nothing else."""
-    stage_ms: Mapping[str, float] = field(default_factory=dict)
+    stage_ms: Mapping[str, float] = field(default_factory=dict, compare=False)
     """Milliseconds of each stage, in order."""
     failure: str = ""
     """Failure of the reranker; the hits keep the order of the search then."""
+
+    def __iter__(self) -> Iterator[Hit]:
+        return iter(self.hits)
+
+    def __len__(self) -> int:
+        return len(self.hits)
+
+    def __getitem__(self, place: int) -> Hit:
+        return self.hits[place]
 
     @classmethod
     def of(cls, hits: Iterable[Hit]) -> SearchReport:

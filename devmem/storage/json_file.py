@@ -27,7 +27,7 @@ from devmem.model.conditions import Order, Scalar
 from devmem.model.fields import embedded_hash
 from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem, Vector, is_pinned
-from devmem.model.results import Hit, HitGroup, SearchReport, WriteOutcome
+from devmem.model.results import HitGroup, SearchReport, WriteOutcome
 from devmem.models.embedder import EmbeddingRefusal, ModelIdentity, PassageEmbeddings
 from devmem.search.indexes.columns import locked
 from devmem.search.query import SearchQuery
@@ -317,13 +317,9 @@ class JsonCollection:
             return []
         return self._write(lambda memory: memory.add(prepared, unique=unique, expected=expected, absent=absent))
 
-    def find(self, query: SearchQuery) -> SearchReport:
+    def search(self, query: SearchQuery) -> SearchReport:
         """Return the best items, best first, and how they were found."""
-        return self._read(lambda memory: memory.find(query))
-
-    def search(self, query: SearchQuery) -> list[Hit]:
-        """Return the hits of `find` alone."""
-        return list(self.find(query).hits)
+        return self._read(lambda memory: memory.search(query))
 
     def conversations(self, query: SearchQuery, *, hits_each: int = 3) -> list[HitGroup]:
         """Return the conversations that the query is about, best first, each with its best items."""

@@ -13,7 +13,7 @@ from devmem.errors import CollectionError
 from devmem.model.conditions import Order, Scalar
 from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem, Scope
-from devmem.model.results import Hit, HitGroup, SearchReport, WriteOutcome
+from devmem.model.results import HitGroup, SearchReport, WriteOutcome
 from devmem.model.versions import ItemDifference, ItemVersion, RunInfo
 from devmem.models.embedder import EmbeddingRefusal, PassageEmbeddings
 from devmem.redaction import location_without_credentials
@@ -87,15 +87,11 @@ class Collection(Protocol):
         """
         ...
 
-    def find(self, query: SearchQuery) -> SearchReport:
+    def search(self, query: SearchQuery) -> SearchReport:
         """Return the best items, best first, and how they were found; `query.explain` adds what was cut and why.
 
         Without text and vector there is nothing to rank by, and nothing is found.
         """
-        ...
-
-    def search(self, query: SearchQuery) -> list[Hit]:
-        """Return the hits of `find` alone."""
         ...
 
     def conversations(self, query: SearchQuery, *, hits_each: int = 3) -> list[HitGroup]:

@@ -78,7 +78,7 @@ class SearchingCollection(ABC):
             return counted(self._value_counts(key, where or NO_FILTER))
         return counted((value, 1) for item in self.scan(where) for value in values_at(item, key))
 
-    def find(self, query: SearchQuery) -> SearchReport:
+    def search(self, query: SearchQuery) -> SearchReport:
         """Return the best items, best first, and how they were found."""
         if not _ranks(query):
             return SearchReport()
@@ -88,10 +88,6 @@ class SearchingCollection(ABC):
             hits=self._shown(report.hits, query),
             cut=tuple(each for each in report.cut if each.item_id != MISSING.id),
         )
-
-    def search(self, query: SearchQuery) -> list[Hit]:
-        """Return the hits of `find` alone."""
-        return list(self.find(query).hits)
 
     def conversations(self, query: SearchQuery, *, hits_each: int = 3) -> list[HitGroup]:
         """Return the conversations that the query is about, best first, each with its best items."""

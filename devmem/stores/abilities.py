@@ -150,4 +150,4 @@ def every_item(store: MemoryBase, where: Filter | None = None, order: Order = Or
         yield from store.scan(where, order=order)
         return
     # One that is added meanwhile may push an old one out of the newest `count`.
-    yield from reversed(store.recent(store.count_memories(where) + _SPARE, where, order=order))
+    yield from reversed(store.recent(store.count(where) + _SPARE, where, order=order))

@@ -319,26 +319,26 @@ class CollectionMemory(MemoryBase):
         """How the collection ranks, as the `retrieval:` block says."""
         return ranking_of(self._options.retrieval)
 
-    def find(self, query: MemoryQuery) -> SearchReport:
+    def answer(self, query: MemoryQuery) -> SearchReport:
         """Answer in the store's own order, or else in the collection's."""
         ranked = self.rank(query)
         return self.search_collection(query) if ranked is None else ranked
 
-    def find_conversations(self, query: MemoryQuery, hits_each: int) -> list[HitGroup]:
+    def answer_conversations(self, query: MemoryQuery, hits_each: int) -> list[HitGroup]:
         """Rank conversations by all that the collection knows of them; by their best hits where others order those."""
         deep = deepened(query)
         report = self.rank(deep)
         if report is None and self._rerank_stage is None:
-            return self.collection.conversations(self.search_query(query, limit=query.top_k), hits_each=hits_each)
+            return self.collection.conversations(self.search_query(query, limit=query.limit), hits_each=hits_each)
         if report is None:
             report = self.search_collection(deep)
-        return best_conversations(report, limit=query.top_k, hits_each=hits_each)
+        return best_conversations(report, limit=query.limit, hits_each=hits_each)
 
     def search_collection(self, query: MemoryQuery) -> SearchReport:
         """Search by all signals, as the `retrieval:` block says, with the reranker that it names."""
         # Others take the place of hits that are not relevant.
-        wanted = 2 * query.top_k if query.only_relevant else query.top_k
-        report = self.collection.find(self.search_query(query, limit=max(wanted, self.search_depth(query.top_k))))
+        wanted = 2 * query.limit if query.only_relevant else query.limit
+        report = self.collection.search(self.search_query(query, limit=max(wanted, self.search_depth(query.limit))))
         least = self._embedder.identity.least_similarity if self._embedder else None
         if query.only_relevant:
             report = replace(report, hits=relevant_hits(query.text, report, least))
@@ -395,10 +395,10 @@ class CollectionMemory(MemoryBase):
         return self._rerank_stage.candidates(top_k) if self._rerank_stage else top_k
 
     def rerank(self, query: MemoryQuery, report: SearchReport) -> SearchReport:
-        """Have the configured reranker, if there is one, read the best hits; keep `query.top_k`."""
+        """Have the configured reranker, if there is one, read the best hits; keep `query.limit`."""
         if self._rerank_stage is None:
-            return report if len(report.hits) <= query.top_k else replace(report, hits=report.hits[: query.top_k])
-        return self._rerank_stage.at(report, query.text, query.top_k)
+            return report if len(report.hits) <= query.limit else replace(report, hits=report.hits[: query.limit])
+        return self._rerank_stage.at(report, query.text, query.limit)
 
     def update(self, payload: MemoryWritePayload) -> WriteOutcome:
         """Store what a finished node said; durable when it returns."""
@@ -537,7 +537,7 @@ class CollectionMemory(MemoryBase):
         """Return how many items have each value of a key, the most frequent value first."""
         return self.collection.value_counts(key, where)
 
-    def count_memories(self, where: Filter | None = None) -> int:
+    def count(self, where: Filter | None = None) -> int:
         """Return the number of items that a search could find."""
         return self.collection.count(where)
 

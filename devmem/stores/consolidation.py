@@ -162,7 +162,7 @@ def _dry_run(store: MemoryBase, wanted: _Wanted, progress: Progress | None) -> C
     shown = _shown(store, wanted)
     return Consolidation(
         run=None,
-        items=store.count_memories(wanted.where),
+        items=store.count(wanted.where),
         merges=merges,
         digests=made,
         unsupported=report.dropped,
@@ -193,7 +193,7 @@ def _archivable(
 
 def _in_run(store: MemoryBase, wanted: _Wanted, progress: Progress | None) -> Consolidation:
     """Consolidate in a run, and begin again where others change the same items meanwhile."""
-    before, left, shown = store.count_memories(wanted.where), _ATTEMPTS, _shown(store, wanted)
+    before, left, shown = store.count(wanted.where), _ATTEMPTS, _shown(store, wanted)
     while True:
         run = StoreRun(_run_id(store, wanted), {store.name: store}, decisions=None, actor=current_actor().name)
         left -= 1

@@ -64,7 +64,7 @@ class MemoryQuery:
 
     text: str
     """The user's or the previous node's words."""
-    top_k: int = 3
+    limit: int = 3
     """Maximum number of hits, or of conversations."""
     similarity_threshold: float = -1.0
     """Least cosine similarity; an item that was found by its text alone, without an embedding, has none and passes."""
@@ -202,7 +202,7 @@ _LEAST_HITS: Final = 50
 
 def deepened(query: MemoryQuery) -> MemoryQuery:
     """Return a query for conversations as one for enough items to find them by."""
-    return replace(query, top_k=max(_LEAST_HITS, _HITS_EACH * query.top_k))
+    return replace(query, limit=max(_LEAST_HITS, _HITS_EACH * query.limit))
 
 
 def best_conversations(report: SearchReport, *, limit: int, hits_each: int) -> list[HitGroup]:
@@ -257,7 +257,7 @@ class WriteObserver(Protocol):
 class MemoryBase(ABC):
     """A memory with a policy: what it writes, what it keeps and how it answers.
 
-    A store type supplies `load`, `update`, and `retrieve` or `find`; one that keeps anything supplies `save` too. The
+    A store type supplies `load`, `update`, and `retrieve` or `answer`; one that keeps anything supplies `save` too. The
     other methods work on `contents`, unless a store type that keeps its items elsewhere overrides them. One instance
     serves all nodes and is called from several threads. Called directly, a store raises what goes wrong; the
     `MemoryManager` isolates and reports it.
@@ -276,8 +276,8 @@ class MemoryBase(ABC):
         self._changing = threading.RLock()
         follow_forks(self)
         own = type(self)
-        if own.find is MemoryBase.find and own.retrieve is MemoryBase.retrieve:
-            raise TypeError(f"{own.__name__} cannot answer a query: it defines neither `retrieve` nor `find`")
+        if own.answer is MemoryBase.answer and own.retrieve is MemoryBase.retrieve:
+            raise TypeError(f"{own.__name__} cannot answer a query: it defines neither `retrieve` nor `answer`")
 
     @abstractmethod
     def load(self) -> None:
@@ -294,17 +294,17 @@ class MemoryBase(ABC):
     def save(self) -> None:  # noqa: B027 - most stores are durable without it
         """Finish what could not be finished before; cheap when there is nothing to do."""
 
-    def find(self, query: MemoryQuery) -> SearchReport:
-        """Answer a query: the hits, best first, at most `query.top_k`, which is at least 1.
+    def answer(self, query: MemoryQuery) -> SearchReport:
+        """Answer a query: the hits, best first, at most `query.limit`, which is at least 1.
 
         With `query.explain`, the report says how the store came to them, as far as it can tell. A store type that only
         defines `retrieve` is asked for more items where the query has a filter, which leaves out some.
         """
         asked = query.snapshot or MemoryContentSnapshot(text=query.text)
-        wanted = query.top_k if query.where.everything() else max(query.top_k, self.count_memories())
+        wanted = query.limit if query.where.everything() else max(query.limit, self.count())
         found = self.retrieve(query.agent_role, asked, wanted, query.similarity_threshold)
         now = self.setup.clock()
-        visible = [item for item in found if query.where.admits(item, now)][: query.top_k]
+        visible = [item for item in found if query.where.admits(item, now)][: query.limit]
         return SearchReport.of([Hit(item=item, score=1 / place) for place, item in enumerate(visible, start=1)])
 
     @abstractmethod
@@ -393,7 +393,7 @@ class MemoryBase(ABC):
 
     def _all_items(self) -> list[MemoryItem]:
         # Expired items are erased too.
-        return list(self.contents) or self.recent(self.count_memories())
+        return list(self.contents) or self.recent(self.count())
 
     def begin_erasure(self, request: EraseRequest) -> int:  # noqa: ARG002 - of a subclass
         """Record durably, where other machines open the store too, what is about to be erased.
@@ -449,15 +449,19 @@ class MemoryBase(ABC):
         old = [item for item in items if stored_before is not None and item.created_at < stored_before]
         return self._remove(item.id for item in (*surplus, *old) if not is_pinned(item))
 
-    def count_memories(self, where: Filter | None = None) -> int:
+    def count(self, where: Filter | None = None) -> int:
         """Return the number of items that a search could find."""
         return len(self._matching(where))
+
+    def count_memories(self) -> int:
+        """DevAll's name for `count`."""
+        return self.count()
 
     def info(self) -> CollectionInfo:
         """Report where the items are and how many there are."""
         return CollectionInfo(
             location=_IN_PROCESS,
-            items=self.count_memories(),
+            items=self.count(),
             waiting=0,
             size_bytes=0,
             embedding=None,
@@ -488,41 +492,36 @@ class MemoryBase(ABC):
         """Make the memory smaller without losing what it says; return by how many items, often 0."""
         return 0
 
-    def find_conversations(self, query: MemoryQuery, hits_each: int) -> list[HitGroup]:
+    def answer_conversations(self, query: MemoryQuery, hits_each: int) -> list[HitGroup]:
         """Rank conversations by their best hits; a store with better evidence overrides it."""
-        return best_conversations(self.find(deepened(query)), limit=query.top_k, hits_each=hits_each)
+        return best_conversations(self.answer(deepened(query)), limit=query.limit, hits_each=hits_each)
 
-    def search(self, query: MemoryQuery) -> list[Hit]:
-        """Return the hits for a query, best first, with every signal that ranked them; none is in quarantine."""
-        return list(self.search_report(query).hits)
+    def search(self, query: MemoryQuery) -> SearchReport:
+        """Return the hits for a query, best first, with every signal that ranked them; none is in quarantine.
 
-    def explain(self, query: MemoryQuery) -> SearchReport:
-        """Return the hits of `search`, and how the store came to them, as far as it can tell."""
-        return self.search_report(replace(query, explain=True))
-
-    def search_report(self, query: MemoryQuery) -> SearchReport:
-        """Return the hits of `search`, and whether anything was left out of them, without explaining them."""
-        if query.top_k < 1:
+        With `query.explain`, the report says how the store came to them, as far as it can tell.
+        """
+        if query.limit < 1:
             return SearchReport()
         with observed(self, "search_memory", query=query.text) as operation:
-            report = self.find(query)
+            report = self.answer(query)
             if any(is_quarantined(hit.item) for hit in report.hits):
-                report = self.find(query := _trusting(query))
+                report = self.answer(query := _trusting(query))
             report = judged(self, query, report)
             operation.records(len(report.hits), lambda: records_of(hit.item for hit in report.hits))
         return replace(report, hits=tuple(from_store(hit, self.name) for hit in report.hits))
 
     def search_conversations(self, query: MemoryQuery, *, hits_each: int = 3) -> list[HitGroup]:
-        """Return the conversations that a query is about, best first: at most `query.top_k`, each with its best hits.
+        """Return the conversations that a query is about, best first: at most `query.limit`, each with its best hits.
 
         Items with the same conversation, session, agent and user are one conversation; an item of none is its own.
         """
-        if query.top_k < 1 or hits_each < 1:
+        if query.limit < 1 or hits_each < 1:
             return []
         with observed(self, "search_memory", query=query.text) as operation:
-            found = self.find_conversations(query, hits_each)
+            found = self.answer_conversations(query, hits_each)
             if any(is_quarantined(hit.item) for group in found for hit in group.hits):
-                found = self.find_conversations(_trusting(query), hits_each)
+                found = self.answer_conversations(_trusting(query), hits_each)
             found = judged_groups(self, found)
             hits = [hit for group in found for hit in group.hits]
             operation.records(len(hits), lambda: records_of(hit.item for hit in hits))
@@ -535,7 +534,7 @@ class MemoryBase(ABC):
         snapshot = MemoryContentSnapshot(text=query) if isinstance(query, str) else query
         wanted = MemoryQuery(
             text=snapshot.text,
-            top_k=top_k,
+            limit=top_k,
             similarity_threshold=similarity_threshold,
             agent_role=agent_role,
             snapshot=snapshot,

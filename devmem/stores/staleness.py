@@ -120,10 +120,10 @@ def judged(store: MemoryBase, query: MemoryQuery, report: SearchReport) -> Searc
         hits = (replace(hit, stale=_reason(stale, hit)) for hit in report.hits)
         return replace(report, hits=tuple(hits))
     # Others take their places; further stale ones among these are left out too.
-    report = store.find(replace(query, top_k=query.top_k + 2 * len(stale)))
+    report = store.answer(replace(query, limit=query.limit + 2 * len(stale)))
     stale = _stale_hits(store, report.hits)
     kept = [hit for hit in report.hits if hit.item.id not in stale]
-    return replace(report, hits=tuple(kept[: query.top_k]))
+    return replace(report, hits=tuple(kept[: query.limit]))
 
 
 def judged_groups(store: MemoryBase, groups: list[HitGroup]) -> list[HitGroup]:
@@ -171,7 +171,7 @@ def stale_items(store: MemoryBase) -> list[StaleItem]:
 def _derived_items(store: MemoryBase) -> list[MemoryItem]:
     if isinstance(store, _KeepsCollection) and isinstance(store.collection, SupportsDerivedItems):
         return store.collection.derived()
-    return [item for item in reversed(store.recent(store.count_memories() + _SPARE)) if item.provenance.parents]
+    return [item for item in reversed(store.recent(store.count() + _SPARE)) if item.provenance.parents]
 
 
 @runtime_checkable

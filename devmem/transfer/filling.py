@@ -219,7 +219,7 @@ class Filler:
         # An equal write is another one; the same file has the same number of them next time.
         self._payloads[dumped] += 1
         mark = hashlib.sha256(f"{self._payloads[dumped]}{dumped}".encode()).hexdigest()[:32]
-        if self._store.count_memories(Filter(metadata={_MARK: mark})):
+        if self._store.count(Filter(metadata={_MARK: mark})):
             return WriteOutcome(status=WriteStatus.DUPLICATE)
         return self._store.update(replace(payload, metadata={**payload.metadata, _MARK: mark}))
 

@@ -209,7 +209,7 @@ class Desk:
         try:
             with _state_of(memory, asked) as shown:
                 query = self._query(shown, asked)
-                report = shown.store.explain(query)
+                report = shown.store.search(replace(query, explain=True))
                 milliseconds = (time.perf_counter() - began) * 1000
                 near = near_words(shown.store, query.embedding, report, share=share)
         except DevmemError as error:
@@ -221,7 +221,7 @@ class Desk:
         matching = memory.matching(asked.where(), **scope)
         query = MemoryQuery(
             text=asked.text,
-            top_k=asked.limit,
+            limit=asked.limit,
             where=matching,
             caller=Caller.of(matching.scope),
             asked_at=asked.when(),

@@ -191,7 +191,7 @@ class Transfers:
             raise ValueError(f"{error} (before it: {done}; what is stored is not stored twice)") from error
         target.save()
         self._drop(upload)
-        return Imported(counts=filler.counts, notes=[*left, *filler.notes()], items=target.count_memories())
+        return Imported(counts=filler.counts, notes=[*left, *filler.notes()], items=target.count())
 
     def _drop(self, upload: Upload) -> None:
         with self._lock:
@@ -212,7 +212,7 @@ class Transfers:
             raise ValueError(f"{form!r} is not {' or '.join(EXPORTS)}")
         memory = self._desk.memory(store)
         where = memory.matching() if self._desk.user is not None else memory.matching(user=ANY)
-        if reason := record_export(memory.store, "", items=memory.store.count_memories(where), where=where):
+        if reason := record_export(memory.store, "", items=memory.store.count(where), where=where):
             _LOG.warning("%s", reason)
         return EXPORTS[form](snapshot_of(memory.store, every_item(memory.store, where), _LOG.warning))
 

@@ -213,7 +213,7 @@ class AttachmentHandle:
         self._require("read")
         asked = MemoryQuery(
             text=query,
-            top_k=self._attachment.top_k if limit is None else limit,
+            limit=self._attachment.top_k if limit is None else limit,
             similarity_threshold=self._attachment.similarity_threshold,
             min_relevance=self._attachment.min_relevance,
             where=self._reach,
@@ -222,7 +222,7 @@ class AttachmentHandle:
             asked_at=asked_at,
         )
         with self._timed("search") as counts:
-            report = self._store.search_report(asked)
+            report = self._store.search(asked)
             hits = [hit for hit in checked_hits(report.hits) if self._sees(hit.item)]
             counts.items, counts.attachments = len(hits), attachments_of_items([hit.item for hit in hits])
         return hits

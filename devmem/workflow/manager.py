@@ -230,14 +230,14 @@ class MemoryManager:
                 where &= attachment.where
             asked = replace(
                 query,
-                top_k=attachment.top_k,
+                limit=attachment.top_k,
                 similarity_threshold=attachment.similarity_threshold,
                 min_relevance=attachment.min_relevance,
                 only_relevant=attachment.relevance and self._options.ranking != "devall",
                 where=where,
                 view=attachment.view,
             )
-            return checked_hits(store.search_report(asked).hits)
+            return checked_hits(store.search(asked).hits)
 
         with self._timed("retrieve", attachment.name, stage) as counts:
             hits = search_turns(queries, attachment.top_k, search)

@@ -57,7 +57,7 @@ def _bound_items(store: MemoryBase | None) -> int:
     if not isinstance(store, CollectionMemory):
         return 0
     try:
-        return store.count_memories() - store.count_memories(_UNBOUND)
+        return store.count() - store.count(_UNBOUND)
     except DevmemError as error:
         _LOG.warning("The items of memory store %r that belong to users cannot be counted: %s", store.name, error)
         return 0

@@ -26,7 +26,7 @@ devmem.register_memory_store("{name}", config_cls=CollectionConfig, factory={fac
 """
 FACTORY = {"method": "", "factory": "lambda setup: {}[1]"}
 LOAD = {"method": "def load(self): open('/nonexistent/token')", "factory": "Mine"}
-SEARCH = {"method": "def search_report(self, query): return [].pop()", "factory": "Mine"}
+SEARCH = {"method": "def search(self, query): return [].pop()", "factory": "Mine"}
 NOTHING = {"method": "", "factory": "lambda setup: None"}
 
 

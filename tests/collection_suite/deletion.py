@@ -128,9 +128,9 @@ class Forgetting(Opening):
         brief = [item(f"tea number {n}", id=f"brief {n}", expires_at=clock.now + 10) for n in range(300)]
         collection.add([*brief, item("tea at five", id="lasting"), item("rain", id="other")])
         query = SearchQuery(text="tea", limit=5, explain=True)
-        assert collection.find(query).candidates > 50
+        assert collection.search(query).candidates > 50
         clock.advance(10)
-        found = collection.find(query)
+        found = collection.search(query)
         assert (found.candidates, [hit.item.id for hit in found.hits]) == (1, ["lasting"])
 
     def test_many_expired_items_go_a_few_at_a_time(self, opened: OpenCollection) -> None:

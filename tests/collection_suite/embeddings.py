@@ -132,7 +132,7 @@ class Embedding(Opening):
         collection.add([item(f"note {n}", id=str(n)) for n in range(5)] + [waiting_item("late", id="late")])
         other = HashEmbedder(dimension=8, name="suite:other")
         assert collection.replace_model("suite:other", 8) == 6
-        assert collection.search(SearchQuery(vector=other.vector("note 3"))) == []
+        assert list(collection.search(SearchQuery(vector=other.vector("note 3")))) == []
         assert [hit.item.id for hit in collection.search(SearchQuery(text="late"))] == ["late"]
         waiting = collection.waiting(10)
         assert len(waiting) == 6

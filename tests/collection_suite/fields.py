@@ -27,7 +27,7 @@ def _note(name: str, text: str = "a note", **fields: Any) -> MemoryItem:
 
 
 def _by_vector(collection: Collection, text: str) -> list[Hit]:
-    return collection.search(SearchQuery(vector=EMBEDDER.vector(text)))
+    return list(collection.search(SearchQuery(vector=EMBEDDER.vector(text))))
 
 
 def _by_words(collection: Collection, text: str) -> list[str]:

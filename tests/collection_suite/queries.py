@@ -50,7 +50,7 @@ def found(collection: Collection, query: SearchQuery) -> list[str]:
 
 def explained(collection: Collection, query: SearchQuery) -> SearchReport:
     """Search, and report what was cut and why."""
-    return collection.find(replace(query, explain=True))
+    return collection.search(replace(query, explain=True))
 
 
 def add_encoded(collection: Collection, items: list[MemoryItem]) -> None:

@@ -223,7 +223,7 @@ class RankingEvidence(Opening):
         undated = turn("stored then", "We went swimming far out", conversation=None)
         add_encoded(collection, [*items, replace(undated, created_at=NOW - 8 * day)])
         query = asked("What did we do last week? swimming?")
-        boosted = collection.search(query)
+        boosted = collection.search(query).hits
         assert {hit.item.id for hit in boosted[:2]} == {"week", "stored then"}
         assert len(boosted) == 4
         narrow = replace(query, ranking=replace(PLAIN, time="narrow"))
@@ -246,12 +246,12 @@ class RankingEvidence(Opening):
         items += [item(f"Mended {what}.", id=f"{hour}", event_time=noon + hour * 600) for hour, what in enumerate(told)]
         add_encoded(collection, items)
         query = replace(asked("What did we do on March 14th?"), now=noon + 20 * day)
-        report = collection.find(query)
+        report = collection.search(query)
         assert [hit.item.id for hit in report.hits][:4] == ["0", "1", "2", "3"]
         assert report.asks_for_period
         assert found(collection, replace(query, limit=2))[0] == "0"
         about = replace(query, text="What did we do with rope on March 14th?")
-        assert not collection.find(about).asks_for_period
+        assert not collection.search(about).asks_for_period
 
     def test_words_that_no_item_has_decide_nothing_beside_a_short_time(self, collection: Collection) -> None:
         day = 86_400.0
@@ -259,11 +259,11 @@ class RankingEvidence(Opening):
         items = [item(f"Mended {what}.", id=f"{ago}", event_time=NOW - ago * day) for ago, what in enumerate(told)]
         add_encoded(collection, items)
         query = replace(asked("What was mended three days ago?"), now=NOW)
-        assert not collection.find(query).asks_for_period
+        assert not collection.search(query).asks_for_period
         on_board = replace(query, text="What was done on board the ship three days ago?")
         assert found(collection, on_board)[0] == "3"
-        assert collection.find(on_board).asks_for_period
-        assert not collection.find(replace(on_board, text="Was the rope aboard three days ago?")).asks_for_period
+        assert collection.search(on_board).asks_for_period
+        assert not collection.search(replace(on_board, text="Was the rope aboard three days ago?")).asks_for_period
 
     def test_what_is_said_around_a_day_counts_less_than_what_is_said_on_it(self, collection: Collection) -> None:
         day = 86_400.0
@@ -340,10 +340,10 @@ class RankingEvidence(Opening):
     def test_the_report_says_how_near_the_best_item_is(self, collection: Collection) -> None:
         """Whatever the threshold cuts, so that a caller can tell whether anything has to do with the query."""
         add_encoded(collection, [item("oolong tea", id="1"), item("a bus", id="2")])
-        report = collection.find(asked("oolong tea"))
+        report = collection.search(asked("oolong tea"))
         assert report.best_similarity == pytest.approx(1.0, abs=0.01)
         assert report.best_score == pytest.approx(report.hits[0].score)
-        far = collection.find(replace(asked("zzz"), min_similarity=0.99))
+        far = collection.search(replace(asked("zzz"), min_similarity=0.99))
         assert far.hits == ()
         assert (far.best_similarity or 0.0) < 0.99
 
@@ -466,7 +466,7 @@ class RankingEvidence(Opening):
 
         def corrected(text: str, vocabulary: frozenset[str] | None = None) -> dict[str, str]:
             check = SpellingCheck(vocabulary=vocabulary)
-            return dict(collection.find(SearchQuery(text=text, ranking=PLAIN, spelling=check)).corrected)
+            return dict(collection.search(SearchQuery(text=text, ranking=PLAIN, spelling=check)).corrected)
 
         mistyped = SearchQuery(text="recieve", ranking=PLAIN, spelling=SpellingCheck())
         assert set(found(collection, mistyped)) == {"a", "b"}
@@ -489,7 +489,7 @@ class RankingEvidence(Opening):
             where = Filter(scope=Scope(user=user))
             for vocabulary in (frozenset({"receive", "lettuce"}), None):
                 check = SpellingCheck(vocabulary=vocabulary)
-                report = collection.find(SearchQuery(text=text, ranking=PLAIN, where=where, spelling=check))
+                report = collection.search(SearchQuery(text=text, ranking=PLAIN, where=where, spelling=check))
                 told.append(dict(report.corrected))
             assert told[-1] == told[-2]
             return told[-1]

@@ -81,13 +81,13 @@ class Searching(Opening):
     def test_a_search_for_nothing_finds_nothing(self, collection: Collection) -> None:
         """Without words and vector there is nothing to rank by."""
         _filled(collection)
-        assert collection.search(SearchQuery(text=" \n ")) == []
-        assert collection.search(SearchQuery(text="kettle", limit=0)) == []
-        assert collection.search(SearchQuery(text="zeppelin")) == []
+        assert list(collection.search(SearchQuery(text=" \n "))) == []
+        assert list(collection.search(SearchQuery(text="kettle", limit=0))) == []
+        assert list(collection.search(SearchQuery(text="zeppelin"))) == []
 
     def test_an_empty_collection_finds_nothing(self, collection: Collection) -> None:
         """Searching before the first write is no error."""
-        assert collection.search(SearchQuery(text="kettle", vector=EMBEDDER.vector("kettle"))) == []
+        assert list(collection.search(SearchQuery(text="kettle", vector=EMBEDDER.vector("kettle")))) == []
 
     def test_the_limit(self, collection: Collection) -> None:
         """No more hits than asked for, and they are the best ones."""

@@ -99,7 +99,7 @@ class RankingChoice(Opening):
         collection.add([*same, *others, far])
         query = asked("the meeting on Friday", limit=limit, min_similarity=0.3, ranking=ranking)
         report = explained(collection, query)
-        assert list(report.hits) == collection.search(query)
+        assert report.hits == collection.search(query).hits
         named = [hit.item.id for hit in report.hits] + [one.item_id for one in report.cut]
         assert sorted(named) == sorted(one.id for one in (*same, *others, far))
         assert report.candidates == len(named)

@@ -115,8 +115,8 @@ def test_a_store_type_that_ignores_filters_does_not_leak(
     memory: devmem.Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     memory.add("The secret of bob is cinnamon.", user="bob", id="bobs")
-    search, recent = memory.store.search_report, memory.store.recent
-    unfiltered = devmem.stores.MemoryQuery(text="secret", top_k=5)
-    monkeypatch.setattr(memory.store, "search_report", lambda query: search(unfiltered))
+    search, recent = memory.store.search, memory.store.recent
+    unfiltered = devmem.stores.MemoryQuery(text="secret", limit=5)
+    monkeypatch.setattr(memory.store, "search", lambda query: search(unfiltered))
     monkeypatch.setattr(memory.store, "recent", lambda limit, where, **listing: recent(limit))
     assert not [*memory.search("secret"), *memory.recent(), *memory.scoped(user="ann").search("secret")]

@@ -93,7 +93,7 @@ def test_a_service_gets_late_interaction() -> None:
     for tokens in (False, True):
         with closing(opened("", tokens=tokens)) as store:
             store.add([MemoryItem(content_summary="Ann drinks oolong."), MemoryItem(content_summary="Bo is out.")])
-            hit = store.search(MemoryQuery(text="What does Ann drink?", top_k=1))[0]
+            hit = store.search(MemoryQuery(text="What does Ann drink?", limit=1))[0]
         assert hit.item.content_summary == "Ann drinks oolong."
         assert (hit.rerank is not None) is tokens
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -19,7 +19,7 @@ from devmem.stores import MemoryQuery, StoreSetup
 from devmem.testing import HashTokenEmbedder, ManualClock
 from devmem_stores.simple import SimpleConfig, SimpleMemory
 
-TEA = MemoryQuery(text="tea", top_k=2)
+TEA = MemoryQuery(text="tea", limit=2)
 NOTES = ("Tea is hot.", "Tea is made of leaves that were dried.", "Tea: see shelf four.")
 
 
@@ -117,9 +117,9 @@ def test_hits_come_in_the_order_of_the_reranker(make: Make) -> None:
 def test_explaining_says_what_the_search_and_the_reranker_did(make: Make) -> None:
     store, _ = make()
     plain, _ = make(type="late_interaction")
-    report = store.explain(TEA)
+    report = store.search(replace(TEA, explain=True))
     assert ids(report) == ["1", "2"]
-    known = {hit.item.id: hit.parts for hit in plain.explain(MemoryQuery(text="tea")).hits}
+    known = {hit.item.id: hit.parts for hit in plain.search(MemoryQuery(text="tea"))}
     assert {hit.item.id: hit.parts for hit in report.hits} == {key: known[key] for key in ("1", "2")}
     (cut,) = report.cut
     assert (cut.item_id, cut.reason, cut.score) == ("0", RejectReason.RERANKER, 11.0)
@@ -144,18 +144,18 @@ def test_the_tokens_are_compared_before_the_reranker_reads(make: Make) -> None:
 def test_it_reads_so_many_hits_and_no_more(make: Make, top_k: int, depth: int) -> None:
     store, reranker = make(many(40), depth=depth)
     plain, _ = make(many(40), type="late_interaction")
-    asked = MemoryQuery(text="tea", top_k=top_k)
-    hits = store.search(asked)
+    asked = MemoryQuery(text="tea", limit=top_k)
+    hits = store.search(asked).hits
     assert reranker.read == [depth]
     assert len(hits) == top_k
-    unread = [hit.item.id for hit in plain.search(asked)[depth:]]
+    unread = [hit.item.id for hit in plain.search(asked).hits[depth:]]
     assert [hit.item.id for hit in hits[depth:]] == unread
     assert [hit.score for hit in hits] == sorted([hit.score for hit in hits], reverse=True)
 
 
 def test_for_conversations_it_reads_no_more_than_for_items(make: Make) -> None:
     store, reranker = make(many(40))
-    groups = store.search_conversations(MemoryQuery(text="tea", top_k=25))
+    groups = store.search_conversations(MemoryQuery(text="tea", limit=25))
     assert reranker.read == [20]
     assert len(groups) == 25
     assert [group.score for group in groups] == sorted([group.score for group in groups], reverse=True)
@@ -163,7 +163,7 @@ def test_for_conversations_it_reads_no_more_than_for_items(make: Make) -> None:
 
 def test_where_nothing_is_found_it_is_not_asked(make: Make) -> None:
     store, reranker = make([])
-    assert store.explain(TEA).hits == ()
+    assert store.search(TEA).hits == ()
     assert reranker.read == []
 
 
@@ -207,7 +207,7 @@ def test_a_reranker_that_fails_costs_only_its_opinion(
     store, reranker = make()
     plain, _ = make(type="late_interaction")
     reranker.score = score
-    report, untouched = store.explain(TEA), plain.explain(TEA)
+    report, untouched = store.search(replace(TEA, explain=True)), plain.search(replace(TEA, explain=True))
     assert [(hit.item.id, hit.score) for hit in report.hits] == [(hit.item.id, hit.score) for hit in untouched.hits]
     assert [cut.reason for cut in report.cut] == [RejectReason.LIMIT]
     assert report.failure.startswith(f"memory store 'notes': the reranker 'test_scripted': it failed with {told}")
@@ -223,18 +223,18 @@ def test_a_reranker_that_failed_backs_off_longer_each_time(make: Make, clock: Ma
         before = len(reranker.read)
         store.search(TEA)
         clock.advance(pause - 0.5)
-        told = store.explain(TEA).failure
+        told = store.search(replace(TEA, explain=True)).failure
         assert len(reranker.read) == before + 1
         assert "backs off for another 1 s" in told
         assert "no scores today" in told
         clock.advance(0.5)
     reranker.score = lengths
-    assert ids(store.explain(TEA)) == ["1", "2"]
+    assert ids(store.search(replace(TEA, explain=True))) == ["1", "2"]
     reranker.score = refused
     store.search(TEA)
     clock.advance(5)
     reranker.score = lengths
-    assert ids(store.explain(TEA)) == ["1", "2"]
+    assert ids(store.search(replace(TEA, explain=True))) == ["1", "2"]
 
 
 def test_a_reranker_that_cannot_be_opened_is_named_with_its_store(make: Make) -> None:

@@ -26,7 +26,7 @@ def found(pairs: list[tuple[str, str]]) -> list[str]:
         return [
             question
             for memory, question in pairs
-            if memory in [hit.item.content_summary for hit in store.search(MemoryQuery(text=question, top_k=3))]
+            if memory in [hit.item.content_summary for hit in store.search(MemoryQuery(text=question, limit=3))]
         ]
 
 

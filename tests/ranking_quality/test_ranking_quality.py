@@ -64,8 +64,10 @@ class _Negative:
 def test_hits_that_a_reranker_did_not_read_stay_behind_those_that_it_read(collection: Open) -> None:
     config = RerankerConfig(type="negative", depth=5)
     stage = RerankStage(_Negative(), config, store="notes", clock=ManualClock())
-    hits = collection("conversations", frozenset()).search(query("blue bowl glaze", Ranking(), stage.candidates(10)))
-    reranked = stage.at(SearchReport(hits=tuple(hits)), "four attempts blue", 10).hits
+    hits = (
+        collection("conversations", frozenset()).search(query("blue bowl glaze", Ranking(), stage.candidates(10))).hits
+    )
+    reranked = stage.at(SearchReport(hits=hits), "four attempts blue", 10).hits
     read = [hit.item.id for hit in hits[:5]]
     assert ndcg([hit.item.id for hit in reranked], frozenset({"exhibition/1"})) == 1.0
     assert sorted(hit.item.id for hit in reranked[:5]) == sorted(read)

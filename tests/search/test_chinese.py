@@ -36,13 +36,13 @@ def notes(tmp_path: Path) -> Iterator[MemoryBase]:
 
 
 def found_within(notes: MemoryBase, asked: dict[str, Any], k: int) -> bool:
-    hits = notes.search(MemoryQuery(text=asked["text"], top_k=k))
+    hits = notes.search(MemoryQuery(text=asked["text"], limit=k))
     return bool({hit.item.id for hit in hits} & {f"zh/{unit}" for unit in asked["gold"]})
 
 
 def test_the_set_is_whole(notes: MemoryBase) -> None:
     asked = queries()
-    assert (notes.count_memories(), len(asked)) == (50, 30)
+    assert (notes.count(), len(asked)) == (50, 30)
     gold = [f"zh/{unit}" for one in asked for unit in one["gold"]]
     assert len(notes.get(gold)) == len(gold)
 

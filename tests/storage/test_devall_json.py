@@ -96,7 +96,7 @@ def test_embeddings_without_a_label_are_not_searched_by_until_they_are_settled(p
     query = SearchQuery(vector=np.array([0.6, 0.8, 0.0], dtype=np.float32))
     collection = JsonCollection(path, model=MODEL)
     assert [item.id for item in collection.unlabelled()] == ["3f2a91bc_1767225600", "short", "long"]
-    assert collection.search(query) == []
+    assert list(collection.search(query)) == []
     assert len(collection.waiting(9)) == 5
     collection.settle_unlabelled(collection.unlabelled(), same_model=True)
     assert collection.unlabelled() == []

@@ -66,4 +66,4 @@ def test_a_filter_admits(collection: SqliteCollection, where: Filter, admitted: 
     assert [item.id for item in ITEMS if where.admits(item, NOW)] == admitted
     check_agreement(collection, ITEMS, where)
     # What is hidden is no candidate either, which would take the place of another one.
-    assert collection.find(SearchQuery(text="note", where=where, limit=9)).candidates == len(admitted)
+    assert collection.search(SearchQuery(text="note", where=where, limit=9)).candidates == len(admitted)

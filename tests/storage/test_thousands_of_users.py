@@ -43,7 +43,7 @@ def check_that_one_user_is_shown(collection: Collection) -> None:
     ]
     assert [[item.scope.user for item in each] for each in listed] == [[ASKED]] * len(listed)
     # What is hidden is no candidate either, which would take the place of another one.
-    assert collection.find(query).candidates == 1
+    assert collection.search(query).candidates == 1
     assert collection.count(where) == 1
     assert collection.values("user", where) == collection.values("metadata.owner", where) == [ASKED]
     assert collection.value_counts("user", where) == collection.value_counts("metadata.owner", where) == [(ASKED, 1)]

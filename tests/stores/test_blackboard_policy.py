@@ -21,7 +21,7 @@ def written(store: MemoryBase, exchange: Exchange, count: int) -> MemoryBase:
 
 
 def shown(store: MemoryBase, top_k: int = 99) -> list[str]:
-    return [hit.item.content_summary for hit in store.search(MemoryQuery(text="whatever", top_k=top_k))]
+    return [hit.item.content_summary for hit in store.search(MemoryQuery(text="whatever", limit=top_k))]
 
 
 def test_the_last_entries_whatever_the_query(make_store: Make, exchange: Exchange) -> None:
@@ -40,14 +40,14 @@ def test_chronological_order(make_store: Make, exchange: Exchange) -> None:
 def test_the_conversations_of_the_last_entries(make_store: Make, order: str) -> None:
     store = make_store("blackboard", order=order)
     store.add([MemoryItem(content_summary=f"entry {n}", scope=Scope(conversation=f"c{n}")) for n in range(5)])
-    groups = store.search_conversations(MemoryQuery(text="whatever", top_k=2))
+    groups = store.search_conversations(MemoryQuery(text="whatever", limit=2))
     assert [group.conversation for group in groups] == ["c4", "c3"]
 
 
 def test_the_oldest_are_pushed_out(make_store: Make, exchange: Exchange) -> None:
     store = written(make_store("blackboard", max_items=3, memory_path="board.json"), exchange, 7)
     assert shown(store) == ["entry 6", "entry 5", "entry 4"]
-    assert store.count_memories() == 3
+    assert store.count() == 3
     assert shown(make_store("blackboard", max_items=3, memory_path="board.json")) == ["entry 6", "entry 5", "entry 4"]
 
 
@@ -59,7 +59,7 @@ def test_entries_leave_with_age(make_store: Make, exchange: Exchange, clock: Man
     assert shown(store) == ["fresh news", "old news"]
     clock.advance(1)
     assert shown(store) == ["fresh news"]
-    assert store.count_memories() == 1
+    assert store.count() == 1
 
 
 def test_the_same_words_twice_are_two_entries(make_store: Make, exchange: Exchange) -> None:
@@ -96,11 +96,11 @@ def test_one_sessions_entries(make_store: Make, exchange: Exchange) -> None:
     store = make_store("blackboard")
     for session in ("s1", "s2", "s1"):
         store.update(exchange("What is new?", f"news of {session}", scope=Scope(session=session)))
-    query = MemoryQuery(text="", top_k=9, where=Filter(scope=Scope(session="s1")))
+    query = MemoryQuery(text="", limit=9, where=Filter(scope=Scope(session="s1")))
     assert [hit.item.content_summary for hit in store.search(query)] == ["news of s1", "news of s1"]
 
 
 def test_the_newest_scores_best(make_store: Make, exchange: Exchange) -> None:
-    hits = written(make_store("blackboard"), exchange, 3).search(MemoryQuery(text="x", top_k=3))
+    hits = written(make_store("blackboard"), exchange, 3).search(MemoryQuery(text="x", limit=3))
     assert [hit.score for hit in hits] == [1.0, 1 / 2, 1 / 3]
     assert [hit.recency for hit in hits] == [1.0, 1 / 2, 1 / 3]

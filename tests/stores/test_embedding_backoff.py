@@ -34,7 +34,7 @@ def test_a_jump_of_the_wall_clock_keeps_no_item_waiting() -> None:
         embedder.recover()
         monotonic.advance(60)
         store.save()
-        [hit] = store.search(MemoryQuery(text="launch", top_k=1))
+        [hit] = store.search(MemoryQuery(text="launch", limit=1))
         assert hit.similarity is not None
 
 
@@ -83,7 +83,7 @@ def test_a_write_does_not_wait_until_a_backlog_is_embedded(tmp_path: Path, caplo
             store.update(MemoryWritePayload(inputs_text=f"Ann moved the launch to June {number + 1}."))
         assert model.count <= 40
         assert [record.message for record in caplog.records if "184 item(s) wait" in record.message]
-        [hit] = store.search(MemoryQuery(text="launch", top_k=1))
+        [hit] = store.search(MemoryQuery(text="launch", limit=1))
         assert hit.similarity is not None
         store.save()
         assert store.info().waiting > 100
@@ -99,4 +99,4 @@ def test_an_interrupted_write_has_stored_its_text(tmp_path: Path) -> None:
     with closing(with_model(tmp_path / "notes.db", model)) as store:
         with pytest.raises(KeyboardInterrupt):
             store.update(MemoryWritePayload(inputs_text="Ann moved the launch to June 2nd."))
-        assert store.count_memories() == 21
+        assert store.count() == 21

@@ -71,7 +71,7 @@ def test_the_stores_ttl_stamps_what_has_no_expiry(
     assert {item.expires_at for item in store.recent(9)} == {clock.now + 60, clock.now + 3_600, clock.now + 7_200}
     for passed, left in ((60, 2), (3_540, 1), (3_600, 0)):
         clock.advance(passed)
-        assert store.count_memories() == len(store.recent(9)) == left
+        assert store.count() == len(store.recent(9)) == left
 
 
 @pytest.mark.parametrize("kind", [LongTermMemory, SimpleMemory], ids=lambda kind: kind.__name__)
@@ -149,7 +149,7 @@ def test_nothing_outlives_the_retention(kind: type[CollectionMemory], clock: Man
     clock.advance(3_000)
     assert store.add([replace(note, created_at=clock.now)])[0].status is WriteStatus.DUPLICATE
     clock.advance(600)
-    assert store.count_memories() == 0
+    assert store.count() == 0
 
 
 def test_what_was_stored_before_the_retention_goes_too(clock: ManualClock, tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_what_was_stored_before_the_retention_goes_at_the_end_of_a_run_that_writ
     clock.advance(200)
     store = opened(SimpleMemory, clock, tmp_path, retention=100)
     store.save()
-    assert store.count_memories() == 0
+    assert store.count() == 0
 
 
 @pytest.mark.parametrize("place", ["store.db", "store.json"])

@@ -413,10 +413,10 @@ class FactCases:
         assert fact.content_summary == 'Fact: ann, diet: vegan (ann said: "My diet is vegan")'
         assert len(store.log("c")) == len(records)
         assert "Fact:" not in store.context(agent="helper")
-        seen = [hit.item.id for hit in store.search(MemoryQuery(text="diet", top_k=9))]
+        seen = [hit.item.id for hit in store.search(MemoryQuery(text="diet", limit=9))]
         assert fact.id not in seen
         searched = open_memory("conversation", view={"order": "search"})
-        query = MemoryQuery(text="vegan diet", top_k=9, where=devmem.Filter(scope=Scope(agent="helper")))
+        query = MemoryQuery(text="vegan diet", limit=9, where=devmem.Filter(scope=Scope(agent="helper")))
         assert fact.id in [hit.item.id for hit in searched.store.search(query)]
 
 

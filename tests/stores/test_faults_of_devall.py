@@ -34,7 +34,7 @@ def test_d1_an_auto_path_is_a_file_of_the_session(
     store.close()
     (file,) = session.glob("*.db")
     assert "notes" in file.name
-    assert make_store(kind, memory_path="auto", session=session).count_memories() == 1
+    assert make_store(kind, memory_path="auto", session=session).count() == 1
 
 
 @KINDS
@@ -54,7 +54,7 @@ def test_d2_a_bare_file_name_is_a_path(
     """And a folder that is missing is made."""
     make_store(kind, memory_path=path).update(exchange("Where is the key?", "Under the flowerpot."))
     assert (tmp_path / path).is_file()
-    assert make_store(kind, memory_path=path).count_memories() == 1
+    assert make_store(kind, memory_path=path).count() == 1
 
 
 @KINDS
@@ -67,7 +67,7 @@ def test_d5_two_stores_on_one_path_lose_nothing(make_store: Make, exchange: Exch
         two.update(exchange(f"question {n} to two", f"answer {n} of two"))
         one.save()
         two.save()
-    assert one.count_memories() == two.count_memories() == 10
+    assert one.count() == two.count() == 10
 
 
 @KINDS
@@ -93,14 +93,14 @@ def test_d7_two_answers_to_the_same_long_input_are_two_items(make_store: Make, e
     store, asked = make_store("simple"), "Tell me more about it, please. " * 100
     outcomes = [store.update(exchange(asked, "Indeed. " * 200 + f"Number {n}.")) for n in range(3)]
     assert [outcome.status for outcome in outcomes] == [WriteStatus.STORED] * 3
-    assert store.count_memories() == 3
+    assert store.count() == 3
 
 
 def test_d7_equal_exchanges_are_all_kept_and_shown_once(make_store: Make, exchange: Exchange) -> None:
     store = make_store("simple")
     outcomes = [store.update(exchange("status?", "All pumps run.")) for _ in range(3)]
     assert [outcome.status for outcome in outcomes] == [WriteStatus.STORED] * 3
-    assert store.count_memories() == 3
+    assert store.count() == 3
     assert len(store.retrieve("", "Do the pumps run?", 5)) == 1
 
 
@@ -193,7 +193,7 @@ def test_d21_an_auto_path_does_not_change_the_configuration(
         store = make_store("simple", memory_path="auto", session=tmp_path / run)
         store.update(exchange("Where is the key?", "Under the flowerpot."))
         assert store.setup.config.model_dump()["memory_path"] == "auto"
-        assert store.count_memories() == 1
+        assert store.count() == 1
     assert [len(list((tmp_path / run).glob("*.db"))) for run in ("run1", "run2")] == [1, 1]
 
 

@@ -73,13 +73,13 @@ def test_hits_are_those_that_the_filter_admits(shelf: Shelf) -> None:
     for number in range(5):
         shelf.update(said(f"tea number {number}", "bob"))
     shelf.update(said("tea for Ann", "ann"))
-    query = MemoryQuery(text="tea", top_k=1, where=Filter(scope=Scope(user="ann")))
+    query = MemoryQuery(text="tea", limit=1, where=Filter(scope=Scope(user="ann")))
     assert [hit.item.content_summary for hit in shelf.search(query)] == ["tea for Ann"]
     assert [item.content_summary for item in asyncio.run(shelf.aretrieve("", "tea", 2))] == [
         "tea number 0",
         "tea number 1",
     ]
-    scores = [hit.score for hit in shelf.search(MemoryQuery(text="tea", top_k=3))]
+    scores = [hit.score for hit in shelf.search(MemoryQuery(text="tea", limit=3))]
     assert scores == sorted(scores, reverse=True)
 
 
@@ -130,5 +130,5 @@ def test_a_store_that_cannot_answer_is_refused() -> None:
         def update(self, payload: MemoryWritePayload) -> WriteOutcome:
             raise NotImplementedError
 
-    with pytest.raises(TypeError, match="neither `retrieve` nor `find`"):
+    with pytest.raises(TypeError, match="neither `retrieve` nor `answer`"):
         Mute(StoreSetup(name="mute", store_type="mute", config=ConfigModel()))

@@ -48,7 +48,7 @@ def opened(folder: Path, path: str = "store.db", embedder: Any = None, **config:
 
 
 def by_title(store: SimpleMemory) -> list[tuple[str, str | None]]:
-    hits = store.search(MemoryQuery(text="the night train", top_k=1))
+    hits = store.search(MemoryQuery(text="the night train", limit=1))
     return [(hit.item.id, hit.field) for hit in hits if (hit.similarity or 0) > 0.99]
 
 

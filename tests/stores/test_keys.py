@@ -49,7 +49,7 @@ def test_the_older_value_stays_in_the_history(store: SimpleMemory) -> None:
     store.update(said("今天下雨。"))
     outcome = store.update(said("现在我住在上海了。"))
     assert outcome.item_id is not None
-    assert store.count_memories() == 2
+    assert store.count() == 2
     with devmem.open(store.info().location) as memory:
         texts = [version.item.text for version in memory.history(outcome.item_id)]
     assert ["北京" in texts[0], "上海" in texts[-1]] == [True, True]
@@ -108,7 +108,7 @@ def test_facts_of_two_agents_are_two(store: SimpleMemory) -> None:
         ("a2", "I vote yes."),
         ("a2", "My diet is fish."),
     ]
-    votes = [hit for hit in store.search(MemoryQuery(text="vote yes", top_k=9)) if "vote" in hit.item.content_summary]
+    votes = [hit for hit in store.search(MemoryQuery(text="vote yes", limit=9)) if "vote" in hit.item.content_summary]
     assert sorted(str(hit.item.metadata["agent"]) for hit in votes) == ["a1", "a2"]
     assert [hit.same_as for hit in votes] == [(), ()]
     store.close()

@@ -93,7 +93,7 @@ def test_a_model_that_is_down_is_not_asked_with_every_write(service: ChatService
     assert len(service.requests) == 1
     clock.advance(300)
     assert store.update(said("I eat tofu.")).failure is None
-    assert store.count_memories() == 4
+    assert store.count() == 4
     store.close()
 
 

@@ -39,7 +39,7 @@ def test_nobody_sees_a_part_of_a_list(make_store: Callable[..., CollectionMemory
     assert len(store.add(MANY)) == len(MANY)
     assert len(embedder.seen) > 1
     assert set(embedder.seen) == {0}
-    assert store.count_memories() == len(MANY)
+    assert store.count() == len(MANY)
 
 
 def test_a_list_that_was_interrupted_is_not_stored(make_store: Callable[..., CollectionMemory], tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ def test_a_list_that_was_interrupted_is_not_stored(make_store: Callable[..., Col
     store = make_store("simple", embedder=embedder, memory_path="notes.db")
     with pytest.raises(KeyboardInterrupt):
         store.add(MANY)
-    assert store.count_memories() == 0
+    assert store.count() == 0
 
 
 def test_an_outage_costs_only_the_rest_of_the_embeddings(
@@ -57,5 +57,5 @@ def test_an_outage_costs_only_the_rest_of_the_embeddings(
     store = make_store("simple", embedder=embedder, memory_path="notes.db")
     outcomes = store.add(MANY)
     assert 0 < sum(not outcome.waiting for outcome in outcomes) < len(MANY)
-    assert store.count_memories() == len(MANY)
+    assert store.count() == len(MANY)
     assert len(embedder.seen) == 3, "the provider is left alone"

@@ -69,7 +69,7 @@ def opened(embedder: Embedder | None = None, **retrieval: Any) -> CollectionMemo
 
 
 def corrections(store: CollectionMemory, text: str = TYPO, **query: Any) -> Mapping[str, str]:
-    return store.find(MemoryQuery(text=text, top_k=3, **query)).corrected
+    return store.search(MemoryQuery(text=text, limit=3, **query)).corrected
 
 
 @pytest.mark.parametrize("embedder", [None, HashEmbedder(), Reader(), Silent()])
@@ -77,7 +77,7 @@ def test_a_misspelled_word_is_found(embedder: Embedder | None) -> None:
     """By words alone, with a model whose words are not known, with one whose words are, and when a provider fails."""
     store = opened(embedder)
     assert corrections(store) == {"recieve": "receive"}
-    report = store.find(MemoryQuery(text="recieve", top_k=2))
+    report = store.search(MemoryQuery(text="recieve", limit=2))
     assert {hit.item.id for hit in report.hits} == {"post", "letters"}
     assert all(hit.lexical for hit in report.hits)
     store.close()
@@ -87,11 +87,11 @@ def test_the_meant_word_is_embedded_where_the_model_knows_it() -> None:
     embedder = Reader()
     store = opened(embedder)
     mistyped, right = (
-        {hit.item.id: hit.score for hit in store.find(MemoryQuery(text=text, top_k=3)).hits} for text in (TYPO, MEANT)
+        {hit.item.id: hit.score for hit in store.search(MemoryQuery(text=text, limit=3)).hits} for text in (TYPO, MEANT)
     )
     assert mistyped == pytest.approx(right)
     assert embedder.texts.count(MEANT) == 1
-    store.find(MemoryQuery(text=TYPO, top_k=3))
+    store.search(MemoryQuery(text=TYPO, limit=3))
     assert (embedder.texts.count(TYPO), embedder.texts.count(MEANT)) == (1, 1)
     store.close()
 
@@ -101,7 +101,7 @@ def test_the_embedding_of_what_was_typed_stays_where_the_other_fails() -> None:
     store = opened(embedder := Unsteady())
     embedding = QueryEmbedding(TYPO)
     for _ in range(2):
-        report = store.find(MemoryQuery(text=TYPO, top_k=3, embedding=embedding))
+        report = store.search(MemoryQuery(text=TYPO, limit=3, embedding=embedding))
         assert report.corrected == {"recieve": "receive"}
         assert all(hit.similarity is not None for hit in report.hits)
     assert embedder.identity.name in embedding.failures
@@ -156,14 +156,14 @@ def test_texts_that_are_compared_and_given_vectors_are_searched_unchanged() -> N
 def test_other_languages_are_searched_unchanged(text: str) -> None:
     for embedder in (None, Reader()):
         store = opened(embedder)
-        report = store.find(MemoryQuery(text=text, top_k=3))
+        report = store.search(MemoryQuery(text=text, limit=3))
         assert set(report.corrected) <= {"recieve"}
         store.close()
 
 
 def test_conversations_are_found_by_what_is_meant() -> None:
     store = opened()
-    groups = store.find_conversations(MemoryQuery(text="recieve", top_k=3), 2)
+    groups = store.answer_conversations(MemoryQuery(text="recieve", limit=3), 2)
     assert {hit.item.id for group in groups for hit in group.hits} == {"post", "letters"}
     store.close()
 

@@ -53,10 +53,10 @@ def test_the_block_of_a_workflow_marks_it_in_both_languages(tmp_path: Path) -> N
     with opened(tmp_path) as memory:
         told(memory)
         memory.add(CHANGED, key="launch")
-        hits = memory.store.search(devmem.stores.MemoryQuery(text="venue booked", top_k=1))
-        english = merge([hits], MergePolicy())
+        hits = memory.store.search(devmem.stores.MemoryQuery(text="venue booked", limit=1))
+        english = merge([hits.hits], MergePolicy())
         assert "] (may be outdated: based on something that changed) " in english.formatted_text
-        chinese = merge([hits], MergePolicy(language="zh"))
+        chinese = merge([hits.hits], MergePolicy(language="zh"))
         assert "(可能已过时:其依据已更改或删除)" in chinese.formatted_text
 
 
@@ -169,7 +169,7 @@ def test_conversations_are_judged_too(tmp_path: Path) -> None:
             fact = memory.add(FACT, key="launch")
             memory.add(CONCLUSION, derived_from=[fact], conversation="c1")
             memory.add(CHANGED, key="launch")
-            query = devmem.stores.MemoryQuery(text="venue booked", top_k=5)
+            query = devmem.stores.MemoryQuery(text="venue booked", limit=5)
             groups = memory.store.search_conversations(query)
             assert [hit.stale for group in groups for hit in group.hits if "venue" in hit.item.content_summary] == marks
 

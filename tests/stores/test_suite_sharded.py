@@ -84,7 +84,7 @@ def test_hits_of_all_stores_are_merged_by_score(workflow: Path) -> None:
         for name in ("one", "two"):
             texts = [f"The tea of {name} is green.", f"It rains on the garden of {name}."]
             stores[name].add([MemoryItem(id=f"{name} {at}", content_summary=text) for at, text in enumerate(texts)])
-        hits = stores["all"].search(MemoryQuery(text="Which tea is green?", top_k=2))
+        hits = stores["all"].search(MemoryQuery(text="Which tea is green?", limit=2))
         assert {hit.item.id for hit in hits} == {"one 0", "two 0"}
         assert hits[0].score >= hits[1].score
         assert {hit.store for hit in hits} == {"all"}

@@ -81,7 +81,7 @@ def vectors(store: CollectionMemory) -> list[Vector]:
 def test_what_another_model_embedded_is_embedded_again(open_store: Open, dimension: int) -> None:
     target = open_store("target", HashEmbedder(dimension, name="new"))
     copied(filled(open_store("source", Mirrored(64, name="old"))), target)
-    hit = target.search(MemoryQuery(text="The launch is on June 2nd.", top_k=1))[0]
+    hit = target.search(MemoryQuery(text="The launch is on June 2nd.", limit=1))[0]
     assert hit.item.id == "i0"
     assert hit.similarity == pytest.approx(1.0, abs=1e-5)
     assert target.info().embedding == "new"

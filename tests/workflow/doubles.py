@@ -60,12 +60,12 @@ class ScriptedStore(MemoryBase):
         self._fail("save")
         self.saved += 1
 
-    def find(self, query: MemoryQuery) -> SearchReport:
+    def answer(self, query: MemoryQuery) -> SearchReport:
         self.before_search()
         with self._lock:
             self.queries.append(query)
         self._fail("search")
-        return SearchReport.of(self.hits[: query.top_k])
+        return SearchReport.of(self.hits[: query.limit])
 
     def update(self, payload: MemoryWritePayload) -> WriteOutcome:
         self.before_update()
@@ -95,7 +95,7 @@ class ScriptedStore(MemoryBase):
     def trim(self, *, keep: int | None = None, stored_before: float | None = None) -> int:
         return 0
 
-    def count_memories(self, where: Filter | None = None) -> int:
+    def count(self, where: Filter | None = None) -> int:
         return len(self.payloads)
 
     def info(self) -> CollectionInfo:

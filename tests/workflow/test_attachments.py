@@ -93,7 +93,7 @@ def test_an_attachment_says_how_much_and_how_similar() -> None:
     result = manager_of(store, each={"top_k": 2, "similarity_threshold": 0.25}).retrieve(query="?")
     assert result is not None
     assert [item.content_summary for item in result.items] == ["one", "two"]
-    assert (store.queries[0].top_k, store.queries[0].similarity_threshold) == (2, 0.25)
+    assert (store.queries[0].limit, store.queries[0].similarity_threshold) == (2, 0.25)
 
 
 def test_role_blocks_and_scope_reach_the_store() -> None:

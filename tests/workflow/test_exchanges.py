@@ -128,7 +128,7 @@ def test_an_answer_without_a_model_is_stored_and_quoted_by_no_later_one(tmp_path
         stores["notes"].update(said("Ann moved the launch to June 2nd.", "Noted."))
         with WorkflowRunner(read, stores) as runner:
             answers = [runner.run(asked).output for asked in ("When is the launch?", "When will the launch be?")]
-        assert stores["notes"].count_memories() == 3
+        assert stores["notes"].count() == 3
     assert "June 2nd" in answers[0]
     heads = [answer.splitlines()[0] for answer in answers]
     assert heads[0] == heads[1]

@@ -65,7 +65,7 @@ def test_a_failure_without_any_hit_is_a_result_with_nothing_to_show() -> None:
 )
 def test_a_store_that_answers_nonsense_has_failed(wrong: Any) -> None:
     store = ScriptedStore("broken")
-    store.find = lambda query: wrong  # type: ignore[method-assign]
+    store.answer = lambda query: wrong  # type: ignore[method-assign]
     result = manager_of(store, ScriptedStore("fine", [hit("green tea")])).retrieve(query="tea?")
     assert result is not None
     assert len(result.items) == 1

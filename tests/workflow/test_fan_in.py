@@ -15,9 +15,9 @@ class Answering(ScriptedStore):
         super().__init__()
         self.found = found
 
-    def find(self, query: MemoryQuery) -> SearchReport:
+    def answer(self, query: MemoryQuery) -> SearchReport:
         self.queries.append(query)
-        return SearchReport.of(self.found.get(query.text, [])[: query.top_k])
+        return SearchReport.of(self.found.get(query.text, [])[: query.limit])
 
 
 def shown(store: ScriptedStore, *turns: str, **each: object) -> list[str]:

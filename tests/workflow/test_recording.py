@@ -213,7 +213,7 @@ def test_a_store_that_is_down_costs_the_run_nothing(tmp_path: Path, monkeypatch:
         monkeypatch.setattr(InteractionRecorder, "close", partialmethod(InteractionRecorder.close, timeout=0.01))
         with WorkflowRunner(read, stores, chat_models=ChatsByNode(), scope=Scope(session="monday")) as runner:
             assert runner.run("Write.").output == "reviewer says so"
-        assert stores["global"].count_memories() == 0
+        assert stores["global"].count() == 0
     monkeypatch.undo()
     with recorded(read, "Again.", user=None) as log:
         assert len(log.log("monday")) == 8

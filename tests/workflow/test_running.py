@@ -130,7 +130,7 @@ def test_auto_files_are_a_sessions_own_and_the_workflow_is_not_changed(tmp_path:
     for session in ("one", "two"):
         assert (read.base_dir / ".devmem" / session / "memory_notes.db").is_file()
         with open_stores(read, session=session) as stores:
-            counts[session] = stores["notes"].count_memories()
+            counts[session] = stores["notes"].count()
     assert counts == {"one": 2, "two": 1}
 
 
@@ -164,9 +164,9 @@ def test_stores_are_closed_after_an_error_and_what_was_written_stays(tmp_path: P
     with pytest.raises(ChatModelError, match="is down"), open_stores(read) as stores:
         WorkflowRunner(read, stores, chat_models=chats).run(PLANET)
     with pytest.raises(Exception, match="closed"):
-        stores["notes"].count_memories()
+        stores["notes"].count()
     with open_stores(read) as again:
-        assert again["notes"].count_memories() == 1
+        assert again["notes"].count() == 1
 
 
 def test_a_damaged_file_is_an_error_before_any_node_runs_and_stays_as_it_is(tmp_path: Path) -> None:
@@ -251,7 +251,7 @@ def test_devalls_layout_runs_as_well(tmp_path: Path) -> None:
     with open_stores(read) as stores:
         chat = ScriptedChat("noted")
         WorkflowRunner(read, stores, chat_models=ChatsByNode(A=chat)).run(PLANET)
-        assert stores["notes"].count_memories() == 1
+        assert stores["notes"].count() == 1
     assert isinstance(read.nodes[0], NodeConfig)
 
 

@@ -29,7 +29,7 @@ def closed_runner(workflow: devmem.Workflow, clock: ManualClock, *texts: str) ->
     with open_stores(workflow, clock=clock) as stores:
         with WorkflowRunner(workflow, stores, chat_models=ChatsByNode()):
             devmem.Memory(stores["notes"]).add(texts)
-        return stores["notes"].count_memories()
+        return stores["notes"].count()
 
 
 def test_a_store_is_consolidated_once_in_a_while(tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_a_store_that_is_only_opened_is_not(tmp_path: Path) -> None:
     with open_stores(workflow) as stores:
         devmem.Memory(stores["notes"]).add(SAME)
     with open_stores(workflow) as stores:
-        assert stores["notes"].count_memories() == 2
+        assert stores["notes"].count() == 2
 
 
 def test_keys_that_may_differ_and_digests(tmp_path: Path) -> None:

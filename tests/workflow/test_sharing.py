@@ -169,7 +169,7 @@ def test_eight_threads_on_one_manager_lose_nothing_and_double_nothing() -> None:
         with ThreadPoolExecutor(THREADS) as pool:
             for done in [pool.submit(work, number) for number in range(THREADS)]:
                 done.result()
-        assert real.count_memories() == THREADS * EACH + 1
+        assert real.count() == THREADS * EACH + 1
         written = [payload.inputs_text for payload in double.payloads]
         assert len(set(written)) == len(written) == THREADS * EACH
 

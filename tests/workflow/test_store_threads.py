@@ -35,7 +35,7 @@ def test_threads_that_use_a_store_first_open_one_collection() -> None:
         with ThreadPoolExecutor(THREADS) as pool:
             for done in [pool.submit(write, number) for number in range(THREADS)]:
                 done.result()
-        assert store.count_memories() == THREADS, f"in turn {turn}"
+        assert store.count() == THREADS, f"in turn {turn}"
         store.close()
 
 

@@ -32,7 +32,7 @@ def workflow(folder: Path) -> Workflow:
 
 
 def counts(stores: Mapping[str, MemoryBase]) -> list[int]:
-    return [stores[name].count_memories() for name in ("notes", "board")]
+    return [stores[name].count() for name in ("notes", "board")]
 
 
 def test_a_run_is_seen_by_others_when_all_of_it_is_there(tmp_path: Path) -> None:

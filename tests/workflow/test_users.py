@@ -20,7 +20,7 @@ SECRET = "Ann's PIN is 4711."
 def recalled(folder: Path, **more: object) -> tuple[list[str], dict[str, int]]:
     read = write_workflow(folder, stores_yaml(), "nodes:", agent_yaml("a", "{name: notes, write: false}"))
     with open_stores(read) as stores:
-        if not stores["notes"].count_memories():
+        if not stores["notes"].count():
             stores["notes"].update(said(SECRET, scope=Scope(user="ann")))
             stores["notes"].update(said("The PIN pad is in the hall.", scope=Scope()))
         result = WorkflowRunner(read, stores, chat_models=ChatsByNode(), **more).run("What is the PIN?")  # type: ignore[arg-type]

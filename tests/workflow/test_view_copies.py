@@ -50,7 +50,7 @@ def test_rules_say_what_is_copied_where(tmp_path: Path) -> None:
     with open_stores(read) as stores:
         run(read, dict(stores))
         assert texts(stores["writers"]) == OF_WRITER
-        assert stores["all"].count_memories() == stores["global"].count_memories() == 4
+        assert stores["all"].count() == stores["global"].count() == 4
         copied, kept = stores["writers"].recent(9), stores["global"].recent(9)
         assert {item.id for item in copied} <= {item.id for item in kept}
         assert {item.scope.user for item in copied} == {"ann"}
@@ -79,7 +79,7 @@ def test_a_store_that_takes_no_copies_costs_no_record(
     with open_stores(read) as stores:
         monkeypatch.setattr(stores["writers"], "add", refuse)
         run(read, dict(stores))
-        assert stores["global"].count_memories() == stores["all"].count_memories() == 4
+        assert stores["global"].count() == stores["all"].count() == 4
     assert "`devmem rebuild-view` adds them" in caplog.text
 
 

@@ -42,7 +42,7 @@ def words_left(workflow: Workflow, user: str) -> dict[str, list[str]]:
 
 def counts(workflow: Workflow) -> dict[str, int]:
     with open_stores(workflow) as stores:
-        return {name: store.count_memories() for name, store in stores.items()}
+        return {name: store.count() for name, store in stores.items()}
 
 
 def test_nothing_is_left_of_a_user_in_any_file(team: Workflow) -> None:
@@ -204,7 +204,7 @@ def test_a_process_that_dies_forgets_everything_or_nothing_when_the_workflow_is_
 def test_open_stores_may_be_handed_over(team: Workflow) -> None:
     with open_stores(team) as stores:
         devmem.forget(team, user="ann", stores=stores)
-        assert stores["notes"].count_memories() == 2
+        assert stores["notes"].count() == 2
     assert words_left(team, "ann") == {}
 
 

@@ -117,7 +117,7 @@ def _queries(corpus: Corpus, size: int) -> list[MemoryQuery]:
     rng = np.random.default_rng(1)
     found = []
     for at in rng.integers(0, size, _QUERIES):
-        query = MemoryQuery(text=" ".join(corpus.texts[at].split()[:8]), top_k=5)
+        query = MemoryQuery(text=" ".join(corpus.texts[at].split()[:8]), limit=5)
         query.embedding.known("bench:precomputed", corpus.vectors[at])
         found.append(query)
     return found
@@ -157,7 +157,7 @@ folder, text = Path(sys.argv[1]), sys.argv[2]
 vector = np.load(folder / "asked.npy")
 started = time.perf_counter()
 store = open_simple(folder, {}, len(vector))
-query = MemoryQuery(text=text, top_k=5)
+query = MemoryQuery(text=text, limit=5)
 query.embedding.known("bench:precomputed", vector)
 hits = store.search(query)
 print(json.dumps({"ms": (time.perf_counter() - started) * 1000, "hits": len(hits)}))

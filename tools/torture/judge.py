@@ -49,7 +49,7 @@ def check_searches(
     if kind not in SEARCHED or not tokens:
         return
     for token in chance.sample(tokens, min(_ASKED, len(tokens))):
-        hits = store.search(MemoryQuery(text=token, top_k=5))
+        hits = store.search(MemoryQuery(text=token, limit=5))
         if not any(token in hit.item.full_text() for hit in hits):
             result.fail("wrong", f"{kind}: {token} is not found by its own word")
     _check_nearest(store, chance.choice(tokens), result)

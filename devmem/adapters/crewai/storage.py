@@ -93,13 +93,13 @@ class Searcher:
             filtered=meant.rest is not None,
         )
 
-    def _ranked(self, text: str | None, vector: Sequence[float], limit: int, where: Filter) -> list[Hit]:
+    def _ranked(self, text: str | None, vector: Sequence[float], limit: int, where: Filter) -> Sequence[Hit]:
         # Two records of the same text are two records here, not one that is found twice.
         ranking = replace(self._store.ranking, collapse=False)
         if text is not None:
-            asked = MemoryQuery(text=text, top_k=limit, where=where)
+            asked = MemoryQuery(text=text, limit=limit, where=where)
             query = self._store.search_query(asked, limit=self._store.search_depth(limit), ranking=ranking)
-            return list(self._store.rerank(asked, self._store.collection.find(query)).hits)
+            return self._store.rerank(asked, self._store.collection.search(query)).hits
         length = float(np.linalg.norm(vector))
         if length == 0:
             return []
@@ -107,7 +107,7 @@ class Searcher:
         by_meaning = Weights(similarity=1.0, lexical=0.0)
         return self._store.collection.search(
             SearchQuery(vector=unit, limit=limit, where=where, weights=by_meaning, ranking=ranking)
-        )
+        ).hits
 
 
 def _cosine(hit: Hit) -> float:
@@ -293,7 +293,7 @@ class DevmemStorage:
 
     def count(self, scope_prefix: str | None = None) -> int:
         """Return the number of records in a scope and below it."""
-        return self._store.count_memories(self._memory.matching(below(scope_prefix)))
+        return self._store.count(self._memory.matching(below(scope_prefix)))
 
     def get_scope_info(self, scope: str) -> ScopeInfo:
         """Describe a scope: its records, categories and times, with those below it."""

@@ -382,8 +382,8 @@ class MemoryFiles:
 
     def _check_count(self, path: str) -> None:
         """Make sure that there may be one file more; most often the count that reads no metadata shows it."""
-        if self._store.count_memories(self._sources(ROOT)) >= self.limits.max_files:
-            self.limits.check_count(path, self._store.count_memories(self.where()))
+        if self._store.count(self._sources(ROOT)) >= self.limits.max_files:
+            self.limits.check_count(path, self._store.count(self.where()))
 
     def _no_file(self, paths: Sequence[str]) -> dict[str, str | None]:
         """Return, by the items' ids, that there is no file at any of these paths."""

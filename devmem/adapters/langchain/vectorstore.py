@@ -180,7 +180,7 @@ class DevmemVectorStore(VectorStore):
             where=self._memory.matching(filter_of(wanted) & _DOCUMENTS),
             weights=Weights(similarity=1.0, lexical=0.0),
         )
-        hits = shown(_HOST, self._memory, "", lambda: self._store.collection.search(asked))
+        hits = shown(_HOST, self._memory, "", lambda: self._store.collection.search(asked).hits)
         return [(hit.item, hit.similarity) for hit in hits if hit.similarity is not None]
 
     def max_marginal_relevance_search(

@@ -214,12 +214,12 @@ class Reader:
         )
 
     def _ranked(self, query: str, limit: int, where: Filter) -> list[Hit]:
-        asked = MemoryQuery(text=query, top_k=limit, where=where)
+        asked = MemoryQuery(text=query, limit=limit, where=where)
         if not self._by_cosine:
             # Two keys of the same text are two items here, not one that is found twice.
             ranking = replace(self._store.ranking, collapse=False)
             every = self._store.search_query(asked, limit=self._store.search_depth(limit), ranking=ranking)
-            return list(self._store.rerank(asked, self._store.collection.find(every)).hits)
+            return list(self._store.rerank(asked, self._store.collection.search(every)).hits)
         nearest = self._store.search_query(asked, limit=limit, weights=Weights(similarity=1.0, lexical=0.0))
         hits = [hit for hit in self._store.collection.search(nearest) if hit.similarity is not None]
         return sorted(hits, key=lambda hit: -(hit.similarity or 0.0))

@@ -82,7 +82,7 @@ def consolidate(
     place = find_store(terminal, memory, store, session)
     with (
         opened_existing(terminal, place, looking=dry_run) as opened,
-        terminal.progress(f"reading {place.store}", opened.count_memories()) as bar,
+        terminal.progress(f"reading {place.store}", opened.count()) as bar,
     ):
         done = consolidate_store(
             opened,
@@ -180,7 +180,7 @@ def archive(
     with opened_existing(terminal, place, save=bool(restore), looking=not restore) as opened:
         if not restore:
             with closing(archived_items(opened)) as old:
-                _list(terminal, old.recent(limit), old.count_memories(), as_json=as_json)
+                _list(terminal, old.recent(limit), old.count(), as_json=as_json)
             return
         ids = list(dict.fromkeys(full_ids(opened, restore) or []))
         outcomes = restore_items(opened, ids)

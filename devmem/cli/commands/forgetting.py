@@ -222,7 +222,7 @@ def _forget_in_store(terminal: Terminal, place: StoreAddress, request: EraseRequ
         if selection.items and not options.dry_run and not options.yes:
             confirm_forgetting(terminal, selection.items, selection.derived, of=place.store)
         receipt = preview(opened, selection) if options.dry_run else execute(opened, selection, vacuum=options.vacuum)
-        total = opened.count_memories()
+        total = opened.count()
     if options.as_json:
         terminal.json(receipt_json(receipt, total, dry_run=options.dry_run))
     else:
@@ -346,7 +346,7 @@ def trim(
         deleted = opened.trim(keep=keep, stored_before=stored_before) if (keep, stored_before) != (None, None) else 0
         if max_tokens is not None and isinstance(opened, TokenTrimming):
             deleted += opened.trim_to_tokens(max_tokens)
-        total = opened.count_memories()
+        total = opened.count()
     text = f"{place.store}: {number_of(deleted, 'item')} deleted; {number_of(total, 'item')} now"
     terminal.answer({"store": place.store, "deleted": deleted, "items": total}, text, as_json=as_json)
 
@@ -357,7 +357,7 @@ def _ask(store: MemoryBase) -> None:
         raise CommandError(
             f"items of {store.name} would be deleted, and there is no terminal to confirm it: add --yes."
         )
-    typer.confirm(f"Trim {store.name}, which has {number_of(store.count_memories(), 'item')}?", abort=True, err=True)
+    typer.confirm(f"Trim {store.name}, which has {number_of(store.count(), 'item')}?", abort=True, err=True)
 
 
 def drop(

@@ -163,7 +163,7 @@ def _add(
     with opened(terminal, place, save=True) as store, usage_errors():
         options["derived_from"] = full_ids(store, derived_from)
         outcomes = _remember(Memory(store).scoped(**scope) if scope else Memory(store), texts, named, options)
-        total = store.count_memories()
+        total = store.count()
     ids = [outcome.item_id or "" for outcome in outcomes]
     if as_json:
         terminal.json({"store": place.store, "ids": ids, "items": total})

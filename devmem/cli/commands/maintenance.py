@@ -353,7 +353,7 @@ def compress(
     place = find_store(terminal, memory, store, session)
     with opened_existing(terminal, place, save=True) as opened:
         done = opened.compress()
-        total = opened.count_memories()
+        total = opened.count()
     answer = {"store": place.store, "summarized": done, "items": total}
     terminal.answer(answer, f"{place.store}: {done:,} summarized", as_json=as_json)
 

@@ -216,7 +216,7 @@ def _query(
 
     return MemoryQuery(
         text=text,
-        top_k=top_k,
+        limit=top_k,
         similarity_threshold=threshold,
         min_relevance=relevance,
         where=where,
@@ -230,7 +230,7 @@ def _search(store: MemoryBase | None, query: MemoryQuery, *, explain: bool) -> S
 
     if store is None:
         return SearchReport()
-    return store.explain(query) if explain else store.search_report(query)
+    return store.search(replace(query, explain=explain))
 
 
 def _show(terminal: Terminal, report: SearchReport, *, explain: bool, as_json: bool) -> None:

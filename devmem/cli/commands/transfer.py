@@ -167,7 +167,7 @@ def _import(
             _read(terminal, name, partial(_fill, terminal, filler, name, open_file, shown=not as_json), len(files))
             for name, open_file in files
         ]
-        total = target.count_memories()
+        total = target.count()
     text = f"{place.store}: {_counted(filler.counts)}; the store has {number_of(total, 'item')} now"
     terminal.answer({"store": place.store, "files": read, "items": total}, text, as_json=as_json)
     for note in filler.notes():
@@ -399,7 +399,7 @@ def _record(
 def _count(source: MemoryBase, ids: Sequence[str] | None, newest: int | None, where: Filter) -> int:
     if ids:
         return len(set(ids))
-    count = source.count_memories(where)
+    count = source.count(where)
     return count if newest is None else min(count, newest)
 
 
@@ -464,9 +464,9 @@ def _copy(
     ):
         check_lasting(place, "a copy")
         _check_apart(origin, place)
-        with terminal.progress(f"{first} -> {second}", origin.count_memories()) as bar:
+        with terminal.progress(f"{first} -> {second}", origin.count()) as bar:
             report = copy_items(origin, place, lambda done: bar.advance(bar.task_ids[0], done))
-        total = place.count_memories()
+        total = place.count()
     if as_json:
         terminal.json(_as_json(report, total))
     else:

@@ -58,11 +58,11 @@ class Recalling(Opening):
     def test_conversations_are_found(self, store: MemoryBase) -> None:
         """At most `top_k` conversations of at most `hits_each` items, every item marked with the store's name."""
         self.filled(store)
-        groups = store.search_conversations(MemoryQuery(text="the train the key the bread", top_k=2), hits_each=1)
+        groups = store.search_conversations(MemoryQuery(text="the train the key the bread", limit=2), hits_each=1)
         assert 1 <= len(groups) <= 2
         assert [len(group.hits) for group in groups] == [1] * len(groups)
         assert all(hit.store == NAME for group in groups for hit in group.hits)
-        assert store.search_conversations(MemoryQuery(text="the train", top_k=0)) == []
+        assert store.search_conversations(MemoryQuery(text="the train", limit=0)) == []
 
     def test_a_query_may_be_a_snapshot(self, store: MemoryBase) -> None:
         """As nodes ask it."""
@@ -72,7 +72,7 @@ class Recalling(Opening):
 
     def test_hits_name_their_store_and_are_in_order(self, store: MemoryBase) -> None:
         """Best first, each with its score."""
-        asked = partial(MemoryQuery, text="the spare key", top_k=3, asked_at=ManualClock().now)
+        asked = partial(MemoryQuery, text="the spare key", limit=3, asked_at=ManualClock().now)
         hits = self.filled(store).search(asked())
         assert {hit.store for hit in hits} == {NAME}
         if self.searches:
@@ -86,11 +86,11 @@ class Recalling(Opening):
                 self.exchange("What is my code word?", f"Your code word is {user}-secret.", scope=Scope(user=user))
             )
         where = Filter(scope=Scope(user="bob"))
-        hits = store.search(MemoryQuery(text="what is my code word", top_k=5, where=where))
+        hits = store.search(MemoryQuery(text="what is my code word", limit=5, where=where))
         assert [hit.item.scope.user for hit in hits] == ["bob"]
-        assert store.count_memories(where) == 1
+        assert store.count(where) == 1
         assert store.delete(where=where) == 1
-        assert store.count_memories() == 1
+        assert store.count() == 1
 
     def test_the_same_words_of_two_users_are_two_items(self, store: MemoryBase) -> None:
         """A text that one user said is no duplicate when another says it."""
@@ -120,7 +120,7 @@ class Recalling(Opening):
         clock.advance(3600)
         store.save()
         assert store.info().waiting == 0
-        (hit,) = store.search(MemoryQuery(text=f"{asked} {answered}", top_k=1))
+        (hit,) = store.search(MemoryQuery(text=f"{asked} {answered}", limit=1))
         assert hit.similarity is not None
         assert hit.similarity > 0.5
 
@@ -132,4 +132,4 @@ class Recalling(Opening):
         for n in range(20):
             store.update(self.exchange(f"question number {n}", f"the answer to that is {n}"))
         assert embedder.refused == 1
-        assert store.info().waiting == store.count_memories() == 20
+        assert store.info().waiting == store.count() == 20

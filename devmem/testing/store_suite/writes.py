@@ -86,7 +86,7 @@ class Writing(Opening):
         outcome = store.update(payload)
         assert (outcome.status, outcome.item_id) == (WriteStatus.SKIPPED, None)
         assert outcome.reason
-        assert store.count_memories() == 0
+        assert store.count() == 0
 
     def test_what_expires_is_neither_found_nor_counted(self, open_store: OpenStore) -> None:
         """From its time on nothing of it is left to see, whatever else the store made of it."""
@@ -99,7 +99,7 @@ class Writing(Opening):
         assert "flowerpot" in store.retrieve("", "where is the key", 1)[0].content_summary
         clock.advance(60)
         assert store.retrieve("", "where is the key", 3) == store.recent(3) == []
-        assert store.count_memories() == 0
+        assert store.count() == 0
 
     @needs("persists")
     def test_what_was_written_is_there_when_opened_again(self, open_store: OpenStore) -> None:
@@ -118,7 +118,7 @@ class Writing(Opening):
         store.update(self.exchange("Where is the key?", "The key is under the blue flowerpot."))
         for _ in range(2):
             store.save()
-        assert store.count_memories() == 1
+        assert store.count() == 1
         for _ in range(2):
             store.close()
 
@@ -149,7 +149,7 @@ class Writing(Opening):
 
         with ThreadPoolExecutor(_THREADS) as pool:
             made = [item_id for part in pool.map(work, range(_THREADS)) for item_id in part]
-        assert len(set(made)) == len(made) == store.count_memories() == 10 * _THREADS
+        assert len(set(made)) == len(made) == store.count() == 10 * _THREADS
         assert [item.id for item in store.get(made)] == made
 
     def test_finished_items_can_be_added(self, store: MemoryBase) -> None:
@@ -172,9 +172,9 @@ class Writing(Opening):
         assert store.trim(stored_before=2.0) == 2
         assert store.trim(keep=2) == 1
         assert [item.id for item in store.recent(9)] == ["5", "4"]
-        assert store.info().items == store.count_memories() == 2
+        assert store.info().items == store.count() == 2
         assert store.clear() == 2
-        assert store.count_memories() == 0
+        assert store.count() == 0
         assert store.compress() == 0
 
     def test_pins_and_quarantine(self, store: MemoryBase) -> None:
@@ -182,7 +182,7 @@ class Writing(Opening):
         pinned = MemoryItem(id="pinned", content_summary="the harbour is closed", metadata={"pinned": True})
         hearsay = MemoryItem(id="hearsay", content_summary="the harbour is open today", trust=0.0)
         store.add([pinned, hearsay, MemoryItem(id="newest", content_summary="the harbour has cranes")])
-        hits = store.search(MemoryQuery(text="is the harbour open", top_k=1))
+        hits = store.search(MemoryQuery(text="is the harbour open", limit=1))
         assert "hearsay" not in [hit.item.id for hit in hits]
         assert store.get(["hearsay"]) == [hearsay]
         if isinstance(store, CollectionMemory):

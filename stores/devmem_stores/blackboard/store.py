@@ -35,7 +35,7 @@ class BlackboardMemory(KeyedMemory):
 
     def rank(self, query: MemoryQuery) -> SearchReport:
         """Return the last entries, whatever the query."""
-        items = self.collection.recent(query.top_k, query.where)
+        items = self.collection.recent(query.limit, query.where)
         # Newest = 1; the board has no other order.
         hits = [Hit(item=item, score=1 / (1 + age), recency=1 / (1 + age)) for age, item in enumerate(items)]
         return SearchReport.of(hits if self.config.order == "newest" else hits[::-1])

@@ -289,10 +289,10 @@ class BrainMemory(CollectionMemory):
             return related
         state = Brain(key, self).snapshot()
         # An item keeps two messages at most.
-        entries = state.entries[-2 * query.top_k - self.config.keep_messages :]
+        entries = state.entries[-2 * query.limit - self.config.keep_messages :]
         latest = latest_items(entries, self.get([entry.item_id for entry in entries]), key)
         hits = composed(
-            query.top_k,
+            query.limit,
             summary=summary_item(state, key, self.name, max_tokens=self.config.max_tokens // 2),
             related=related.hits,
             latest=self._similar(latest, query),

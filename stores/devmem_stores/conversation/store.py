@@ -171,7 +171,7 @@ class ConversationMemory(FactKeepingMemory):
             report = self.search_collection(replace(query, where=view.filter(query.where)))
             hits = [replace(hit, item=self._shown(hit.item, me, query.where)) for hit in report.hits]
             return replace(report, hits=tuple(hits))
-        items = self._latest(view.filter(without_facts(query.where)), query.top_k)
+        items = self._latest(view.filter(without_facts(query.where)), query.limit)
         if options.summaries:
             items = self._behind_summary(items, view.agent, query)
         shown = [self._shown(item, me, query.where) for item in items]
@@ -202,7 +202,7 @@ class ConversationMemory(FactKeepingMemory):
             agent=None if options.all_agents else options.agent_id or agent,
             counterparts=frozenset(options.memory_types),
         )
-        query = MemoryQuery(text="", top_k=top_k, where=where or Filter())
+        query = MemoryQuery(text="", limit=top_k, where=where or Filter())
         items = self._latest(chosen.filter(without_facts(query.where)), top_k)
         if options.summaries:
             items = self._behind_summary(items, chosen.agent, query)
@@ -229,7 +229,7 @@ class ConversationMemory(FactKeepingMemory):
             return record is not None and record.conversation == summary.conversation and stands_for(summary, record)
 
         rest = [item for item in items if not is_covered(item)]
-        return [*found, *rest[-max(query.top_k - 1, 1) :]] if query.top_k > 1 else rest or found
+        return [*found, *rest[-max(query.limit - 1, 1) :]] if query.limit > 1 else rest or found
 
     def _shown(self, item: MemoryItem, me: str | None, where: Filter) -> MemoryItem:
         shown = item if me is None else worded(item, me=me, language=self.config.language)
@@ -251,9 +251,9 @@ class ConversationMemory(FactKeepingMemory):
         """Return every item that matches, in an order, a few at a time."""
         return super().scan(where and by_participant(where), order=order, offset=offset)
 
-    def count_memories(self, where: Filter | None = None) -> int:
+    def count(self, where: Filter | None = None) -> int:
         """Return the number of items that a search could find."""
-        return super().count_memories(where and by_participant(where))
+        return super().count(where and by_participant(where))
 
     def texts_of(self, item: MemoryItem) -> list[Said]:
         """Return what was said in a record between users and agents; nothing for calls of tools and models."""

@@ -164,15 +164,15 @@ class LongTermMemory(CollectionMemory):
         hits = self._candidates(SearchQuery(text=text, weights=Weights(similarity=0.0, lexical=1.0)), scope, k)
         return {hit.item.id: hit.item for hit in hits if same_words(whole_text(hit.item), text)}
 
-    def _candidates(self, asked: SearchQuery, scope: Scope, k: int) -> list[Hit]:
+    def _candidates(self, asked: SearchQuery, scope: Scope, k: int) -> Sequence[Hit]:
         """Search what belongs to a scope; some more than `k` hits, as some may turn out to be only half the same."""
         wanted = max(2 * k, _LOOKED_AT)
-        hits = self.collection.search(replace(asked, limit=4 * wanted))
+        hits = self.collection.search(replace(asked, limit=4 * wanted)).hits
         own = [hit for hit in hits if scope.admits(hit.item.scope)]
         if len(own) >= wanted or len(hits) < 4 * wanted:
             return own
         # What others keep took the places. Asked for only then: to list a scope's items costs more than the search.
-        return self.collection.search(replace(asked, limit=wanted, where=Filter(scope=scope)))
+        return self.collection.search(replace(asked, limit=wanted, where=Filter(scope=scope))).hits
 
     def pop(self, count: int = 1, where: Filter | None = None) -> list[MemoryItem]:
         """Forget the items stored last, in the roles' memories too; return them, newest first."""

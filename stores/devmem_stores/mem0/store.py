@@ -156,7 +156,7 @@ class Mem0Memory(MemoryBase):
         """Number of writes that mem0 refused permanently; they stay in the outbox's file."""
         return self._outbox.refused() if self._outbox else 0
 
-    def find(self, query: MemoryQuery) -> SearchReport:
+    def answer(self, query: MemoryQuery) -> SearchReport:
         """Ask mem0, and keep what the filter admits."""
         text = strip_frames(query.text).strip()
         if not text:
@@ -164,12 +164,12 @@ class Mem0Memory(MemoryBase):
         ids = find_ids(self.config, query.where.scope, query.agent_role, operation="search")
         where = own_filter(query.where, self.config)
         narrow = restricts_more(where, ids)
-        limit = query.top_k * _WIDER if narrow else query.top_k
+        limit = query.limit * _WIDER if narrow else query.limit
         threshold = query.similarity_threshold if query.similarity_threshold >= 0 else None
         found = self._retrier.call("search", lambda: self.backend.search(text, ids, limit, threshold))
         hits = [Hit(item=to_item(record, role=query.agent_role), score=record.score or 0.0) for record in found]
         admitted = [hit for hit in hits if matches(hit.item, where)]
-        return SearchReport(hits=tuple(admitted[: query.top_k]), candidates=len(hits))
+        return SearchReport(hits=tuple(admitted[: query.limit]), candidates=len(hits))
 
     def update(self, payload: MemoryWritePayload) -> WriteOutcome:
         """Send what the user said."""
@@ -335,7 +335,7 @@ class Mem0Memory(MemoryBase):
             gone |= {record.id for record, item in newest if item.created_at < stored_before}
         return self._records.delete(sorted(gone))
 
-    def count_memories(self, where: Filter | None = None) -> int:
+    def count(self, where: Filter | None = None) -> int:
         """Count the items."""
         if where is None or own_filter(where, self.config).everything():
             return self._records.page(self._records.ids(None, "count"), 1).total
@@ -345,7 +345,7 @@ class Mem0Memory(MemoryBase):
         """Describe the memories; `waiting` counts the writes in the outbox."""
         return CollectionInfo(
             location=self.backend.location,
-            items=self.count_memories(),
+            items=self.count(),
             waiting=self.unsent,
             size_bytes=0,
             embedding=None,

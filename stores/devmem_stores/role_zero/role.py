@@ -121,7 +121,7 @@ class RoleMemory:
         config, ranker = self._rules.config, self._rules.ranker
         asked = MemoryQuery(
             text=query,
-            top_k=self._rules.candidates,
+            limit=self._rules.candidates,
             similarity_threshold=config.similarity_threshold,
             where=self._related_where(),
             embedding=self._embedding_of(query),
@@ -173,7 +173,7 @@ class RoleMemory:
 
     def count(self) -> int:
         """Count the messages, those of the window and the older ones."""
-        return self._store.count_memories(self._where)
+        return self._store.count(self._where)
 
     def __len__(self) -> int:
         return self.count()

@@ -78,17 +78,17 @@ class NodeRecall:
         where = query.where
         if config.across_sessions:
             where = replace(where, scope=replace(where.scope, session=None))
-        count = self._store.count_memories(where)
-        if not rules.trigger(Situation(k=query.top_k, last=asked, count=count, memory_k=0, shown=0)):
+        count = self._store.count(where)
+        if not rules.trigger(Situation(k=query.limit, last=asked, count=count, memory_k=0, shown=0)):
             return SearchReport()
         text = rules.query_builder([*self._earlier(query, own), asked])
         if not text.strip():
             return SearchReport()
-        limit = min(query.top_k, config.similarity_top_k)
+        limit = min(query.limit, config.similarity_top_k)
         wanted = replace(
             query,
             text=text,
-            top_k=limit if rules.ranker is None else max(limit, rules.candidates),
+            limit=limit if rules.ranker is None else max(limit, rules.candidates),
             similarity_threshold=max(query.similarity_threshold, config.similarity_threshold),
             where=where,
             embedding=query.embedding if text == query.text else self._embedding_of(text),
@@ -203,7 +203,7 @@ class RoleZeroMemory(OutboxMemory):
             return self.config.shared or is_own(item, query)
 
         related = self._node_recall.related(query, own)
-        room = query.top_k - len(related.hits)
+        room = query.limit - len(related.hits)
         if room > 0 and query.similarity_threshold <= -1:
             there = {hit.item.id for hit in related.hits}
             window = self.recent(self.config.memory_k, query.where)

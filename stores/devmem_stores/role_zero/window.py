@@ -343,7 +343,7 @@ class OutboxMemory(CollectionMemory):
         return failure is None
 
     def related(self, query: MemoryQuery, admit: Callable[[MemoryItem], bool], spare: int = 0) -> SearchReport:
-        """Return the best hits whose item is admitted, at most `query.top_k`, also those that say the same.
+        """Return the best hits whose item is admitted, at most `query.limit`, also those that say the same.
 
         Args:
             query: the query.
@@ -354,8 +354,8 @@ class OutboxMemory(CollectionMemory):
         ranking = replace(self.ranking, collapse=False)
         # Searching may take several turns, but the reranker reads once.
         found = related_hits(
-            lambda limit: self.collection.search(self.search_query(query, limit=limit, ranking=ranking)),
-            self.search_depth(query.top_k),
+            lambda limit: self.collection.search(self.search_query(query, limit=limit, ranking=ranking)).hits,
+            self.search_depth(query.limit),
             admit,
             spare,
         )
@@ -385,10 +385,10 @@ class OutboxMemory(CollectionMemory):
         found = heapq.merge(stored, sorted(waiting, key=event_key), key=event_key)
         yield from islice(found if order is Order.EVENT else chain(stored, waiting), max(offset, 0), None)
 
-    def count_memories(self, where: Filter | None = None) -> int:
+    def count(self, where: Filter | None = None) -> int:
         """Count the items that match, those in the outbox included."""
         waiting = [item.id for item in self._waiting.newest_first(where)]
-        return super().count_memories(where) + len(waiting) - len(super().get(waiting))
+        return super().count(where) + len(waiting) - len(super().get(waiting))
 
     def get(self, ids: Sequence[str]) -> list[MemoryItem]:
         """Return the items that are there, in the order of `ids`."""

@@ -55,10 +55,10 @@ class ShardedMemory(MemoryBase):
         for shard in self._shards:
             shard.close()
 
-    def find(self, query: MemoryQuery) -> SearchReport:
+    def answer(self, query: MemoryQuery) -> SearchReport:
         """Search all stores and merge their hits by score."""
-        reports = self._each(lambda shard: shard.find(query))
-        hits = heapq.nlargest(query.top_k, chain(*(each.hits for each in reports)), key=lambda hit: hit.score)
+        reports = self._each(lambda shard: shard.answer(query))
+        hits = heapq.nlargest(query.limit, chain(*(each.hits for each in reports)), key=lambda hit: hit.score)
         return replace(SearchReport.of(hits), candidates=sum(each.candidates for each in reports))
 
     def update(self, payload: MemoryWritePayload) -> WriteOutcome:
@@ -93,9 +93,9 @@ class ShardedMemory(MemoryBase):
         times = ((_time(item, by_event=by_event), item) for item in chain(*newest))
         return [item for _, item in sorted(times, key=lambda pair: -pair[0])][offset : offset + limit]
 
-    def count_memories(self, where: Filter | None = None) -> int:
+    def count(self, where: Filter | None = None) -> int:
         """Return the number of items that a search could find."""
-        return sum(self._each(lambda shard: shard.count_memories(where)))
+        return sum(self._each(lambda shard: shard.count(where)))
 
     def _delete(self, ids: Sequence[str] | None, where: Filter | None) -> int:
         return sum(self._each(lambda shard: shard.delete(ids=ids, where=where)))

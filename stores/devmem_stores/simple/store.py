@@ -106,9 +106,9 @@ class SimpleMemory(FactKeepingMemory, KeyedMemory):
         """Rank as DevAll does, where the configuration asks for it."""
         if self.config.ranking == "hybrid":
             return None
-        nearest = self.search_query(query, limit=3 * query.top_k, weights=Weights(similarity=1.0, lexical=0.0))
+        nearest = self.search_query(query, limit=3 * query.limit, weights=Weights(similarity=1.0, lexical=0.0))
         scored = [_rescored(hit, query.text) for hit in self.collection.search(nearest)]
-        return SearchReport.of(sorted(scored, key=lambda hit: -hit.score)[: query.top_k])
+        return SearchReport.of(sorted(scored, key=lambda hit: -hit.score)[: query.limit])
 
 
 def _without_text(snapshot: MemoryContentSnapshot | None) -> MemoryContentSnapshot | None:

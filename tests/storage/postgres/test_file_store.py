@@ -54,7 +54,7 @@ def open_files(store_url: str, tmp_path: Path, docs: Path) -> Iterator[OpenFiles
 
 
 def found(store: FileMemory, text: str) -> list[str]:
-    return [hit.item.content_summary for hit in store.search(MemoryQuery(text=text, top_k=20))]
+    return [hit.item.content_summary for hit in store.search(MemoryQuery(text=text, limit=20))]
 
 
 def chunks(store: FileMemory) -> list[str]:

@@ -141,7 +141,7 @@ def test_earlier_states_and_runs_are_searched(store_url: str, monkeypatch: pytes
         with closing(store.run("r")) as view:
             view.add([MemoryItem(id="3", content_summary="coffee at last")])
             assert [hit.item.id for hit in view.search(SearchQuery(text="coffee"))] == ["3"]
-        assert store.search(SearchQuery(text="coffee")) == []
+        assert list(store.search(SearchQuery(text="coffee"))) == []
         store.commit("r")
         store.maintain()
         assert [hit.item.id for hit in store.search(SearchQuery(text="coffee"))] == ["3"]
@@ -206,7 +206,7 @@ def test_a_run_of_a_workflow_is_a_transaction(store_url: str, tmp_path: Path) ->
     with open_stores(read) as stores:
 
         def counts() -> list[int]:
-            return [stores[name].count_memories() for name in ("notes", "board")]
+            return [stores[name].count() for name in ("notes", "board")]
 
         with pytest.raises(ChatModelError):
             WorkflowRunner(read, stores, chat_models=ChatsByNode(second=ScriptedChat(DOWN))).run("Go")

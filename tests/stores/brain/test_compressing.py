@@ -39,7 +39,7 @@ def test_ten_older_messages_become_a_summary(make_brain: MakeBrain) -> None:
     assert [item.event_time for item in brain.sources(summary)] == [1e9 + n for n in range(10)]
     assert summary.sources == tuple(f"ann:c:m{n}" for n in range(10))
     assert "message 3 " in store.retrieve("", "message 3", 1)[0].content_summary
-    assert store.count_memories() == 12
+    assert store.count() == 12
 
 
 def test_what_is_trusted_less_is_trusted_less_in_its_conversation(make_brain: MakeBrain) -> None:
@@ -57,7 +57,7 @@ def test_what_is_trusted_less_is_trusted_less_in_its_conversation(make_brain: Ma
     brain.compress()
     assert brain.compress() == 0
     assert "message 3 " not in brain.snapshot().whole_text()
-    assert store.count_memories() == 12
+    assert store.count() == 12
 
 
 def test_ten_summaries_become_one_of_the_next_level(make_brain: MakeBrain) -> None:
@@ -158,7 +158,7 @@ def test_compressing_on_demand(make_brain: MakeBrain) -> None:
     assert store.compress() == 6
     assert store.compress() == 0
     assert [message.id for message in store.brain("bob", "c").history] == ["m3", "m4"]
-    assert store.count_memories() == 10
+    assert store.count() == 10
 
 
 def test_what_is_added_while_the_model_works_stays(make_brain: MakeBrain) -> None:
@@ -211,6 +211,6 @@ def test_every_message_is_in_the_history_or_a_summary(
     listed = [source for summary in state.summaries for source in summary.sources]
     listed += list(dict.fromkeys(entry.item_id for entry in state.entries))
     assert listed == ids
-    assert store.count_memories() == len(ids)
+    assert store.count() == len(ids)
     if ids:
         assert ids[-1] in {entry.item_id for entry in state.entries}

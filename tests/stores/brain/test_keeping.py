@@ -202,7 +202,7 @@ def test_the_same_message_in_two_conversations(make_brain: MakeBrain) -> None:
     for user in ("ann", "bob"):
         assert store.brain(user, "c").add_talk(message).status is WriteStatus.STORED
         assert store.brain(user, "c").exists("Hello")
-    assert store.count_memories() == 2
+    assert store.count() == 2
 
 
 def test_a_blank_message_is_skipped(make_brain: MakeBrain) -> None:

@@ -38,7 +38,7 @@ def filled(store: BrainMemory, scope: Scope | None = None) -> BrainMemory:
 
 
 def asked(store: BrainMemory, text: str, top_k: int, where: Filter | None = None) -> list[Hit]:
-    return store.search(MemoryQuery(text=text, top_k=top_k, where=where or Filter()))
+    return list(store.search(MemoryQuery(text=text, limit=top_k, where=where or Filter())))
 
 
 def texts(hits: list[Hit]) -> list[str]:
@@ -79,7 +79,7 @@ def test_less_similar_turns_are_left_out(make_brain: MakeBrain) -> None:
     store = make_brain(embedding={"provider": "openai", "model": "testing"})
     filled(store)
     query = "user: When does the train leave?\nbutler: The night train to Vienna leaves at nine."
-    hits = store.search(MemoryQuery(text=query, top_k=5, similarity_threshold=0.9))
+    hits = store.search(MemoryQuery(text=query, limit=5, similarity_threshold=0.9))
     assert [hit.item.provenance.kind for hit in hits] == [SourceKind.SUMMARY, SourceKind.NODE]
     assert hits[1].item.content_summary == query
     assert HashEmbedder().identity.dimension == 64
@@ -141,7 +141,7 @@ def test_a_failure_beside_the_write_is_reported_by_the_manager(make_brain: MakeB
         result = manager.update(payload)
     assert [failure.store for failure in result.failures] == ["brain"]
     assert manager.unsaved == 0
-    assert store.count_memories() == 3
+    assert store.count() == 3
     found = manager.retrieve(query="When does the train leave?")
     assert found is not None
     assert found.failures == ()
@@ -164,7 +164,7 @@ def test_filter_by_a_part_of_a_conversation_shows_nothing_of_the_rest(
         store.update(exchange(f"Boats {number}?", "They float.", conversation="c", agent="writer", session="one"))
     assert store.brain("ann", "c").summaries
     for text in ("boats", "secret"):
-        hits = store.search(MemoryQuery(text=text, top_k=5, where=Filter(scope=Scope(user="ann", **part))))
+        hits = store.search(MemoryQuery(text=text, limit=5, where=Filter(scope=Scope(user="ann", **part))))
         assert not [hit for hit in hits if "secret" in hit.item.content_summary]
 
 
@@ -188,5 +188,5 @@ def test_nameless_chat_overwrites_no_message_of_another(make_brain: MakeBrain) -
     for message_id in ("ann:c:5", "ann%3Ac%3A5", "5", ":c:5"):
         store.brain().add_talk(Message(f"From {message_id}.", id=message_id))
     assert store.brain("ann", "c").history[0].content == "Mine."
-    assert store.count_memories() == 5
+    assert store.count() == 5
     assert [item.content_summary for item in store.get(["ann:c:5"])] == ["user: Mine."]

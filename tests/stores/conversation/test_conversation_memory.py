@@ -73,9 +73,9 @@ def record(store: ConversationMemory, folder: Path, task: str = "sum", trace: st
 def test_a_trace_is_recorded_once_and_comes_back_as_a_tree(store: ConversationMemory, tmp_path: Path) -> None:
     record(store, tmp_path)
     records = store.trace("t1")
-    assert store.count_memories() == len(records) == 8
+    assert store.count() == len(records) == 8
     store.record(records)
-    assert store.count_memories() == 8, "recorded again, nothing is added"
+    assert store.count() == 8, "recorded again, nothing is added"
     (root,) = call_tree(records)
     assert [node.call.target.name for node in root.calls] == ["calculator", "reviewer"]
     assert [node.call.target.name for node in root.calls[1].calls] == ["model"]
@@ -116,9 +116,9 @@ def test_the_latest_of_many_come_in_their_order_without_the_trace_in_progress(
     for number in range(30):
         record(store, tmp_path, f"task {number}", trace=f"t{number}")
     ann = Filter(scope=Scope(user="ann"))
-    query = MemoryQuery(text="anything", top_k=4, where=ann, caller=Caller(agent="writer", trace="t29"))
+    query = MemoryQuery(text="anything", limit=4, where=ann, caller=Caller(agent="writer", trace="t29"))
     hits = store.search(query)
-    assert store.search(replace(query, where=Filter(unbound=("user",)))) == [], "it belongs to ann"
+    assert list(store.search(replace(query, where=Filter(unbound=("user",))))) == [], "it belongs to ann"
     assert [hit.item.content_summary for hit in hits] == [
         "User ann asked you: task 28",
         "You asked agent reviewer: task 28 42",
@@ -183,7 +183,7 @@ def test_many_threads_and_agents(store: ConversationMemory, tmp_path: Path) -> N
     with InteractionRecorder(store, tmp_path / "journal") as recorder, ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda number: work(recorder, number), range(40)))
     recorded = recorder.status().recorded
-    assert store.count_memories() == recorded
+    assert store.count() == recorded
     for number in range(40):
         records = store.trace(f"t{number}")
         inputs = {one.id: one for one in records if one.kind is InteractionKind.INPUT}

@@ -110,7 +110,7 @@ def contents(records: Sequence[Interaction]) -> list[str]:
 def test_a1_a_deletion_deletes_what_it_names(store: ConversationMemory, where: Filter, deleted: int) -> None:
     store.record([record(n, f"c{c}", f"t{t}") for c, t in ((1, 1), (1, 2), (2, 3)) for n in range(2)])
     assert store.delete(where=where) == deleted
-    assert store.count_memories() == 6 - deleted
+    assert store.count() == 6 - deleted
 
 
 def test_a2_a_deletion_of_nothing_in_particular_deletes_nothing(store: ConversationMemory) -> None:
@@ -121,7 +121,7 @@ def test_a2_a_deletion_of_nothing_in_particular_deletes_nothing(store: Conversat
             store.delete(where=where)
     with pytest.raises(FilterError):
         store.delete()
-    assert store.count_memories() == 3
+    assert store.count() == 3
 
 
 def test_a3_every_record_has_an_id_of_its_own_also_in_a_forked_child(recorder: InteractionRecorder) -> None:
@@ -162,7 +162,7 @@ def test_a5_the_newest_come_and_in_the_order_of_their_times(store: ConversationM
     everything = View(counterparts=frozenset(ParticipantType))
     assert contents(store.view(everything, 3)) == ["message 7", "message 8", "message 9"]
     assert contents(store.log("c")) == [f"message {number}" for number in range(10)]
-    report = store.search(MemoryQuery(text="message", top_k=3))
+    report = store.search(MemoryQuery(text="message", limit=3))
     assert [hit.item.content_summary for hit in report] == ["message 7", "message 8", "message 9"]
 
 
@@ -234,7 +234,7 @@ def test_a11_records_that_arrive_twice_or_in_a_race_are_stored_once(store: Conve
 
 def test_a12_a_record_of_any_length_leaves_the_others_in_the_view(store: ConversationMemory) -> None:
     store.record([record(1), record(2, content="long " * 100_000), record(3)])
-    found = store.search(MemoryQuery(text="message", top_k=3))
+    found = store.search(MemoryQuery(text="message", limit=3))
     assert [hit.item.content_summary[:9] for hit in found] == ["message 1", "long long", "message 3"]
 
 

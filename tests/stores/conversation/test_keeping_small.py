@@ -66,7 +66,7 @@ def summaries(memory: ConversationMemory, agent: str = "bot") -> list[Interactio
 
 
 def shown(memory: ConversationMemory, top_k: int = 20) -> list[str]:
-    query = MemoryQuery(text="x", top_k=top_k, caller=Caller(agent="bot"))
+    query = MemoryQuery(text="x", limit=top_k, caller=Caller(agent="bot"))
     return [hit.item.content_summary for hit in memory.search(query)]
 
 
@@ -86,7 +86,7 @@ def test_a_summary_stands_for_what_is_older_and_the_next_one_continues_it(tmp_pa
     assert shown(store)[0].endswith("Second of all.")
     assert len(shown(store)) == 3
     assert len(shown(store, 2)) == 2
-    assert store.count_memories(Filter(metadata={"interaction": True})) == 10 + 4, "the records stay"
+    assert store.count(Filter(metadata={"interaction": True})) == 10 + 4, "the records stay"
     store.close()
 
 

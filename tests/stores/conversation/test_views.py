@@ -66,7 +66,7 @@ def tell(memory: ConversationMemory, conversation: str = "c", user: str | None =
 
 
 def seen(memory: ConversationMemory, view: ViewConfig | None = None, *, top_k: int = 20, **caller: str) -> list[str]:
-    hits = memory.search(MemoryQuery(text="rain", top_k=top_k, caller=Caller(**caller), view=view))
+    hits = memory.search(MemoryQuery(text="rain", limit=top_k, caller=Caller(**caller), view=view))
     return [hit.item.content_summary for hit in hits]
 
 
@@ -196,7 +196,7 @@ def test_a_view_is_of_conversation_stores(tmp_path: Path) -> None:
 
 def test_the_records_of_an_agent_are_those_in_which_it_takes_part(store: ConversationMemory) -> None:
     critic = Filter(scope=Scope(agent="critic"))
-    assert store.count_memories(critic) == 4
+    assert store.count(critic) == 4
     assert {item.id[1] for item in store.recent(9, critic)} == {"2", "3"}
     assert store.delete(where=critic) == 4
     assert {item.id for item in store.scan()} == {"c0-input", "c0-output", "c1-input", "c1-output"}

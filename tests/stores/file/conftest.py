@@ -97,7 +97,7 @@ def folder(tmp_path: Path) -> Iterator[Folder]:
 
 def found(store: FileMemory, text: str, top_k: int = 3) -> list[str]:
     """The citations of the best chunks."""
-    return [str(hit.item.metadata["citation"]) for hit in store.search(MemoryQuery(text=text, top_k=top_k))]
+    return [str(hit.item.metadata["citation"]) for hit in store.search(MemoryQuery(text=text, limit=top_k))]
 
 
 def names(store: FileMemory) -> list[str]:

@@ -48,7 +48,7 @@ def test_embeddings_of_the_same_model_are_kept(folder: Folder, end: str) -> None
     assert embedded.count(AS_DEVALL_EMBEDS_IT) == 1, "to compare the models"
     assert TEXT not in embedded
     assert store.report is not None
-    assert store.report.embedded == store.count_memories() - 1
+    assert store.report.embedded == store.count() - 1
     assert file.read_bytes() == before
     assert (folder.base / "index.db").exists()
     folder.reload(store, index_path="index.json")
@@ -63,7 +63,7 @@ def test_embeddings_of_another_model_are_not(folder: Folder) -> None:
     folder.write("a.txt", TEXT)
     store = folder.load(index_path="index.json")
     assert store.report is not None
-    assert store.report.embedded == store.count_memories()
+    assert store.report.embedded == store.count()
 
 
 @pytest.mark.parametrize("content", ["[]", "{", '{"file_metadata": {}, "contents": [3]}'])

@@ -20,7 +20,7 @@ from .conftest import GUIDE, Folder, found, names, texts
 
 def test_a_hit_cites_its_lines(folder: Folder) -> None:
     store = folder.load()
-    hit = store.search(MemoryQuery(text="where does the key hang?", top_k=1))[0]
+    hit = store.search(MemoryQuery(text="where does the key hang?", limit=1))[0]
     assert hit.item.metadata["citation"] == "docs/guide.md:5-7"
     assert hit.item.metadata["heading"] == ["Guide", "Places"]
     assert hit.item.content_summary.startswith("[docs/guide.md:5-7] Guide\n## Places")
@@ -35,7 +35,7 @@ def test_without_a_model_words_are_searched_and_a_model_that_comes_later_is_used
     assert folder.embedded == []
     store = folder.reload(store)
     assert store.info().waiting == 0
-    assert len(folder.embedded) == store.count_memories()
+    assert len(folder.embedded) == store.count()
 
 
 def test_a_reload_reads_and_embeds_nothing(folder: Folder) -> None:
@@ -51,13 +51,13 @@ def test_a_reload_reads_and_embeds_nothing(folder: Folder) -> None:
 
 def test_only_the_changed_chunk_is_embedded_and_lines_follow(folder: Folder) -> None:
     store = folder.load()
-    count = store.count_memories()
+    count = store.count()
     _ = folder.embedded
     folder.write("guide.md", GUIDE.replace("How to use the boiler.", "How to use it.\n\nAnd to repair it."))
     report = store.index()
     assert folder.embedded == ["# Guide\n\nHow to use it.\n\nAnd to repair it."]
     assert (report.embedded, report.changed, report.removed) == (1, ("docs/guide.md",), 1)
-    assert store.count_memories() == count
+    assert store.count() == count
     assert found(store, "where does the key hang?")[0] == "docs/guide.md:7-9"
 
 
@@ -133,7 +133,7 @@ def test_other_chunks_are_made_file_by_file_and_it_is_said(
 ) -> None:
     folder.write("b.txt", "The pump is red. The valve is blue. " * 10)
     store = folder.load()
-    before = store.count_memories()
+    before = store.count()
     store.close()
     store = folder.make(chunk_size=80, chunk_overlap=0)
     seen: list[int] = []
@@ -153,13 +153,13 @@ def test_other_chunks_are_made_file_by_file_and_it_is_said(
 
 def test_another_model_embeds_everything_anew(folder: Folder, caplog: pytest.LogCaptureFixture) -> None:
     store = folder.load()
-    count = store.count_memories()
+    count = store.count()
     store.close()
     folder.embedder = HashEmbedder(48)
     store = folder.load()
     assert "the embedding model changed" in caplog.text
     assert store.info().embedding == "testing:hash:48"
-    assert (store.info().waiting, store.count_memories()) == (0, count)
+    assert (store.info().waiting, store.count()) == (0, count)
     assert store.report is not None
     assert store.report.files_read <= 1
     assert found(store, "where does the key hang?")[0] == "docs/guide.md:5-7"
@@ -200,7 +200,7 @@ def test_a_provider_that_is_down_costs_nothing(folder: Folder) -> None:
     folder.embedder = failing = FailingEmbedder(32)
     failing.fail()
     store = folder.load()
-    assert store.info().waiting == store.count_memories()
+    assert store.info().waiting == store.count()
     assert found(store, "filter") == ["docs/guide.md:9-16"]
     store.close()
     failing.recover()
@@ -222,7 +222,7 @@ def test_progress_is_told(folder: Folder) -> None:
     steps: list[IndexStep] = []
     store = folder.make()
     store.index(steps.append)
-    assert (steps[-1].files, steps[-1].total, steps[-1].chunks) == (2, 2, store.count_memories())
+    assert (steps[-1].files, steps[-1].total, steps[-1].chunks) == (2, 2, store.count())
 
 
 def test_a_place_that_cannot_be_written_is_said(folder: Folder) -> None:
@@ -275,9 +275,9 @@ def test_two_stores_on_one_index_agree(folder: Folder) -> None:
 def test_clearing_is_undone_by_the_next_load(folder: Folder) -> None:
     store = folder.load()
     count = store.clear()
-    assert store.count_memories() == 0
+    assert store.count() == 0
     store = folder.reload(store)
-    assert store.count_memories() == count
+    assert store.count() == count
     assert Path(folder.base / "index.db").exists()
 
 

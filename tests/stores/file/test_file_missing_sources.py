@@ -35,7 +35,7 @@ def test_what_is_indexed_of_a_source_without_files_stays(
     folder: Folder, caplog: pytest.LogCaptureFixture, source: str, lose: object
 ) -> None:
     store = folder.load(file_sources={"path": source, "file_types": "md"})
-    chunks = store.count_memories()
+    chunks = store.count()
     lose(folder)  # type: ignore[operator]
     assert store.plan().deleted == ()
     store = folder.reload(store, file_sources={"path": source, "file_types": "md"})
@@ -44,7 +44,7 @@ def test_what_is_indexed_of_a_source_without_files_stays(
     assert "its 1 indexed file(s) are kept" in store.report.problems[source]
     assert "--drop-missing" in store.report.problems[source]
     assert source in caplog.text
-    assert store.count_memories() == chunks
+    assert store.count() == chunks
     assert found(store, "where does the key hang?", 1) == ["docs/guide.md:5-7"]
     folder.write("guide.md", "The key hangs in the hall.\n")
     store = folder.reload(store, file_sources={"path": source, "file_types": "md"})

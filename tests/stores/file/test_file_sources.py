@@ -37,9 +37,9 @@ def test_files_and_patterns(folder: Folder) -> None:
 def test_a_file_in_two_sources_is_indexed_once(folder: Folder) -> None:
     store = folder.load(file_sources=[{"path": "docs"}, {"path": "docs/guide.md"}, {"path": str(folder.docs)}])
     assert names(store) == ["docs/guide.md"]
-    count = store.count_memories()
+    count = store.count()
     store = folder.reload(store, file_sources=[{"path": "docs/guide.md"}, {"path": "docs"}])
-    assert store.count_memories() == count
+    assert store.count() == count
 
 
 def test_excluded_and_ignored_files_are_left_out(folder: Folder) -> None:
@@ -83,11 +83,11 @@ def test_the_index_never_indexes_itself(folder: Folder) -> None:
         "file_sources": [{"path": "docs", "file_types": kinds}],
     }
     store = folder.load(**settings)
-    count = store.count_memories()
+    count = store.count()
     for _ in range(3):
         store = folder.reload(store, **settings)
     assert names(store) == ["docs/guide.md"]
-    assert store.count_memories() == count
+    assert store.count() == count
 
 
 def test_what_is_not_there_is_said_and_the_rest_is_indexed(folder: Folder, caplog: pytest.LogCaptureFixture) -> None:
@@ -108,7 +108,7 @@ def test_what_is_not_there_is_said_and_the_rest_is_indexed(folder: Folder, caplo
 
 def test_an_unreadable_file_keeps_what_is_known_of_it(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     store = folder.load()
-    chunks = store.count_memories()
+    chunks = store.count()
     file = folder.write("guide.md", "changed")
     real = os.open
 
@@ -120,7 +120,7 @@ def test_an_unreadable_file_keeps_what_is_known_of_it(folder: Folder, monkeypatc
     monkeypatch.setattr(os, "open", refuse)
     report = store.index()
     assert report.problems == {"docs/guide.md": "cannot be read: Permission denied"}
-    assert store.count_memories() == chunks
+    assert store.count() == chunks
 
 
 def test_a_folder_that_cannot_be_listed_keeps_its_files(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,7 +53,7 @@ def documentation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FileMemo
 def test_the_documentation_answers(documentation: FileMemory, question: str) -> None:
     file, words = QUESTIONS[question]
     cited = []
-    for hit in documentation.search(MemoryQuery(text=question, top_k=3)):
+    for hit in documentation.search(MemoryQuery(text=question, limit=3)):
         path, first, last = (hit.item.metadata[key] for key in ("path", "line_start", "line_end"))
         assert isinstance(first, int)
         assert isinstance(last, int)

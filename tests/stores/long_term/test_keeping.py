@@ -36,7 +36,7 @@ def test_roles_and_users_are_apart(open_store: OpenStore) -> None:
         assert role.add(idea)
     assert store.recover("writer", scope=Scope(user="ann")) is ann
     assert ann.clear() == 1
-    assert store.count_memories() == 2
+    assert store.count() == 2
 
 
 def test_a_role_of_all_users_reaches_what_is_one_users(open_store: OpenStore) -> None:
@@ -51,7 +51,7 @@ def test_a_role_of_all_users_reaches_what_is_one_users(open_store: OpenStore) ->
     assert store.delete(ids=["nothing"]) == 0
     assert everyone.delete("ann 0")
     assert everyone.update(UserMessage("bob changed", id="bob 1"))
-    assert store.count_memories() == 5
+    assert store.count() == 5
     assert store.trim(keep=4) == 1
     assert everyone.count() == 4
     again = open_store()
@@ -103,7 +103,7 @@ def test_the_newest_are_at_hand(open_store: OpenStore) -> None:
     assert contents(role.get()) == contents(open_store(short_term=3).recover("r").get()) == ["4", "5", "6"]
     assert contents(role.get_by_action("action 0")) == ["4", "6"]
     assert role.trim(keep=1) == 2
-    assert store.count_memories() == 7
+    assert store.count() == 7
 
 
 def test_a_changed_message_is_changed_in_both_memories(open_store: OpenStore) -> None:
@@ -137,7 +137,7 @@ def test_the_same_words_are_kept_once_where_that_is_wanted(open_store: OpenStore
     assert not role.add(UserMessage("x", metadata={"n": 1}))
     assert contents(role.get()) == ["y"]
     assert role.add(UserMessage("x", source="ann"))
-    assert store.count_memories() == 3
+    assert store.count() == 3
 
 
 @pytest.mark.parametrize("wrong", [None, "text", {"content": "x"}])
@@ -162,4 +162,4 @@ def test_many_threads(open_store: OpenStore) -> None:
         new = list(pool.map(lambda role: [role.add(message) for message in shared], roles))
     assert [sum(told) for told in zip(*new, strict=True)] == [1] * len(shared)
     assert set(store.recover("r").get()) == set(shared)
-    assert store.count_memories() == 15
+    assert store.count() == 15

@@ -128,7 +128,7 @@ def test_a_node_that_is_not_watched_is_told_so(open_store: OpenStore) -> None:
     outcome = store.update(said("reviewer"))
     assert (outcome.status, "'reviewer' is not watched" in outcome.reason) == (WriteStatus.SKIPPED, True)
     assert store.update(said("writer", cause_by="my.planner")).status is WriteStatus.STORED
-    assert store.count_memories() == 2
+    assert store.count() == 2
 
 
 def test_what_nodes_wrote_for_a_role_is_recovered(open_store: OpenStore) -> None:

@@ -177,7 +177,7 @@ def test_what_is_known_is_not_kept_again(open_store: OpenStore) -> None:
     assert role.add_batch(told) == []
     assert role.find_news(told) == []
     assert not role.add(UserMessage("other words under a known id", id=told[0].id))
-    assert store.count_memories() == 4
+    assert store.count() == 4
     assert len(embedder.texts) == embedded
     assert role.get() == told[2:]
     assert contents(open_store(embedder=embedder, short_term=9).recover("r").get()) == contents(told)
@@ -197,11 +197,11 @@ def test_what_is_deleted_is_gone_for_good(open_store: OpenStore) -> None:
     assert open_store(embedder=AngleEmbedder()).recover("r").get() == [other]
     assert role.delete_newest() == other
     assert role.delete_newest() is None
-    assert store.count_memories() == 0
+    assert store.count() == 0
     role.add_batch([idea, other])
     assert role.clear() == 2
     assert role.search_similar(idea) == []
-    assert store.recover("r").count() == store.count_memories() == 0
+    assert store.recover("r").count() == store.count() == 0
 
 
 def test_what_left_the_short_term_memory_can_be_deleted_and_cleared(open_store: OpenStore) -> None:
@@ -240,7 +240,7 @@ def test_a_message_is_kept_for_its_days(open_store: OpenStore, clock: ManualCloc
     assert contents(role.get()) == ["young"]
     assert role.search_similar("old") == []
     assert contents(role.find_news([UserMessage("old"), UserMessage("young")])) == ["old"]
-    assert later.count_memories() == 1
+    assert later.count() == 1
 
 
 def test_a_message_is_durable_when_it_was_added(open_store: OpenStore) -> None:

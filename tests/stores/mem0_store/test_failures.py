@@ -38,7 +38,7 @@ VERBS: dict[str, Verb] = {
     "search": lambda store: store.retrieve("", "tea"),
     "get": lambda store: store.get(["00000000-0000-0000-0000-000000000000"]),
     "get all": lambda store: list(store.get_all()),
-    "count": lambda store: store.count_memories(),
+    "count": lambda store: store.count(),
     "delete": lambda store: store.delete(ids=["00000000-0000-0000-0000-000000000000"]),
     "delete all": lambda store: store.clear(),
     "history": lambda store: store.history("00000000-0000-0000-0000-000000000000"),

@@ -81,12 +81,12 @@ def test_stores_and_finds_without_any_language_model(make_oss: MakeOss) -> None:
     found = store.retrieve("", "The cat is called Miso.", top_k=2)
     assert found[0].content_summary == FACTS[1]
     assert found[0].id == outcomes[1].item_id
-    assert store.count_memories() == 3
+    assert store.count() == 3
     assert {item.content_summary for item in store.get_all()} == set(FACTS)
     assert [change.event for change in store.history(found[0].id)] == ["ADD"]
     assert store.delete(ids=[found[0].id, found[0].id]) == 1
     assert store.history(found[0].id)[-1].event == "DELETE"
-    assert (store.clear(), store.count_memories()) == (2, 0)
+    assert (store.clear(), store.count()) == (2, 0)
     assert store.info().location.startswith("qdrant: ")
 
 
@@ -104,7 +104,7 @@ def test_folder_that_another_has_open_costs_no_write(make_oss: MakeOss, clock: M
         clock.advance(1000)
         second.save()
         gc.collect()
-    assert second.count_memories() == 2
+    assert second.count() == 2
 
 
 def test_ids_of_both_kinds_in_one_folder(make_oss: MakeOss) -> None:
@@ -115,7 +115,7 @@ def test_ids_of_both_kinds_in_one_folder(make_oss: MakeOss) -> None:
         store.close()
     both = make_oss(user_id="ann", agent_id="bot")
     assert {item.content_summary for item in both.retrieve("", " ".join(FACTS), top_k=5)} == set(FACTS[:2])
-    assert both.count_memories() == 2
+    assert both.count() == 2
 
 
 CHILD = """
@@ -162,7 +162,7 @@ def test_language_model_extracts(make_oss: MakeOss, llm: LlmServer) -> None:
 def test_nothing_worth_remembering_is_no_failure(make_oss: MakeOss, llm: LlmServer) -> None:
     store = make_oss(infer=True, oss={"llm": llm.config(api_key=LLM_KEY)})
     assert say(store, "Hm.").status is WriteStatus.STORED
-    assert store.count_memories() == 0
+    assert store.count() == 0
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_failing_embedding_model_costs_no_write(make_oss: MakeOss, clock: Manual
     embedder.recover()
     clock.advance(1000)
     store.save()
-    assert store.count_memories() == 1
+    assert store.count() == 1
 
 
 def test_keys_of_the_models_stay_secret(make_oss: MakeOss, llm: LlmServer, caplog: pytest.LogCaptureFixture) -> None:

@@ -69,7 +69,7 @@ def test_every_page_is_read(store: Mem0Memory, fake: FakeMem0) -> None:
         fake.remember(f"Fact {number}.", user_id="ann")
     fake.remember("Somebody else's.", user_id="bob")
     assert [item.content_summary for item in store.get_all()] == [f"Fact {n}." for n in range(250)]
-    assert store.count_memories() == 250
+    assert store.count() == 250
     assert [seen.query["page"] for seen in fake.called("/v3/memories/")[:3]] == ["1", "2", "3"]
 
 
@@ -96,9 +96,9 @@ def test_filters_that_mem0_does_not_know_are_applied_here(store: Mem0Memory, fak
     query = MemoryQuery(text="tea", where=Filter(after=datetime(2023, 1, 1, tzinfo=UTC).timestamp()))
     assert [hit.item.content_summary for hit in store.search(query)] == ["new tea"]
     assert fake.called("/v3/memories/search/")[-1].body["top_k"] == 30
-    assert store.count_memories(Filter(metadata={"kind": "drink"})) == 1
+    assert store.count(Filter(metadata={"kind": "drink"})) == 1
     elsewhere = replace(query, where=Filter(scope=Scope(user="bob")))
-    assert store.search(elsewhere) == []
+    assert list(store.search(elsewhere)) == []
 
 
 def test_items_of_other_users_are_left_out_those_of_nobody_are_not(make_store: MakeStore, fake: FakeMem0) -> None:

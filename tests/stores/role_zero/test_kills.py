@@ -159,7 +159,7 @@ def test_what_waits_can_be_forgotten(flaky: FlakyStore) -> None:
     assert memory.delete("m1") is True
     assert ids(memory.history()) == ["m0", "m2"]
     assert flaky.clear() == 2
-    assert flaky.unsent == flaky.count_memories() == 0
+    assert flaky.unsent == flaky.count() == 0
 
 
 def test_write_to_a_locked_file_is_queued_before_long(make_store: MakeStore, tmp_path: Path) -> None:

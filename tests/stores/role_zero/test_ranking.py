@@ -149,7 +149,7 @@ def test_the_reranker_of_the_retrieval_block_reads_the_related_messages_once(mak
 def test_a_search_asks_that_reranker_too(make_store: MakeStore) -> None:
     reranked(make_store)
     store = make_store(memory_k=1, retrieval={"reranker": {"type": "test_redness", "depth": 40}})
-    hits = store.search(MemoryQuery(text="build report?", top_k=2))
+    hits = store.search(MemoryQuery(text="build report?", limit=2))
     assert {hit.item.content_summary for hit in hits} == {"build report 28 red", "build report 29 red"}
     assert read == [31]
 

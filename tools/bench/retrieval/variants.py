@@ -47,7 +47,7 @@ class Variant:
         options = {key: value for key, value in self.search.items() if key not in ("words", "meaning")}
         return MemoryQuery(
             text=asked.text if self.search.get("words", True) else "",
-            top_k=top_k,
+            limit=top_k,
             embedding=asked if self.search.get("meaning", True) else QueryEmbedding(""),
             asked_at=asked_at,
             **options,

@@ -48,7 +48,7 @@ def _expire(plan: Plan) -> Result:
             item = MemoryItem(content_summary=text, expires_at=until, embedding=EMBEDDER.vector(text))
             store.add([replace(item, created_at=clock.now)])
             clock.now += chance.choice((0.0, 10.0, 2000.0, -50.0))
-            found = any(hit.item.id == item.id for hit in store.search(MemoryQuery(text=f"w{number}x7", top_k=3)))
+            found = any(hit.item.id == item.id for hit in store.search(MemoryQuery(text=f"w{number}x7", limit=3)))
             result.tried += 1
             if found != (clock.now < until):
                 result.fail("wrong", f"seed {plan.seed}: an item that expires at {until} was asked for at {clock.now}")

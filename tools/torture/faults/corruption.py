@@ -92,7 +92,7 @@ def _use(folder: Path, send: Callable[[str], None]) -> None:
         with opened(folder) as store:
             list(store.scan())
             for number in (1, 150, 299):
-                store.search(MemoryQuery(text=f"w0x{number}", top_k=5))
+                store.search(MemoryQuery(text=f"w0x{number}", limit=5))
             store.update(payload("w1x0"))
     except DevmemError:
         return

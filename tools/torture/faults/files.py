@@ -91,9 +91,9 @@ def _read(folder: Path, send: Callable[[str], None]) -> None:
     store = make_store(load_workflow(folder / "workflow.yaml"), "tortured", embedders=lambda _: EMBEDDER)
     try:
         store.load()
-        if any("burrow" in hit.item.full_text() for hit in store.search(MemoryQuery(text="wombat burrow", top_k=3))):
+        if any("burrow" in hit.item.full_text() for hit in store.search(MemoryQuery(text="wombat burrow", limit=3))):
             send("found")
-        if any("secret" in hit.item.full_text() for hit in store.search(MemoryQuery(text="platypus", top_k=3))):
+        if any("secret" in hit.item.full_text() for hit in store.search(MemoryQuery(text="platypus", limit=3))):
             send("leaked")
     except DevmemError as error:
         send(f"refused {error}")

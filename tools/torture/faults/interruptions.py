@@ -186,7 +186,7 @@ def _perform(folder: Path, operation: str, tracer: Tracer) -> CollectionMemory |
             if operation == "write":
                 store.update(payload("w9x9"))
             elif operation == "search":
-                store.search(MemoryQuery(text="w0x3", top_k=3))
+                store.search(MemoryQuery(text="w0x3", limit=3))
             else:
                 store.close()
     except BaseException as error:  # what the tracer raised, or what the store made of it
@@ -244,7 +244,7 @@ def _problems(folder: Path, store: CollectionMemory | None, operation: str, ackn
     try:
         again = store if store is not None and operation in ("write", "search") else _opened(folder)
         again.update(payload("w8x8"))
-        if not any("w8x8" in hit.item.full_text() for hit in again.search(MemoryQuery(text="w8x8", top_k=5))):
+        if not any("w8x8" in hit.item.full_text() for hit in again.search(MemoryQuery(text="w8x8", limit=5))):
             yield "wrong a new item is not found"
         again.close()
         check = Result(fault=operation)

@@ -185,6 +185,6 @@ def _search(store: CollectionMemory, text: str, top_k: int) -> list[Hit]:
     """Search, again where the server could not be reached for as long as a search waits."""
     while True:
         try:
-            return list(store.search(MemoryQuery(text=text, top_k=top_k)))
+            return list(store.search(MemoryQuery(text=text, limit=top_k)))
         except CollectionBusyError:
             continue

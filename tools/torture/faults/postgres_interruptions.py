@@ -106,7 +106,7 @@ def _perform(folder: Path, store: CollectionMemory, operation: str, token: str) 
     if operation == "write":
         store.update(payload(token))
     elif operation == "search":
-        store.search(MemoryQuery(text="w0x0", top_k=3))
+        store.search(MemoryQuery(text="w0x0", limit=3))
     elif operation == "forget":
         found = [item.id for item in store.scan() if token in item.full_text()]
         store.erase(ids=found)
@@ -122,7 +122,7 @@ def _problems(
     try:
         store.update(payload(token))
         acknowledged.add(token)
-        if not any(token in hit.item.full_text() for hit in store.search(MemoryQuery(text=token, top_k=5))):
+        if not any(token in hit.item.full_text() for hit in store.search(MemoryQuery(text=token, limit=5))):
             yield "wrong a new item is not found"
     except Exception as error:  # noqa: BLE001 - whatever it is, the store cannot be used
         yield f"unrecovered {type(error).__name__}: {str(error)[:120]}"

@@ -59,7 +59,7 @@ def _searcher(folder: Path, kind: str) -> Callable[[Callable[[str], None]], None
         with opened(folder) as store:
             seen: set[str] = set()
             while True:
-                hits = store.search(MemoryQuery(text="answer for this number", top_k=50))
+                hits = store.search(MemoryQuery(text="answer for this number", limit=50))
                 names = [hit.item.id for hit in hits]
                 if len(names) != len(set(names)):
                     send(f"wrong {kind}: an item was found twice")

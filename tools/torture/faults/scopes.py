@@ -70,7 +70,7 @@ def _reached(store: CollectionMemory, asker: str, owned: dict[str, set[str]], ow
     where, target = Filter(scope=Scope(user=asker)), sorted(owned[owner])
     way = chance.randrange(5)
     if way == 0:
-        found = [hit.item for hit in store.search(MemoryQuery(text="a secret of one user", top_k=50, where=where))]
+        found = [hit.item for hit in store.search(MemoryQuery(text="a secret of one user", limit=50, where=where))]
     elif way == 1:
         vector = EMBEDDER.vector(f"a secret w{list(owned).index(owner)}x0")
         found = [hit.item for hit in store.collection.search(SearchQuery(vector=vector, limit=50, where=where))]

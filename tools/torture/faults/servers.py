@@ -136,7 +136,7 @@ def _write_through(folder: Path, server: type[_Server], url: str, way: str, resu
             acknowledged.add(token)
             if (took := time.monotonic() - started) > _LONGEST:
                 result.fail("unrecovered", f"{way}: a write took {took:.0f} s")
-            if not store.search(MemoryQuery(text=token, top_k=1)):
+            if not store.search(MemoryQuery(text=token, limit=1)):
                 result.fail("wrong", f"{way}: {token} is not found by its words")
         check_items(store, acknowledged, result, way)
     except Exception as error:  # noqa: BLE001 - whatever a server makes of a write is the finding

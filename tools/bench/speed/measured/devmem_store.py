@@ -67,7 +67,7 @@ def _warm_up(dimension: int) -> float:
     store.collection.add([replace(item, embeddings=encoding("warm-up", vector))])
     embedding = QueryEmbedding("warm-up")
     embedding.known(_MODEL, vector, token_embedding("warm-up", vector))
-    store.search(MemoryQuery(text="warm-up", top_k=1, embedding=embedding))
+    store.search(MemoryQuery(text="warm-up", limit=1, embedding=embedding))
     store.close()
     return (time.perf_counter() - started) * 1000
 
@@ -118,7 +118,7 @@ def _query(
     vector = queries["vectors"][at]
     embedding.known(_MODEL, vector, token_embedding(str(queries["texts"][at]), vector) if words else None)
     text, where = str(queries["texts"][at]) if words else "", Filter(scope=Scope(user=user))
-    return MemoryQuery(text=text, top_k=TOP_K, embedding=embedding, where=where)
+    return MemoryQuery(text=text, limit=TOP_K, embedding=embedding, where=where)
 
 
 def _open_and_ask_once(corpus: Path, size: int, folder: Path) -> None:
@@ -146,7 +146,7 @@ def _ask(corpus: Path, size: int, folder: Path) -> None:
     asked = [_query(queries, at) for at in range(count)]
     timing, _ = timed(lambda at: store.search(asked[at]), count)
     for query in asked:
-        for stage, milliseconds in store.explain(query).stage_ms.items():
+        for stage, milliseconds in store.search(replace(query, explain=True)).stage_ms.items():
             stages[stage].append(milliseconds)
     after = resident_bytes()
     scoped = [_query(queries, at, user=_user(at)) for at in range(count)]
