@@ -9,6 +9,7 @@ import pty
 import re
 import runpy
 import shlex
+import shutil
 import signal
 import socket
 import sys
@@ -229,12 +230,14 @@ def assert_printed(printed: str, told: str) -> None:
 def follow(page: Path, folder: Path) -> str:
     """Do what a page says from top to bottom, in one folder; compare what it shows, and return all that was printed.
 
-    The folder has the data that a reader of the page has.
+    The folder has the data that a reader of the page has, and the scripts beside the page.
     """
     said = [""]
     given = GIVEN / f"{page.name.partition('.')[0]}.py"
     if given.is_file():
         run_python(given.read_text(encoding="utf-8"), folder)
+    for script in page.parent.glob(f"from_{page.stem}*.py"):
+        shutil.copy(script, folder)
     for fence in fences_of(page):
         if fence.info == "yaml":
             (folder / "team.yaml").write_text(fence.code, encoding="utf-8")
@@ -274,6 +277,10 @@ def run_command(command: str, told: str, folder: Path) -> str:
     line, _, redirected = command.partition(" > ")
     line, _, given = line.partition(" < ")
     words = [word for part in shlex.split(line) for word in _expanded(part, folder)]
+    if words[0] == "python" and words[1].endswith(".py"):
+        printed = run_python(folder.joinpath(words[1]).read_text(encoding="utf-8"), folder)
+        assert_printed(printed, told or "...")
+        return printed
     if words[0] == "python":
         printed = run_module(words[2], words[3:], folder).checked()
         assert_printed(printed, told or "...")

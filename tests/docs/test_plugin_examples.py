@@ -1,4 +1,4 @@
-"""The store types of docs/plugins.md pass the suite that the page recommends."""
+"""The store type of docs/plugins.md passes the suite that the page recommends."""
 
 from __future__ import annotations
 
@@ -28,8 +28,3 @@ def _example(name: str) -> type[devmem.MemoryBase]:
 class TestNotes(StoreSuite):
     store_class = _example("NotesMemory")
     config: ClassVar = {"memory_path": "memory/notes.db"}
-
-
-class TestShelf(StoreSuite):
-    store_class = _example("ShelfMemory")
-    persists = embeds = False
