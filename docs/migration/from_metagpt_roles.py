@@ -1,4 +1,4 @@
-"""Give each role of `storage/team/team.json` its part of one `role_zero` store, `roles.db`."""
+"""Read the memories of `storage/team/team.json` into one `role_zero` store, `roles.db`, a part for each role."""
 
 import json
 from pathlib import Path
