@@ -1,51 +1,27 @@
-"""Durable decisions: a file says what was decided before the first change, and goes after the last.
+"""Durable decisions: a row of pending work says what was decided before the first change, and goes after the last.
 
-Whoever opens the stores after a crash finishes it: all of it is done, or, without the file, nothing. Runs that end in
-several stores are decided so, and erasures in several places. The files hold names, ids and checksums, never texts.
+Whoever opens the stores after a crash finishes it: all of it is done, or, without the row, nothing. Runs that end in
+several stores are decided so, and erasures in several places. The rows hold names, ids and numbers, never texts.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
-import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias, TypeVar
+from typing import Final, Literal, TypeAlias
 
-from devmem.encryption import read_file, sealed_for
+from devmem.errors import OutboxError
 from devmem.redaction import location_without_credentials
+from devmem.storage.pending import STATE_FILE, Outbox
 from devmem.stores.config import PlaceConfig
 from devmem.stores.memory import StoreSetup
-from devmem.text.files import WorkMarker, is_at_work, remove_leftovers, replace_file, sync_folder
+from devmem.text.files import WorkMarker, is_at_work
 
 _LOG: Final = logging.getLogger(__name__)
-R = TypeVar("R")
-
-
-def _write(file: Path, content: Mapping[str, object]) -> None:
-    """Write a record, whole and durably."""
-    replace_file(file, sealed_for(file, [json.dumps(content).encode("ascii")]))
-
-
-def _read(files: Iterable[Path], parse: Callable[[dict[str, Any], Path], R], advice: str) -> Iterator[R]:
-    """Yield the records of files in their order; one that cannot be read is logged with the advice, and left out."""
-    for file in sorted(files):
-        try:
-            yield parse(json.loads(read_file(file)), file)
-        except FileNotFoundError:
-            # Another process has just finished it.
-            continue
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            _LOG.error("%s: holds no decision (%s); %s", file, error, advice)
-
-
-# The end of a run in several stores: one file.
-
-_SUFFIX: Final = ".commit.json"
 RunOperation: TypeAlias = Literal["commit", "revert"]
 """The end of a run in every store."""
 
@@ -58,38 +34,20 @@ class CommitRecord:
     stores: tuple[str, ...]
     operation: RunOperation = "commit"
 
-    def write(self, folder: Path) -> Path:
-        """Write the record to its own file in a folder, and return its path."""
-        folder.mkdir(parents=True, exist_ok=True)
-        file = folder / f"{hashlib.sha256(self.run.encode()).hexdigest()[:32]}{_SUFFIX}"
-        _write(file, {"run": self.run, "stores": self.stores, "operation": self.operation})
-        return file
 
+def open_commits(file: Path) -> Outbox[CommitRecord]:
+    """Return the decisions on runs in a file of state, by run."""
 
-def commit_records(folder: Path) -> list[tuple[Path, CommitRecord]]:
-    """Return the records in a folder, with their files."""
+    def load(payload: str) -> CommitRecord:
+        raw = json.loads(payload)
+        return CommitRecord(**{**raw, "stores": tuple(raw["stores"])})
 
-    def parse(raw: dict[str, Any], file: Path) -> tuple[Path, CommitRecord]:
-        operation: RunOperation = "revert" if raw.get("operation") == "revert" else "commit"
-        stores = tuple(map(str, raw["stores"]))
-        return file, CommitRecord(run=str(raw["run"]), stores=stores, operation=operation)
-
-    return list(_read(folder.glob(f"*{_SUFFIX}"), parse, "see `devmem runs` for runs that are pending."))
-
-
-# An erasure in several places: a folder with a file for each, which goes when its place is done. The records become
-# valid together, when the folder gets its name.
-
-ERASURES: Final = "forgetting.decided"
-"""Name of the folder of decided erasures, within `.devmem` beside the workflow."""
-_UNFINISHED: Final = ".part"
-_MARKED: Final = "decision"
-"""File beside which processes mark the decisions that they carry out; it does not exist."""
+    return Outbox(file, dump=lambda record: json.dumps(asdict(record)), load=load, kind="commit")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EraseRecord:
-    """The part of a decided erasure in one place: the items or lines that are erased from it."""
+    """The part of a decided erasure in one place: the items or parts that are erased from it."""
 
     kind: Literal["store", "pending", "recalls"]
     """A store, or the work that waits, or the log of what agents were shown, in a file of state."""
@@ -106,7 +64,9 @@ class EraseRecord:
     tombstone: bool = False
     """Whether the store keeps tombstones of the items."""
     file: Path | None = None
-    """File of this record; None before it is decided."""
+    """File in which it is decided; None before it is."""
+    key: str = ""
+    """Key under which it is decided."""
 
     @classmethod
     def of_store(
@@ -124,14 +84,14 @@ class EraseRecord:
         return self.kind == "store" and (self.place, self.session, self.memory_path) == (setup.name, *_key(setup))
 
     def done(self) -> None:
-        """Record that the place is done."""
-        if self.file is None:
-            return
-        self.file.unlink(missing_ok=True)
-        try:
-            self.file.parent.rmdir()
-        except OSError:
-            _LOG.debug("%s: other places are not done yet", self.file.parent)
+        """Record that the place is done.
+
+        Raises:
+            OutboxError: that cannot be written; it is done once more.
+        """
+        if self.file is not None:
+            with closing(_open_erasures(self.file)) as decided:
+                decided.remove([self.key])
 
 
 def _key(setup: StoreSetup) -> tuple[str, str | None]:
@@ -140,68 +100,57 @@ def _key(setup: StoreSetup) -> tuple[str, str | None]:
     return session, None if path is None else location_without_credentials(path)
 
 
-def erasures_folder(base_dir: Path) -> Path:
-    """Return the folder of a workflow's decided erasures; `base_dir` is where the workflow's paths start."""
-    return base_dir / ".devmem" / ERASURES
+def erasures_file(base_dir: Path) -> Path:
+    """Return the file of a workflow's decided erasures; `base_dir` is where the workflow's paths start."""
+    return base_dir / ".devmem" / STATE_FILE
+
+
+def _open_erasures(file: Path) -> Outbox[EraseRecord]:
+    def load(payload: str) -> EraseRecord:
+        raw = json.loads(payload)
+        return EraseRecord(**{**raw, "names": tuple(raw["names"])})
+
+    def dump(record: EraseRecord) -> str:
+        return json.dumps({name: value for name, value in asdict(record).items() if name not in ("file", "key")})
+
+    return Outbox(file, dump=dump, load=load, kind="erase")
 
 
 @contextmanager
-def decide_erasure(folder: Path, records: Sequence[EraseRecord]) -> Iterator[list[EraseRecord]]:
-    """Decide durably that all of the records are carried out, and yield them with their files.
+def decide_erasure(file: Path, records: Sequence[EraseRecord]) -> Iterator[list[EraseRecord]]:
+    """Decide durably that all of the records are carried out, and yield them as decided.
 
     Until the block ends, other processes leave them to this one.
 
     Raises:
-        OSError: the decision cannot be written; nothing is decided.
+        OutboxError, OSError: the decision cannot be written; nothing is decided.
     """
     if not records:
         yield []
         return
-    folder.mkdir(parents=True, exist_ok=True)
-    marker = WorkMarker(folder / _MARKED)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    marker = WorkMarker(file)
     try:
-        yield _decide(folder / marker.name, records)
+        decided = {f"{marker.name}.{number}": record for number, record in enumerate(records)}
+        with closing(_open_erasures(file)) as erasures:
+            erasures.put(decided)
+        yield [replace(record, file=file, key=key) for key, record in decided.items()]
     finally:
         marker.remove()
 
 
-def _decide(decision: Path, records: Sequence[EraseRecord]) -> list[EraseRecord]:
-    unfinished = Path(f"{decision}{_UNFINISHED}")
-    unfinished.mkdir(mode=0o700)
-    try:
-        for number, record in enumerate(records):
-            form = {key: value for key, value in asdict(record).items() if key != "file"}
-            _write(unfinished / f"{number}.json", form)
-        unfinished.rename(decision)
-    except BaseException:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        raise
-    sync_folder(decision.parent)
-    return [replace(record, file=decision / f"{number}.json") for number, record in enumerate(records)]
-
-
-def _is_executed(decision: Path) -> bool:
-    """Whether a living process carries a decision out."""
-    return is_at_work(decision.parent / _MARKED, decision.stem)
-
-
-def erase_records(folder: Path, setup: StoreSetup | None = None) -> list[EraseRecord]:
+def erase_records(file: Path, setup: StoreSetup | None = None) -> list[EraseRecord]:
     """Return the records that are decided, not done, and carried out by no living process; of one store, or of all."""
-    if not folder.is_dir():
+    if not file.exists():
         return []
-    decisions = [each for each in sorted(folder.iterdir()) if each.is_dir() and each.suffix != _UNFINISHED]
-    files = [file for decision in decisions if not _is_executed(decision) for file in decision.glob("*.json")]
-
-    def parse(raw: dict[str, Any], file: Path) -> EraseRecord:
-        return EraseRecord(**{**raw, "names": tuple(raw["names"]), "file": file})
-
-    found = _read(files, parse, "run `devmem forget` again.")
-    return [record for record in found if setup is None or record.belongs_to(setup)]
-
-
-def remove_undecided(folder: Path) -> None:
-    """Remove the remains of processes that died before they decided."""
-    remove_leftovers(folder / _MARKED)
-    for unfinished in folder.glob(f"*{_UNFINISHED}"):
-        if unfinished.is_dir() and not _is_executed(unfinished):
-            shutil.rmtree(unfinished, ignore_errors=True)
+    try:
+        with closing(_open_erasures(file)) as erasures:
+            found = [replace(entry.value, file=file, key=entry.key) for entry in erasures.entries()]
+    except OutboxError as error:
+        _LOG.error("%s; run `devmem forget` again if an erasure was interrupted.", error)
+        return []
+    return [
+        record
+        for record in found
+        if (setup is None or record.belongs_to(setup)) and not is_at_work(file, record.key.partition(".")[0])
+    ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -15,14 +16,14 @@ from devmem.model.versions import RunInfo, RunState
 from devmem.storage.protocol import VersionedCollection
 from devmem.stores.abilities import versions_of, viewed
 from devmem.stores.collection_memory import CollectionMemory
-from devmem.stores.commit_log import CommitRecord, commit_records
+from devmem.stores.commit_log import CommitRecord, open_commits
 from devmem.stores.memory import MemoryBase
 
 _LOG: Final = logging.getLogger(__name__)
 _MEMORY: Final = ":memory:"
 
 
-def end_everywhere(decision: CommitRecord, collections: Mapping[str, VersionedCollection], folder: Path | None) -> None:
+def end_everywhere(decision: CommitRecord, collections: Mapping[str, VersionedCollection], file: Path | None) -> None:
     """Commit or revert a run in several collections, in all or in none.
 
     Each collection makes its changes within the transactions of those before it, so that nothing else changes
@@ -32,22 +33,20 @@ def end_everywhere(decision: CommitRecord, collections: Mapping[str, VersionedCo
     Args:
         decision: the run, and the names of the collections.
         collections: the collections, by name.
-        folder: keeps the decision; None keeps none, so that a crash between two commits leaves the run in a part.
+        file: keeps the decision; None keeps none, so that a crash between two commits leaves the run in a part.
 
     Raises:
         RunConflictError: others changed the same items in one of the collections; nothing was changed in any.
         RunStateError: the run cannot end so in one of them; nothing was changed in any.
     """
     chosen = _one_each(decision, collections)
-    files: list[Path] = []
-
-    def decide() -> None:
-        if folder is not None and len(chosen) > 1:
-            files.append(decision.write(folder))
-
-    _nested([partial(_end, decision, collection) for collection in chosen], decide)
-    for file in files:
-        file.unlink(missing_ok=True)
+    steps = [partial(_end, decision, collection) for collection in chosen]
+    if file is None or len(chosen) < 2:
+        _nested(steps, lambda: None)
+        return
+    with closing(open_commits(file)) as commits:
+        _nested(steps, lambda: commits.put({decision.run: decision}))
+        commits.remove([decision.run])
 
 
 def _end(decision: CommitRecord, collection: VersionedCollection, then: Callable[[], object]) -> None:
@@ -82,13 +81,17 @@ def _place(location: str, name: str) -> str:
     return location if "://" in location else str(Path(location).resolve())
 
 
-def recover_runs(folder: Path, stores: Mapping[str, MemoryBase]) -> list[str]:
+def recover_runs(file: Path, stores: Mapping[str, MemoryBase]) -> list[str]:
     """Carry out what an earlier process had decided when it died, as far as the stores are there; return the runs.
 
     Where others changed the same items since, the run is undone in the stores in which it ended already.
     """
+    if not file.exists():
+        return []
     finished: list[str] = []
-    for file, decision in commit_records(folder):
+    with closing(open_commits(file)) as commits:
+        decisions = [entry.value for entry in commits.entries()]
+    for decision in decisions:
         if missing := [name for name in decision.stores if name not in stores]:
             _LOG.warning(
                 "%s: run %r was decided to end in stores that are not declared any more, or not open (%s); its %s "
@@ -97,7 +100,8 @@ def recover_runs(folder: Path, stores: Mapping[str, MemoryBase]) -> list[str]:
             )  # fmt: skip
         else:
             _finish(decision, {name: versions_of(stores[name]) for name in decision.stores})
-            file.unlink(missing_ok=True)
+            with closing(open_commits(file)) as commits:
+                commits.remove([decision.run])
             finished.append(decision.run)
     return finished
 
@@ -153,7 +157,7 @@ class StoreRun:
         Args:
             run: id of the run.
             stores: the stores, by name, each of which keeps versions.
-            decisions: folder of decisions that are not carried out yet; None where a crash between the commits of two
+            decisions: file of decisions that are not carried out yet; None where a crash between the commits of two
                 stores may leave the run committed in one of them.
             actor: who makes the changes, for the history.
             exists: whether the run must be pending already.
@@ -220,7 +224,7 @@ def revert_everywhere(run: str, stores: Mapping[str, MemoryBase], *, decisions: 
     Args:
         run: id of the run, which was a transaction or not.
         stores: the stores of a workflow, by name.
-        decisions: folder of decisions that are not carried out yet; None where a crash between the commits of two
+        decisions: file of decisions that are not carried out yet; None where a crash between the commits of two
             stores may leave the run reverted in one of them.
 
     Raises:

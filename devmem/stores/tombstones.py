@@ -10,7 +10,7 @@ from devmem.model.items import MemoryItem, version_hash
 from devmem.storage.erasure import ErasableCollection, EraseRequest
 from devmem.storage.protocol import Collection, VersionedCollection
 from devmem.storage.tombstones import TombstoneCollection
-from devmem.stores.commit_log import erase_records, erasures_folder
+from devmem.stores.commit_log import erase_records, erasures_file
 from devmem.stores.memory import MemoryBase
 
 _LOG: Final = logging.getLogger(__name__)
@@ -73,7 +73,7 @@ def finish_erasures(store: MemoryBase, collection: Collection) -> None:
             store.erase(ids=plan.ids)
             store.rewrite_files()
             collection.finish_erasure(plan, vacuum=True)
-    for record in erase_records(erasures_folder(store.setup.base_dir), store.setup):
+    for record in erase_records(erasures_file(store.setup.base_dir), store.setup):
         store.erase_selected(EraseRequest(ids=record.names, tombstone=record.tombstone), vacuum=True)
         record.done()
     items = collection.apply_tombstones().items if isinstance(collection, TombstoneCollection) else 0

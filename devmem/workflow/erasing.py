@@ -25,7 +25,7 @@ from devmem.storage.sidecar_db import is_in_rows, tables_of
 from devmem.stores import erasing
 from devmem.stores.abilities import exports_of, tombstones_of
 from devmem.stores.collection_memory import CollectionMemory
-from devmem.stores.commit_log import EraseRecord, decide_erasure, erase_records, remove_undecided
+from devmem.stores.commit_log import EraseRecord, decide_erasure, erase_records
 from devmem.stores.erasing import RECEIPT_COLUMNS, EraseSelection, ForgetReceipt, receipt_of
 from devmem.stores.memory import MemoryBase, StoreSetup
 from devmem.workflow.waiting import WaitingParts, find_shown, find_waiting, remove_parts, temporary_writes
@@ -220,13 +220,13 @@ def execute(
 
     Args:
         selection: what is erased.
-        decisions: folder in which the decision is kept until everything is done.
+        decisions: file in which the decision is kept until everything is done.
         files: files and folders that are searched afterwards, beside those of the stores.
         search: look for what was erased in the files.
         vacuum: rewrite databases even if nothing is found in them.
 
     Raises:
-        OSError: the decision cannot be written; nothing is erased.
+        OutboxError, OSError: the decision cannot be written; nothing is erased.
     """
     chosen = [each for each in selection.targets if each.found]
     words = words_of(selection.items) if search else []
@@ -234,7 +234,6 @@ def execute(
         EraseRecord(kind=each.kind, place=str(each.file), names=each.names)
         for each in (*selection.waiting, *selection.shown)
     ]
-    remove_undecided(decisions)
     with decide_erasure(decisions, [*map(_record_of, chosen), *parts]) as records:
         # Every database knows what is decided before the first one changes.
         decided = [(each, record, _announce(each, record)) for each, record in zip(chosen, records, strict=False)]

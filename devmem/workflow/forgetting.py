@@ -17,7 +17,7 @@ from devmem.storage.erasure import EraseRequest, Residue
 from devmem.storage.opening import file_of
 from devmem.storage.pending import STATE_FILE
 from devmem.stores.collection_memory import CollectionMemory
-from devmem.stores.commit_log import erasures_folder
+from devmem.stores.commit_log import erasures_file
 from devmem.stores.config import PlaceConfig
 from devmem.stores.memory import MemoryBase
 from devmem.workflow.erasing import (
@@ -73,7 +73,7 @@ class WorkflowForgetting:
         if self._usual not in there and not stores:
             session_folder(workflow, self._usual)
             raise UnknownSessionError(self._usual, there)
-        self._decisions = erasures_folder(workflow.base_dir)
+        self._decisions = erasures_file(workflow.base_dir)
         self._opened = ExitStack()
         self._kept: dict[str, MemoryBase] = {}
         self._targets = list(self._find_targets())

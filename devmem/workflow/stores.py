@@ -30,7 +30,7 @@ from devmem.plugins import StoreRegistry, is_foreign, plugin_errors, registry
 from devmem.storage.opening import file_of
 from devmem.storage.pending import STATE_FILE
 from devmem.storage.recall_log import RecallLog
-from devmem.stores.commit_log import ERASURES, erase_records, erasures_folder
+from devmem.stores.commit_log import erase_records, erasures_file
 from devmem.stores.memory import MemoryBase, StoreSetup
 from devmem.stores.recalls import RecallRecorder
 from devmem.text.files import expanded
@@ -51,7 +51,7 @@ def session_folder(workflow: Workflow, session: str = DEFAULT_SESSION) -> Path:
         SessionNameError: the session's name could leave that folder, or is too long for the name of a folder.
     """
     is_short = len(session.encode()) <= _LONGEST_NAME
-    if not session or not is_short or session in (".", "..", ERASURES) or any(char in session for char in "/\\\0:"):
+    if not session or not is_short or session in (".", "..", STATE_FILE) or any(char in session for char in "/\\\0:"):
         raise SessionNameError(session)
     _unlock(workflow)
     return workflow.base_dir / ".devmem" / session
@@ -75,7 +75,7 @@ def open_recalls(workflow: Workflow, folder: Path) -> RecallRecorder:
 def session_names(folder: Path) -> list[str]:
     """Return the names of the sessions that have files, given the folder of all of them."""
     found = folder.iterdir() if folder.is_dir() else []
-    return sorted(each.name for each in found if each.is_dir() and each.name != ERASURES)
+    return sorted(each.name for each in found if each.is_dir())
 
 
 def make_store(
@@ -169,7 +169,7 @@ def open_stores(
             (load or load_store)(store)
             opened.push(partial(_save, store))
             stores[name] = store
-        if left := erase_records(erasures_folder(workflow.base_dir)):
+        if left := erase_records(erasures_file(workflow.base_dir)):
             # Imported here: there are hardly ever any, and the command line starts sooner.
             from devmem.workflow.erasing import recover_open
 

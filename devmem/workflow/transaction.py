@@ -10,24 +10,23 @@ from typing import Final
 from devmem.config.workflow import Workflow, written_stores
 from devmem.errors import RunConflictError, RunFailedError
 from devmem.model.versions import RunInfo
+from devmem.storage.pending import STATE_FILE
 from devmem.stores.abilities import keeps_versions
 from devmem.stores.memory import MemoryBase
 from devmem.stores.runs import StoreRun, recover_runs, revert_everywhere
 from devmem.workflow.graph import RunResult
 
 _LOG: Final = logging.getLogger(__name__)
-_FOLDER: Final = "runs"
-"""Folder of decisions, within that of rescued writes."""
 
 
 def recover(stores: Mapping[str, MemoryBase], rescue_dir: Path | None) -> None:
     """Commit, or revert, the runs for which an earlier process had decided that when it died."""
-    if (folder := _decisions(rescue_dir)) is not None:
-        recover_runs(folder, stores)
+    if (file := _decisions(rescue_dir)) is not None:
+        recover_runs(file, stores)
 
 
 def _decisions(rescue_dir: Path | None) -> Path | None:
-    return None if rescue_dir is None else rescue_dir / _FOLDER
+    return None if rescue_dir is None else rescue_dir / STATE_FILE
 
 
 def stores_of_runs(workflow: Workflow) -> list[str]:

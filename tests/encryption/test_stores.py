@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import secrets
 import sys
 from contextlib import closing
@@ -20,7 +19,7 @@ from devmem.messages import AttachmentRef, MessageBlock
 from devmem.recording import InteractionRecorder, record_tool
 from devmem.storage import SqliteCollection
 from devmem.stores import SnapshotBlock
-from devmem.stores.commit_log import CommitRecord, commit_records
+from devmem.stores.commit_log import CommitRecord, open_commits
 from devmem.transfer.importing.formats import open_data
 from devmem.workflow.rescue import UnsavedWrites
 from devmem_stores.conversation import ConversationMemory
@@ -297,10 +296,10 @@ def test_writes_that_no_store_took_wait_encrypted_and_are_imported(
 def test_decisions_name_runs_in_encrypted_files(tmp_path: Path) -> None:
     protect(tmp_path / "session", KEY)
     record = CommitRecord(run=RARE, stores=("a", "b"))
-    file = record.write(tmp_path / "session")
-    assert plain_places(tmp_path) == []
-    assert commit_records(tmp_path / "session") == [(file, record)]
-    assert not file.read_bytes().startswith(json.dumps({}).encode()[:1])
+    with closing(open_commits(tmp_path / "session" / "state.db")) as commits:
+        commits.put({RARE: record})
+        assert plain_places(tmp_path) == []
+        assert [entry.value for entry in commits.entries()] == [record]
 
 
 def test_the_key_is_in_no_log_and_no_error(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -104,7 +104,7 @@ def test_a_process_that_dies_leaves_all_of_its_run_or_nothing(
 def test_a_conflict_in_one_store_commits_in_none(tmp_path: Path) -> None:
     read = workflow(tmp_path)
     with open_stores(read) as stores:
-        run = StoreRun("r", stores, decisions=tmp_path)
+        run = StoreRun("r", stores, decisions=tmp_path / "state.db")
         for store in run.stores.values():
             store.add([MemoryItem(id="1", content_summary="tea")])
         stores["board"].add([MemoryItem(id="1", content_summary="rain")])
@@ -152,7 +152,7 @@ def test_two_stores_on_one_file_are_committed_once(tmp_path: Path) -> None:
         agent_yaml("first", BOTH),
     )
     with open_stores(read) as stores:
-        run = StoreRun("r", stores, decisions=tmp_path)
+        run = StoreRun("r", stores, decisions=tmp_path / "state.db")
         put(run.stores["notes"], "tea")
         run.commit()
         assert texts(stores) == [["tea"], ["tea"]]
