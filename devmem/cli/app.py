@@ -80,12 +80,12 @@ _COMMANDS: Final = {
     "add": ("items", "Remember a text."),
     "search": ("searching", "Search a memory."),
     "context": ("searching", "Print what an agent may know of a conversation, for a prompt."),
-    "show": ("items", "Show the newest items, or whole items by id."),
+    "get": ("items", "Show whole items."),
+    "list": ("items", "List items, the newest first."),
     "count": ("items", "Count items, or those with each value of a key."),
-    "edit": ("items", "Change an item and keep its id, or change every item that matches."),
+    "update": ("items", "Change an item and keep its id, or change every item that matches."),
     "forget": ("forgetting", "Forget items permanently, and print a receipt."),
-    "history": ("items", "Show the versions of an item."),
-    "diff": ("items", "Show what changed between two times, or in a run."),
+    "history": ("items", "Show the versions of an item, or what changed between two times or in a run."),
     "import": ("transfer", "Fill a store from data files."),
     "export": ("transfer", "Write a store's items as JSON or Markdown."),
     "copy": ("transfer", "Copy every item of one store into another."),
@@ -95,11 +95,8 @@ _COMMANDS: Final = {
     "plan": ("plan", "Show what a run will read, write, send away and cost, without running it."),
     "stores": ("stores", "List the store types, or a workflow's stores and where they are."),
     "stats": ("stats", "Show counts, sizes, hit rates and slow searches."),
-    "runs": ("runs", "List the runs of a memory, and end those that are pending."),
-    "revert": ("runs", "Undo a committed run."),
-    "log": ("records", "Show a conversation as a timeline."),
-    "trace": ("records", "Show the calls of a trace as a tree."),
-    "flow": ("records", "Draw who sent what to whom."),
+    "runs": ("runs", "List the runs of a memory, end those that are pending, or undo one."),
+    "log": ("records", "List conversations and traces, show one, or draw who sent what to whom."),
     "shown": ("records", "Show what agents were shown."),
     "doctor": ("maintenance", "Examine what stores keep on disk, and mend it."),
     "backup": ("maintenance", "Copy the file of a store while it is in use."),
@@ -107,16 +104,11 @@ _COMMANDS: Final = {
     "rekey": ("rekeying", "Encrypt a memory, change its key, or decrypt it."),
     "reindex": ("maintenance", "Embed every item again with another model, or search items by other fields."),
     "index": ("stores", "Bring a store of files up to date."),
-    "rebuild-view": ("maintenance", "Restore agents' stores from the global memory."),
-    "consolidate": ("consolidate", "Merge near-duplicates in one run, which can be reverted."),
-    "compress": ("maintenance", "Summarize older items."),
-    "archive": ("consolidate", "List archived items, the last one first, or bring some back."),
     "stale": ("maintenance", "List items whose sources changed or are gone, or renew them."),
+    "consolidate": ("consolidate", "Merge near-duplicates, archive old items, or summarize older ones."),
     "facts": ("stats", "Show how many facts were extracted from turns, or extract those that wait."),
     "quarantine": ("consolidate", "List what a guard caught, newest first, and approve or reject it."),
     "tombstones": ("forgetting", "List what erased texts left to keep them out, or remove it."),
-    "trim": ("forgetting", "Delete the oldest items."),
-    "drop": ("forgetting", "Drop a store of a database as a whole."),
     "web": ("web", "Open a page that shows what is remembered, and why."),
     "mcp": ("mcp", "Serve a memory to MCP clients."),
     "token": ("mcp", "Make, list and revoke the tokens of a server's users."),
@@ -125,33 +117,30 @@ _COMMANDS: Final = {
 }
 """Subcommands, each with its module and its summary."""
 _GROUPS: Final = {
-    "Remember and find": "add search context show count edit forget history diff log trace flow import export copy",
-    "Workflows": "init run validate plan stores stats shown runs revert rebuild-view",
-    "Care": "doctor backup restore rekey reindex index consolidate compress archive stale facts quarantine tombstones "
-    "trim drop",
+    "Remember and find": "add get list search context update forget history count log import export copy",
+    "Workflows": "init run validate plan stores stats shown runs",
+    "Care": "doctor backup restore rekey index reindex consolidate stale facts quarantine tombstones",
     "Servers": "web mcp token",
     "Authors": "new schema",
 }
 """Subcommands by the titles below which they are listed."""
 _OTHER_WORDS: Final = {
-    **dict.fromkeys(("list", "ls", "get"), "show"),
+    **dict.fromkeys(("ls", "show"), "list"),
+    **dict.fromkeys(("edit", "set"), "update"),
+    **dict.fromkeys(("diff", "versions"), "history"),
     **dict.fromkeys(("delete", "remove", "rm", "erase", "clear"), "forget"),
     **dict.fromkeys(("find", "query", "recall", "retrieve"), "search"),
-    "update": "edit",
 }
 """Words of other programs, by the subcommand that does it here."""
 
 
 class _Commands(TyperGroup):
-    """Runs a command so that whatever goes wrong ends in one clear paragraph and an exit code.
-
-    Each installed store type has its own command as well: `devmem TYPE migrate`.
-    """
+    """Runs a command so that whatever goes wrong ends in one clear paragraph and an exit code."""
 
     def __init__(self, **attributes: Any) -> None:  # noqa: ANN401 - see `invoke`
         super().__init__(**attributes)
         for name, (module, summary) in _COMMANDS.items():
-            function = "import_data" if name == "import" else name.replace("-", "_")
+            function = {"import": "import_data", "list": "list_items"}.get(name, name)
             self.add_command(LazyCommand(name, f"devmem.cli.commands.{module}:{function}", summary))
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401, ARG002 - see `invoke`
@@ -167,9 +156,6 @@ class _Commands(TyperGroup):
             ctx.fail(f"No such command {args[0]!r}; it is `devmem {known}`.")
         return super().resolve_command(ctx, args)
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401 - see `invoke`
-        return super().get_command(ctx, cmd_name) or _commands_of_type(cmd_name)
-
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - typer keeps the class of its contexts to itself
         with guarded(lambda: _terminal(ctx)):
             return super().invoke(ctx)
@@ -180,17 +166,6 @@ def _terminal(ctx: Any) -> Terminal:  # noqa: ANN401 - see `_Commands.invoke`
     from devmem.cli.terminal import Terminal
 
     return ctx.obj if isinstance(ctx.obj, Terminal) else Terminal()
-
-
-def _commands_of_type(name: str) -> Any:  # noqa: ANN401 - a group of typer
-    """Return the commands of a store type; None when no such type is installed."""
-    from devmem.plugins import registry
-
-    if name not in registry.names():
-        return None
-    from devmem.cli.commands.transfer import commands_of
-
-    return typer.main.get_command(commands_of(name))
 
 
 app = typer.Typer(

@@ -203,7 +203,7 @@ class Filler:
         if self._kept:
             named = ", ".join(f"{part} of {count:,}" for part, count in self._kept.most_common(_REASONS_SHOWN))
             more = ", ..." if len(self._kept) > _REASONS_SHOWN else ""
-            yield f"duplicates stay as they are where the file differs: {named}{more}; `devmem edit` changes them"
+            yield f"duplicates stay as they are where the file differs: {named}{more}; `devmem update` changes them"
 
     def _replacements(self) -> Iterator[str]:
         if self.replaced:
@@ -212,7 +212,7 @@ class Filler:
             yield f"{len(self.replaced):,} {what} other content now than before under the same id: {named}"
         if left := self.counts[ARCHIVED]:
             what = "item is archived and stays" if left == 1 else "items are archived and stay"
-            yield f"{left:,} {what} so: `devmem archive --restore` brings them back"
+            yield f"{left:,} {what} so: `devmem update --unarchive` brings them back"
 
     def _update(self, payload: MemoryWritePayload) -> WriteOutcome:
         dumped = dump_payload(payload)

@@ -59,7 +59,7 @@ class CopyingSink:
                 _copy(self._source, interactions, rule, self._stores[rule.into])
             except Exception:  # noqa: BLE001 - a store type may be anyone's code, and the records themselves are stored
                 _LOG.exception(
-                    "memory store %r lacks copies of recorded interactions; `devmem rebuild-view` adds them", rule.into
+                    "memory store %r lacks copies of recorded interactions; `devmem copy WORKFLOW` adds them", rule.into
                 )
 
 

@@ -22,7 +22,7 @@ def notes(tmp_path: Path) -> Path:
 
 
 def shown(devmem: Devmem, *place: object) -> list[dict[str, Any]]:
-    items: list[dict[str, Any]] = json.loads(devmem("show", *place, "-n", "1000", "--json").stdout)
+    items: list[dict[str, Any]] = json.loads(devmem("list", *place, "-n", "1000", "--json").stdout)
     return list(reversed(items))
 
 
@@ -51,7 +51,7 @@ def test_a_change_that_somebody_else_made_while_the_text_was_typed(
         return "The launch is in May."
 
     monkeypatch.setattr(items, "read_stdin", typed)
-    told = devmem("edit", notes, first["id"], "-").stderr
+    told = devmem("update", notes, first["id"], "-").stderr
     assert "was changed" in told
     assert "'The launch is in July.'" in told
     assert texts(devmem, notes) == ["The launch is in May."]
@@ -60,8 +60,8 @@ def test_a_change_that_somebody_else_made_while_the_text_was_typed(
     assert versions[-1]["version"] == shown(devmem, notes)[0]["version"]
     monkeypatch.undo()
     stale = ("--if-version", first["version"])
-    assert "was changed" in devmem("edit", notes, first["id"], "x", *stale, code=2).stderr
-    assert "of one item" in devmem("edit", notes, "--where", "metadata.key", "--trust", "1", *stale, code=2).stderr
+    assert "was changed" in devmem("update", notes, first["id"], "x", *stale, code=2).stderr
+    assert "of one item" in devmem("update", notes, "--where", "metadata.key", "--trust", "1", *stale, code=2).stderr
     told = devmem("add", notes, "-", "--lines", "--key", "k", stdin="a\nb", code=2).stderr
     assert "of one text" in told
 
@@ -110,29 +110,29 @@ def test_an_item_is_kept_for_a_while(notes: Path, devmem: Devmem) -> None:
     devmem("add", notes, "The door code is 4711.", "--id", "d1", "--ttl", "1h 30m")
     (item,) = shown(devmem, notes)
     assert item["expires_at"] - item["timestamp"] == pytest.approx(5_400, abs=1)
-    devmem("edit", notes, "d1", "--ttl", "P1D")
+    devmem("update", notes, "d1", "--ttl", "P1D")
     assert shown(devmem, notes)[0]["expires_at"] - item["timestamp"] > 80_000
-    devmem("edit", notes, "d1", "--expires-at", "None")
+    devmem("update", notes, "d1", "--expires-at", "None")
     assert "expires_at" not in shown(devmem, notes)[0]
     both = devmem("add", notes, "x", "--ttl", "1h", "--expires-at", "2100-01-01", code=2)
     assert "--expires-at and --ttl both say" in both.stderr
     assert (
-        "--ttl 'soon': expected a duration such as 30d" in devmem("edit", notes, "d1", "--ttl", "soon", code=2).stderr
+        "--ttl 'soon': expected a duration such as 30d" in devmem("update", notes, "d1", "--ttl", "soon", code=2).stderr
     )
 
 
 def test_an_edit_keeps_the_id_and_what_is_not_named(notes: Path, devmem: Devmem) -> None:
     devmem("add", notes, "Launch on May 5th.", "--id", "d1", "--metadata", "room=5", "--expires", "2100-01-01")
-    assert devmem("edit", notes, "d1", "Launch on June 2nd.").stdout == f"{notes}: changed d1\n"
+    assert devmem("update", notes, "d1", "Launch on June 2nd.").stdout == f"{notes}: changed d1\n"
     (item,) = shown(devmem, notes)
     assert (item["id"], item["content_summary"]) == ("d1", "Launch on June 2nd.")
     assert (item["metadata"], item["expires_at"]) == ({"room": 5}, 4102444800.0)
     assert "nothing was found" in devmem("search", notes, "May 5th", "--threshold", "0.99").stderr
-    devmem("edit", notes, "d1", "--metadata", "mood=good", "--remove", "room", "--expires", "none")
+    devmem("update", notes, "d1", "--metadata", "mood=good", "--remove", "room", "--expires", "none")
     (item,) = shown(devmem, notes)
     assert item["metadata"] == {"mood": "good"}
     assert "expires_at" not in item
-    devmem("edit", notes, "d1", "-", stdin="Launch on June 3rd.\n")
+    devmem("update", notes, "d1", "-", stdin="Launch on June 3rd.\n")
     assert texts(devmem, notes) == ["Launch on June 3rd."]
 
 
@@ -194,10 +194,10 @@ def test_a_person_is_asked(
         (["forget", "--where", "user=", "--yes"], "--where user is empty"),
         (["forget", "--user", "a", "--all-users", "--yes"], "either --user or --all-users"),
         (["forget", "--id", "d9", "--yes"], "has no item 'd9'"),
-        (["edit", "d9", "text"], "no item with the id 'd9' is visible here"),
-        (["edit", "d1"], "nothing to change"),
-        (["edit", "d1", " "], "is blank"),
-        (["edit", "d1", "--metadata", "room"], "--metadata 'room': expected KEY=VALUE"),
+        (["update", "d9", "text"], "no item with the id 'd9' is visible here"),
+        (["update", "d1"], "nothing to change"),
+        (["update", "d1", " "], "is blank"),
+        (["update", "d1", "--metadata", "room"], "--metadata 'room': expected KEY=VALUE"),
         (["add", "   "], "is blank"),
         (["add", "x", "--user", " "], "--user is empty"),
         (["add", "x", "--time", "soon"], "not a time: 'soon'"),
@@ -221,9 +221,9 @@ def test_nothing_is_done_when_it_is_not_clear_what(
         (["add", "note", "x"], "there is no store 'note' in this workflow. Did you mean 'notes'?"),
         (["add", "notes"], "missing arguments: expected MEMORY [STORE] TEXT"),
         (["add", "passing", "x"], "for one process only, so an item would be lost"),
-        (["edit", "notes", "d1", "x"], "notes.db does not exist yet; there is nothing to change"),
+        (["update", "notes", "d1", "x"], "notes.db does not exist yet; there is nothing to change"),
         (["forget", "notes", "--all-users"], "notes.db does not exist yet; there is nothing to change"),
-        (["show"], "name a store of this workflow"),
+        (["list"], "name a store of this workflow"),
     ],
 )
 def test_a_memory_that_is_not_clear_is_one_paragraph(
@@ -242,7 +242,7 @@ def test_a_session_that_is_mistyped(tmp_path: Path, devmem: Devmem) -> None:
     devmem("add", path, "Call Bob.", "--session", "bob")
     devmem("add", path, "Call Ann.", "--session", "ann")
     for command in (
-        ["edit", path, "1", "x"],
+        ["update", path, "1", "x"],
         ["forget", path, "notes", "--id", "1"],
         ["export", path],
         ["history", path, "1"],

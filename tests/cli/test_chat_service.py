@@ -53,7 +53,7 @@ def test_a_node_that_fails_is_named_and_what_was_written_before_is_said(
     assert f"node 'assistant' (openai at {chat_service.address}) failed: chat model 'some-model'" in paragraph
     assert "memory, kept: 1 stored in notes" in paragraph
     assert len(chat_service.requests) == 1
-    assert "Ann moved the launch." in devmem("show", path, "notes").stdout
+    assert "Ann moved the launch." in devmem("list", path, "notes").stdout
     printed = json.loads(devmem("run", path, "--input", "Is it so?", "--json", code=2).stdout)
     assert (printed["answer"], printed["error"]["node"]) == (None, "assistant")
     assert [node["node"] for node in printed["nodes"]] == ["scribe", "assistant"]
@@ -98,4 +98,4 @@ def test_how_many_were_answered_before_the_failure_is_said(
     result = devmem("run", path, "--input-file", "-", code=2, stdin="The mill.\nThe tram.\nThe boat.\nThe end.\n")
     assert "2 input(s) were answered before the one that failed" in result.stderr
     assert len(result.stdout.splitlines()) == 2
-    assert "The tram." in devmem("show", path, "notes").stdout
+    assert "The tram." in devmem("list", path, "notes").stdout

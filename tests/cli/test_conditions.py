@@ -38,7 +38,7 @@ def notes(tmp_path: Path) -> Path:
 
 
 def shown(devmem: Devmem, notes: Path, *options: str) -> list[str]:
-    return [item["id"] for item in json.loads(devmem("show", notes, "--json", *options).stdout)]
+    return [item["id"] for item in json.loads(devmem("list", notes, "--json", *options).stdout)]
 
 
 @pytest.mark.parametrize(
@@ -104,10 +104,10 @@ def test_items_are_counted_and_changed_by_a_condition(devmem: Devmem, notes: Pat
     ]
     assert '"odd"' in devmem("count", notes, "--by", "metadata.tags").stdout
     condition = ("--where", "metadata.room=a", "--metadata", "state=done")
-    assert "3 items would be changed" in devmem("edit", notes, *condition, "--dry-run").stdout
-    assert "changed 3 items" in devmem("edit", notes, *condition).stdout
+    assert "3 items would be changed" in devmem("update", notes, *condition, "--dry-run").stdout
+    assert "changed 3 items" in devmem("update", notes, *condition).stdout
     assert shown(devmem, notes, "--where", "metadata.state=done") == ["4", "2", "0"]
-    assert "nothing to change" in devmem("edit", notes, "--where", "metadata.room=a", code=2).stderr
+    assert "nothing to change" in devmem("update", notes, "--where", "metadata.room=a", code=2).stderr
     assert "metadata.KEY" in devmem("count", notes, "--by", "room", code=2).stderr
 
 
@@ -116,7 +116,7 @@ def test_items_are_counted_and_changed_by_a_condition(devmem: Devmem, notes: Pat
     ["room=5", "metadata.=1", "metadata.", "metadata.room^=5", "session=", "=5", "", "{", '{"metadata.a": {"$gt": 1}}'],
 )
 def test_what_is_no_condition_is_refused(devmem: Devmem, notes: Path, condition: str) -> None:
-    assert "--where" in devmem("show", notes, "--where", condition, code=2).stderr
+    assert "--where" in devmem("list", notes, "--where", condition, code=2).stderr
 
 
 def test_conditions_are_filters() -> None:

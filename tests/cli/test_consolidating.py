@@ -1,4 +1,4 @@
-"""`devmem consolidate`: a dry run, the run, and its end by `devmem revert`."""
+"""`devmem consolidate`: a dry run, the run, and its end by `devmem runs --revert`."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_it_is_one_run_that_can_be_reverted(notes: Path, devmem: Devmem) -> None
         "digests": [], "unsupported": 0, "archived": [], "recalls_known": True,
     }  # fmt: skip
     assert "no near-duplicates among 3 items" in devmem("consolidate", notes).stdout
-    devmem("revert", notes, run["run"])
+    devmem("runs", notes, "--revert", run["run"])
     assert json.loads(devmem("consolidate", notes, "--dry-run", "--json").stdout)["removed"] == 2
 
 
@@ -92,15 +92,15 @@ def test_old_items_of_low_trust_are_archived_and_restored(pages: Path, devmem: D
     assert devmem("count", pages, "--archived").stdout.strip() == "3"
     assert "第1页" in devmem("search", pages, "第1页", "--archived").stdout
     assert "第1页" not in devmem("search", pages, "whale").stdout
-    assert "第2页" in devmem("show", pages, "--archived").stdout
+    assert "第2页" in devmem("list", pages, "--archived").stdout
     assert "3 items in the archive left out" in devmem("export", pages).stderr
     assert len(json.loads(devmem("export", pages, "--archived").stdout)["items"]) == 3
-    ids = ("--restore", "abcd1", "--restore", "abcd1", "--restore", "none")
-    restored = json.loads(devmem("archive", pages, *ids, "--json", code=1).stdout)
-    assert restored == {"restored": ["abcd1"]}
-    assert [each["id"] for each in json.loads(devmem("archive", pages, "--json").stdout)] == ["abcd2", "abcd0"]
+    assert json.loads(devmem("update", pages, "abcd1", "--unarchive", "--json").stdout) == {"restored": "abcd1"}
+    assert "none" in devmem("update", pages, "none", "--unarchive", code=2).stderr
+    archived = json.loads(devmem("list", pages, "--archived", "--json").stdout)
+    assert [each["id"] for each in archived] == ["abcd2", "abcd0"]
     assert "1 item forgotten" in devmem("forget", pages, "--id", "abcd2", "--yes").stdout
-    assert devmem("archive", pages, "-n", "1").stdout.count("第") == 1
+    assert devmem("list", pages, "--archived", "-n", "1").stdout.count("第") == 1
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,9 @@ def test_old_items_of_low_trust_are_archived_and_restored(pages: Path, devmem: D
     [
         (("consolidate", "--max-trust", "0.3"), "--archive-before"),
         (("consolidate", "--archive-before", "once"), "not a time"),
-        (("show", "--archived", "--as-of", "yesterday"), "either --as-of or --archived"),
+        (("consolidate", "--summarize", "--dry-run"), "--summarize stands alone"),
+        (("update", "abcd1", "--unarchive", "--trust", "1"), "--unarchive stands alone"),
+        (("list", "--archived", "--as-of", "yesterday"), "either --as-of or --archived"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(pages: Path, devmem: Devmem, command: tuple[str, ...], words: str) -> None:

@@ -36,7 +36,7 @@ def team(tmp_path: Path, devmem: Devmem) -> Path:
 
 def test_a_run_is_shown_as_trace_and_log(team: Path, devmem: Devmem) -> None:
     run = json.loads(devmem("run", team, "--input", TEXT, "--json").stdout)
-    tree = devmem("trace", team, "global", run["trace"]).stdout.splitlines()
+    tree = devmem("log", team, "global", "--trace", run["trace"]).stdout.splitlines()
     assert tree[0].startswith("user -> agent writer")
     assert any(line.startswith("writer -> agent reviewer") for line in tree)
     assert len(devmem("log", team, "global", "s1").stdout.splitlines()) == 4
@@ -60,36 +60,37 @@ def test_other_stores_word_no_conversation(team: Path, devmem: Devmem) -> None:
     assert "one of type `conversation` does" in refused.stderr
 
 
-def test_compress_summarizes_and_trim_deletes(team: Path, devmem: Devmem) -> None:
-    assert "summarized" in devmem("compress", team, "global").stdout
-    done = json.loads(devmem("compress", team, "global", "--json").stdout)
+def test_older_items_are_summarized_or_forgotten(team: Path, devmem: Devmem) -> None:
+    assert "summarized" in devmem("consolidate", team, "global", "--summarize").stdout
+    done = json.loads(devmem("consolidate", team, "global", "--summarize", "--json").stdout)
     assert (done["summarized"], done["items"]) == (0, 7)
-    unasked = devmem("trim", team, "global", "--keep", "2", code=2)
-    assert "add --yes" in unasked.stderr
-    trimmed = json.loads(devmem("trim", team, "global", "--keep", "5", "--yes", "--json").stdout)
-    assert trimmed == {"store": "global", "deleted": 2, "items": 5}
-    assert "4 items deleted; 1 item now" in devmem("trim", team, "global", "--max-tokens", "5", "--yes").stdout
-    assert "0 items deleted" in devmem("trim", team, "writers", "--before", "2001-01-01", "--yes").stdout
+    kept = [item["id"] for item in json.loads(devmem("list", team, "global", "-n", "5", "--json").stdout)]
+    assert "add --yes" in devmem("forget", team, "global", "--all-users", "--keep", "5", code=2).stderr
+    devmem("forget", team, "global", "--all-users", "--keep", "5", "--yes")
+    left = [item["id"] for item in json.loads(devmem("list", team, "global", "--json").stdout)]
+    assert set(left) <= set(kept)
+    assert left
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ([], "give --keep, --before or --max-tokens"),
-        (["--max-tokens", "9", "--yes"], "counts no tokens"),
-        (["--before", "never", "--yes"], "--before: "),
+        (["--keep", "1", "--matching", "tea"], "--keep is by age"),
+        (["--keep", "1", "--drop"], "--drop takes everything"),
+        (["--drop", "--yes"], "is in no database"),
+        (["--yes"], "nothing says what to forget"),
     ],
 )
-def test_what_trim_cannot_do(team: Path, devmem: Devmem, options: list[str], message: str) -> None:
-    assert message in devmem("trim", team, "writers", *options, code=2).stderr
+def test_what_forget_refuses(team: Path, devmem: Devmem, options: list[str], message: str) -> None:
+    assert message in devmem("forget", team, "writers", *options, code=2).stderr
 
 
 def test_a_lost_store_is_restored_from_the_global_memory(team: Path, devmem: Devmem) -> None:
-    assert devmem("rebuild-view", team).stdout == "writers: 4 records of writer, 0 added\n"
+    assert devmem("copy", team).stdout == "writers: 4 records of writer, 0 added\n"
     devmem("forget", team, "writers", "--all-users", "--yes")
-    (done,) = json.loads(devmem("rebuild-view", team, "--into", "writers", "--json").stdout)
+    (done,) = json.loads(devmem("copy", team, "--into", "writers", "--json").stdout)
     assert done == {"store": "writers", "records": 4, "added": 4}
-    assert "copies into 'global'" in devmem("rebuild-view", team, "--into", "global", code=2).stderr
+    assert "copies into 'global'" in devmem("copy", team, "--into", "global", code=2).stderr
 
 
 def test_forgetting_an_agent_takes_what_it_shared(team: Path, devmem: Devmem) -> None:

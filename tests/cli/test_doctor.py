@@ -59,7 +59,7 @@ def test_an_item_that_cannot_be_read_is_reported_and_the_others_are_saved(
     assert "4 items written to" in result.stderr
     assert notes.read_bytes() == before
     devmem("import", tmp_path / "new.db", tmp_path / "saved.json")
-    shown = json.loads(devmem("show", tmp_path / "new.db", "--json").stdout)
+    shown = json.loads(devmem("list", tmp_path / "new.db", "--json").stdout)
     assert sorted(item["content_summary"] for item in shown) == [TEXTS[n] for n in (0, 2, 3, 4)]
     refused = devmem("doctor", notes, "--salvage", tmp_path / "saved.json", code=2)
     assert "already exists and was not changed" in one_paragraph(refused)

@@ -1,4 +1,4 @@
-"""`devmem export` and `devmem flow`, and what `devmem show --details` tells."""
+"""`devmem export` and `devmem log --format`, and what `devmem list --details` tells."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .conftest import Devmem, StartDevmem, one_paragraph
 
 
 def shown(devmem: Devmem, workflow: Path, store: str = "notes") -> list[dict[str, Any]]:
-    items: list[dict[str, Any]] = json.loads(devmem("show", workflow, store, "-n", "1000", "--json").stdout)
+    items: list[dict[str, Any]] = json.loads(devmem("list", workflow, store, "-n", "1000", "--json").stdout)
     return items
 
 
@@ -107,33 +107,32 @@ def test_an_attachment_that_is_gone_is_said(filled: Path, devmem: Devmem) -> Non
 
 
 def test_details_tell_all_there_is(filled: Path, devmem: Devmem) -> None:
-    head, row = devmem("show", filled, "notes", "--details", "--user", "u1").stdout.splitlines()
+    head, row = devmem("list", filled, "notes", "--details", "--user", "u1").stdout.splitlines()
     assert head.split()[:9] == ["date", "(UTC)", "stored", "expires", "id", "hash", "waiting", "trust", "kind"]
     assert "user=u1, session=s1" in row
     assert "room" in row
-    one = devmem("show", filled, "notes", "--details", "--id", "d2").stdout.splitlines()
-    assert len(one) == 2
-    assert "d2" in one[1]
-    assert "d2" in devmem("show", filled, "notes", "--after", "2025-05-01", "--before", "2025-05-30").stdout
+    assert "d2" in devmem("list", filled, "notes", "--after", "2025-05-01", "--before", "2025-05-30").stdout
 
 
 def test_the_flow_of_a_workflow(workflow: Path, devmem: Devmem, tmp_path: Path) -> None:
     devmem("run", workflow, "--input", "The launch moved to the third of May.")
-    assert 'n0["user"]' in devmem("flow", workflow, "notes").stdout
-    assert "sequenceDiagram" in devmem("flow", workflow, "notes", "--format", "sequence").stdout
-    devmem("flow", workflow, "notes", "-o", tmp_path / "flow.dot")
+    assert 'n0["user"]' in devmem("log", workflow, "notes", "--format", "mermaid").stdout
+    assert "sequenceDiagram" in devmem("log", workflow, "notes", "--format", "sequence").stdout
+    devmem("log", workflow, "notes", "-o", tmp_path / "flow.dot")
     assert (tmp_path / "flow.dot").read_text(encoding="utf-8").startswith("digraph flow {")
-    devmem("flow", workflow, "notes", "-o", tmp_path / "flow.png")
+    devmem("log", workflow, "notes", "-o", tmp_path / "flow.png")
     assert (tmp_path / "flow.png").read_bytes().startswith(b"\x89PNG")
-    (first, *_) = json.loads(devmem("flow", workflow, "notes", "--json").stdout)
+    (first, *_) = json.loads(devmem("log", workflow, "notes", "--format", "dot", "--json").stdout)
     assert (first["sender"], first["receiver"]) == ("user", "scribe")
     assert first["text"] == "The launch moved to the third of May."
 
 
 def test_what_cannot_be_drawn_is_said(filled: Path, devmem: Devmem) -> None:
-    assert "add --output FILE.png" in one_paragraph(devmem("flow", filled, "notes", "--format", "png", code=2))
-    assert "nothing was drawn" in one_paragraph(devmem("flow", filled, "notes", "--user", "nobody", code=2))
-    assert devmem("flow", filled, "notes", "--user", "nobody", "--json").stdout == "[]\n"
+    assert "add --output FILE.png" in one_paragraph(devmem("log", filled, "notes", "--format", "png", code=2))
+    assert "nothing was drawn" in one_paragraph(
+        devmem("log", filled, "notes", "--format", "dot", "--user", "nobody", code=2)
+    )
+    assert devmem("log", filled, "notes", "--format", "dot", "--user", "nobody", "--json").stdout == "[]\n"
 
 
 @pytest.mark.parametrize("command", ["export", "flow"])

@@ -60,7 +60,7 @@ def test_what_waits_is_shown_and_extracted(devmem: Devmem, team: Path, service: 
     assert f"1 fact extracted, 0 turns waiting {calls}, 1 statements" in devmem("stats", team).stdout
     (notes,) = json.loads(devmem("stats", team, "--json").stdout)["stores"]
     assert (notes["facts"]["extracted"], notes["facts"]["waiting"]) == (1, 0)
-    assert 'Fact: ann, diet: vegan (ann said: "My diet is vegan")' in devmem("show", f"{team}#notes").stdout
+    assert 'Fact: ann, diet: vegan (ann said: "My diet is vegan")' in devmem("list", f"{team}#notes").stdout
 
 
 def test_older_turns_are_read_on_request(devmem: Devmem, team: Path, service: ChatService) -> None:

@@ -29,12 +29,12 @@ def test_an_item_is_added_with_its_fields(devmem: Devmem, place: Path) -> None:
 def test_an_item_gets_other_fields(devmem: Devmem, place: Path) -> None:
     """`none` are not fields, also against those of the store."""
     devmem("add", place, "We met at noon.", "--id", "1", "--metadata", "title=Launch", "--metadata", "town=Oslo")
-    assert "nothing to change" in one_paragraph(devmem("edit", place, "1", code=2))
-    both = devmem("edit", place, "1", "--field", "none", "--field", "title", code=2)
+    assert "nothing to change" in one_paragraph(devmem("update", place, "1", code=2))
+    both = devmem("update", place, "1", "--field", "none", "--field", "title", code=2)
     assert "--field none is not a field, so it stands alone" in one_paragraph(both)
-    devmem("edit", place, "1", "--field", "title", "--field", "town")
+    devmem("update", place, "1", "--field", "title", "--field", "town")
     assert found(devmem, place, "oslo") == [("We met at noon.", "town")]
-    devmem("edit", place, "1", "--field", "none")
+    devmem("update", place, "1", "--field", "none")
     assert found(devmem, place, "oslo") == found(devmem, place, "launch") == []
     devmem("reindex", place, "--field", "title")
     devmem("add", place, "We met again.", "--metadata", "title=Launch", "--field", "none")

@@ -110,5 +110,5 @@ def test_help_lists_every_command_in_its_group_and_other_words_are_answered(devm
     group: Any = typer.main.get_command(app)
     listed = [line.split()[0] for line in told.splitlines() if line.startswith("  ") and line[2:3].isalpha()]
     assert sorted(set(listed) & set(group.commands)) == sorted(group.commands)
-    for word, name in (("list", "show"), ("delete", "forget"), ("find", "search"), ("update", "edit")):
+    for word, name in (("show", "list"), ("delete", "forget"), ("find", "search"), ("edit", "update")):
         assert f"No such command '{word}'; it is `devmem {name}`." in devmem(word, "x", code=2).stderr

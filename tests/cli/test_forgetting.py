@@ -127,7 +127,7 @@ def test_the_items_of_a_trace_are_forgotten(tmp_path: Path, devmem: Devmem) -> N
     devmem("import", place, data)
     done = json.loads(devmem("forget", place, "--trace", "trace-1", "--yes", "--json").stdout)
     assert done["forgotten"] == 2
-    assert sorted(item["id"] for item in json.loads(devmem("show", place, "--json").stdout)) == ["n0", "n2"]
+    assert sorted(item["id"] for item in json.loads(devmem("list", place, "--json").stdout)) == ["n0", "n2"]
     assert "--trace is empty" in devmem("forget", place, "--trace", "", "--yes", code=2).stderr
 
 
@@ -136,5 +136,5 @@ def test_what_is_shown_is_counted(tmp_path: Path, devmem: Devmem) -> None:
     for user in ((), ("--user", "ann"), ("--user", "bob")):
         devmem("add", place, "Tea at four.", *user)
     for user, expected in (((), 3), (("--user", "ann"), 1)):
-        assert len(json.loads(devmem("show", place, *user, "--json").stdout)) == expected
+        assert len(json.loads(devmem("list", place, *user, "--json").stdout)) == expected
         assert devmem("count", place, *user).stdout.strip() == str(expected)

@@ -23,7 +23,7 @@ from .conftest import Devmem, one_paragraph, unreachable_store
 
 
 def shown(devmem: Devmem, workflow: Path, store: str = "notes") -> list[dict[str, Any]]:
-    items: list[dict[str, Any]] = json.loads(devmem("show", workflow, store, "-n", "1000", "--json").stdout)
+    items: list[dict[str, Any]] = json.loads(devmem("list", workflow, store, "-n", "1000", "--json").stdout)
     return items
 
 
@@ -45,11 +45,11 @@ def test_a_nightly_import_takes_nothing_out_of_the_archive(devmem: Devmem, tmp_p
     devmem("consolidate", notes, "--archive-before", "in 1 day", "--max-trust", "1")
     result = devmem("import", notes, data)
     assert result.stdout.splitlines()[-1].endswith("2 still archived; the store has 0 items now")
-    assert "`devmem archive --restore` brings them back" in result.stderr
+    assert "`devmem update --unarchive` brings them back" in result.stderr
     data.write_text(json.dumps({**rows[0], "text": "Whales hum."}), encoding="utf-8")
     counts = json.loads(devmem("import", notes, data, "--json").stdout)["files"][0]["counts"]
     assert counts == {"stored": 1, "taken out of the archive": 1}
-    assert [item["id"] for item in json.loads(devmem("archive", notes, "--json").stdout)] == ["b"]
+    assert [item["id"] for item in json.loads(devmem("list", notes, "--archived", "--json").stdout)] == ["b"]
 
 
 def test_a_changed_record_takes_the_place_of_the_older(filled: Path, devmem: Devmem, tmp_path: Path) -> None:
@@ -290,7 +290,7 @@ def test_a_guessed_encoding_of_standard_input_names_it(devmem: Devmem, tmp_path:
     """And an item names its source."""
     said = devmem("import", tmp_path / "a.db", "-", "--format", "text", stdin="Le café est fermé.\n".encode("cp1252"))
     assert "standard input is not UTF-8 and was read as" in said.stderr
-    (item,) = json.loads(devmem("show", tmp_path / "a.db", "--json").stdout)
+    (item,) = json.loads(devmem("list", tmp_path / "a.db", "--json").stdout)
     assert item["provenance"]["name"] == "standard input"
 
 
@@ -301,7 +301,7 @@ def test_another_time_or_trust_takes_the_place_of_the_older(devmem: Devmem, tmp_
         data.write_text(json.dumps({"id": "d1", "text": "The plan.", **facts}), encoding="utf-8")
         told = devmem("import", place, data)
     assert told.stdout.splitlines()[0] == f"{data}: 1 superseded"
-    (item,) = json.loads(devmem("show", place, "--json").stdout)
+    (item,) = json.loads(devmem("list", place, "--json").stdout)
     assert (item["event_time"], item["trust"]) == (1778284800.0, 0.25)
 
 
@@ -312,7 +312,7 @@ def test_the_last_record_of_an_id_is_kept(devmem: Devmem, tmp_path: Path) -> Non
     told = devmem("import", place, data)
     assert told.stdout.splitlines()[0] == f"{data}: 1 duplicate, 1 stored, 1 superseded"
     assert "1 item has other content now than before under the same id: d1" in told.stderr
-    assert [each["content_summary"] for each in json.loads(devmem("show", place, "--json").stdout)] == ["Plan 2."]
+    assert [each["content_summary"] for each in json.loads(devmem("list", place, "--json").stdout)] == ["Plan 2."]
 
 
 def test_what_a_duplicate_keeps_is_reported(devmem: Devmem, tmp_path: Path) -> None:
@@ -321,12 +321,12 @@ def test_what_a_duplicate_keeps_is_reported(devmem: Devmem, tmp_path: Path) -> N
     data.write_text('{"id": "d1", "text": "The plan.", "expires_at": "2999-01-01"}', encoding="utf-8")
     devmem("import", place, data)
     assert "duplicates" not in devmem("import", place, data).stderr
-    devmem("edit", place, "d1", "--metadata", "room=6", "--time", "2026-05-08", "--expires-at", "2999-02-01")
+    devmem("update", place, "d1", "--metadata", "room=6", "--time", "2026-05-08", "--expires-at", "2999-02-01")
     again = devmem("import", place, data)
     assert again.stdout.splitlines()[0] == f"{data}: 1 duplicate"
     assert (
         "duplicates stay as they are where the file differs: metadata.room of 1, event_time of 1, "
-        "expires_at of 1; `devmem edit` changes them" in " ".join(again.stderr.split())
+        "expires_at of 1; `devmem update` changes them" in " ".join(again.stderr.split())
     )
 
 
@@ -336,7 +336,7 @@ def test_a_table_is_imported_by_the_columns_that_are_named(devmem: Devmem, tmp_p
     assert "no column is named" not in devmem("import", tmp_path / "a.db", table, "--dry-run").stdout
     columns = ("--column", "time=Sent", "--column", "text=Ward")
     assert devmem("import", tmp_path / "a.db", table, *columns).stdout.splitlines()[0] == f"{table}: 1 stored"
-    (item,) = json.loads(devmem("show", tmp_path / "a.db", "--json").stdout)
+    (item,) = json.loads(devmem("list", tmp_path / "a.db", "--json").stdout)
     assert (item["content_summary"], item["metadata"]) == ("north", {"Body": "The launch moved."})
     assert (
         "there is no column 'Town'"
@@ -379,7 +379,7 @@ def test_a_zip_file_and_a_folder_and_a_pattern_are_imported(devmem: Devmem, tmp_
     file = tmp_path / "notes.db"
     done = devmem("import", file, tmp_path / "slack.zip", vault, tmp_path / "b*.txt")
     assert "users.json" not in done.output, "it names the users, and lacks nothing"
-    texts = [item["content_summary"] for item in json.loads(devmem("show", file, "--json").stdout)]
+    texts = [item["content_summary"] for item in json.loads(devmem("list", file, "--json").stdout)]
     assert sorted(texts)[:2] == ["Ann: The launch is in June.", "The code is 4711."]
     assert not (tmp_path.parent / "outside.txt").exists()
     (tmp_path / "empty").mkdir()
@@ -458,7 +458,7 @@ def test_dates_that_may_be_two_days_are_asked_about_once_and_store_nothing(devme
     refused = one_paragraph(devmem("import", tmp_path / "a.db", tmp_path / "a.csv", code=2))
     assert "a.csv:3: 'time': not clear whether the day or the month comes first: '03/04/2025'" in refused
     assert refused.count("--dates dmy") == 1
-    assert not (tmp_path / "a.db").exists() or not json.loads(devmem("show", tmp_path / "a.db", "--json").stdout)
+    assert not (tmp_path / "a.db").exists() or not json.loads(devmem("list", tmp_path / "a.db", "--json").stdout)
     told = devmem("import", tmp_path / "a.db", tmp_path / "a.csv", "--dates", "dmy", "--dry-run").stdout
     assert "3 records, all usable; from 2025-04-03" in told
 

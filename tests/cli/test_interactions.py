@@ -1,4 +1,4 @@
-"""`devmem trace` and `devmem log`."""
+"""`devmem log --trace` and `devmem log`."""
 
 from __future__ import annotations
 
@@ -38,11 +38,13 @@ def record(folder: Path) -> Path:
 
 def test_a_trace_is_a_tree_and_a_conversation_a_timeline(devmem: Devmem, tmp_path: Path) -> None:
     file = record(tmp_path)
-    tree = devmem("trace", file, "global", "t1").stdout.splitlines()
+    tree = devmem("log", file, "global", "--trace", "t1").stdout.splitlines()
     assert tree[0].startswith("user -> agent helper (")
     assert tree[0].endswith(": sum up")
     assert tree[1].startswith("  helper -> tool calculator (")
     assert tree[2:] == ["    = 2", "  = null"]
+    listed = [line.split() for line in devmem("log", file, "global").stdout.splitlines()]
+    assert listed == [["kind", "id", "records"], ["conversation", "c1", "4"], ["trace", "t1", "4"]]
     timeline = devmem("log", file, "global", "c1").stdout.splitlines()
     assert [line.split("  ", 1)[1] for line in timeline] == [
         "user -> helper  input: sum up",
@@ -56,8 +58,14 @@ def test_a_trace_is_a_tree_and_a_conversation_a_timeline(devmem: Devmem, tmp_pat
 
 def test_what_is_not_there_and_a_store_that_records_nothing(devmem: Devmem, tmp_path: Path) -> None:
     file = record(tmp_path)
-    assert "nothing is recorded of trace 'other'" in devmem("trace", file, "global", "other", code=2).stderr
+    assert "nothing is recorded of trace 'other'" in devmem("log", file, "global", "--trace", "other", code=2).stderr
     assert "keeps no interactions" in devmem("log", file, "board", "c1", code=2).stderr
+
+
+def test_what_a_log_cannot_show_is_refused(devmem: Devmem, tmp_path: Path) -> None:
+    file = record(tmp_path)
+    assert "add --format" in devmem("log", file, "global", "--user", "ann", code=2).stderr
+    assert "--trace shows one trace" in devmem("log", file, "global", "c1", "--trace", "t1", code=2).stderr
 
 
 def test_what_waits_for_a_store_is_shown_with_the_stores(devmem: Devmem, tmp_path: Path) -> None:
@@ -93,6 +101,6 @@ def test_long_contents_are_cut_unless_all_of_them_is_asked_for(devmem: Devmem, t
             record_tool("long", "x" * 1000),
         ):
             pass
-    for command, name in (("trace", "t2"), ("log", "c2")):
-        assert max(map(len, devmem(command, file, "global", name).stdout.splitlines())) < 300
-        assert "x" * 1000 in "".join(devmem(command, file, "global", name, "--full").stdout.split())
+    for name in (["--trace", "t2"], ["c2"]):
+        assert max(map(len, devmem("log", file, "global", *name).stdout.splitlines())) < 300
+        assert "x" * 1000 in "".join(devmem("log", file, "global", *name, "--full").stdout.split())

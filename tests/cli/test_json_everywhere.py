@@ -10,7 +10,7 @@ import pytest
 
 from .conftest import COMMANDS, Devmem, options_of
 
-WITHOUT = {"init", "schema", "flow", "export", "drop", "mcp", "web", "new"}
+WITHOUT = {"init", "schema", "export", "mcp", "web", "new"}
 """These print a document of another form, ask, or go on; `check` has `--format json`."""
 
 
@@ -62,4 +62,4 @@ def test_a_validation(devmem: Devmem, workflow: Path) -> None:
 
 
 def test_every_user_may_be_asked_for_where_every_user_is_shown(devmem: Devmem, notes: Path) -> None:
-    assert printed(devmem, "show", notes, "--all-users") == printed(devmem, "show", notes)
+    assert printed(devmem, "list", notes, "--all-users") == printed(devmem, "list", notes)

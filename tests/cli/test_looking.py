@@ -1,4 +1,4 @@
-"""`devmem search`, `show` and `stores`: looking into a store."""
+"""`devmem search`, `list` and `stores`: looking into a store."""
 
 from __future__ import annotations
 
@@ -148,22 +148,22 @@ def test_without_a_user_only_what_belongs_to_nobody_is_searched(filled: Path, de
 
 
 def test_the_newest_items_are_shown(filled: Path, devmem: Devmem) -> None:
-    head, *rows = devmem("show", filled, "notes", "--limit", "2").stdout.splitlines()
+    head, *rows = devmem("list", filled, "notes", "--limit", "2").stdout.splitlines()
     assert head.split() == ["date", "(UTC)", "id", "source", "text"]
     assert [row.split()[2] for row in rows] == ["d3", "d2"]
-    assert ids(devmem("show", filled, "notes", "--user", "u1", "--json").stdout) == ["d1"]
+    assert ids(devmem("list", filled, "notes", "--user", "u1", "--json").stdout) == ["d1"]
 
 
 def test_whole_items_are_shown_by_id(filled: Path, devmem: Devmem) -> None:
-    shown = json.loads(devmem("show", filled, "notes", "--id", "d1").stdout)
+    shown = json.loads(devmem("get", filled, "notes", "d1").stdout)
     assert shown["scope"] == {"user": "u1", "session": "s1"}
     assert shown["metadata"] == {"speaker": "Mara", "mood": "good", "room": 5}
-    missing = devmem("show", filled, "notes", "--id", "d1", "--id", "d9", code=2)
+    missing = devmem("get", filled, "notes", "d1", "d9", code=2)
     assert "has no item 'd9'" in one_paragraph(missing)
     assert json.loads(missing.stdout)["id"] == "d1"
 
 
-@pytest.mark.parametrize("command", [["search", "deadline"], ["show"]])
+@pytest.mark.parametrize("command", [["search", "deadline"], ["list"]])
 def test_an_empty_store_is_said_and_not_made(workflow: Path, devmem: Devmem, command: list[str]) -> None:
     name, *query = command
     result = devmem(name, workflow, "notes", *query, "--json")
@@ -184,10 +184,10 @@ def test_nothing_found_is_said(filled: Path, devmem: Devmem) -> None:
             ["search", "note", "x"],
             "there is no store 'note' in this workflow. Did you mean 'notes'? It has: notes,",
         ),
-        (["show", "zzz"], "there is no store 'zzz' in this workflow. It has: notes, board, passing."),
+        (["list", "zzz"], "there is no store 'zzz' in this workflow. It has: notes, board, passing."),
         (["search", "notes", "x", "--where", "colour=red"], "a key of the metadata is metadata.colour."),
         (["search", "notes", "x", "--after", "soon"], "--after: not a time: 'soon'"),
-        (["show", "notes", "--session", "a/b"], "--session: a session's name is one plain word"),
+        (["list", "notes", "--session", "a/b"], "--session: a session's name is one plain word"),
     ],
 )
 def test_wrong_names_are_one_paragraph(workflow: Path, devmem: Devmem, arguments: list[str], said: str) -> None:
@@ -200,7 +200,7 @@ def test_a_stored_escape_sequence_is_made_visible(workflow: Path, devmem: Devmem
     data = tmp_path / "data.jsonl"
     data.write_text(json.dumps({"text": "\x1b]0;owned\x07 [bold]not markup[/bold] \x9b2J"}) + "\n", encoding="utf-8")
     devmem("import", workflow, "notes", data)
-    for command in (["show"], ["search", "markup"], ["search", "markup", "--explain"]):
+    for command in (["list"], ["search", "markup"], ["search", "markup", "--explain"]):
         shown = devmem(command[0], workflow, "notes", *command[1:]).stdout
         assert "\\x1b]0;owned\\x07 [bold]not markup[/bold] \\x9b2J" in shown
 
@@ -274,7 +274,7 @@ def test_an_open_time_is_told_by_its_one_end(filled: Path, devmem: Devmem) -> No
     assert "the query names 2023-06-01 00:00 UTC and later" in " ".join(devmem(*asked, "after May 2023").stdout.split())
 
 
-@pytest.mark.parametrize("command", [("search", "tea"), ("show",), ("export",)])
+@pytest.mark.parametrize("command", [("search", "tea"), ("list",), ("export",)])
 def test_reading_a_file_gives_its_store_no_model(devmem: Devmem, tmp_path: Path, command: tuple[str, ...]) -> None:
     file = tmp_path / "words.db"
     declaration = {"type": "simple", "config": {"memory_path": str(file)}}
@@ -305,17 +305,19 @@ def test_showing_the_items_of_files_indexes_nothing(tmp_path: Path, devmem: Devm
     devmem("index", workflow, "docs")
     (docs / "a.txt").write_text("The venue is Hamburg.", encoding="utf-8")
     before = (tmp_path / "docs.db").read_bytes()
-    shown = devmem("show", workflow, "docs")
+    shown = devmem("list", workflow, "docs")
     assert "Berlin" in shown.stdout
-    devmem("flow", workflow, "docs")
-    for item in json.loads(devmem("show", workflow, "docs", "--json").stdout):
+    devmem("log", workflow, "docs", "--format", "mermaid")
+    for item in json.loads(devmem("list", workflow, "docs", "--json").stdout):
         devmem("history", workflow, "docs", item["id"])
     assert (tmp_path / "docs.db").read_bytes() == before
     assert "Hamburg" in devmem("search", workflow, "docs", "venue").stdout
 
 
 @pytest.mark.parametrize(
-    "command", [["show"], ["count"], ["history", "{item}"], ["flow"], ["runs"]], ids=lambda words: words[0]
+    "command",
+    [["list"], ["count"], ["history", "{item}"], ["log", "--format", "mermaid"], ["runs"]],
+    ids=lambda words: words[0],
 )
 def test_looking_into_a_store_of_files_does_not_index_them(tmp_path: Path, devmem: Devmem, command: list[str]) -> None:
     workflow, docs = tmp_path / "team.yaml", tmp_path / "docs"
@@ -323,7 +325,7 @@ def test_looking_into_a_store_of_files_does_not_index_them(tmp_path: Path, devme
     (docs / "a.md").write_text("The launch is on June 2nd.")
     workflow.write_text("memory: [{name: docs, type: file, config: {file_sources: [{path: docs}], index_path: a.db}}]")
     devmem("index", workflow, "docs")
-    (item,) = ids(devmem("show", workflow, "docs", "--json").stdout)
+    (item,) = ids(devmem("list", workflow, "docs", "--json").stdout)
     (docs / "b.md").write_text("The venue is booked.")
     before = {file: file.read_bytes() for file in tmp_path.glob("a.db*")}
     name, *words = command

@@ -41,7 +41,7 @@ def test_a_reader_that_leaves_is_no_error(workflow: Path, devmem: Devmem, start_
     lines = (json.dumps({"text": f"Turn {n}. " + "and so on " * 50}) for n in range(1000))
     data.write_text("\n".join(lines), encoding="utf-8")
     devmem("import", workflow, "notes", data)
-    process = start_devmem("show", workflow, "notes", "--limit", "1000")
+    process = start_devmem("list", workflow, "notes", "--limit", "1000")
     assert process.stdout is not None
     assert process.stdout.readline().startswith("date")
     process.stdout.close()

@@ -184,7 +184,7 @@ def test_one_input_can_come_from_a_pipe(workflow: Path, devmem: Devmem) -> None:
 def test_a_file_goes_with_the_input_and_is_stored_with_it(workflow: Path, devmem: Devmem, tmp_path: Path) -> None:
     (tmp_path / "plan.png").write_bytes(b"\x89PNG\r\n\x1a\n")
     devmem("run", workflow, "--node", "scribe", "--input", TOLD, "--attach", tmp_path / "plan.png")
-    (stored,) = json.loads(devmem("show", workflow, "notes", "--json").stdout)
+    (stored,) = json.loads(devmem("list", workflow, "notes", "--json").stdout)
     assert "plan.png" in json.dumps(stored)
     missing = devmem("run", workflow, "--input", TOLD, "--attach", tmp_path / "none.png", code=2)
     assert "none.png: cannot be attached" in one_paragraph(missing)

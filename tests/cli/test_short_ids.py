@@ -20,13 +20,13 @@ def notes(devmem: Devmem, tmp_path: Path) -> Path:
 
 
 def texts(devmem: Devmem, path: Path) -> dict[str, str]:
-    return {item["id"]: item["content_summary"] for item in json.loads(devmem("show", path, "--json").stdout)}
+    return {item["id"]: item["content_summary"] for item in json.loads(devmem("list", path, "--json").stdout)}
 
 
 def test_an_item_is_edited_shown_and_forgotten_by_it(notes: Path, devmem: Devmem, tmp_path: Path) -> None:
-    devmem("edit", notes, "5f2c0001", "The venue is the mill.")
+    devmem("update", notes, "5f2c0001", "The venue is the mill.")
     assert texts(devmem, notes)["5f2c0001aaaa"] == "The venue is the mill."
-    assert "the mill" in devmem("show", notes, "--id", "5f2c0001").stdout
+    assert "the mill" in devmem("get", notes, "5f2c0001").stdout
     assert len(json.loads(devmem("history", notes, "5f2c0001", "--json").stdout)) == 2
     devmem("export", notes, "--id", "5f2c0001", "--output", tmp_path / "out.json")
     assert "the mill" in (tmp_path / "out.json").read_text()
@@ -35,7 +35,7 @@ def test_an_item_is_edited_shown_and_forgotten_by_it(notes: Path, devmem: Devmem
 
 
 def test_an_ambiguous_one_lists_the_candidates(notes: Path, devmem: Devmem) -> None:
-    told = one_paragraph(devmem("edit", notes, "5f2c", "x", code=2))
+    told = one_paragraph(devmem("update", notes, "5f2c", "x", code=2))
     assert "'5f2c' is the beginning of 2 item ids: 5f2c0001aaaa (The venue is booked.), 5f2c0002bbbb (" in told
     told = one_paragraph(devmem("forget", notes, "--id", "5f2c0", "--yes", code=2))
     assert "Give more of the id." in told
@@ -43,12 +43,12 @@ def test_an_ambiguous_one_lists_the_candidates(notes: Path, devmem: Devmem) -> N
 
 @pytest.mark.parametrize("given", ["5f2", "5f2d", "ffff"])
 def test_a_beginning_that_is_too_short_or_of_nothing_is_no_id(notes: Path, devmem: Devmem, given: str) -> None:
-    assert given in one_paragraph(devmem("edit", notes, given, "x", code=2))
+    assert given in one_paragraph(devmem("update", notes, given, "x", code=2))
 
 
 def test_a_whole_id_wins_over_those_that_begin_with_it(notes: Path, devmem: Devmem) -> None:
     devmem("add", notes, "Another one.", "--id", "77aa11")
-    devmem("edit", notes, "77aa", "Ann is called Ann.")
+    devmem("update", notes, "77aa", "Ann is called Ann.")
     assert texts(devmem, notes)["77aa"] == "Ann is called Ann."
 
 
@@ -56,26 +56,26 @@ def test_an_item_of_a_workflow_is_forgotten_by_it(workflow: Path, devmem: Devmem
     devmem("add", workflow, "notes", "The venue is booked.", "--id", "5f2c0001aaaa")
     told = devmem("forget", workflow, "--id", "5f2c0001", "--yes").stdout
     assert "1 item" in told
-    assert not json.loads(devmem("show", workflow, "notes", "--json").stdout)
+    assert not json.loads(devmem("list", workflow, "notes", "--json").stdout)
 
 
 def test_a_run_is_reverted_by_it(workflow: Path, devmem: Devmem) -> None:
     devmem("run", workflow, "--input", "Ann moved the launch to June 2nd.", "--node", "scribe")
     (run,) = json.loads(devmem("runs", workflow, "notes", "--json").stdout)
-    assert json.loads(devmem("diff", workflow, "notes", "--run", run["run"][:8], "--json").stdout)
-    devmem("revert", workflow, "notes", run["run"][:8])
-    assert not json.loads(devmem("show", workflow, "notes", "--json").stdout)
+    assert json.loads(devmem("history", workflow, "notes", "--run", run["run"][:8], "--json").stdout)
+    devmem("runs", workflow, "notes", "--revert", run["run"][:8])
+    assert not json.loads(devmem("list", workflow, "notes", "--json").stdout)
 
 
 def test_a_run_that_undoes_another_is_listed_by_the_beginning_of_its_id(workflow: Path, devmem: Devmem) -> None:
     devmem("run", workflow, "--input", "Ann moved the launch to June 2nd.", "--node", "scribe")
     (run,) = (each["run"] for each in json.loads(devmem("runs", workflow, "notes", "--json").stdout))
-    devmem("revert", workflow, "notes", run)
+    devmem("runs", workflow, "notes", "--revert", run)
     undoing = f"revert of {run[:8]}"
     _, shown, whole = devmem("runs", workflow, "notes").stdout.splitlines()
     assert shown.split()[:4] == [*undoing.split(), "committed"]
     assert whole.startswith(f"{run}  reverted")
     assert f"revert of {run}" in devmem("runs", workflow, "notes", "--json").stdout
-    devmem("revert", workflow, "notes", undoing)
-    (item,) = json.loads(devmem("show", workflow, "notes", "--json").stdout)
+    devmem("runs", workflow, "notes", "--revert", undoing)
+    (item,) = json.loads(devmem("list", workflow, "notes", "--json").stdout)
     assert f"revert of {undoing} " in devmem("history", workflow, "notes", item["id"]).stdout

@@ -27,10 +27,10 @@ def far_east(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_what_happened_today_is_of_today(devmem: Devmem, tmp_path: Path) -> None:
     file = tmp_path / "notes.db"
     devmem("add", file, "The venue is booked.", "--time", "today")
-    shown = devmem("show", file, "--after", "today").stdout
+    shown = devmem("list", file, "--after", "today").stdout
     assert shown.splitlines()[0].split()[:2] == ["date", "(+14)"]
     assert f"{datetime.now():%Y-%m-%d} 00:00" in shown
-    assert "venue" not in devmem("show", file, "--before", "today").stdout
+    assert "venue" not in devmem("list", file, "--before", "today").stdout
     assert "venue" in devmem("search", file, "venue", "--after", "yesterday", "--before", "tomorrow").stdout
     assert "venue" in devmem("search", file, "What was booked today?", "--explain").stdout
 
@@ -70,11 +70,11 @@ def test_an_expiry_is_counted_from_now(devmem: Devmem, tmp_path: Path, expiry: s
     file = tmp_path / "notes.db"
     before = time.time()
     devmem("add", file, "The door code is 4711.", "--expires-at", expiry)
-    (item,) = json.loads(devmem("show", file, "--json").stdout)
+    (item,) = json.loads(devmem("list", file, "--json").stdout)
     assert before <= item["expires_at"] - 30 * 86_400 <= time.time()
 
 
-@pytest.mark.parametrize("command", [("show",), ("search", "venue"), ("forget", "--yes")])
+@pytest.mark.parametrize("command", [("list",), ("search", "venue"), ("forget", "--yes")])
 def test_a_period_that_does_not_end_after_its_start(devmem: Devmem, tmp_path: Path, command: tuple[str, ...]) -> None:
     """Nothing can be in it: silence would be taken for an answer."""
     file = tmp_path / "notes.db"
@@ -82,7 +82,7 @@ def test_a_period_that_does_not_end_after_its_start(devmem: Devmem, tmp_path: Pa
     for before in ("2026-05-01", "2026-05-02"):
         refused = devmem(command[0], file, *command[1:], "--after", "2026-05-02", "--before", before, code=2)
         assert f"--after '2026-05-02' is not earlier than --before '{before}'" in " ".join(refused.stderr.split())
-    assert "The venue" in devmem("show", file, "--after", "2026-05-01", "--before", "2026-05-02").stdout
+    assert "The venue" in devmem("list", file, "--after", "2026-05-01", "--before", "2026-05-02").stdout
 
 
 def test_other_texts_are_refused_with_the_forms(devmem: Devmem, tmp_path: Path) -> None:
@@ -93,5 +93,5 @@ def test_other_texts_are_refused_with_the_forms(devmem: Devmem, tmp_path: Path) 
 def test_a_difference_between_times_in_the_wrong_order_is_refused(devmem: Devmem, tmp_path: Path) -> None:
     file = tmp_path / "notes.db"
     devmem("add", file, "The venue is booked.")
-    assert "exchange them" in devmem("diff", file, "--from", "tomorrow", "--to", "yesterday", code=2).stderr
-    assert "add" in devmem("diff", file, "--from", "yesterday", "--to", "tomorrow").stdout
+    assert "exchange them" in devmem("history", file, "--from", "tomorrow", "--to", "yesterday", code=2).stderr
+    assert "add" in devmem("history", file, "--from", "yesterday", "--to", "tomorrow").stdout

@@ -41,13 +41,13 @@ def test_history_shows_every_version(notes: tuple[Path, str], devmem: Devmem) ->
 
 def test_an_earlier_state_is_searched_shown_and_exported(notes: tuple[Path, str], devmem: Devmem) -> None:
     path, then = notes
-    for command in (["search", path, "launch"], ["show", path], ["export", path]):
+    for command in (["search", path, "launch"], ["list", path], ["export", path]):
         now, earlier = devmem(*command).stdout, devmem(*command, "--as-of", then).stdout
         assert "June 2nd" in now
         assert "May 5th" not in now
         assert "May 5th" in earlier
         assert "June 2nd" not in earlier
-    assert "--as-of" in devmem("show", path, "--as-of", "whenever", code=2).stderr
+    assert "--as-of" in devmem("list", path, "--as-of", "whenever", code=2).stderr
 
 
 def test_what_is_forgotten_leaves_no_version(notes: tuple[Path, str], devmem: Devmem) -> None:
@@ -71,22 +71,22 @@ def pending(tmp_path: Path) -> Path:
 def test_a_pending_run_is_listed_compared_and_committed(pending: Path, devmem: Devmem) -> None:
     (run,) = json.loads(devmem("runs", pending, "--json").stdout)
     assert (run["run"], run["state"], run["actor"], run["changes"]) == ("r", "pending", "planner", 2)
-    found = json.loads(devmem("diff", pending, "--run", "r", "--json").stdout)
+    found = json.loads(devmem("history", pending, "--run", "r", "--json").stdout)
     assert [(each["id"], each["operation"]) for each in found] == [("cake", "add"), ("launch", "update")]
-    assert "June 2nd" not in devmem("show", pending).stdout
+    assert "June 2nd" not in devmem("list", pending).stdout
     assert "committed" in devmem("runs", pending, "--commit", "r").stdout
-    assert "June 2nd" in devmem("show", pending).stdout
-    assert "June 2nd" in devmem("diff", pending, "--from", "2020-01-01").stdout
-    assert "2 items changed back" in devmem("revert", pending, "r").stdout
-    assert "May 5th" in devmem("show", pending).stdout
-    assert "is reverted" in devmem("revert", pending, "r", code=2).stderr
+    assert "June 2nd" in devmem("list", pending).stdout
+    assert "June 2nd" in devmem("history", pending, "--from", "2020-01-01").stdout
+    assert "2 items changed back" in devmem("runs", pending, "--revert", "r").stdout
+    assert "May 5th" in devmem("list", pending).stdout
+    assert "is reverted" in devmem("runs", pending, "--revert", "r", code=2).stderr
 
 
 def test_a_pending_run_is_discarded(pending: Path, devmem: Devmem) -> None:
     assert "discarded" in devmem("runs", pending, "--discard", "r").stdout
-    assert "cake" not in devmem("show", pending).stdout
+    assert "cake" not in devmem("list", pending).stdout
     devmem("runs", pending, "--discard", "r", "--commit", "r", code=2)
-    devmem("diff", pending, code=2)
+    devmem("history", pending, code=2)
     assert "no run of this id" in devmem("runs", pending, "--commit", "nobody", code=2).stderr
 
 
@@ -112,11 +112,11 @@ def test_a_run_of_a_workflow_is_listed_and_reverted_in_all_of_its_stores(tmp_pat
     assert {plans["store"], notes["store"]} == {"plans", "notes"}
     assert plans["run"] == notes["run"]
     assert (plans["state"], plans["changes"]) == ("committed", 1)
-    told = devmem("revert", team, plans["run"]).stdout
+    told = devmem("runs", team, "--revert", plans["run"]).stdout
     assert "plans: 1 item changed back" in told
     assert "notes: 1 item changed back" in told
-    assert "June" not in devmem("show", team, "plans").stdout + devmem("show", team, "notes").stdout
-    assert "is reverted" in devmem("revert", team, plans["run"], code=2).stderr
+    assert "June" not in devmem("list", team, "plans").stdout + devmem("list", team, "notes").stdout
+    assert "is reverted" in devmem("runs", team, "--revert", plans["run"], code=2).stderr
     assert {run["state"] for run in json.loads(devmem("runs", team, "--json").stdout)} == {"reverted", "committed"}
     assert "store" in devmem("runs", team).stdout
 
@@ -133,7 +133,7 @@ def test_a_pending_run_of_a_workflow_ends_in_all_of_its_stores(tmp_path: Path, d
     assert "committed" in devmem("runs", team, "--commit", "r").stdout
     assert "discarded" in devmem("runs", team, "--discard", "s").stdout
     assert [run["state"] for run in json.loads(devmem("runs", team, "--json").stdout)].count("committed") == 2
-    assert "In run r." in devmem("show", team, "notes").stdout
+    assert "In run r." in devmem("list", team, "notes").stdout
     assert "no pending run" in devmem("runs", team, "--commit", "nobody", code=2).stderr
 
 
@@ -149,7 +149,7 @@ def test_a_run_that_goes_wrong_says_so_and_is_discarded(tmp_path: Path, devmem: 
     assert "nothing that it wrote to plans, notes is kept" in told
     assert {run["state"] for run in json.loads(devmem("runs", team, "--json").stdout)} == {"discarded"}
     devmem("run", team, "--input", "The archive moves on June 2nd.", "--chat", "extractive")
-    assert "June 2nd" in devmem("show", team, "plans").stdout
+    assert "June 2nd" in devmem("list", team, "plans").stdout
 
 
 def test_what_was_never_written_is_not_created_by_reading(tmp_path: Path, devmem: Devmem) -> None:
@@ -158,14 +158,14 @@ def test_what_was_never_written_is_not_created_by_reading(tmp_path: Path, devmem
     before = sorted(tmp_path.rglob("*"))
     for command in (
         ["runs", missing],
-        ["revert", missing, "r"],
+        ["runs", missing, "--revert", "r"],
         ["history", missing, "id"],
-        ["diff", missing, "--run", "r"],
+        ["history", missing, "--run", "r"],
         ["log", missing, "c"],
-        ["trace", missing, "t"],
+        ["log", missing, "--trace", "t"],
         ["copy", missing, tmp_path / "copy.db"],
         ["runs", team, "--session", "tpyo"],
-        ["revert", team, "r", "--session", "tpyo"],
+        ["runs", team, "--revert", "r", "--session", "tpyo"],
     ):
         assert "does not exist yet" in devmem(*command, code=2).stderr
     assert "does not exist yet" in devmem("context", missing).stderr
@@ -180,7 +180,7 @@ def test_a_run_ends_and_is_reverted_where_another_store_was_never_written(tmp_pa
         pending.memory.add("The archive moves.")
         pending.close()
     assert "committed" in devmem("runs", team, "--commit", "r").stdout
-    assert "plans: 1 item changed back" in devmem("revert", team, "r").stdout
+    assert "plans: 1 item changed back" in devmem("runs", team, "--revert", "r").stdout
     assert not (tmp_path / "notes.db").exists()
 
 
@@ -197,4 +197,4 @@ def test_stale_items_are_listed_and_renewed(devmem: Devmem, tmp_path: Path) -> N
     (hit, *_) = json.loads(devmem("search", file, "venue", "--json").stdout)
     assert hit["stale"] == "based on something that changed"
     assert "1 item renewed; 0 stale now" in devmem("stale", file, "--renew").stdout
-    assert "June 2nd" in devmem("show", file, "--id", "venue").stdout
+    assert "June 2nd" in devmem("get", file, "venue").stdout

@@ -258,7 +258,7 @@ NOT_RUN = {
     r"claude mcp ": "is a program of an editor",
     r"make |pytest ": "is of the development of devmem itself",
     r"(?:\w+=\w+ )?python -m tools\.(?:bench|embedding|torture)": "takes minutes to hours; its short forms are kits",
-    r".*postgresql://|devmem drop ": "needs a PostgreSQL server; tests/storage/postgres has one",
+    r".*postgresql://|devmem forget ": " --dropneeds a PostgreSQL server; tests/storage/postgres has one",
     r"devmem (?:copy|mem0 migrate) .*\b(?:hosted|archive)": "needs a server of mem0; tests/stores/mem0 has one",
     r"devmem facts ": "needs a chat service; tests/cli/test_facts.py has one",
     r"devmem \w+ talks\.yaml": "needs a data set that is fetched",

@@ -182,7 +182,7 @@ def test_a_json_file_is_not_encrypted_as_nothing_could_open_it_again(tmp_path: P
     file = write_workflow(tmp_path, *stores)
     devmem_command("add", f"{file}#other", f"The {RARE} moved.")
     assert "'other'" in devmem_command("rekey", file, env=new, code=2)
-    assert RARE in devmem_command("show", tmp_path / "notes.json")
+    assert RARE in devmem_command("list", tmp_path / "notes.json")
     assert count(tmp_path / "notes.db", None) == 20
 
 
@@ -200,22 +200,22 @@ def test_commands_read_and_write_with_the_key_of_the_environment_or_of_a_file(tm
     devmem_command("add", file, f"The {RARE} moved.", "--embedding", "none", env=key)
     assert plain_places(tmp_path) == []
     assert RARE in devmem_command(*option, "search", file, RARE)
-    assert RARE in devmem_command("show", file, env=key)
+    assert RARE in devmem_command("list", file, env=key)
     assert "nothing is wrong" in devmem_command("doctor", file, env=key)
     devmem_command("backup", file, tmp_path / "copy.db", env=key)
     assert plain_places(tmp_path) == []
     devmem_command("restore", tmp_path / "copy.db", tmp_path / "other.db", env=key)
     devmem_command("restore", tmp_path / "copy.db", file, "--force", env=key)
     assert plain_places(tmp_path) == []
-    assert RARE in devmem_command("show", tmp_path / "other.db", env=key)
+    assert RARE in devmem_command("list", tmp_path / "other.db", env=key)
     assert RARE in devmem_command("export", file, env=key)
     for each in ("notes.db", "copy.db", "other.db"):
         protect(tmp_path / each, None)
-    assert "is encrypted" in devmem_command("show", file, code=2)
+    assert "is encrypted" in devmem_command("list", file, code=2)
     assert "is encrypted" in devmem_command("doctor", file, code=2)
-    assert "another key" in devmem_command("show", file, env={"DEVMEM_KEY": NEW.hex()}, code=2)
-    assert "holds no key" in devmem_command("show", file, env={"DEVMEM_KEY": "secret"}, code=2)
-    assert OLD.hex() not in devmem_command("--debug", "show", file, env={"DEVMEM_KEY": NEW.hex()}, code=2)
+    assert "another key" in devmem_command("list", file, env={"DEVMEM_KEY": NEW.hex()}, code=2)
+    assert "holds no key" in devmem_command("list", file, env={"DEVMEM_KEY": "secret"}, code=2)
+    assert OLD.hex() not in devmem_command("--debug", "list", file, env={"DEVMEM_KEY": NEW.hex()}, code=2)
 
 
 def test_a_workflow_without_encryption_says_that_it_has_no_use_for_the_key(tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def test_nothing_takes_the_place_of_what_was_admitted(tmp_path: Path) -> None:
 
 
 def test_a_decision_about_trust_is_one_about_the_quarantine(tmp_path: Path) -> None:
-    """As the page and `devmem edit --trust` make it."""
+    """As the page and `devmem update --trust` make it."""
     with opened(tmp_path) as memory:
         caught = memory.add(ORDER, source=TOOL)
         memory.update(caught, trust=0.5)

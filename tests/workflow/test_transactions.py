@@ -169,7 +169,7 @@ def test_a_run_that_was_no_transaction_is_reverted_in_all_stores(tmp_path: Path)
         first = texts(stores)
         WorkflowRunner(read, stores, chat_models=ChatsByNode(), scope=Scope(run="two")).run("Stop")
         assert counts(stores) != [len(each) for each in first]
-        run_devmem("revert", read.file, "two")
+        run_devmem("runs", read.file, "--revert", "two")
         assert texts(stores) == first
         assert {info.run: info.state.value for info in versions_of(stores["board"]).runs()} == {
             "one": "committed",
@@ -184,9 +184,9 @@ def test_what_others_built_on_keeps_the_run_in_all_stores(tmp_path: Path) -> Non
         for name in stores:
             put(stores[name], "tea", run="r")
         put(stores["board"], "rain")
-        assert "'1'" in run_devmem("revert", read.file, "r", code=2).stderr
+        assert "'1'" in run_devmem("runs", read.file, "--revert", "r", code=2).stderr
         assert texts(stores) == [["tea"], ["rain"]]
-        assert "no run" in run_devmem("revert", read.file, "nobody", code=2).stderr
+        assert "no run" in run_devmem("runs", read.file, "--revert", "nobody", code=2).stderr
 
 
 def test_a_store_without_versions_that_the_run_wrote_to_is_named(tmp_path: Path) -> None:
@@ -195,10 +195,10 @@ def test_a_store_without_versions_that_the_run_wrote_to_is_named(tmp_path: Path)
     with open_stores(read) as stores:
         put(stores["notes"], "tea", run="r")
         put(stores["board"], "rain", run="s")
-        run_devmem("revert", read.file, "r")
+        run_devmem("runs", read.file, "--revert", "r")
         assert texts(stores) == [[], ["rain"]]
         put(stores["notes"], "snow", run="s")
-        assert "board.json" in run_devmem("revert", read.file, "s", code=2).stderr
+        assert "board.json" in run_devmem("runs", read.file, "--revert", "s", code=2).stderr
         assert texts(stores) == [["snow"], ["rain"]]
 
 
@@ -212,5 +212,5 @@ def test_a_deletion_in_a_node_has_its_run_and_its_agent(tmp_path: Path) -> None:
         (version,) = versions_of(stores["notes"]).history("1")
         assert version.ended is not None
         assert (version.ended.actor, version.ended.run) == ("planner", "r")
-        run_devmem("revert", read.file, "r")
+        run_devmem("runs", read.file, "--revert", "r")
         assert texts(stores) == [["tea"], []]

@@ -80,7 +80,7 @@ def test_a_store_that_takes_no_copies_costs_no_record(
         monkeypatch.setattr(stores["writers"], "add", refuse)
         run(read, dict(stores))
         assert stores["global"].count() == stores["all"].count() == 4
-    assert "`devmem rebuild-view` adds them" in caplog.text
+    assert "`devmem copy WORKFLOW` adds them" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -248,7 +248,7 @@ def _header(file: str, language: StarterLanguage) -> str:
         # An agent with a memory. Try it:
         #   devmem run {file} --input "{told}"
         #   devmem run {file} --input "{asked}" --show-memory
-        #   devmem show {file}
+        #   devmem list {file}
         # `devmem validate {file}` finds mistakes.
         version: 1.0.0
         """)

@@ -1,21 +1,20 @@
-"""`devmem consolidate`, `archive` and `quarantine`: merging items, and those kept where no search finds them."""
+"""`devmem consolidate` and `quarantine`: merging and summarizing items, and deciding on what a guard caught."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import closing
 from typing import Annotated, Final
 
 import typer
 from pydantic import JsonValue
 
-from devmem.cli.failures import EXIT_PARTLY, CommandError, usage_errors
-from devmem.cli.inputs import full_id, full_ids, short_run
+from devmem.cli.failures import CommandError, usage_errors
+from devmem.cli.inputs import full_id, short_run
 from devmem.cli.targets import (
     AsJson,
     MemoryPlace,
     OptionalStore,
     Session,
+    StoreAddress,
     find_store,
     opened_existing,
     seconds_of_option,
@@ -25,8 +24,6 @@ from devmem.memory.memory import Memory
 from devmem.model.caller import DEFAULT_SESSION
 from devmem.model.items import MemoryItem
 from devmem.stores.archiving import MAX_TRUST, ArchiveRule
-from devmem.stores.archiving import archived as archived_items
-from devmem.stores.archiving import restore as restore_items
 from devmem.stores.consolidation import Consolidation
 from devmem.stores.consolidation import consolidate as consolidate_store
 from devmem.stores.digests import DIGEST
@@ -58,10 +55,13 @@ def consolidate(
     digest_before: _DigestBefore = None,
     archive_before: _ArchiveBefore = None,
     max_trust: _MaxTrust = None,
+    summarize: Annotated[
+        bool, typer.Option("--summarize", help="Summarize older items instead, as the store's `summary` says.")
+    ] = False,
     session: Session = DEFAULT_SESSION,
     as_json: AsJson = False,
 ) -> None:
-    """Merge near-duplicates in one run, which can be reverted.
+    """Merge near-duplicates in one run, which can be reverted; archive old items, or summarize older ones.
 
     Texts of the same user, agent, session and conversation that differ only in case, marks, articles, contractions or
     courtesies become one item, which tells of the others in its metadata. A number, a name, a negation or a word that
@@ -70,13 +70,20 @@ def consolidate(
 
     With `--digest-before`, each conversation that ended before gets a digest, whose sentences name their turns. With
     `--archive-before`, items of low trust that were stored before and that no agent was ever shown leave the indexes;
-    `devmem archive` lists them. What agents were shown is known from the logs of a workflow with `record_recalls`.
+    `devmem list --archived` shows them, and `devmem update --unarchive` brings one back. What agents were shown is
+    known from the logs of a workflow with `record_recalls`.
 
     Examples:
         devmem consolidate notes.db --archive-before "180 days ago" --dry-run
         devmem consolidate team.yaml notes --ignore line
+        devmem consolidate team.yaml global --summarize
     """
     terminal: Terminal = ctx.obj
+    if summarize:
+        if dry_run or ignore or digest_before is not None or archive_before is not None or max_trust is not None:
+            raise CommandError("--summarize stands alone: merging, digests and archiving are another step.")
+        _summarize(terminal, find_store(terminal, memory, store, session), as_json=as_json)
+        return
     rule = _rule(archive_before, max_trust)
     digested = None if digest_before is None else seconds_of_option("--digest-before", digest_before)
     place = find_store(terminal, memory, store, session)
@@ -135,7 +142,9 @@ def _print(terminal: Terminal, store: str, done: Consolidation, *, dry_run: bool
     elif done.run is None:
         terminal.print(f"{store}: no near-duplicates among {number_of(done.items, 'item')}")
     else:
-        terminal.print(f"{store}: {into}{_others_text(done)}, as run {short_run(done.run)}; `devmem revert` undoes it")
+        terminal.print(
+            f"{store}: {into}{_others_text(done)}, as run {short_run(done.run)}; `devmem runs --revert` undoes it"
+        )
 
 
 def _print_plan(terminal: Terminal, done: Consolidation) -> None:
@@ -155,56 +164,12 @@ def _others_text(done: Consolidation) -> str:
     return made + (f", {archived:,} archived" if archived else "")
 
 
-def archive(
-    ctx: typer.Context,
-    memory: MemoryPlace,
-    store: OptionalStore = None,
-    restore: Annotated[
-        list[str] | None, typer.Option(metavar="ID", help="Bring an archived item back. Repeatable.")
-    ] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="Number of the newest items.")] = 20,
-    as_json: AsJson = False,
-    session: Session = DEFAULT_SESSION,
-) -> None:
-    """List archived items, the last one first, or bring some back.
-
-    They are in no index and found with `--archived` alone: `devmem search`, `show`, `count` and `export` have it.
-    `devmem forget` reaches them like all other items.
-
-    Examples:
-        devmem archive notes.db
-        devmem archive notes.db --restore 5f2c
-    """
-    terminal: Terminal = ctx.obj
-    place = find_store(terminal, memory, store, session, reading=not restore)
-    with opened_existing(terminal, place, save=bool(restore), looking=not restore) as opened:
-        if not restore:
-            with closing(archived_items(opened)) as old:
-                _list(terminal, old.recent(limit), old.count(), as_json=as_json)
-            return
-        ids = list(dict.fromkeys(full_ids(opened, restore) or []))
-        outcomes = restore_items(opened, ids)
-    back = [item_id for item_id, outcome in zip(ids, outcomes, strict=True) if outcome]
-    for item_id, outcome in zip(ids, outcomes, strict=True):
-        if not outcome:
-            terminal.report("error", f"{item_id}: {outcome.reason}")
-    terminal.answer({"restored": back}, f"{place.store}: {number_of(len(back), 'item')} restored", as_json=as_json)
-    if len(back) < len(ids):
-        raise typer.Exit(EXIT_PARTLY)
-
-
-def _list(terminal: Terminal, items: Sequence[MemoryItem], total: int, *, as_json: bool) -> None:
-    from devmem.views.documents import current_item_json
-
-    if as_json:
-        terminal.json([current_item_json(item) for item in items])
-    elif not items:
-        terminal.print("nothing is archived")
-    else:
-        rows = [(date_text(item.created_at), item.id, f"{item.trust:g}", item.content_summary) for item in items]
-        terminal.table(zoned(("stored", "id", "trust", "text")), rows, numbers=("trust",))
-        if total > len(items):
-            terminal.report("note", f"{total - len(items):,} more; `--limit` shows them")
+def _summarize(terminal: Terminal, place: StoreAddress, *, as_json: bool) -> None:
+    with opened_existing(terminal, place, save=True) as opened:
+        done = opened.compress()
+        total = opened.count()
+    answer = {"store": place.store, "summarized": done, "items": total}
+    terminal.answer(answer, f"{place.store}: {done:,} summarized", as_json=as_json)
 
 
 def _line(item: MemoryItem) -> str:

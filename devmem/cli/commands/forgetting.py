@@ -1,4 +1,4 @@
-"""`devmem forget`, `tombstones`, `trim` and `drop`: the commands that take items out of a memory."""
+"""`devmem forget` and `tombstones`: the commands that take items out of a memory."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from devmem.cli.inputs import (
 )
 from devmem.cli.options import Selection, report_hidden, selecting
 from devmem.cli.targets import (
+    ANY_NUMBER,
     AsJson,
     MemoryPlace,
     OptionalStore,
@@ -33,7 +34,6 @@ from devmem.cli.targets import (
     location_of,
     make,
     opened_existing,
-    seconds_of_option,
     shown_store,
 )
 from devmem.cli.terminal import Terminal, date_text, item_date, zoned
@@ -41,13 +41,11 @@ from devmem.config.workflow import Workflow
 from devmem.memory.opening import is_workflow
 from devmem.model.caller import DEFAULT_SESSION
 from devmem.model.filters import Filter
-from devmem.model.items import MemoryItem, Scope
-from devmem.recording.log import TokenTrimming
+from devmem.model.items import MemoryItem, Scope, is_pinned
 from devmem.storage.erasure import EraseRequest, Residue
 from devmem.storage.opening import drop_location, file_of
 from devmem.stores.abilities import tombstones_of
 from devmem.stores.erasing import EraseSelection, execute, preview, select_erasure
-from devmem.stores.memory import MemoryBase
 from devmem.text.analysis import shorten
 from devmem.text.display import number_of, one_line
 from devmem.views.documents import receipt_json, receipt_lines, workflow_receipt_json, workflow_receipt_lines
@@ -71,6 +69,8 @@ class ForgetOptions:
     dry_run: bool
     yes: bool
     as_json: bool
+    keep: int | None = None
+    """Number of the items stored last that stay."""
 
 
 def forget_in_workflow(terminal: Terminal, workflow: Workflow, request: EraseRequest, options: ForgetOptions) -> None:
@@ -162,6 +162,12 @@ OneSession: TypeAlias = Annotated[
     ),
 ]
 DryRun: TypeAlias = Annotated[bool, typer.Option("--dry-run", help="Show what would be forgotten; change nothing.")]
+Keep: TypeAlias = Annotated[
+    int | None, typer.Option(min=0, metavar="N", help="Of those that match, keep the N stored last, and pinned ones.")
+]
+Drop: TypeAlias = Annotated[
+    bool, typer.Option("--drop", help="Drop the store of a database with everything in it, in one transaction.")
+]
 Yes: TypeAlias = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
@@ -175,6 +181,8 @@ def forget(
     source: Source = None,
     run: Run = None,
     trace: Trace = None,
+    keep: Keep = None,
+    drop: Drop = False,
     vacuum: Vacuum = False,
     tombstone: KeepOut = False,
     dry_run: DryRun = False,
@@ -197,11 +205,22 @@ def forget(
         devmem forget team.yaml notes --user ann --before 2025-01-01 --dry-run
         devmem forget notes.db --matching "blue folder" --tombstone
         devmem forget notes.db --where session=s1 --where metadata.room=5 --yes
+        devmem forget notes.db --all-users --keep 1000
+        devmem forget "postgresql://localhost/team?store=notes&tenant=acme" --drop
     """
     terminal: Terminal = ctx.obj
-    request = replace(_erasing(ids, selection, text=matching, source=source, run=run, trace=trace), tombstone=tombstone)
-    options = ForgetOptions(session=session, vacuum=vacuum, dry_run=dry_run, yes=yes, as_json=as_json)
-    if store is None and is_workflow(memory):
+    given = {"text": matching, "source": source, "run": run, "trace": trace}
+    if drop:
+        selects = ids or keep is not None or any(given.values()) or selection != Selection(where=Filter())
+        if selects or tombstone or dry_run or as_json:
+            raise CommandError("--drop takes everything: it stands alone, or with --yes.")
+        _drop(terminal, memory, store, session or DEFAULT_SESSION, yes=yes)
+        return
+    request = replace(_erasing(ids, selection, keep, **given), tombstone=tombstone)
+    options = ForgetOptions(session=session, vacuum=vacuum, dry_run=dry_run, yes=yes, as_json=as_json, keep=keep)
+    if keep is not None and (ids or matching is not None or run is not None):
+        raise CommandError("--keep is by age: it cannot be combined with --id, --matching or --run.")
+    if store is None and keep is None and is_workflow(memory):
         forget_in_workflow(terminal, load(terminal, Path(memory)), request, options)
     else:
         _forget_in_store(terminal, find_store(terminal, memory, store, session or DEFAULT_SESSION), request, options)
@@ -215,6 +234,9 @@ def _forget_in_store(terminal: Terminal, place: StoreAddress, request: EraseRequ
         trace = scope.trace and full_scope_id(opened, "trace", scope.trace)
         where = replace(request.where, scope=replace(scope, trace=trace))
         request = replace(request, ids=_tuple(full_ids(opened, request.ids)), where=where, run=run)
+        if options.keep is not None:
+            older = opened.recent(ANY_NUMBER, where, offset=options.keep)
+            request = replace(request, ids=tuple(item.id for item in older if not is_pinned(item)))
         selection = select_erasure(opened, request)
         check_all_there(opened.name, request.ids or (), selection.selected)
         if request.text is None and request.run is None:
@@ -241,6 +263,7 @@ def _print(terminal: Terminal, listed: EraseSelection | None, lines: Iterable[st
 def _erasing(
     ids: Sequence[str] | None,
     selection: Selection,
+    keep: int | None,
     *,
     text: str | None,
     source: str | None,
@@ -254,10 +277,10 @@ def _erasing(
             raise CommandError(f"{option} is empty. Is a variable not set?")
     where = selection.where
     named = any(value is not None for value in given.values())
-    if not ids and not named and where.everything() and not selection.all_users:
+    if not ids and not named and where.everything() and keep is None and not selection.all_users:
         raise CommandError(
             "nothing says what to forget: give --id, --user, --agent, --conversation, --where, --after, --before, "
-            "--matching, --source, --run or --trace; --all-users alone forgets everything."
+            "--matching, --source, --run, --trace or --keep; --all-users alone forgets everything."
         )
     if source is not None and where.source_name is not None:
         raise CommandError("give either --source or --where source=NAME, not both.")
@@ -311,79 +334,15 @@ def tombstones(
         terminal.table(zoned(("id", "time", "texts", "sentences")), rows, numbers=("texts", "sentences"))
 
 
-def trim(
-    ctx: typer.Context,
-    memory: MemoryPlace,
-    store: OptionalStore = None,
-    keep: Annotated[int | None, typer.Option(min=0, metavar="N", help="Keep the N items stored last.")] = None,
-    before: Annotated[str | None, typer.Option(metavar="DATE", help="Delete items stored before this date.")] = None,
-    max_tokens: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Keep the newest items within N estimated tokens.")
-    ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    session: Session = DEFAULT_SESSION,
-    as_json: AsJson = False,
-) -> None:
-    """Delete the oldest items.
-
-    Items of every user are treated alike. `--max-tokens` is for `conversation` stores: if the newest record alone has
-    more tokens, its text is shortened.
-
-    Examples:
-        devmem trim notes.db --keep 1000
-        devmem trim team.yaml global --before 2025-01-01 --max-tokens 100000 --yes
-    """
-    terminal: Terminal = ctx.obj
-    stored_before = None if before is None else seconds_of_option("--before", before)
-    if keep is None and stored_before is None and max_tokens is None:
-        raise CommandError("nothing says what to delete: give --keep, --before or --max-tokens.")
-    place = find_store(terminal, memory, store, session)
-    with opened_existing(terminal, place, save=True) as opened:
-        if max_tokens is not None and not isinstance(opened, TokenTrimming):
-            raise CommandError(f"memory store {place.store!r} counts no tokens; one of type `conversation` does.")
-        if not yes:
-            _ask(opened)
-        deleted = opened.trim(keep=keep, stored_before=stored_before) if (keep, stored_before) != (None, None) else 0
-        if max_tokens is not None and isinstance(opened, TokenTrimming):
-            deleted += opened.trim_to_tokens(max_tokens)
-        total = opened.count()
-    text = f"{place.store}: {number_of(deleted, 'item')} deleted; {number_of(total, 'item')} now"
-    terminal.answer({"store": place.store, "deleted": deleted, "items": total}, text, as_json=as_json)
-
-
-def _ask(store: MemoryBase) -> None:
-    """Ask for confirmation; raises `CommandError` when no one can answer, and ends the command unless it is yes."""
-    if not sys.stdin.isatty():
-        raise CommandError(
-            f"items of {store.name} would be deleted, and there is no terminal to confirm it: add --yes."
-        )
-    typer.confirm(f"Trim {store.name}, which has {number_of(store.count(), 'item')}?", abort=True, err=True)
-
-
-def drop(
-    ctx: typer.Context,
-    memory: MemoryPlace,
-    store: OptionalStore = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    session: Session = DEFAULT_SESSION,
-) -> None:
-    """Drop a store of a database as a whole.
-
-    Its items, attachments and states are deleted in one transaction; other stores stay. To drop a store in a file,
-    delete its files.
-
-    Examples:
-        devmem drop "postgresql://localhost/team?store=notes&tenant=acme"
-        devmem drop team.yaml notes --yes
-    """
-    terminal: Terminal = ctx.obj
+def _drop(terminal: Terminal, memory: str, store: str | None, session: str, *, yes: bool) -> None:
+    """Drop a store of a database, after asking."""
     place = find_store(terminal, memory, store, session)
     location = location_of(make(place))
     if location is None or file_of(location) is not None:
-        raise CommandError(f"memory store {place.store!r} is in no database; delete its files, or use `devmem forget`.")
+        raise CommandError(f"memory store {place.store!r} is in no database; delete its files, or forget its items.")
     shown = shown_store(location, place.store)
     if not yes:
-        if not sys.stdin.isatty():
+        if not can_ask():
             raise CommandError(f"{shown} would be dropped, and there is no terminal to confirm it: add --yes.")
         typer.confirm(f"Drop {shown} with everything in it?", abort=True, err=True)
     if not drop_location(location, place.store):

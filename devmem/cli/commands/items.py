@@ -1,4 +1,4 @@
-"""`devmem add`, `edit`, `show`, `history` and `diff`: the items of one memory, and their versions."""
+"""`devmem add`, `update`, `list`, `get`, `count` and `history`: the items of one memory, and their versions."""
 
 from __future__ import annotations
 
@@ -43,6 +43,7 @@ from devmem.cli.options import (
     selecting,
 )
 from devmem.cli.targets import (
+    ANY_NUMBER,
     Archived,
     AsJson,
     AsOf,
@@ -74,7 +75,8 @@ if TYPE_CHECKING:
     from devmem.memory.memory import Memory
     from devmem.model.items import MemoryItem
     from devmem.model.results import WriteOutcome
-    from devmem.model.versions import Change, ItemDifference, ItemVersion
+    from devmem.model.versions import Change, ItemVersion
+    from devmem.stores.memory import MemoryBase
 
 _TEXT_USAGE = "MEMORY [STORE] TEXT"
 _Text: TypeAlias = Annotated[
@@ -210,7 +212,7 @@ _Trust: TypeAlias = Annotated[
 
 
 @selecting(by_user=True)
-def edit(
+def update(
     ctx: typer.Context,
     memory: MemoryPlace,
     words: _IdAndText = None,
@@ -222,6 +224,9 @@ def edit(
     field: Fields = None,
     trust: _Trust = None,
     if_version: IfVersion = None,
+    unarchive: Annotated[
+        bool, typer.Option("--unarchive", help="Bring an archived item back, so that searches find it.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count the items that match.")] = False,
     session: Session = DEFAULT_SESSION,
     as_json: AsJson = False,
@@ -233,29 +238,36 @@ def edit(
     Properties that are not given stay unchanged. `none` removes a time, an expiry or the fields.
 
     Examples:
-        devmem edit notes.db 5f2c "Ann moved the launch to June 3rd."
-        devmem edit team.yaml notes 5f2c --metadata room=6 --remove mood --expires-at none
-        devmem edit notes.db 5f2c --metadata title="The launch" --field title
-        devmem edit notes.db --where metadata.state=draft --metadata state=done --dry-run
+        devmem update notes.db 5f2c "Ann moved the launch to June 3rd."
+        devmem update team.yaml notes 5f2c --metadata room=6 --remove mood --expires-at none
+        devmem update notes.db 5f2c --metadata title="The launch" --field title
+        devmem update notes.db --where metadata.state=draft --metadata state=done --dry-run
+        devmem update notes.db 5f2c --unarchive
     """
     from devmem.model.filters import Filter
 
     terminal: Terminal = ctx.obj
     changes, until = {**metadata_of(metadata), **dict.fromkeys(remove or ())}, expiry_of(expires, ttl)
+    if unarchive:
+        if changes or dry_run or any(one is not None for one in (time, until, field, trust, if_version)):
+            raise CommandError("--unarchive stands alone: change the item once it is back.")
+        place = split_words(terminal, memory, words or [], session, least=1, most=1, usage="MEMORY [STORE] ID")
+        _unarchive(terminal, place, as_json=as_json)
+        return
     if selection.where == Filter() and not selection.all_users:
         if dry_run:
             raise CommandError("--dry-run counts the items that a condition such as --where selects.")
         place = split_words(terminal, memory, words or [], session, least=1, most=2, usage="MEMORY [STORE] ID [TEXT]")
-        _edit_one(terminal, place, changes, time, until, checked_fields(field), trust, if_version, as_json)
+        _update_one(terminal, place, changes, time, until, checked_fields(field), trust, if_version, as_json)
         return
     for option, value in (("--field", field), ("--if-version", if_version)):
         if value is not None:
             raise CommandError(f"{option} is of one item: name it by its id.")
     place = split_words(terminal, memory, words or [], session, least=0, most=0, usage="MEMORY [STORE]")
-    _edit_matching(terminal, place, selection, changes, time, until, trust, dry_run, as_json)
+    _update_matching(terminal, place, selection, changes, time, until, trust, dry_run, as_json)
 
 
-def _edit_one(
+def _update_one(
     terminal: Terminal,
     place: StoreAddress,
     changes: Mapping[str, JsonValue],
@@ -292,6 +304,17 @@ def _edit_one(
     terminal.answer(current_item_json(record), f"{place.store}: changed {record.id}", as_json=as_json)
 
 
+def _unarchive(terminal: Terminal, place: StoreAddress, *, as_json: bool) -> None:
+    from devmem.stores.archiving import restore
+
+    with opened_existing(terminal, place, save=True) as store:
+        found = full_id(store, place.words[0])
+        (outcome,) = restore(store, [found])
+    if not outcome:
+        raise CommandError(f"{found}: {outcome.reason}.")
+    terminal.answer({"restored": found}, f"{place.store}: {found} is no longer archived", as_json=as_json)
+
+
 def _changed_meanwhile(memory: Memory, seen: MemoryItem) -> str:
     """Return what to tell somebody whose change replaces one that was made while theirs was typed."""
     from devmem.stores.abilities import keeps_versions
@@ -304,7 +327,7 @@ def _changed_meanwhile(memory: Memory, seen: MemoryItem) -> str:
     return f"item {seen.id} was changed{by} meanwhile{said}; your change is made to that, and {kept}"
 
 
-def _edit_matching(
+def _update_matching(
     terminal: Terminal,
     place: StoreAddress,
     selection: Selection,
@@ -354,7 +377,7 @@ def count(
 ) -> None:
     """Count items, or those with each value of a key.
 
-    Items of every user are counted, as `devmem show` lists them. A list counts with each of its elements; items without
+    Items of every user are counted, as `devmem list` lists them. A list counts with each of its elements; items without
     a value are counted together.
 
     Examples:
@@ -415,59 +438,79 @@ _NUMBERS = ("trust", "input", "output", "attachments")
 
 
 @selecting(by_user=True, all_users=_EveryUser)
-def show(
+def list_items(
     ctx: typer.Context,
     memory: MemoryPlace,
     store: OptionalStore = None,
-    ids: Annotated[
-        list[str] | None, typer.Option("--id", metavar="ID", help="Show the whole item; may be repeated.")
-    ] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="Number of the newest items.")] = 10,
+    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="Number of items.")] = 10,
     order: ListOrder = Order.STORED,
     offset: Offset = 0,
     as_of: AsOf = None,
     archived: Archived = False,
-    details: Annotated[
-        bool, typer.Option("--details", help="Show all metadata of each item, not only its text.")
-    ] = False,
+    details: Annotated[bool, typer.Option("--details", help="Show every property of each item.")] = False,
     as_json: AsJson = False,
     session: Session = DEFAULT_SESSION,
     *,
     selection: Selection,
 ) -> None:
-    """Show the newest items, or whole items by id.
+    """List items, the newest first.
 
     Examples:
-        devmem show notes.db --where "metadata.priority>=3" --order event --offset 10
-        devmem show notes.db --as-of 2026-06-02T14:30
-        devmem show configs/demo/team.yaml notes --session demo --limit 3
+        devmem list notes.db --where "metadata.priority>=3" --order event --offset 10
+        devmem list notes.db --as-of 2026-06-02T14:30
+        devmem list configs/demo/team.yaml notes --session demo --limit 3
     """
+    from devmem.views.documents import current_item_json
+
     terminal: Terminal = ctx.obj
     place = find_store(terminal, memory, store, session, reading=True)
     has_model = False
-    items: list[MemoryItem] = []
+    items: Sequence[MemoryItem] = ()
     with opened_if_written(terminal, place, looking=True, as_of=as_of, archived=archived) as opened:
         if opened is not None:
-            ids = full_ids(opened, ids)
-            items = opened.get(ids) if ids else opened.recent(limit, selection.where, order=order, offset=offset)
+            items = opened.recent(limit, selection.where, order=order, offset=offset)
             has_model = opened.info().embedding is not None
-    if details and not as_json:
-        terminal.table(zoned(_DETAILS), [_details(item, has_model=has_model) for item in items], numbers=_NUMBERS)
-    else:
-        _print(terminal, items, whole=bool(ids), as_json=as_json)
-    check_all_there(place.store, ids or (), items)
-
-
-def _print(terminal: Terminal, items: Sequence[MemoryItem], *, whole: bool, as_json: bool) -> None:
-    from devmem.views.documents import current_item_json
-
     if as_json:
         terminal.json([current_item_json(item) for item in items])
-    elif whole:
-        for item in items:
-            terminal.json(current_item_json(item), indent=2)
+    elif details:
+        terminal.table(zoned(_DETAILS), [_details(item, has_model=has_model) for item in items], numbers=_NUMBERS)
     else:
         terminal.table(zoned(_COLUMNS), [_row(item) for item in items])
+
+
+def get(
+    ctx: typer.Context,
+    memory: MemoryPlace,
+    words: Annotated[list[str], typer.Argument(metavar="[STORE] ID...", help="Ids of the items.")],
+    as_of: AsOf = None,
+    archived: Archived = False,
+    as_json: AsJson = False,
+    session: Session = DEFAULT_SESSION,
+) -> None:
+    """Show whole items.
+
+    Examples:
+        devmem get notes.db 5f2c
+        devmem get team.yaml notes 5f2c 77ab --as-of yesterday
+    """
+    from devmem.views.documents import current_item_json
+
+    terminal: Terminal = ctx.obj
+    place = split_words(
+        terminal, memory, words, session, least=1, most=ANY_NUMBER, usage="MEMORY [STORE] ID...", reading=True
+    )
+    ids: Sequence[str] = place.words
+    items: Sequence[MemoryItem] = ()
+    with opened_if_written(terminal, place, looking=True, as_of=as_of, archived=archived) as opened:
+        if opened is not None:
+            ids = full_ids(opened, ids) or ()
+            items = opened.get(ids)
+    if as_json:
+        terminal.json([current_item_json(item) for item in items])
+    else:
+        for item in items:
+            terminal.json(current_item_json(item), indent=2)
+    check_all_there(place.store, ids, items)
 
 
 def _row(item: MemoryItem) -> Sequence[str]:
@@ -502,38 +545,74 @@ def _details(item: MemoryItem, *, has_model: bool) -> Sequence[str]:
 
 
 _HISTORY_COLUMNS = ("recorded", "change", "run", "by", "text")
+_CHANGES_COLUMNS = ("change", "id", "before", "after")
 
 
 def history(
     ctx: typer.Context,
     memory: MemoryPlace,
-    words: Annotated[list[str], typer.Argument(metavar="[STORE] ID", help="Id of the item.")],
+    words: Annotated[list[str] | None, typer.Argument(metavar="[STORE] [ID]", help="Id of one item.")] = None,
+    since: Annotated[str | None, typer.Option("--from", metavar="TIME", help="What changed from this time on.")] = None,
+    until: Annotated[str | None, typer.Option("--to", metavar="TIME", help="The later time; now by default.")] = None,
+    run: Annotated[str | None, typer.Option(metavar="RUN", help="What this run changed, or is about to.")] = None,
     as_json: AsJson = False,
     session: Session = DEFAULT_SESSION,
 ) -> None:
-    """Show the versions of an item.
+    """Show the versions of an item, or what changed between two times or in a run.
 
-    Shows what created each version, when, and in which run. Versions are kept for as long as the store's `history`
-    says, 30 days by default. Forgotten items have none.
+    A version is shown with what created it, when, and in which run. Versions are kept for as long as the store's
+    `history` says, 30 days by default. Forgotten items have none.
 
     Examples:
         devmem history notes.db 5f2c
-        devmem history team.yaml notes 5f2c --json
+        devmem history notes.db --from 2026-06-01 --to 2026-06-02T14:30
+        devmem history team.yaml notes --run 5f2c
     """
+    terminal: Terminal = ctx.obj
+    changes = since is not None or run is not None
+    if (since is not None and run is not None) or (until is not None and since is None):
+        raise CommandError("give either --from, with --to where it is not now, or --run.")
+    least = 0 if changes else 1
+    usage = "MEMORY [STORE]" if changes else "MEMORY [STORE] ID"
+    place = split_words(terminal, memory, words or [], session, least=least, most=least, usage=usage, reading=True)
+    with opened_existing(terminal, place, looking=True) as store:
+        if changes:
+            _show_changes(terminal, store, since, until, run, as_json=as_json)
+        else:
+            _show_versions(terminal, store, place.words[0], as_json=as_json)
+
+
+def _show_versions(terminal: Terminal, store: MemoryBase, item_id: str, *, as_json: bool) -> None:
     from devmem.model.versions import with_replaced
     from devmem.stores.abilities import versions_of
     from devmem.views.documents import version_json
 
-    terminal: Terminal = ctx.obj
-    place = split_words(terminal, memory, words, session, least=1, most=1, usage="MEMORY [STORE] ID", reading=True)
-    with opened_existing(terminal, place, looking=True) as store:
-        versions = versions_of(store).history(full_id(store, place.words[0]))
+    versions = versions_of(store).history(full_id(store, item_id))
     if not versions:
-        raise CommandError(f"memory store {place.store!r} has no version of an item {place.words[0]!r}.")
+        raise CommandError(f"memory store {store.name!r} has no version of an item {item_id!r}.")
     if as_json:
         terminal.json([version_json(one) for one in with_replaced(versions)])
     else:
         terminal.table(zoned(_HISTORY_COLUMNS), list(_rows(versions)))
+
+
+def _show_changes(
+    terminal: Terminal, store: MemoryBase, since: str | None, until: str | None, run: str | None, *, as_json: bool
+) -> None:
+    from devmem.stores.abilities import versions_of
+    from devmem.views.documents import difference_json
+
+    versions = versions_of(store)
+    if run is not None:
+        found = versions.diff(full_run([store], run))
+    else:
+        found = versions.diff(*period_of_options(since or "", until))
+    if as_json:
+        terminal.json([difference_json(each) for each in found])
+        return
+    texts = [["" if item is None else item.content_summary for item in (each.before, each.after)] for each in found]
+    rows = [(each.operation.value, each.item_id, *pair) for each, pair in zip(found, texts, strict=True)]
+    terminal.table(_CHANGES_COLUMNS, rows)
 
 
 def _rows(versions: Sequence[ItemVersion]) -> Iterator[Sequence[str]]:
@@ -546,45 +625,3 @@ def _rows(versions: Sequence[ItemVersion]) -> Iterator[Sequence[str]]:
 
 def _history_row(change: Change, text: str) -> Sequence[str]:
     return date_text(change.at), change.operation.value, short_run(change.run or ""), change.actor or "", text
-
-
-_DIFF_COLUMNS = ("change", "id", "before", "after")
-
-
-def diff(
-    ctx: typer.Context,
-    memory: MemoryPlace,
-    store: OptionalStore = None,
-    since: Annotated[str | None, typer.Option("--from", metavar="TIME", help="The earlier time.")] = None,
-    until: Annotated[str | None, typer.Option("--to", metavar="TIME", help="The later time; now by default.")] = None,
-    run: Annotated[str | None, typer.Option(metavar="RUN", help="What this run changed, or is about to.")] = None,
-    as_json: AsJson = False,
-    session: Session = DEFAULT_SESSION,
-) -> None:
-    """Show what changed between two times, or in a run.
-
-    Examples:
-        devmem diff notes.db --from 2026-06-01 --to 2026-06-02T14:30
-        devmem diff team.yaml notes --run 5f2c
-    """
-    from devmem.stores.abilities import versions_of
-    from devmem.views.documents import difference_json
-
-    terminal: Terminal = ctx.obj
-    if (since is None) == (run is None) or (run is not None and until is not None):
-        raise CommandError("give either --from, with --to where it is not now, or --run.")
-    place = find_store(terminal, memory, store, session, reading=True)
-    with opened_existing(terminal, place, looking=True) as source:
-        if run is not None:
-            found = versions_of(source).diff(full_run([source], run))
-        else:
-            found = versions_of(source).diff(*period_of_options(since or "", until))
-    if as_json:
-        terminal.json([difference_json(each) for each in found])
-    else:
-        terminal.table(_DIFF_COLUMNS, [_diff_row(each) for each in found])
-
-
-def _diff_row(found: ItemDifference) -> Sequence[str]:
-    texts = ("" if item is None else item.content_summary for item in (found.before, found.after))
-    return found.operation.value, found.item_id, *texts

@@ -1,17 +1,16 @@
-"""`devmem doctor`, `reindex`, `compress`, `backup`, `restore` and `rebuild-view`: care for what stores keep."""
+"""`devmem doctor`, `reindex`, `stale`, `backup` and `restore`: care for what stores keep."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Final, TypeAlias
 
 import typer
 
-from devmem.cli.commands.records import log_of
 from devmem.cli.failures import EXIT_PARTLY, CommandError
 from devmem.cli.options import checked_fields
 from devmem.cli.targets import (
@@ -21,12 +20,10 @@ from devmem.cli.targets import (
     OptionalStore,
     Session,
     StoreAddress,
-    WorkflowFile,
     check_session,
     find_store,
     load,
     make,
-    opened,
     opened_existing,
     require_file,
     unlock_file,
@@ -35,12 +32,11 @@ from devmem.cli.targets import (
 from devmem.cli.terminal import Terminal
 from devmem.config.base import ConfigModel
 from devmem.config.store import IndexConfig, StoreDeclaration
-from devmem.config.workflow import CopyRule, Workflow
+from devmem.config.workflow import Workflow
 from devmem.errors import CollectionError
 from devmem.model.caller import DEFAULT_SESSION
 from devmem.model.message import AttachmentRef
 from devmem.model.results import FileReport, refused_embeddings
-from devmem.recording.log import CopySource
 from devmem.redaction import location_without_credentials
 from devmem.storage.attachments import AttachmentFiles, with_inline_attachments
 from devmem.storage.location_report import examine_location, repair_database
@@ -58,7 +54,6 @@ from devmem.text.display import number_of, one_line
 from devmem.text.files import replace_file
 from devmem.transfer.exporting import Snapshot, json_parts
 from devmem.workflow.examination import examine_file, examine_workflow, pending_beside
-from devmem.workflow.recording import rebuild_view as rebuild
 
 _SHORT: Final = 8
 _WORKFLOWS: Final = (".yaml", ".yml")
@@ -334,30 +329,6 @@ def _count(memory: CollectionMemory) -> int:
         return collection.info().items
 
 
-def compress(
-    ctx: typer.Context,
-    memory: MemoryPlace,
-    store: OptionalStore = None,
-    session: Session = DEFAULT_SESSION,
-    as_json: AsJson = False,
-) -> None:
-    """Summarize older items.
-
-    A store of the type `brain` summarizes all but the latest messages of each conversation, one of the type
-    `conversation` the older records of each agent's view. Other stores have nothing to summarize.
-
-    Examples:
-        devmem compress team.yaml global
-    """
-    terminal: Terminal = ctx.obj
-    place = find_store(terminal, memory, store, session)
-    with opened_existing(terminal, place, save=True) as opened:
-        done = opened.compress()
-        total = opened.count()
-    answer = {"store": place.store, "summarized": done, "items": total}
-    terminal.answer(answer, f"{place.store}: {done:,} summarized", as_json=as_json)
-
-
 def stale(
     ctx: typer.Context,
     memory: MemoryPlace,
@@ -446,45 +417,3 @@ def restore(
     items -= kept_out
     answer = {"file": str(file), "items": items, "kept_out": kept_out}
     terminal.answer(answer, f"{file}: {number_of(items, 'item')}", as_json=as_json)
-
-
-def rebuild_view(
-    ctx: typer.Context,
-    file: WorkflowFile,
-    into: Annotated[str | None, typer.Option(metavar="STORE", help="Only the copies in this store.")] = None,
-    session: Session = DEFAULT_SESSION,
-    as_json: AsJson = False,
-) -> None:
-    """Restore agents' stores from the global memory.
-
-    The rules under `conversation.copies` say which records belong in which store. Existing items stay unchanged;
-    missing ones are added.
-
-    Examples:
-        devmem rebuild-view team.yaml --into writer_notes
-    """
-    terminal: Terminal = ctx.obj
-    workflow = load(terminal, file)
-    block = workflow.conversation
-    rules = [rule for rule in block.copies if into in (None, rule.into)] if block is not None else []
-    if block is None or not rules:
-        named = f" into {into!r}" if into is not None else ""
-        raise CommandError(f"{file} has no rule under `conversation.copies` that copies{named}.")
-    done: list[tuple[CopyRule, int, int]] = []
-    with ExitStack() as stack:
-        source = stack.enter_context(
-            opened(terminal, StoreAddress(workflow=workflow, store=block.store, session=session))
-        )
-        log_of(source, block.store)
-        if not isinstance(source, CopySource):
-            raise CommandError(f"the records of memory store {block.store!r} cannot be copied.")
-        for rule in rules:
-            target = stack.enter_context(
-                opened(terminal, StoreAddress(workflow=workflow, store=rule.into, session=session), save=True)
-            )
-            done.append((rule, *rebuild(source, rule, target)))
-    if as_json:
-        terminal.json([{"store": rule.into, "records": count, "added": added} for rule, count, added in done])
-        return
-    for rule, count, added in done:
-        terminal.print(f"{rule.into}: {count:,} records of {', '.join(rule.agents) or 'all agents'}, {added:,} added")

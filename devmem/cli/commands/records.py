@@ -1,10 +1,11 @@
-"""`devmem flow`, `log`, `trace` and `shown`: what agents said to each other, and which memories they received."""
+"""`devmem log` and `shown`: what agents said to each other, and which memories they received."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Final, TypeAlias
 
 import typer
@@ -25,18 +26,19 @@ from devmem.cli.options import Selection, selecting
 from devmem.cli.targets import (
     AsJson,
     MemoryPlace,
-    OptionalStore,
     Session,
+    StoreAddress,
     WorkflowFile,
-    find_store,
     load,
     opened,
     opened_existing,
     split_words,
 )
 from devmem.cli.terminal import Terminal, date_text, number, zoned
+from devmem.memory.memory import Memory
 from devmem.model.caller import DEFAULT_SESSION
-from devmem.model.interactions import Interaction
+from devmem.model.filters import Filter
+from devmem.model.items import ANY, Scope
 from devmem.recording.log import InteractionLog
 from devmem.storage.pending import STATE_FILE
 from devmem.storage.recall_log import Recall, RecallEntry, RecallLog
@@ -76,50 +78,6 @@ class FlowFormat(StrEnum):
 _BY_SUFFIX: Final = {".dot": FlowFormat.DOT, ".gv": FlowFormat.DOT, ".png": FlowFormat.PNG}
 
 
-@selecting()
-def flow(
-    ctx: typer.Context,
-    memory: MemoryPlace,
-    store: OptionalStore = None,
-    flow_format: Annotated[
-        FlowFormat | None, typer.Option("--format", help="Format; by default according to the suffix of FILE.")
-    ] = None,
-    output: Output = None,
-    as_json: AsJson = False,
-    ids: Ids = None,
-    newest: Newest = None,
-    session: Session = DEFAULT_SESSION,
-    *,
-    selection: Selection,
-) -> None:
-    """Draw who sent what to whom.
-
-    The senders, receivers and causes are taken from the items of a store. A picture (`png`) is drawn by Graphviz or
-    by matplotlib; the other formats need neither.
-
-    Examples:
-        devmem flow configs/two_agents.yaml board --format sequence
-    """
-    terminal: Terminal = ctx.obj
-    chosen = flow_format or _BY_SUFFIX.get(output.suffix.lower() if output else "", FlowFormat.MERMAID)
-    if chosen is FlowFormat.PNG and output is None and not as_json:
-        raise CommandError("`--format png` needs a file: add --output FILE.png.")
-    place = find_store(terminal, memory, store, session, reading=True)
-    check_anything_there(place)
-    check_output(place, output)
-    with opened(terminal, place, looking=True) as source:
-        transfers = transfers_of(pick(source, ids, newest, selection.where))
-    if as_json:
-        terminal.json([asdict(one) for one in transfers])
-    elif not transfers:
-        raise CommandError(f"no matching item of memory store {place.store!r} records a message; nothing was drawn.")
-    elif chosen is FlowFormat.PNG and output is not None:
-        replace_file(output, [png_picture(edges_of(transfers))])
-        terminal.report("note", f"written to {output}")
-    else:
-        deliver(terminal, _drawn(transfers, chosen), output)
-
-
 def _drawn(transfers: list[Transfer], chosen: FlowFormat) -> Iterable[str]:
     if chosen is FlowFormat.SEQUENCE:
         return mermaid_sequence(transfers)
@@ -141,69 +99,119 @@ def log_of(memory: MemoryBase, name: str) -> InteractionLog:
     return memory
 
 
-def print_records(
-    terminal: Terminal, records: Sequence[Interaction], lines: Iterable[str], what: str, *, as_json: bool
-) -> None:
-    """Print records as lines, or as JSON.
-
-    Raises:
-        CommandError: there is none.
-    """
-    if as_json:
-        terminal.json([record.to_json() for record in records])
-        return
-    if not records:
-        raise CommandError(f"nothing is recorded of {what}.")
-    for line in lines:
-        terminal.print(line)
-
-
+@selecting()
 def log(
     ctx: typer.Context,
     memory: MemoryPlace,
-    words: Annotated[list[str], typer.Argument(metavar="[STORE] CONVERSATION", help="Id of the conversation.")],
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="[STORE] [CONVERSATION]", help="Id of a conversation.")
+    ] = None,
+    trace: Annotated[str | None, typer.Option(metavar="ID", help="Show the calls of this trace as a tree.")] = None,
     full: Full = False,
+    drawing: Annotated[
+        FlowFormat | None,
+        typer.Option("--format", help="Draw who sent what to whom; by default according to the suffix of FILE."),
+    ] = None,
+    output: Output = None,
+    ids: Ids = None,
+    newest: Newest = None,
     as_json: AsJson = False,
     session: Session = DEFAULT_SESSION,
+    *,
+    selection: Selection,
 ) -> None:
-    """Show a conversation as a timeline.
+    """List conversations and traces, show one, or draw who sent what to whom.
 
-    Each line has the time, the sender and the receiver, and the text of a record.
+    A conversation is shown as a timeline: each line has the time, the sender and the receiver, and the text of a
+    record. A trace is shown as a tree: each call is followed by the calls that were made from within it, and by its
+    answer (`=`) or its error (`!`). A drawing takes the senders, receivers and causes from the items of any store that
+    the conditions select; a picture (`png`) is drawn by Graphviz or by matplotlib.
 
     Examples:
+        devmem log team.yaml global
         devmem log team.yaml global c1
+        devmem log team.yaml global --trace t1
+        devmem log configs/two_agents.yaml board --format sequence
     """
     terminal: Terminal = ctx.obj
-    place = split_words(
-        terminal, memory, words, session, least=1, most=1, usage="MEMORY [STORE] CONVERSATION", reading=True
-    )
+    draws = drawing is not None or output is not None
+    if not draws and (ids or newest is not None or selection.where != Filter()):
+        raise CommandError("conditions, --id and --limit select what is drawn: add --format.")
+    usage = "MEMORY [STORE] [CONVERSATION]"
+    place = split_words(terminal, memory, words or [], session, least=0, most=1, usage=usage, reading=True)
+    conversation = place.words[0] if place.words else None
+    if trace is not None and (draws or conversation is not None):
+        raise CommandError("--trace shows one trace: give neither a CONVERSATION nor a format with it.")
+    if draws:
+        _draw(terminal, place, conversation, drawing, output, ids, newest, selection.where, as_json=as_json)
+        return
     with opened_existing(terminal, place, looking=True) as store:
-        records = log_of(store, place.store).log(full_scope_id(store, "conversation", place.words[0]))
-    lines = timeline_lines(records, length=None if full else SHOWN)
-    print_records(terminal, records, lines, f"conversation {place.words[0]!r}", as_json=as_json)
+        kept = log_of(store, place.store)
+        if trace is not None:
+            records = kept.trace(full_scope_id(store, "trace", trace))
+            lines, what = tree_lines(call_tree(records), length=None if full else SHOWN), f"trace {trace!r}"
+        elif conversation is not None:
+            records = kept.log(full_scope_id(store, "conversation", conversation))
+            lines, what = timeline_lines(records, length=None if full else SHOWN), f"conversation {conversation!r}"
+        else:
+            _list(terminal, store, as_json=as_json)
+            return
+        if as_json:
+            terminal.json([record.to_json() for record in records])
+        elif not records:
+            raise CommandError(f"nothing is recorded of {what}.")
+        else:
+            for line in lines:
+                terminal.print(line)
 
 
-def trace(
-    ctx: typer.Context,
-    memory: MemoryPlace,
-    words: Annotated[list[str], typer.Argument(metavar="[STORE] TRACE", help="Id of the trace.")],
-    full: Full = False,
-    as_json: AsJson = False,
-    session: Session = DEFAULT_SESSION,
+def _list(terminal: Terminal, store: MemoryBase, *, as_json: bool) -> None:
+    """Print the conversations and traces of a store, those with the most records first."""
+    whole = Memory(store)
+    rows = [
+        (kind, str(value), count)
+        for kind in ("conversation", "trace")
+        for value, count in whole.count(by=kind, user=ANY)
+        if value is not None
+    ]
+    if as_json:
+        terminal.json([{"kind": kind, "id": value, "records": count} for kind, value, count in rows])
+    else:
+        shown = [(kind, value, f"{count:,}") for kind, value, count in rows]
+        terminal.table(("kind", "id", "records"), shown, numbers=("records",))
+
+
+def _draw(
+    terminal: Terminal,
+    place: StoreAddress,
+    conversation: str | None,
+    drawing: FlowFormat | None,
+    output: Path | None,
+    ids: list[str] | None,
+    newest: int | None,
+    where: Filter,
+    *,
+    as_json: bool,
 ) -> None:
-    """Show the calls of a trace as a tree.
-
-    Each call is followed by the calls that were made from within it, and by its answer (`=`) or its error (`!`).
-
-    Examples:
-        devmem trace team.yaml global t1
-    """
-    terminal: Terminal = ctx.obj
-    place = split_words(terminal, memory, words, session, least=1, most=1, usage="MEMORY [STORE] TRACE", reading=True)
-    with opened_existing(terminal, place, looking=True) as store:
-        records = log_of(store, place.store).trace(full_scope_id(store, "trace", place.words[0]))
-    lines = tree_lines(call_tree(records), length=None if full else SHOWN)
-    print_records(terminal, records, lines, f"trace {place.words[0]!r}", as_json=as_json)
+    """Draw who sent what to whom, as the items of a store say."""
+    chosen = drawing or _BY_SUFFIX.get(output.suffix.lower() if output else "", FlowFormat.MERMAID)
+    if chosen is FlowFormat.PNG and output is None and not as_json:
+        raise CommandError("`--format png` needs a file: add --output FILE.png.")
+    check_anything_there(place)
+    check_output(place, output)
+    with opened(terminal, place, looking=True) as source:
+        if conversation is not None:
+            where &= Filter(scope=Scope(conversation=full_scope_id(source, "conversation", conversation)))
+        transfers = transfers_of(pick(source, ids, newest, where))
+    if as_json:
+        terminal.json([asdict(one) for one in transfers])
+    elif not transfers:
+        raise CommandError(f"no matching item of memory store {place.store!r} records a message; nothing was drawn.")
+    elif chosen is FlowFormat.PNG and output is not None:
+        replace_file(output, [png_picture(edges_of(transfers))])
+        terminal.report("note", f"written to {output}")
+    else:
+        deliver(terminal, _drawn(transfers, chosen), output)
 
 
 _SHORT = 8

@@ -1,4 +1,4 @@
-"""`devmem runs` and `revert`: the runs of a memory, those whose process died among them."""
+"""`devmem runs`: the runs of a memory, those whose process died among them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ from devmem.cli.targets import (
     make,
     opened_existing,
     several_stores,
-    split_words,
     why_empty,
 )
 from devmem.cli.terminal import Terminal, date_text, zoned
@@ -47,24 +46,32 @@ def runs(
     store: OptionalStore = None,
     commit: Annotated[str | None, typer.Option(metavar="RUN", help="Commit this pending run.")] = None,
     discard: Annotated[str | None, typer.Option(metavar="RUN", help="Discard this pending run.")] = None,
+    revert: Annotated[str | None, typer.Option(metavar="RUN", help="Undo this committed run.")] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="Number of the newest runs.")] = 20,
     as_json: AsJson = False,
     session: Session = DEFAULT_SESSION,
 ) -> None:
-    """List the runs of a memory, and end those that are pending.
+    """List the runs of a memory, end those that are pending, or undo one.
 
     A run is `pending` until it ends, even if its process has died: no other process sees what it wrote. `--commit` and
     `--discard` end such a run, after which its state is shown. A run that is not a transaction is `committed` from its
-    first change on. For a workflow without a store, lists the runs of all stores that its agents write to.
+    first change on.
+
+    `--revert` deletes what a run added, and restores what it replaced or deleted. If later versions build on what it
+    wrote, they are named, and nothing is changed. For a workflow without a store, all stores that its agents write to
+    are meant, and a run is undone in all of them or in none.
 
     Examples:
         devmem runs team.yaml
-        devmem runs team.yaml notes
         devmem runs notes.db --discard 5f2c
+        devmem runs team.yaml --revert 5f2c
     """
     terminal: Terminal = ctx.obj
-    if commit is not None and discard is not None:
-        raise CommandError("give either --commit or --discard, not both.")
+    if sum(each is not None for each in (commit, discard, revert)) > 1:
+        raise CommandError("give one of --commit, --discard and --revert.")
+    if revert is not None:
+        _revert(terminal, memory, store, session, revert, as_json=as_json)
+        return
     looking = commit is None and discard is None
     if store is None and (workflow := several_stores(memory, (), after=0)) is not None:
         with _opened_written(terminal, workflow, session, looking=looking) as stores:
@@ -124,37 +131,16 @@ def _row(info: RunInfo) -> Sequence[str]:
     return short_run(info.run), info.state.value, *times, str(info.changes), info.actor or ""
 
 
-def revert(
-    ctx: typer.Context,
-    memory: MemoryPlace,
-    words: Annotated[list[str], typer.Argument(metavar="[STORE] RUN", help="Id of the run.")],
-    as_json: AsJson = False,
-    session: Session = DEFAULT_SESSION,
-) -> None:
-    """Undo a committed run.
-
-    `devmem runs` lists the runs of a memory. What the run added is deleted, and what it replaced or deleted is
-    restored. If later versions build on what it wrote, they are named, and nothing is changed. For a workflow without a
-    store, the run is undone in all stores that its agents write to, or in none.
-
-    Examples:
-        devmem revert notes.db 5f2c
-        devmem revert team.yaml 5f2c
-        devmem revert team.yaml notes 5f2c
-    """
-    terminal: Terminal = ctx.obj
-    if (workflow := several_stores(memory, words, after=1)) is not None:
+def _revert(terminal: Terminal, memory: str, store: str | None, session: str, given: str, *, as_json: bool) -> None:
+    """Undo a run, in one store or in all stores of a workflow, and print what was changed back."""
+    if store is None and (workflow := several_stores(memory, (), after=0)) is not None:
         with _opened_written(terminal, workflow, session) as stores:
-            run = full_run(stores.values(), words[0])
+            run = full_run(stores.values(), given)
             undone = revert_run(workflow, stores, run, session_folder(workflow, session))
     else:
-        place = split_words(terminal, memory, words, session, least=1, most=1, usage="MEMORY [STORE] RUN")
-        with opened_existing(terminal, place) as store:
-            undone = {place.store: versions_of(store).revert(full_run([store], place.words[0]))}
-    _show(terminal, undone, as_json=as_json)
-
-
-def _show(terminal: Terminal, undone: Mapping[str, RunInfo], *, as_json: bool) -> None:
+        place = find_store(terminal, memory, store, session)
+        with opened_existing(terminal, place) as opened:
+            undone = {place.store: versions_of(opened).revert(full_run([opened], given))}
     if as_json:
         terminal.json([{"store": name, **asdict(info)} for name, info in undone.items()])
         return

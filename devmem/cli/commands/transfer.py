@@ -7,7 +7,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 
-from devmem.cli.app import CONTEXT, help_of
+from devmem.cli.commands.records import log_of
 from devmem.cli.failures import EXIT_PARTLY, CommandError
 from devmem.cli.inputs import STDIN, Ids, ListOrder, Newest, Output, check_anything_there, check_output, deliver, pick
 from devmem.cli.options import Fields, Selection, checked_fields, named_scope, selecting
@@ -28,7 +28,6 @@ from devmem.cli.targets import (
     OptionalStore,
     Session,
     StoreAddress,
-    WorkflowFile,
     announce,
     check_lasting,
     find_store,
@@ -40,14 +39,15 @@ from devmem.cli.targets import (
     split_words,
 )
 from devmem.cli.terminal import Terminal, date_text
-from devmem.config.workflow import Workflow
+from devmem.config.workflow import CopyRule
 from devmem.errors import DataFileError, DevmemError
-from devmem.memory.opening import declared_like
+from devmem.memory.opening import declared_like, is_workflow
 from devmem.model.caller import DEFAULT_SESSION
 from devmem.model.conditions import Order
 from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem, Scope
 from devmem.model.times import DateOrder
+from devmem.recording.log import CopySource
 from devmem.redaction import location_without_credentials
 from devmem.stores.abilities import record_export
 from devmem.stores.archiving import count_archived
@@ -63,6 +63,7 @@ from devmem.transfer.importing.folders import data_files
 from devmem.transfer.importing.formats import DataFile, open_data
 from devmem.transfer.importing.records import Record
 from devmem.transfer.importing.tables import KEYS
+from devmem.workflow.recording import rebuild_view
 
 Data: TypeAlias = Annotated[
     list[str],
@@ -409,10 +410,10 @@ def _format(given: SnapshotFormat | None, output: Path | None) -> SnapshotFormat
 
 Places: TypeAlias = Annotated[
     list[str],
-    typer.Argument(metavar="[FILE] FROM TO", help="Two memories, or a workflow and two of its stores."),
+    typer.Argument(
+        metavar="[FILE] FROM TO", help="Two memories, or a workflow and two of its stores; a workflow alone."
+    ),
 ]
-Source: TypeAlias = Annotated[str, typer.Argument(metavar="FROM", help="Store to copy from.")]
-Target: TypeAlias = Annotated[str, typer.Argument(metavar="TO", help="Store to copy into.")]
 
 _SHOWN: Final = 5
 _TWO_MEMORIES: Final = 2
@@ -422,6 +423,9 @@ _IN_ONE_WORKFLOW: Final = 3
 def copy(
     ctx: typer.Context,
     places: Places,
+    into: Annotated[
+        str | None, typer.Option(metavar="STORE", help="Of a workflow alone: only the copies in this store.")
+    ] = None,
     session: Session = DEFAULT_SESSION,
     as_json: AsJson = False,
 ) -> None:
@@ -431,12 +435,21 @@ def copy(
     not exist yet becomes a store of the same type. Each item is read back and compared, and what the other store could
     not keep is reported. An interrupted copy continues when it is run again.
 
+    Of a workflow alone, agents' stores are restored from its global memory: the rules under `conversation.copies` say
+    which records belong in which store. Existing items stay unchanged; missing ones are added.
+
     Examples:
         devmem copy notes.db "postgresql://localhost/team?store=notes"
         devmem copy "postgresql://localhost/team?store=notes" backup.db
         devmem copy configs/mem0.yaml hosted archive
+        devmem copy team.yaml --into writer_notes
     """
     terminal: Terminal = ctx.obj
+    if len(places) == 1 and is_workflow(places[0]):
+        _copy_by_rules(terminal, Path(places[0]), into, session, as_json=as_json)
+        return
+    if into is not None:
+        raise CommandError("--into is of a workflow alone, whose rules say what to copy.")
     if len(places) == _IN_ONE_WORKFLOW:
         workflow = load(terminal, Path(places[0]))
         source, target = (StoreAddress(workflow=workflow, store=name, session=session) for name in places[1:])
@@ -475,6 +488,34 @@ def _copy(
         raise typer.Exit(EXIT_PARTLY)
 
 
+def _copy_by_rules(terminal: Terminal, file: Path, into: str | None, session: str, *, as_json: bool) -> None:
+    """Copy records of the global memory again into the stores that the rules of a workflow name."""
+    workflow = load(terminal, file)
+    block = workflow.conversation
+    rules = [rule for rule in block.copies if into in (None, rule.into)] if block is not None else []
+    if block is None or not rules:
+        named = f" into {into!r}" if into is not None else ""
+        raise CommandError(f"{file} has no rule under `conversation.copies` that copies{named}.")
+    done: list[tuple[CopyRule, int, int]] = []
+    with ExitStack() as stack:
+        source = stack.enter_context(
+            opened(terminal, StoreAddress(workflow=workflow, store=block.store, session=session))
+        )
+        log_of(source, block.store)
+        if not isinstance(source, CopySource):
+            raise CommandError(f"the records of memory store {block.store!r} cannot be copied.")
+        for rule in rules:
+            target = stack.enter_context(
+                opened(terminal, StoreAddress(workflow=workflow, store=rule.into, session=session), save=True)
+            )
+            done.append((rule, *rebuild_view(source, rule, target)))
+    if as_json:
+        terminal.json([{"store": rule.into, "records": count, "added": added} for rule, count, added in done])
+        return
+    for rule, count, added in done:
+        terminal.print(f"{rule.into}: {count:,} records of {', '.join(rule.agents) or 'all agents'}, {added:,} added")
+
+
 def _check_apart(origin: MemoryBase, place: MemoryBase) -> None:
     """Raise `CommandError` where two names mean one place."""
     stores = [store for store in (origin, place) if isinstance(store, CollectionMemory) and location_of(store)]
@@ -504,7 +545,7 @@ def _show_archive(terminal: Terminal, report: CopyReport) -> None:
         terminal.print(f"{number_of(report.archived, 'item')} archived there, too")
     if report.still_archived:
         left = number_of(report.still_archived, "item")
-        terminal.report("note", f"left in the archive there: {left}; `devmem archive --restore` brings them back")
+        terminal.report("note", f"left in the archive there: {left}; `devmem update --unarchive` brings them back")
     if report.unarchived:
         terminal.report("note", f"taken out of the archive there: {number_of(report.unarchived, 'item')}")
 
@@ -540,44 +581,3 @@ def _as_json(report: CopyReport, total: int) -> dict[str, Any]:
         "identical": report.identical,
         "items": total,
     }
-
-
-def commands_of(store_type: str) -> typer.Typer:
-    """Return the commands of one store type: `migrate`, a `copy` into or out of a store of this type."""
-
-    def migrate(
-        ctx: typer.Context,
-        file: WorkflowFile,
-        source: Source,
-        target: Target,
-        session: Session = DEFAULT_SESSION,
-        as_json: AsJson = False,
-    ) -> None:
-        terminal: Terminal = ctx.obj
-        workflow = load(terminal, file)
-        _check_type(workflow, store_type, source, target)
-        origin, place = (StoreAddress(workflow=workflow, store=name, session=session) for name in (source, target))
-        _copy(terminal, origin, place, (source, target), as_json=as_json)
-
-    migrate.__doc__ = f"""Copy every item out of a `{store_type}` store, or into one.
-
-    This is `devmem copy` with a check that one of the two stores is of this type.
-
-    Examples:
-        devmem {store_type} migrate team.yaml {store_type} archive
-    """
-    group = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=f"Commands for `{store_type}` stores.")
-
-    @group.callback()
-    def _group() -> None:
-        """Keep the group: typer would put its only command in its place."""
-
-    group.command("migrate", help=help_of(migrate), context_settings=CONTEXT)(migrate)
-    return group
-
-
-def _check_type(workflow: Workflow, store_type: str, *names: str) -> None:
-    types = {store.name: store.type for store in workflow.memory}
-    if all(name in types for name in names) and store_type not in [types[name] for name in names]:
-        found = " and ".join(f"{name!r} is `{types[name]}`" for name in names)
-        raise CommandError(f"neither store is of type `{store_type}`: {found}; `devmem copy` copies any store.")

@@ -42,7 +42,7 @@ class ConversationConfig(FactKeepingConfig, RetentionConfig, CollectionConfig):
     """Whether a workflow's `conversation` block may name stores of this type."""
 
     model_calls: ClassVar[Mapping[str, str]] = {"summary.llm": "never"}
-    """`devmem compress` summarizes, no run does."""
+    """`devmem consolidate --summarize` summarizes, no run does."""
 
     memory_path: Annotated[str, KNOWN_HOME] | None = "auto"
     """Where the records live: a path (SQLite, or DevAll's format when it ends in `.json`), `auto` for a file of the

@@ -38,7 +38,7 @@ def other_database(postgres_server: PostgresServer) -> Iterator[str]:
         connection.execute("DROP DATABASE others WITH (FORCE)")
 
 
-@pytest.mark.parametrize("command", [("show",), ("search", "launch"), ("history", "some-id"), ("runs",)])
+@pytest.mark.parametrize("command", [("list",), ("search", "launch"), ("history", "some-id"), ("runs",)])
 def test_a_command_that_reads_makes_neither_tables_nor_a_store(
     postgres_server: PostgresServer, other_database: str, command: tuple[str, ...]
 ) -> None:
@@ -57,7 +57,7 @@ def test_stores_that_were_never_written_to_are_listed_without_being_made(
     for _ in range(2):
         (row,) = json.loads(run("stores", file, "--json").stdout)
         assert (row["items"], row["error"]) == (0, None)
-    assert "does not exist yet" in run("show", file).output
+    assert "does not exist yet" in run("list", file).output
 
 
 def test_reindex_counts_the_items_of_the_store_that_the_workflow_names(
@@ -81,7 +81,7 @@ def test_drop_names_the_store_and_not_the_database_alone(
     run("add", store_url, "The launch is on June 2nd.")
     file = tmp_path_factory.mktemp("workflow") / "team.yaml"
     file.write_text(WORKFLOW.format(url=postgres_server.url(), more=""))
-    assert "&store=notes would be dropped" in run("drop", file, code=2).output
+    assert "&store=notes would be dropped" in run("forget", file, "--drop", code=2).output
 
 
 @pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
@@ -116,7 +116,7 @@ def test_what_never_reached_the_server_was_not_written(postgres_server: Postgres
 
 def test_a_timeout_below_a_millisecond_is_not_unlimited(store_url: str) -> None:
     run("add", store_url, "hello")
-    assert "longer than `statement_timeout`" in run("show", f"{store_url}&statement_timeout=0.0001", code=2).output
+    assert "longer than `statement_timeout`" in run("list", f"{store_url}&statement_timeout=0.0001", code=2).output
 
 
 def test_sessions_that_are_read_only_by_default_read_earlier_and_archived_items(
@@ -129,5 +129,5 @@ def test_sessions_that_are_read_only_by_default_read_earlier_and_archived_items(
     run("export", read_only, "--output", folder / "notes.json")
     assert "hello" in (folder / "notes.json").read_text("utf-8")
     assert "1 stored" in run("copy", read_only, folder / "notes.db").output
-    assert "hello" in run("show", read_only, "--as-of", "2999-01-01").output
+    assert "hello" in run("list", read_only, "--as-of", "2999-01-01").output
     assert "the server accepts no writes" in run("add", read_only, "more", code=2).output

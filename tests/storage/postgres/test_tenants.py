@@ -328,10 +328,10 @@ def test_the_command_drops_a_store_of_a_workflow(store_url: str, tmp_path: Path)
     path.write_text(f"memory: [{{name: notes, type: simple, config: {{memory_path: '{store_url}'}}}}]\n")
     with devmem.open(f"{path}#notes") as memory:
         memory.add("The launch is in June.")
-    unasked = CliRunner().invoke(app, ["drop", str(path), "notes"])
+    unasked = CliRunner().invoke(app, ["forget", str(path), "notes", "--drop"])
     assert (unasked.exit_code, "add --yes" in unasked.output) == (2, True)
-    assert CliRunner().invoke(app, ["drop", str(path), "notes", "--yes"]).exit_code == 0
-    again = CliRunner().invoke(app, ["drop", str(path), "notes", "--yes"])
+    assert CliRunner().invoke(app, ["forget", str(path), "notes", "--drop", "--yes"]).exit_code == 0
+    again = CliRunner().invoke(app, ["forget", str(path), "notes", "--drop", "--yes"])
     assert (again.exit_code, "there is no such store" in again.output) == (2, True)
     with devmem.open(f"{path}#notes") as memory:
         assert len(memory) == 0

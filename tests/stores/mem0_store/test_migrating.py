@@ -1,4 +1,4 @@
-"""`devmem mem0 migrate` and `devmem copy`: out of mem0 into any other store and back."""
+"""`devmem copy`: out of mem0 into any other store and back."""
 
 from __future__ import annotations
 
@@ -37,8 +37,7 @@ nodes: []
 @pytest.fixture
 def devmem(workflow: Path) -> Run:
     def run(*arguments: str, code: int = 0) -> Result:
-        command = ["mem0", "migrate"] if arguments[0] == "mem0" else [arguments[0]]
-        done = run_devmem(*command, workflow, *arguments[1:], code=code)
+        done = run_devmem(arguments[0], workflow, *arguments[1:], code=code)
         assert KEY not in done.output
         return done
 
@@ -53,13 +52,13 @@ def items_of(workflow: Path, name: str) -> list[MemoryItem]:
 def test_out_of_mem0_and_back(workflow: Path, devmem: Run, fake: FakeMem0) -> None:
     for number in range(150):
         fake.remember(f"Fact {number}.", user_id="ann", categories=["facts"], metadata={"n": number})
-    done = devmem("mem0", "hosted", "archive")
+    done = devmem("copy", "hosted", "archive")
     assert "150 stored; archive has 150 items now" in done.stdout
     assert "could not be carried over" not in done.output
     before = {memory["id"]: memory["memory"] for memory in fake.memories}
     assert {item.id: item.content_summary for item in items_of(workflow, "archive")} == before
     fake.memories.clear()
-    devmem("mem0", "archive", "hosted")
+    devmem("copy", "archive", "hosted")
     again = {memory["metadata"]["devmem_id"]: memory["memory"] for memory in fake.memories}
     assert again == before
     assert {memory["created_at"] for memory in fake.memories} == {fake.now.isoformat()}
@@ -100,14 +99,14 @@ def test_interrupted_copy_goes_on(workflow: Path, devmem: Run, fake: FakeMem0) -
             fake.faults.append(failure(401, path="/v3/memories/add/"))
 
     fake.before_each = fail_in_the_middle
-    failed = devmem("mem0", "archive", "hosted", code=2)
+    failed = devmem("copy", "archive", "hosted", code=2)
     assert "HTTP 401" in failed.stderr
     assert len(fake.memories) == 4
     fake.before_each = lambda _: None
     fake.faults.append(Fault("drop", path="/v3/memories/add/", after_work=True))
-    devmem("mem0", "archive", "hosted", code=2)
+    devmem("copy", "archive", "hosted", code=2)
     assert len(fake.memories) == 5
-    report = json.loads(devmem("mem0", "archive", "hosted", "--json").stdout)
+    report = json.loads(devmem("copy", "archive", "hosted", "--json").stdout)
     assert report["counts"] == {"duplicate": 5, "stored": 5}
     assert sorted(fake.texts()) == sorted(f"Fact {n}." for n in range(10))
 
@@ -120,21 +119,15 @@ def archive_a_fact(workflow: Path) -> None:
 def test_items_that_are_made_later_are_named(workflow: Path, devmem: Run, fake: FakeMem0) -> None:
     archive_a_fact(workflow)
     fake.faults.append(Fault("status", 200, body=b'{"status": "PENDING"}', path="/v3/memories/add/"))
-    assert "taken but are not there yet (i1)" in devmem("mem0", "archive", "hosted", code=1).stderr
+    assert "taken but are not there yet (i1)" in devmem("copy", "archive", "hosted", code=1).stderr
 
 
 def test_items_that_are_not_taken_are_named(workflow: Path, devmem: Run) -> None:
     with open_stores(load_workflow(workflow), ["archive"]) as stores:
         stores["archive"].add([MemoryItem(id=f"i{n}", content_summary=" ") for n in range(8)])
-    shown = devmem("mem0", "archive", "hosted", code=1).stderr
+    shown = devmem("copy", "archive", "hosted", code=1).stderr
     assert "i0 was not taken: the item has no text" in shown
     assert "and 3 more were not taken" in shown
-
-
-def test_stores_of_other_types_are_copied_by_copy_alone(workflow: Path, devmem: Run) -> None:
-    archive_a_fact(workflow)
-    assert "neither store is of type `mem0`" in devmem("mem0", "archive", "board", code=2).stderr
-    devmem("copy", "archive", "board")
 
 
 @pytest.mark.parametrize(
@@ -143,8 +136,3 @@ def test_stores_of_other_types_are_copied_by_copy_alone(workflow: Path, devmem: 
 def test_copies_that_make_no_sense(names: tuple[str, str], why: str, workflow: Path, devmem: Run) -> None:
     archive_a_fact(workflow)
     assert why in devmem("copy", *names, code=2).stderr
-
-
-def test_command_of_an_unknown_type_is_unknown() -> None:
-    run_devmem("mem1", "migrate", code=2)
-    assert "migrate" in run_devmem("simple", "--help", code=None).output
