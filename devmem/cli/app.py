@@ -85,7 +85,7 @@ _COMMANDS: Final = {
     "count": ("items", "Count items, or those with each value of a key."),
     "update": ("items", "Change an item and keep its id, or change every item that matches."),
     "forget": ("forgetting", "Forget items permanently, and print a receipt."),
-    "history": ("items", "Show the versions of an item, or what changed between two times or in a run."),
+    "history": ("runs", "Show the versions of an item, or what changed between two times or in a run."),
     "import": ("transfer", "Fill a store from data files."),
     "export": ("transfer", "Write a store's items as JSON or Markdown."),
     "copy": ("transfer", "Copy every item of one store into another."),

@@ -135,7 +135,7 @@ def test_what_cannot_be_drawn_is_said(filled: Path, devmem: Devmem) -> None:
     assert devmem("log", filled, "notes", "--format", "dot", "--user", "nobody", "--json").stdout == "[]\n"
 
 
-@pytest.mark.parametrize("command", ["export", "flow"])
+@pytest.mark.parametrize("command", ["export", "log"])
 def test_no_file_of_the_memory_is_overwritten(filled: Path, devmem: Devmem, tmp_path: Path, command: str) -> None:
     devmem("add", tmp_path / "other.db", "Another memory.")
     database = tmp_path / "notes.db"

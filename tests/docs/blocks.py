@@ -258,8 +258,8 @@ NOT_RUN = {
     r"claude mcp ": "is a program of an editor",
     r"make |pytest ": "is of the development of devmem itself",
     r"(?:\w+=\w+ )?python -m tools\.(?:bench|embedding|torture)": "takes minutes to hours; its short forms are kits",
-    r".*postgresql://|devmem forget ": " --dropneeds a PostgreSQL server; tests/storage/postgres has one",
-    r"devmem (?:copy|mem0 migrate) .*\b(?:hosted|archive)": "needs a server of mem0; tests/stores/mem0 has one",
+    r".*postgresql://": "needs a PostgreSQL server; tests/storage/postgres has one",
+    r"devmem copy .*\b(?:hosted|archive)": "needs a server of mem0; tests/stores/mem0 has one",
     r"devmem facts ": "needs a chat service; tests/cli/test_facts.py has one",
     r"devmem \w+ talks\.yaml": "needs a data set that is fetched",
     r"curl ": "is sent to the server that `test_server_page.py` starts",
@@ -289,7 +289,7 @@ def run_command(command: str, told: str, folder: Path) -> str:
     if until := next((until for pattern, until in _SERVING.items() if re.match(pattern, command)), ""):
         with serving(_elsewhere(words), folder, until) as printed:
             return printed
-    asks = {"forget", "trim", "drop"} & {words[0]} and not {"--yes", "--dry-run"} & set(words)
+    asks = words[0] == "forget" and not {"--yes", "--dry-run"} & set(words)
     # What is told of a failure, or of what was stored, comes on standard error.
     merged = bool(re.search(r"^(?:error|memory|warning): ", told, re.MULTILINE))
     typed = folder.joinpath(given).read_text(encoding="utf-8") + "\4" if given else "y\n" * bool(asks)

@@ -63,7 +63,7 @@ worker = multiprocessing.get_context("fork").Process(target=work)
 worker.start()
 worker.join()
 """,
-    "$ devmem revert": """
+    "$ devmem runs --revert": """
 import devmem
 with devmem.open("notes.db", embedding=None) as memory, memory.run("5f2c2a") as run:
     run.add("The launch is off.")

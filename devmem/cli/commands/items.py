@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from datetime import timedelta
 from functools import partial
@@ -21,11 +21,9 @@ from devmem.cli.inputs import (
     check_all_there,
     full_id,
     full_ids,
-    full_run,
     read_messages,
     read_stdin,
     read_texts,
-    short_run,
 )
 from devmem.cli.options import (
     NEVER,
@@ -58,7 +56,6 @@ from devmem.cli.targets import (
     opened,
     opened_existing,
     opened_if_written,
-    period_of_options,
     split_words,
 )
 from devmem.cli.terminal import Terminal, date_text, item_date, zoned
@@ -75,8 +72,6 @@ if TYPE_CHECKING:
     from devmem.memory.memory import Memory
     from devmem.model.items import MemoryItem
     from devmem.model.results import WriteOutcome
-    from devmem.model.versions import Change, ItemVersion
-    from devmem.stores.memory import MemoryBase
 
 _TEXT_USAGE = "MEMORY [STORE] TEXT"
 _Text: TypeAlias = Annotated[
@@ -542,86 +537,3 @@ def _details(item: MemoryItem, *, has_model: bool) -> Sequence[str]:
         ", ".join(item.metadata),
         item.content_summary,
     )
-
-
-_HISTORY_COLUMNS = ("recorded", "change", "run", "by", "text")
-_CHANGES_COLUMNS = ("change", "id", "before", "after")
-
-
-def history(
-    ctx: typer.Context,
-    memory: MemoryPlace,
-    words: Annotated[list[str] | None, typer.Argument(metavar="[STORE] [ID]", help="Id of one item.")] = None,
-    since: Annotated[str | None, typer.Option("--from", metavar="TIME", help="What changed from this time on.")] = None,
-    until: Annotated[str | None, typer.Option("--to", metavar="TIME", help="The later time; now by default.")] = None,
-    run: Annotated[str | None, typer.Option(metavar="RUN", help="What this run changed, or is about to.")] = None,
-    as_json: AsJson = False,
-    session: Session = DEFAULT_SESSION,
-) -> None:
-    """Show the versions of an item, or what changed between two times or in a run.
-
-    A version is shown with what created it, when, and in which run. Versions are kept for as long as the store's
-    `history` says, 30 days by default. Forgotten items have none.
-
-    Examples:
-        devmem history notes.db 5f2c
-        devmem history notes.db --from 2026-06-01 --to 2026-06-02T14:30
-        devmem history team.yaml notes --run 5f2c
-    """
-    terminal: Terminal = ctx.obj
-    changes = since is not None or run is not None
-    if (since is not None and run is not None) or (until is not None and since is None):
-        raise CommandError("give either --from, with --to where it is not now, or --run.")
-    least = 0 if changes else 1
-    usage = "MEMORY [STORE]" if changes else "MEMORY [STORE] ID"
-    place = split_words(terminal, memory, words or [], session, least=least, most=least, usage=usage, reading=True)
-    with opened_existing(terminal, place, looking=True) as store:
-        if changes:
-            _show_changes(terminal, store, since, until, run, as_json=as_json)
-        else:
-            _show_versions(terminal, store, place.words[0], as_json=as_json)
-
-
-def _show_versions(terminal: Terminal, store: MemoryBase, item_id: str, *, as_json: bool) -> None:
-    from devmem.model.versions import with_replaced
-    from devmem.stores.abilities import versions_of
-    from devmem.views.documents import version_json
-
-    versions = versions_of(store).history(full_id(store, item_id))
-    if not versions:
-        raise CommandError(f"memory store {store.name!r} has no version of an item {item_id!r}.")
-    if as_json:
-        terminal.json([version_json(one) for one in with_replaced(versions)])
-    else:
-        terminal.table(zoned(_HISTORY_COLUMNS), list(_rows(versions)))
-
-
-def _show_changes(
-    terminal: Terminal, store: MemoryBase, since: str | None, until: str | None, run: str | None, *, as_json: bool
-) -> None:
-    from devmem.stores.abilities import versions_of
-    from devmem.views.documents import difference_json
-
-    versions = versions_of(store)
-    if run is not None:
-        found = versions.diff(full_run([store], run))
-    else:
-        found = versions.diff(*period_of_options(since or "", until))
-    if as_json:
-        terminal.json([difference_json(each) for each in found])
-        return
-    texts = [["" if item is None else item.content_summary for item in (each.before, each.after)] for each in found]
-    rows = [(each.operation.value, each.item_id, *pair) for each, pair in zip(found, texts, strict=True)]
-    terminal.table(_CHANGES_COLUMNS, rows)
-
-
-def _rows(versions: Sequence[ItemVersion]) -> Iterator[Sequence[str]]:
-    """Yield a row for each version, and one for the deletion that ended the last of them, if any did."""
-    for version in versions:
-        yield _history_row(version.began, version.item.content_summary)
-    if (ended := versions[-1].ended) is not None:
-        yield _history_row(ended, "")
-
-
-def _history_row(change: Change, text: str) -> Sequence[str]:
-    return date_text(change.at), change.operation.value, short_run(change.run or ""), change.actor or "", text

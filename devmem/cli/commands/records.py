@@ -146,27 +146,41 @@ def log(
         _draw(terminal, place, conversation, drawing, output, ids, newest, selection.where, as_json=as_json)
         return
     with opened_existing(terminal, place, looking=True) as store:
-        kept = log_of(store, place.store)
-        if trace is not None:
-            records = kept.trace(full_scope_id(store, "trace", trace))
-            lines, what = tree_lines(call_tree(records), length=None if full else SHOWN), f"trace {trace!r}"
-        elif conversation is not None:
-            records = kept.log(full_scope_id(store, "conversation", conversation))
-            lines, what = timeline_lines(records, length=None if full else SHOWN), f"conversation {conversation!r}"
-        else:
+        if trace is None and conversation is None:
             _list(terminal, store, as_json=as_json)
-            return
-        if as_json:
-            terminal.json([record.to_json() for record in records])
-        elif not records:
-            raise CommandError(f"nothing is recorded of {what}.")
         else:
-            for line in lines:
-                terminal.print(line)
+            _show(terminal, store, trace, conversation, length=None if full else SHOWN, as_json=as_json)
+
+
+def _show(
+    terminal: Terminal,
+    store: MemoryBase,
+    trace: str | None,
+    conversation: str | None,
+    *,
+    length: int | None,
+    as_json: bool,
+) -> None:
+    """Print a trace as a tree, or a conversation as a timeline."""
+    kept = log_of(store, store.name)
+    if trace is not None:
+        records = kept.trace(full_scope_id(store, "trace", trace))
+        lines, what = tree_lines(call_tree(records), length=length), f"trace {trace!r}"
+    else:
+        records = kept.log(full_scope_id(store, "conversation", conversation or ""))
+        lines, what = timeline_lines(records, length=length), f"conversation {conversation!r}"
+    if as_json:
+        terminal.json([record.to_json() for record in records])
+    elif not records:
+        raise CommandError(f"nothing is recorded of {what}.")
+    else:
+        for line in lines:
+            terminal.print(line)
 
 
 def _list(terminal: Terminal, store: MemoryBase, *, as_json: bool) -> None:
     """Print the conversations and traces of a store, those with the most records first."""
+    log_of(store, store.name)
     whole = Memory(store)
     rows = [
         (kind, str(value), count)
