@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from devmem import load_workflow
 from devmem.config import StoreTypes, design_template
 
 
@@ -21,6 +22,8 @@ def main(argv: Sequence[str] | None = None, *, store_types: StoreTypes | None = 
         from devmem.plugins import registry
 
         store_types = registry
+    if arguments.workflow is not None:
+        load_workflow(arguments.workflow)
     outputs = [arguments.output, *arguments.mirror]
     template = design_template(store_types, arguments.version)
     try:
@@ -38,6 +41,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tools.export_design_template", description=__doc__)
     parser.add_argument("--output", type=Path, required=True, help="file for the template")
     parser.add_argument("--mirror", type=Path, nargs="*", default=[], help="more files for the same template")
+    parser.add_argument("--workflow", type=Path, help="workflow whose plugins are covered too")
     parser.add_argument("--version", help="what the template's `version` says")
     return parser.parse_args(argv)
 

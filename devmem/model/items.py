@@ -164,6 +164,16 @@ class MemoryContentSnapshot:
         blocks = tuple(SnapshotBlock(role=message.role.value, block=block) for block in message.blocks)
         return cls(text=message.content, blocks=blocks)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        form: dict[str, Any] = _snapshot_adapter().dump_python(self, mode="json", by_alias=True, exclude_none=True)
+        return form
+
+    @classmethod
+    def from_dict(cls, raw: Mapping[str, Any] | None) -> MemoryContentSnapshot | None:
+        """Return the snapshot of a JSON form; None for none."""
+        return _snapshot_adapter().validate_python(raw) if raw else None
+
     def to_message_blocks(self) -> list[MessageBlock]:
         """Return the blocks without their roles, in order."""
         return [kept.block for kept in self.blocks]
@@ -328,6 +338,15 @@ class MemoryItem:
         """DevAll's name for `created_at`."""
         return self.created_at
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form, as `dump_item` does; DevAll's name for it."""
+        return dump_item(self)
+
+    @classmethod
+    def from_dict(cls, raw: Mapping[str, Any]) -> MemoryItem:
+        """Return the item of a JSON form, as `load_item` does; DevAll's name for it."""
+        return load_item(raw)
+
     def __repr__(self) -> str:
         return f"<MemoryItem {described(self)}>"
 
@@ -408,6 +427,11 @@ def _tolerate_old(raw: object) -> object:
 def _adapter() -> TypeAdapter[MemoryItem]:
     # Built on first use: it takes longer than the rest of the import.
     return TypeAdapter(Annotated[MemoryItem, BeforeValidator(_tolerate_old)])
+
+
+@cache
+def _snapshot_adapter() -> TypeAdapter[MemoryContentSnapshot]:
+    return TypeAdapter(MemoryContentSnapshot)
 
 
 @cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import KW_ONLY, dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
 from html import escape
@@ -251,7 +251,7 @@ class SearchReport:
         return cls(hits=found, candidates=len(found))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class MemoryWritePayload:
     """Input and output of a finished node, for the stores that it writes to."""
 
@@ -259,11 +259,12 @@ class MemoryWritePayload:
     """The agent's system prompt; kept with the item, not searched."""
     inputs_text: str = ""
     """Text of the user or of the previous nodes."""
-    turns: tuple[Turn, ...] | None = None
-    """The same text by its speakers, in order; None reads them from DevAll's frames in `inputs_text`, which anybody may
-    have written."""
     input_snapshot: MemoryContentSnapshot | None = None
     output_snapshot: MemoryContentSnapshot | None = None
+    _: KW_ONLY
+    turns: tuple[Turn, ...] | None = None
+    """`inputs_text` by its speakers, in order; None reads them from DevAll's frames in it, which anybody may have
+    written."""
     scope: Scope = field(default_factory=Scope)
     source: str = ""
     """Node, tool or user that the content comes from."""

@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from devmem.stores.indexing import IndexProgress as IndexProgress
     from devmem.stores.indexing import IndexReport as IndexReport
     from devmem.stores.indexing import IndexStep as IndexStep
+    from devmem.stores.items import answer_of as answer_of
     from devmem.stores.items import item_from as item_from
     from devmem.stores.items import skipped as skipped
     from devmem.stores.items import turns_of as turns_of
@@ -113,7 +114,7 @@ else:
         "devmem.stores.fact_queue": "FactStatus",
         "devmem.stores.facts": "FactKeepingMemory exchange_of",
         "devmem.stores.indexing": "Indexing IndexPlan IndexProgress IndexReport IndexStep",
-        "devmem.stores.items": "item_from skipped turns_of",
+        "devmem.stores.items": "answer_of item_from skipped turns_of",
         "devmem.stores.keyed_memory": "KeyedMemory",
         "devmem.stores.memory": "MemoryBase MemoryQuery Progress StoreSetup",
         "devmem.stores.query_embedding": "QueryEmbedding",

@@ -62,6 +62,11 @@ def turns_of(payload: MemoryWritePayload) -> tuple[Turn, ...]:
     return tuple(turn for turn in turns if turn.text.strip())
 
 
+def answer_of(payload: MemoryWritePayload) -> str:
+    """Return what a node answered; empty where it only quoted what was recalled, as `provider: extractive` does."""
+    return "" if payload.quoted else payload.output_text().strip()
+
+
 def skipped(reason: str) -> WriteOutcome:
     """Return the outcome of a payload that holds nothing for a store, with the reason."""
     return WriteOutcome(status=WriteStatus.SKIPPED, reason=reason)

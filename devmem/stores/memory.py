@@ -162,6 +162,20 @@ class StoreSetup:
             raise TypeError(f"store {self.name!r} expects {model.__name__}, not {type(self.config).__name__}")
         return self.config
 
+    def as_config(self, model: type[C]) -> C | None:
+        """Return the configuration for a class that reads and writes its file itself, as DevAll's do.
+
+        Its `memory_path` is resolved. None where it is of another model.
+        """
+        config = self.config
+        if not isinstance(config, model):
+            return None
+        path: str | None = getattr(config, "memory_path", None)
+        place = self.location(path)
+        if path == "auto" and place is not None:
+            place = str(Path(place).with_suffix(".json"))
+        return config if place is None else config.model_copy(update={"memory_path": place})
+
     def embedder(self, config: EmbeddingConfig) -> Embedder:
         """Open the embedding model that the configuration names; a relative `model_path` starts at `base_dir`.
 

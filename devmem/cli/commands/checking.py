@@ -14,7 +14,7 @@ from typing import Annotated, Final, TypeVar
 import typer
 
 from devmem.cli.failures import EXIT_FAILED, EXIT_PARTLY, CommandError
-from devmem.cli.targets import AsJson, WorkflowFiles
+from devmem.cli.targets import AsJson, WorkflowFiles, load
 from devmem.cli.terminal import Terminal
 from devmem.config.reading import WorkflowCheck
 from devmem.config.workflow import Workflow
@@ -88,14 +88,18 @@ def validate(
 
 def schema(
     ctx: typer.Context,
+    file: Annotated[
+        Path | None,
+        typer.Argument(metavar="[FILE]", help="A workflow, whose plugins are covered too.", show_default=False),
+    ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="File to write; stdout by default.")
     ] = None,
 ) -> None:
     """Print the JSON Schema of workflows.
 
-    It covers every installed store type. Most editors complete and check a YAML file that starts with
-    `# yaml-language-server: $schema=workflow.schema.json`.
+    It covers every installed store type, and those of a workflow's `plugins:`. Most editors complete and check a YAML
+    file that starts with `# yaml-language-server: $schema=workflow.schema.json`.
 
     Examples:
         devmem schema --output configs/workflow.schema.json
@@ -104,6 +108,8 @@ def schema(
     from devmem.plugins import registry
 
     terminal: Terminal = ctx.obj
+    if file is not None:
+        load(terminal, file)
     text = json.dumps(workflow_schema(registry), indent=2, ensure_ascii=False) + "\n"
     if output is None:
         terminal.out.file.write(text)

@@ -37,7 +37,15 @@ _STORE: Final = '''\
 from typing import ClassVar
 
 from devmem import MemoryItem, MemoryWritePayload, WriteOutcome
-from devmem.stores import CollectionConfig, CollectionMemory, ConfigModel, RetentionConfig, item_from, skipped
+from devmem.stores import (
+    CollectionConfig,
+    CollectionMemory,
+    ConfigModel,
+    RetentionConfig,
+    answer_of,
+    item_from,
+    skipped,
+)
 from devmem.text import strip_frames
 
 
@@ -55,7 +63,7 @@ class ${Name}Memory(CollectionMemory):
 
     def compose(self, payload: MemoryWritePayload) -> MemoryItem | WriteOutcome:
         """Return the item to store, or why there is none."""
-        said = (strip_frames(payload.inputs_text).strip(), payload.output_text().strip())
+        said = (strip_frames(payload.inputs_text).strip(), answer_of(payload))
         text = "\\n".join(part for part in said if part)
         if not text:
             return skipped("nothing was said")

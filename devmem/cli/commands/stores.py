@@ -49,14 +49,17 @@ def stores(
 ) -> None:
     """List the store types, or a workflow's stores and where they are.
 
-    Shows for each store the number of items, its size, embedding model and location. Items that wait for their
-    embedding are found by their words; recorded interactions that wait are not in the store yet. No file
-    is created.
+    Shows for each store the number of items, its size, embedding model and location, and the store types that the
+    workflow's `plugins:` bring. Items that wait for their embedding are found by their words; recorded interactions
+    that wait are not in the store yet. No file is created.
 
     Examples:
         devmem stores configs/demo/team.yaml --session demo
     """
+    from devmem.plugins import registry
+
     terminal: Terminal = ctx.obj
+    installed, types = set(registry.names()), list[dict[str, Any]]()
     if file is None:
         rows = _types()
         columns: tuple[str, ...] = _TYPE_COLUMNS
@@ -64,11 +67,14 @@ def stores(
         workflow = load(terminal, file)
         rows = [_store(workflow, store.name, store.type, session) for store in workflow.memory]
         columns = _STORE_COLUMNS
+        types = [row for row in _types() if row["type"] not in installed]
     if as_json:
         terminal.json(rows)
     else:
         shown = [[_shown(column, row) for column in columns] for row in rows]
         terminal.table(columns, shown, numbers=("items", "waiting", "size"))
+        if types:
+            terminal.table(_TYPE_COLUMNS, [[_shown(column, row) for column in _TYPE_COLUMNS] for row in types])
         for note in (note for row in rows for note in _notes(row)):
             terminal.report("warning", note)
     if any(row["error"] for row in rows):
