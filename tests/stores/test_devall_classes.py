@@ -19,13 +19,13 @@ import time
 import uuid
 from typing import List
 
-from devmem.adapters.devall import (
+from devmem import register_memory_store
+from devmem.stores.devall import (
     MemoryBase,
     MemoryContentSnapshot,
     MemoryItem,
     MemoryStoreConfig,
     MemoryWritePayload,
-    register_memory_store,
 )
 from devmem_stores.blackboard import BlackboardConfig
 

@@ -1,7 +1,7 @@
 """DevAll's names for authors of store types: a class written for DevAll (ChatDev 2) runs with its imports changed.
 
 ```python
-from devmem.adapters.devall import MemoryBase, MemoryItem, MemoryStoreConfig, register_memory_store
+from devmem.stores.devall import MemoryBase, MemoryItem, MemoryStoreConfig
 ```
 """
 
@@ -10,21 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import devmem
-from devmem import MemoryContentSnapshot, MemoryWritePayload, register_memory_store
-from devmem.stores import StoreSetup as MemoryStoreConfig
+from devmem.model import items
+from devmem.model.items import MemoryContentSnapshot
+from devmem.model.results import MemoryWritePayload
+from devmem.stores import memory
+from devmem.stores.memory import StoreSetup as MemoryStoreConfig
 
-__all__ = [
-    "MemoryBase",
-    "MemoryContentSnapshot",
-    "MemoryItem",
-    "MemoryStoreConfig",
-    "MemoryWritePayload",
-    "register_memory_store",
-]
+__all__ = ["MemoryBase", "MemoryContentSnapshot", "MemoryItem", "MemoryStoreConfig", "MemoryWritePayload"]
 
 
-class MemoryBase(devmem.MemoryBase):
+class MemoryBase(memory.MemoryBase):
     """The base of a store class, with DevAll's attributes `store` and `embedding`."""
 
     embedding: object = None
@@ -35,7 +30,7 @@ class MemoryBase(devmem.MemoryBase):
         return self.setup
 
 
-class MemoryItem(devmem.MemoryItem):
+class MemoryItem(items.MemoryItem):
     """An item that is made as DevAll's are: by position, and with a `timestamp`."""
 
     __slots__ = ()
