@@ -248,12 +248,16 @@ def test_the_prompt_benchmark_measures_statements_times_and_a_talk(tmp_path: Pat
     (tmp_path / "talk.yaml").write_text(json.dumps(talk))
     files = [str(tmp_path / name) for name in ("times.json", "cues.json")]
     rows_file = tmp_path / "rows.json"
+    (tmp_path / "idle.json").write_text(json.dumps({"thanks": ["Thank you!", "ok"]}))
     arguments = ["prompt", *files, "--talk", str(tmp_path / "talk.yaml"), "--json", str(rows_file)]
+    arguments += ["--idle", str(tmp_path / "idle.json")]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
     rows = {(row["case"], row["metric"]): row["value"] for row in json.loads(rows_file.read_text(encoding="utf-8"))}
     assert rows["periods", "period_precision@10"] == 1.0
     assert 0 <= rows["statements", "recall@10"] <= rows["statements", "any@10"] <= 1
+    assert rows["silence: 0.33", "silent thanks"] == 1.0
+    assert 0 <= rows["silence: 0.40", "recall@10"] <= rows["silence: 0.28", "recall@10"] <= 1
     assert rows["changed", "evidence_kept"] <= 0.5
     assert rows["changed", "tokens"] > 0
     assert {name for case, name in rows if case == "off_topic"} == {"lines_shown", "tokens"}

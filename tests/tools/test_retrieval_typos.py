@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from tests.tools.retrieval_data import LOCOMO, write
 from tools.bench.__main__ import app
 from tools.bench.retrieval.command import read_datasets
-from tools.bench.retrieval.typos import with_typos
+from tools.bench.retrieval.typos import as_statements, with_typos
 
 
 def test_one_word_of_a_question_is_misspelled(tmp_path: Path) -> None:
@@ -40,3 +40,19 @@ def test_the_command_asks_misspelled_questions(tmp_path: Path) -> None:
     (plain,) = read_datasets([locomo])
     (haystack,) = with_typos(plain).haystacks
     assert haystack.questions[0].text in questions.read_text(encoding="utf-8")
+
+
+def test_a_question_is_stated_without_the_words_that_ask(tmp_path: Path) -> None:
+    group = {
+        "id": "g",
+        "units": [{"id": "1", "session": "s", "speaker": "Ann", "date": "2026-05-08", "text": "The mill is old."}],
+        "queries": [
+            {"id": str(number), "text": text, "type": "t", "gold": ["1"]}
+            for number, text in enumerate(
+                ("When did Ann visit the old mill?", "How many mills has she seen?", "The mill")
+            )
+        ],
+    }
+    (stated,) = read_datasets([write(tmp_path / "mills.json", [group])])
+    texts = [one.text for one in as_statements(stated).haystacks[0].questions]
+    assert texts == ["Ann visit the old mill.", "mills she seen.", "The mill."]

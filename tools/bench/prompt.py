@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Any, Final
@@ -14,18 +16,24 @@ import yaml
 
 import devmem
 from devmem import DevmemError
+from devmem.search.silence import relevant_hits
+from devmem.stores import QueryEmbedding
 from devmem.text.analysis import estimate_tokens
 from tools.bench.retrieval.asking import FETCHED, Answer, ask_all
-from tools.bench.retrieval.cases import StoreCase
+from tools.bench.retrieval.cases import StoreCase, StoreSearcher
 from tools.bench.retrieval.command import read_datasets
-from tools.bench.retrieval.dataset import Dataset
+from tools.bench.retrieval.dataset import Dataset, Haystack
 from tools.bench.retrieval.memo import EmbeddingMemo
-from tools.bench.retrieval.metrics import OF_TIME
-from tools.bench.retrieval.variants import DEFAULT
+from tools.bench.retrieval.metrics import OF_TIME, measure
+from tools.bench.retrieval.variants import Variant
 from tools.bench.rows import JsonFile, Row, report
 
 _TALK: Final = Path(__file__).with_suffix(".yaml")
 _ENTRY: Final = re.compile(r"^\d+\. ", re.MULTILINE)
+_LEAST_SIMILARITIES: Final = (0.28, 0.31, 0.33, 0.35, 0.36, 0.40)
+"""Constants of a model that silence is measured with."""
+_Idle = Mapping[str, Sequence[str]]
+"""Messages that need no memory, by kind."""
 
 
 def command(
@@ -36,23 +44,32 @@ def command(
     talk: Annotated[
         Path, typer.Option(help="YAML with `turns` (user, assistant), `probes` and `off_topic` messages.")
     ] = _TALK,
+    idle: Annotated[
+        Path | None, typer.Option(help="JSON with lists of messages that need no memory, which each data set is asked.")
+    ] = None,
+    provider: Annotated[str, typer.Option("--embedding", help="Embedding provider of the stores.")] = "minilm",
     json_file: JsonFile = None,
 ) -> None:
     """Measure what a message brings into the prompt: evidence, lines and tokens."""
     try:
         read = read_datasets(datasets or [])
+        messages: _Idle = {} if idle is None else json.loads(idle.read_text(encoding="utf-8"))
     except (DevmemError, ValueError) as error:
         raise typer.BadParameter(str(error)) from error
-    report([row for dataset in read for row in _recalled(dataset)] + list(_shown(talk)), json_file)
+    rows = [row for dataset in read for row in _recalled(dataset, provider, messages)]
+    report([*rows, *_shown(talk)], json_file)
 
 
-def _recalled(dataset: Dataset) -> Iterator[Row]:
+def _recalled(dataset: Dataset, provider: str, idle: _Idle) -> Iterator[Row]:
     """Return recall of the evidence among ten hits, and where a time is asked for, the share of them that are of it."""
-    memo = EmbeddingMemo()
+    memo, variant = EmbeddingMemo(), Variant(name="devmem", config={"embedding": {"provider": provider}})
     answers: list[Answer] = []
+    silence: dict[tuple[str, str], list[float]] = {}
     for haystack in dataset.haystacks:
-        with StoreCase(DEFAULT).opened(haystack.items, memo, lambda _: None) as searcher:
+        with StoreCase(variant).opened(haystack.items, memo, lambda _: None) as searcher:
             answers += ask_all(searcher, haystack, memo)
+            if idle:
+                _add_silence(silence, searcher, haystack, idle)
     of_time = [one.period for one in answers if one.period is not None]
     case = "periods" if of_time else "statements"
     alike = [one.turn for one in answers if not one.question.type.startswith(OF_TIME)]
@@ -63,6 +80,28 @@ def _recalled(dataset: Dataset) -> Iterator[Row]:
         for name, values in found.items()
         if values
     )
+    for (case, metric), values in silence.items():
+        yield Row(bench="prompt", dataset=dataset.name, case=case, metric=metric, value=fmean(values), unit="share")
+
+
+def _add_silence(
+    silence: dict[tuple[str, str], list[float]], searcher: StoreSearcher, haystack: Haystack, idle: _Idle
+) -> None:
+    """Add for each constant whether idle messages are shown nothing, and what is left of the questions' recall."""
+    asked = [(kind, text, None) for kind, texts in idle.items() for text in texts]
+    questions = [("", one.text, one) for one in haystack.questions if not one.apart]
+    for kind, text, question in [*asked, *questions]:
+        query = searcher.variant.query(QueryEmbedding(text), FETCHED, question.asked_at if question else None)
+        # As the store searches for relevant hits: others take the place of those that are not.
+        report = searcher.store.search(replace(query, limit=2 * FETCHED))
+        for least in _LEAST_SIMILARITIES:
+            hits = relevant_hits(text, report, least)[:FETCHED]
+            figures = {f"silent {kind}": float(not hits)}
+            if question is not None:
+                found = measure([hit.item.id for hit in hits], question.gold)
+                figures = {name: found[name] for name in (f"recall@{FETCHED}", f"any@{FETCHED}")}
+            for name, value in figures.items():
+                silence.setdefault((f"silence: {least:.2f}", name), []).append(value)
 
 
 def _shown(talk: Path) -> Iterator[Row]:

@@ -22,7 +22,7 @@ from tools.bench.retrieval.memo import EmbeddingMemo
 from tools.bench.retrieval.report import markdown, print_tables, questions_of, rows_of, write_questions
 from tools.bench.retrieval.running import CaseResult, run, steps
 from tools.bench.retrieval.small_talk import lines_of, with_small_talk
-from tools.bench.retrieval.typos import with_typos
+from tools.bench.retrieval.typos import as_statements, with_typos
 from tools.bench.retrieval.variants import DEFAULT, Variant, check, parse_variant
 from tools.bench.rows import JsonFile, Row, write_json
 
@@ -54,6 +54,9 @@ def retrieval(
         bool,
         typer.Option("--typos", help="Misspell a word of each question: a letter left out, doubled, wrong, swapped."),
     ] = False,
+    statements: Annotated[
+        bool, typer.Option("--statements", help="State each question: leave out the words that ask.")
+    ] = False,
     as_markdown: Annotated[bool, typer.Option("--markdown", help="Print the table of the documentation too.")] = False,
     json_file: JsonFile = None,
 ) -> None:
@@ -66,6 +69,7 @@ def retrieval(
             lines = [line for dataset in read_datasets([small_talk]) for line in lines_of(dataset)]
             read = [with_small_talk(dataset, lines) for dataset in read]
         read = [with_typos(dataset) for dataset in read] if typos else read
+        read = [as_statements(dataset) for dataset in read] if statements else read
     except (DevmemError, ValueError) as error:
         raise typer.BadParameter(str(error)) from error
     results = _measure(read, parsed, postgres=postgres)

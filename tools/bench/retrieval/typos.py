@@ -1,32 +1,43 @@
-"""Misspelled words in the questions of a data set, as users type them."""
+"""The questions of a data set as users type them: with a misspelled word, or as a statement."""
 
 from __future__ import annotations
 
 import random
+import re
+from collections.abc import Callable
 from dataclasses import replace
 from string import ascii_lowercase
 from typing import Final
 
 from devmem.text.analysis import is_content
-from tools.bench.retrieval.dataset import Dataset
+from tools.bench.retrieval.dataset import Dataset, Haystack
 
 _SEED: Final = 7
 _LEAST_LETTERS: Final = 5
 _MARKS: Final = "?,."
+_ASKING: Final = re.compile(
+    r"^(?:(?:how\s+(?:many|much|long|often|far|old)|what|when|where|who|whom|whose|why|how|which)\b\s*)?(.*?)"
+    r"\b(?:did|do|does|is|are|was|were|has|have|had|can|could|will|would|should|might)\b\s*",
+    re.IGNORECASE,
+)
+
+
+def as_statements(dataset: Dataset) -> Dataset:
+    """Leave out the words that ask: "When did Ann visit the old mill?" is "Ann visit the old mill."."""
+    return _with_texts(dataset, lambda text: _ASKING.sub(r"\1", text, count=1).rstrip("? ") + ".")
 
 
 def with_typos(dataset: Dataset) -> Dataset:
     """Misspell one word of every question that has one in small letters, always in the same way."""
     chosen = random.Random(_SEED)
-    return replace(
-        dataset,
-        haystacks=tuple(
-            replace(
-                haystack, questions=tuple(replace(one, text=_mistyped(one.text, chosen)) for one in haystack.questions)
-            )
-            for haystack in dataset.haystacks
-        ),
-    )
+    return _with_texts(dataset, lambda text: _mistyped(text, chosen))
+
+
+def _with_texts(dataset: Dataset, change: Callable[[str], str]) -> Dataset:
+    def changed(haystack: Haystack) -> Haystack:
+        return replace(haystack, questions=tuple(replace(one, text=change(one.text)) for one in haystack.questions))
+
+    return replace(dataset, haystacks=tuple(map(changed, dataset.haystacks)))
 
 
 def _mistyped(text: str, chosen: random.Random) -> str:
