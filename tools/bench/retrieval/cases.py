@@ -54,7 +54,7 @@ class StoreCase:
         self._variant = variant
 
     @contextmanager
-    def opened(self, items: Sequence[MemoryItem], memo: EmbeddingMemo, progress: Progress) -> Iterator[Searcher]:
+    def opened(self, items: Sequence[MemoryItem], memo: EmbeddingMemo, progress: Progress) -> Iterator[StoreSearcher]:
         """Store the items as an import does; the file is removed at the end."""
         with tempfile.TemporaryDirectory(prefix="devmem-bench-") as name:
             folder = Path(name)
