@@ -18,7 +18,7 @@ from devmem import MemoryBase, MemoryItem, Workflow, load_workflow, open_stores
 from devmem.messages import Message, Role
 from devmem.recording import (
     InteractionRecorder,
-    journal_folder,
+    pending_file,
     record_agent,
     record_knowledge,
     record_llm,
@@ -86,8 +86,8 @@ def run(workflow: Workflow) -> None:
         facts.add([MemoryItem(content_summary=fact) for fact in _FACTS])
         if not isinstance(memory, ConversationMemory):
             raise TypeError("the store 'global' is of type `conversation`")
-        folder = journal_folder(session_folder(workflow, _SESSION) / "global")
-        recorder = InteractionRecorder(memory, folder)
+        file = pending_file(session_folder(workflow, _SESSION) / "global")
+        recorder = InteractionRecorder(memory, file)
         with recorder, recorder.trace(conversation="launch", user="ann") as trace:
             Team(facts).plan("How long after the launch is the workshop?")
         lines = [*tree_lines(call_tree(memory.trace(trace.trace))), "", *timeline_lines(memory.log("launch"))]
