@@ -37,6 +37,8 @@ SUMMARY_LENGTH: Final = 1_000
 """Characters of a text that is shown whole in lists."""
 _WIDEN: Final = 4
 """Factor by which a search is widened until enough of its hits are admitted."""
+POOL: Final = 200
+"""Number of candidates of a search by default."""
 _ROLES: Final[Mapping[str, Role]] = {
     "user": Role.USER,
     "assistant": Role.ASSISTANT,
@@ -47,7 +49,7 @@ _ROLES: Final[Mapping[str, Role]] = {
 }
 _LOG: Final = logging.getLogger(__name__)
 
-H = TypeVar("H")
+T = TypeVar("T")
 S = TypeVar("S", bound="Sequence[Hit]")
 P = ParamSpec("P")
 
@@ -215,30 +217,40 @@ def kept_message(message: Message, scope: Scope, now: float, own: Mapping[str, J
 
 
 def widened(
-    search: Callable[[int], Sequence[H]], admits: Callable[[H], bool], limit: int, *, filtered: bool = False
-) -> list[H]:
-    """Return the best `limit` hits that are admitted, of searches that are widened until they find enough.
+    search: Callable[[int], Sequence[Hit]],
+    admits: Callable[[Hit], bool],
+    limit: int,
+    *,
+    pool: int = POOL,
+    filtered: bool = False,
+) -> list[Hit]:
+    """Return the best `limit` hits that are admitted, in an order of which a smaller limit returns the beginning.
 
     Args:
         search: returns at most as many hits as it is told.
         admits: whether a hit is meant.
         limit: maximum number of hits.
+        pool: number of candidates of a search, up to which a larger one continues a smaller one. Beyond, each is four
+            times as large as the one before, and what it finds follows what is found already.
         filtered: whether many hits are not admitted, so that the first search is a wider one.
     """
-    asked = _WIDEN * limit if filtered else limit
+    found: dict[str, Hit] = {}
+    asked = min(_WIDEN * limit if filtered else limit, pool)
     while True:
         hits = search(asked)
-        admitted = [hit for hit in hits if admits(hit)]
+        for hit in hits:
+            found.setdefault(hit.item.id, hit)
+        admitted = [hit for hit in found.values() if admits(hit)]
         if len(admitted) >= limit or len(hits) < asked:
             return admitted[:limit]
-        asked *= _WIDEN
+        asked = pool if asked < pool else _WIDEN * asked
 
 
-def in_thread(method: Callable[P, H]) -> Callable[P, Coroutine[Any, Any, H]]:
+def in_thread(method: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
     """Return the async form of a method, which blocks no event loop."""
 
     @functools.wraps(method)
-    async def awaited(*arguments: P.args, **named: P.kwargs) -> H:
+    async def awaited(*arguments: P.args, **named: P.kwargs) -> T:
         return await asyncio.to_thread(method, *arguments, **named)
 
     return awaited

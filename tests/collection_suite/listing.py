@@ -85,6 +85,29 @@ class Listing(Opening):
         with pytest.raises(FilterError, match=r"metadata\.KEY, not 'owner'"):
             collection.values("owner")
 
+    def test_values_of_one_users_sources(self, collection: Collection) -> None:
+        """As a host names them by paths: each once, in order, those of nobody beside those of a user."""
+        names = ["host.b.", "host.a.", "host.a.x.", "host.a.", "other", "host.c."]
+        collection.add(
+            [
+                note(
+                    f"{user} {n}",
+                    scope=Scope(user=user, agent="cook" if n % 2 else None),
+                    provenance=Provenance(kind=SourceKind.NODE, name=name),
+                )
+                for user, given in (("ann", names), (None, names[:2]), ("bob", ["host.z."]))
+                for n, name in enumerate(given)
+            ]
+        )
+        ann, nobody = Filter(scope=Scope(user="ann")), Filter(unbound=("user",))
+        assert collection.values("source_name", ann) == ["host.a.", "host.a.x.", "host.b.", "host.c.", "other"]
+        assert collection.values("source_name", ann, prefix="host.a.") == ["host.a.", "host.a.x."]
+        assert collection.values("source_name", ann, limit=2, offset=1) == ["host.a.x.", "host.b."]
+        assert collection.values("source_name", Filter(scope=Scope(user="ann", agent="cook"))) == ["host.a.", "host.c."]
+        assert collection.values("source_name", nobody) == ["host.a.", "host.b."]
+        either = Filter(scope=Scope(user="bob"), include_unscoped=True)
+        assert collection.values("source_name", either, prefix="host.") == ["host.a.", "host.b.", "host.z."]
+
     def test_counts_of_values(self, collection: Collection) -> None:
         """The most frequent first; a list counts with its elements, None for what has no value; paths are followed."""
         found = ["b", "b", True, 1, 1.0, None, [], ["b", 1, {}], {"a": "b"}, {"a": ["x"]}, "z", "键"]

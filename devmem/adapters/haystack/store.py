@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Any, Final, Literal, TypeAlias
 
@@ -251,25 +252,22 @@ class DevmemDocumentStore:
         began = time.perf_counter()
         hits = widened(
             lambda limit: self._hits(query, vector, signal, where, limit),
-            lambda hit: found.is_exact or document_matches_filter(dict(filters or {}), document_of(hit[0])),
+            lambda hit: found.is_exact or document_matches_filter(dict(filters or {}), document_of(hit.item)),
             top_k,
             filtered=not found.is_exact,
         )
-        shown = [Hit(item=item, score=score) for item, score in hits]
-        self.memory.record_recall(query, shown, host="haystack", began=began)
-        if not return_embedding:
-            return [document_of(hit, score=score, with_embedding=False) for hit, score in hits]
+        self.memory.record_recall(query, hits, host="haystack", began=began)
         # A search reads no vectors.
-        whole = {record.id: record for record in self.memory.get_many(hit.id for hit, _ in hits)}
-        return [document_of(whole.get(hit.id, hit), score=score) for hit, score in hits]
+        whole = {record.id: record for record in self.memory.get_many(hit.item.id for hit in hits if return_embedding)}
+        return [
+            document_of(whole.get(hit.item.id) or hit.item, score=hit.score, with_embedding=return_embedding)
+            for hit in hits
+        ]
 
-    def _hits(
-        self, query: str, vector: Sequence[float] | None, signal: Signal, where: Filter, limit: int
-    ) -> list[tuple[MemoryItem, float]]:
+    def _hits(self, query: str, vector: Sequence[float] | None, signal: Signal, where: Filter, limit: int) -> list[Hit]:
         memory = self.memory
         if signal == "both" or (signal == "vector" and vector is None):
-            found = memory.search(query, vector=vector, where=where, limit=limit, collapse=False)
-            return [(hit.item, hit.score) for hit in found]
+            return [*memory.search(query, vector=vector, where=where, limit=limit, collapse=False)]
         by_words = signal == "words"
         asked = SearchQuery(
             text=query if by_words else "",
@@ -279,8 +277,8 @@ class DevmemDocumentStore:
             weights=Weights(similarity=float(not by_words), lexical=float(by_words)),
         )
         hits = collection_of(memory, "a document store").collection.search(asked)
-        found_by = [(hit.item, hit.lexical if by_words else hit.similarity) for hit in hits]
-        return [(item, score) for item, score in found_by if score is not None]
+        found_by = [(hit, hit.lexical if by_words else hit.similarity) for hit in hits]
+        return [replace(hit, score=score) for hit, score in found_by if score is not None]
 
     def _unit(self, vector: Sequence[float]) -> Any:  # noqa: ANN401 - an array
         store = collection_of(self.memory, "a document store")

@@ -64,8 +64,6 @@ class _Values:
     """Expression of the JSON type."""
     condition: str
     parameters: tuple[object, ...]
-    one_by_one: bool
-    """Whether an index leads from each value to the next."""
 
 
 def distinct_values(
@@ -73,7 +71,7 @@ def distinct_values(
     key: str,
     where: Sql,
     *,
-    is_whole: bool,
+    walks: bool,
     indexed: Collection[str],
     prefix: str,
     limit: int | None,
@@ -85,7 +83,8 @@ def distinct_values(
         connection: in a read transaction.
         key: the name of a column, or `metadata.KEY`.
         where: restricts the items.
-        is_whole: whether that are all current items: then an index is read value by value, not entry by entry.
+        walks: whether an index has all that the restriction admits in the order of the values: then it is read value by
+            value, not entry by entry.
         indexed: metadata keys that have an index.
         prefix: of the values, which are texts then.
         limit: maximum number of values; None for all.
@@ -94,15 +93,15 @@ def distinct_values(
     Raises:
         FilterError: no item has such a key.
     """
-    values = _values_of(key, where, indexed, is_whole=is_whole)
+    values = _values_of(key, where, indexed)
     others = [] if prefix or values.kind == "'text'" else _flags_and_numbers(connection, values)
     chosen = others[offset:][:limit]
     wanted = None if limit is None else limit - len(chosen)
-    texts = _next_texts if values.one_by_one else _texts
+    texts = _next_texts if walks else _texts
     return [*chosen, *texts(connection, values, prefix, wanted, max(offset - len(others), 0))]
 
 
-def _values_of(key: str, where: Sql, indexed: Collection[str], *, is_whole: bool) -> _Values:
+def _values_of(key: str, where: Sql, indexed: Collection[str]) -> _Values:
     condition, parameters = where
     name = metadata_key(key)
     if name is None or name in indexed:
@@ -112,7 +111,6 @@ def _values_of(key: str, where: Sql, indexed: Collection[str], *, is_whole: bool
             kind="'text'" if name is None else metadata_type(name),
             condition=condition,
             parameters=tuple(parameters),
-            one_by_one=is_whole and (name is not None or key in _INDEXED_COLUMNS),
         )
     return _Values(
         table="items, json_each(body, '$.metadata') AS entry",
@@ -120,7 +118,6 @@ def _values_of(key: str, where: Sql, indexed: Collection[str], *, is_whole: bool
         kind="entry.type",
         condition=f"{condition} AND entry.key = ?",
         parameters=(*parameters, name),
-        one_by_one=False,
     )
 
 
@@ -164,43 +161,46 @@ def _flags_and_numbers(connection: sqlite3.Connection, values: _Values) -> list[
 def _texts(
     connection: sqlite3.Connection, values: _Values, prefix: str, limit: int | None, offset: int
 ) -> list[Scalar]:
-    bounds, parameters = _range(values, prefix, ">=")
+    bounds, end = _range(values, prefix, ">=", TEXT_MARK)
     query = (
         f"SELECT DISTINCT {values.value} FROM {values.table} WHERE {values.condition} AND {bounds} "
         f"AND {values.kind} = 'text' ORDER BY 1 LIMIT ? OFFSET ?"
     )
     shown = -1 if limit is None else limit
-    found = connection.execute(query, (*values.parameters, *parameters, shown, offset)).fetchall()
+    found = connection.execute(query, (*values.parameters, prefix, *end, shown, offset)).fetchall()
     return [value for (value,) in found]
+
+
+_WALK: Final = """
+WITH RECURSIVE walk(value) AS (
+    SELECT min({value}) FROM items WHERE {first}
+    UNION ALL
+    SELECT (SELECT min({value}) FROM items WHERE {next}) FROM walk WHERE walk.value IS NOT NULL
+)
+SELECT value FROM walk WHERE value IS NOT NULL LIMIT ? OFFSET ?
+"""
 
 
 def _next_texts(
     connection: sqlite3.Connection, values: _Values, prefix: str, limit: int | None, offset: int
 ) -> list[Scalar]:
-    found: list[Scalar] = []
-    after, comparison = prefix, ">="
-    while limit is None or len(found) < offset + limit:
-        bounds, parameters = _range(values, prefix, comparison, after)
-        query = (
-            f"SELECT {values.value} FROM items WHERE {NOW} AND {bounds} AND {values.kind} = 'text' "
-            f"ORDER BY {values.value} LIMIT 1"
-        )
-        following = connection.execute(query, parameters).fetchone()
-        if following is None:
-            break
-        after, comparison = following[0], ">"
-        found.append(after)
-    return found[offset:]
+    """Return the texts of a key, seeking each in the index behind the one before."""
+    first, bounds = _range(values, prefix, ">=", TEXT_MARK)
+    following, rest = _range(values, prefix, ">", "walk.value")
+    condition = f"{values.condition} AND {values.kind} = 'text'"
+    query = _WALK.format(value=values.value, first=f"{condition} AND {first}", next=f"{condition} AND {following}")
+    parameters = [*values.parameters, prefix, *bounds, *values.parameters, *rest]
+    found = connection.execute(query, (*parameters, -1 if limit is None else limit, offset)).fetchall()
+    return [value for (value,) in found]
 
 
-def _range(values: _Values, prefix: str, comparison: str, after: str | None = None) -> tuple[str, list[object]]:
-    """Return the condition that a value comes after another one, or is it, and begins with a prefix."""
-    end = after_prefix(prefix)
-    lower = f"{values.value} {comparison} {TEXT_MARK}"
-    bounds: list[object] = [prefix if after is None else after]
-    if end is None:
-        return lower, bounds
-    return f"{lower} AND {values.value} < {TEXT_MARK}", [*bounds, end]
+def _range(values: _Values, prefix: str, comparison: str, after: str) -> tuple[str, list[object]]:
+    """Return the condition that a value comes after another one, or is it, and begins with a prefix.
+
+    The parameters are those of the end of the prefix.
+    """
+    end, lower = after_prefix(prefix), f"{values.value} {comparison} {after}"
+    return (lower, []) if end is None else (f"{lower} AND {values.value} < {TEXT_MARK}", [end])
 
 
 _SELECTED_BELOW: Final = 5000
@@ -426,16 +426,15 @@ class SqliteReader(SqlReader):
         self, key: str, where: Filter | None = None, *, prefix: str = "", limit: int | None = None, offset: int = 0
     ) -> list[Scalar]:
         """Return the distinct values that items have."""
+        wanted = where or NO_FILTER
 
         def read(connection: sqlite3.Connection) -> list[Scalar]:
-            is_whole = (
-                self._viewed is CURRENT and (where is None or where.everything()) and not self._any_expired(connection)
-            )
+            walks = self._walks(key, wanted) and not self._any_expired(connection)
             return distinct_values(
                 connection,
                 key,
-                self._condition(where or NO_FILTER),
-                is_whole=is_whole,
+                (NOW, []) if walks and wanted.everything() else self._condition(wanted),
+                walks=walks,
                 indexed=self._indexed,
                 prefix=prefix,
                 limit=limit,
@@ -443,6 +442,15 @@ class SqliteReader(SqlReader):
             )
 
         return self._read(read)
+
+    def _walks(self, key: str, where: Filter) -> bool:
+        """Whether an index has the items that match in the order of a key's values."""
+        if self._viewed is not CURRENT:
+            return False
+        if where.everything():
+            return key in _INDEXED_COLUMNS or metadata_key(key) in self._indexed
+        is_of_one = where.scope.user is not None and not where.include_unscoped
+        return key == "source_name" and (is_of_one or "user" in where.unbound)
 
     def _condition(self, where: Filter) -> Sql:
         """Return the condition of the shown items that match a filter."""

@@ -58,7 +58,7 @@ CREATE INDEX items_by_scope ON items(user, agent, conversation) WHERE {NOW};
 CREATE INDEX items_by_session ON items(session) WHERE {NOW} AND session IS NOT NULL;
 CREATE INDEX items_by_agent ON items(agent) WHERE {NOW};
 CREATE INDEX items_by_trace ON items(trace) WHERE {NOW};
-CREATE INDEX items_by_source ON items(user, agent, source_name) WHERE {NOW};
+CREATE INDEX items_by_source ON items(user, source_name, agent) WHERE {NOW};
 CREATE INDEX items_by_time ON items({EVENT_TIME}) WHERE {NOW};
 CREATE INDEX items_expiring ON items(expires_at) WHERE expires_at IS NOT NULL;
 CREATE INDEX items_waiting ON items(row) WHERE waiting;

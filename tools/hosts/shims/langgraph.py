@@ -12,7 +12,7 @@ from langgraph.store.base import IndexConfig, TTLConfig
 
 import devmem
 from devmem.adapters.langgraph import DevmemStore
-from devmem.adapters.langgraph.store import embedder_of
+from devmem.adapters.langgraph import embedder_of
 
 
 class InMemoryStore(DevmemStore):
