@@ -249,20 +249,39 @@ class RecallLog:
         return self._use(lambda db: write_transaction(db, insert, db))
 
     def recalls(
-        self, *, run: str | None = None, node: str | None = None, item: str | None = None, limit: int = 100
+        self,
+        *,
+        run: str | None = None,
+        node: str | None = None,
+        item: str | None = None,
+        text: str | None = None,
+        limit: int = 100,
     ) -> list[Recall]:
-        """Return the last recalls, oldest first; of one run, one node, or those that found an item.
+        """Return the last recalls, oldest first.
+
+        Args:
+            run: only those of this run.
+            node: only those of this node.
+            item: only those that found this item.
+            text: only those whose question, or an entry that was shown, has this text in it; A to Z match in either case.
+            limit: maximum number.
 
         Raises:
             RecallLogError: the log cannot be read.
         """
-        wanted = {"run = ?": run, "node = ?": node, "id IN (SELECT recall FROM entries WHERE item = ?)": item}
-        values = [value for value in wanted.values() if value is not None]
+        wanted = {
+            "run = :run": run,
+            "node = :node": node,
+            "id IN (SELECT recall FROM entries WHERE item = :item)": item,
+            "(instr(lower(query), lower(:text)) > 0"
+            " OR id IN (SELECT recall FROM entries WHERE cut IS NULL AND instr(lower(text), lower(:text)) > 0))": text,
+        }
         where = " AND ".join(condition for condition, value in wanted.items() if value is not None) or "1"
-        query = f"SELECT id, {_COLUMNS} FROM recalls WHERE {where} ORDER BY id DESC LIMIT ?"  # noqa: S608 - constants
+        query = f"SELECT id, {_COLUMNS} FROM recalls WHERE {where} ORDER BY id DESC LIMIT :limit"  # noqa: S608 - constants
+        values = {"run": run, "node": node, "item": item, "text": text, "limit": limit}
 
         def read(db: sqlite3.Connection) -> list[Recall]:
-            rows = db.execute(query, (*values, limit)).fetchall()
+            rows = db.execute(query, values).fetchall()
             return [_recall(row, _entries(db, row[0])) for row in reversed(rows)]
 
         return self._read(read, [])

@@ -15,6 +15,32 @@ _COLOURS: Final = 8
 """Number of colours of the parts of a score; see the style sheet."""
 
 
+_LABELS: Final = {
+    "match": "meaning and words",
+    "lexical": "same words",
+    "window": "lines around it",
+    "answered": "its answer",
+    "conversation": "its conversation",
+    "speaker": "who speaks",
+    "has_time": "names a time",
+    "names": "names somebody",
+    "second_person": "speaks to somebody",
+    "is_question": "asks itself",
+    "in_time": "in the time asked for",
+    "standing": "a lasting wish",
+    "restated": "the answer repeats it",
+    "opening": "begins an answer",
+    "same_event": "the same event",
+    "latest": "the latest",
+    "meaning": "meaning",
+    "recency": "recent",
+    "importance": "important",
+    "score": "score",
+}
+"""The parts of a score in words of people."""
+LABELS: Final = frozenset(_LABELS.values())
+
+
 @dataclass(frozen=True, slots=True)
 class Segment:
     """A part of a bar."""
@@ -24,6 +50,11 @@ class Segment:
     x: float
     width: float
     colour: int
+
+    @property
+    def label(self) -> str:
+        """What the part says, for people."""
+        return _LABELS.get(self.name, self.name)
 
 
 def score_bar(parts: Mapping[str, float], most: float) -> list[Segment]:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import getpass
+import heapq
+import math
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from dataclasses import dataclass, field, replace
@@ -21,12 +25,12 @@ from devmem.model.border import is_fit
 from devmem.model.caller import Caller, Stage
 from devmem.model.conditions import Order
 from devmem.model.filters import Filter
-from devmem.model.items import ANY, LEAST_TRUST, PINNED, TRUST, AnyUser, MemoryItem, is_pinned, is_quarantined
+from devmem.model.items import ANY, LEAST_TRUST, PINNED, TRUST, AnyUser, MemoryItem, Scope, is_pinned, is_quarantined
 from devmem.model.results import FileReport, MemoryRetrievalResult, SearchReport
 from devmem.model.versions import RunInfo
 from devmem.recording.log import InteractionLog
 from devmem.storage.pending import STATE_FILE, examine_pending
-from devmem.storage.recall_log import RecallLog, SlowRecall
+from devmem.storage.recall_log import Recall, RecallLog, SlowRecall
 from devmem.stores.abilities import keeps_versions
 from devmem.stores.erasing import ForgetReceipt
 from devmem.stores.fact_queue import FactStatus
@@ -34,15 +38,20 @@ from devmem.stores.facts import FactKeepingMemory
 from devmem.stores.memory import MemoryBase, MemoryQuery
 from devmem.stores.query_embedding import QueryEmbedding
 from devmem.text.moments import asker_time, parse_moment
-from devmem.views.diagrams import CallNode, Transfer, call_tree, transfers_of
+from devmem.views.diagrams import CallNode, call_tree
 from devmem.web.texts import near_words
 from devmem.workflow.erasing import WorkflowReceipt
 from devmem.workflow.manager import MemoryManager
 from devmem.workflow.stores import session_folder
 
-EVERYBODY: Final = "*"
-"""Value of the field `user` for everybody's items."""
+UNSCOPED: Final = "-"
+"""Value of the field `user` for the items of no user."""
 MOST_HITS: Final = 50
+_LISTED: Final = 50
+"""Number of items on a page of the list."""
+_COUNTED_EVERY: Final = 30.0
+_OFFERED: Final = 50
+"""Number of users, agents and sources of a store that the form offers, those with the most items."""
 _NEIGHBOURS: Final = 3
 _AROUND: Final = (1.0, 60.0, 3_600.0, 86_400.0)
 """Seconds before and after an item in which its neighbours in a conversation are looked for, until there are enough."""
@@ -66,7 +75,11 @@ class Question:
     store: str = ""
     """Name of a store; empty for all of them."""
     user: str = ""
-    """A user's id, `EVERYBODY`, or empty for unscoped items."""
+    """A user's id, `UNSCOPED`, or empty for everybody's items."""
+    agent: str = ""
+    """Agent that the items belong to; empty for any."""
+    source: str = ""
+    """Name of the source of the items; empty for any."""
     node: str = ""
     """Id of the agent node as which the stores are asked; empty asks them directly."""
     stage: Stage = Stage.GEN
@@ -74,6 +87,7 @@ class Question:
     after: str = ""
     before: str = ""
     min_trust: float = 0.0
+    max_trust: float = 1.0
     as_of: str = ""
     asked_at: str = ""
     """Time of the question, with the asker's zone; empty is now."""
@@ -85,7 +99,7 @@ class Question:
     @property
     def whose(self) -> str | AnyUser | None:
         """The user as a search takes it."""
-        return ANY if self.user == EVERYBODY else self.user or None
+        return None if self.user == UNSCOPED else self.user or ANY
 
     def when(self) -> datetime | float | None:
         """Return the time of the question.
@@ -101,8 +115,12 @@ class Question:
         Raises:
             ValueError: a time cannot be read.
         """
-        trusted = Filter(min_trust=self.min_trust)
-        return make_filter(trusted, after=self.after or None, before=self.before or None)
+        wanted = Filter(
+            scope=Scope(agent=self.agent or None), source_name=self.source or None, min_trust=self.min_trust
+        )
+        if self.max_trust < 1:
+            wanted &= Filter(none_of=(Filter(min_trust=math.nextafter(self.max_trust, 2)),))
+        return make_filter(wanted, after=self.after or None, before=self.before or None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +133,18 @@ class Answer:
     error: str = ""
     near: Sequence[frozenset[str]] = ()
     """For each hit the folded words that met the question by meaning."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """A page of the list of items."""
+
+    rows: list[tuple[str, MemoryItem]]
+    """Items with their stores, newest first."""
+    older: tuple[int, ...] | None
+    """Number of items of each store that the next page passes over; None where this is the last one."""
+    problems: list[str]
+    """Why stores could not be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,6 +193,7 @@ class Desk:
         scope: ScopeParts = {} if user is None else {"user": user}
         memories = {name: Memory(store) for name, store in stores.items()}
         self.memories = {name: memory.scoped(**scope) if scope else memory for name, memory in memories.items()}
+        self._names: tuple[float, dict[str, list[str]]] = (0.0, {})
         self.recalls = RecallLog(session_folder(workflow, session) / STATE_FILE)
 
     @property
@@ -194,6 +225,70 @@ class Desk:
         chosen = [asked.store] if asked.store else list(self.memories)
         return [self._ask(self.memory(name), name, asked, share=share / len(chosen)) for name in chosen]
 
+    def listed(self, asked: Question, start: Sequence[int] = ()) -> Listing:
+        """Return the items that the fields of a question select, newest first, those of all stores merged.
+
+        Args:
+            asked: the fields.
+            start: `older` of the page before.
+
+        Raises:
+            ValueError: a time, a store or another field cannot be used.
+        """
+        where, scope = asked.where(), self._scope(asked)
+        names = list(self.memories)
+        offsets = dict(zip(names, start, strict=True)) if start else dict.fromkeys(names, 0)
+        found: list[list[tuple[str, MemoryItem]]] = []
+        problems: list[str] = []
+        for name in [asked.store] if asked.store else names:
+            memory = self.memory(name)
+            try:
+                with _state_of(memory, asked) as state:
+                    items = state.recent(_LISTED + 1, where=where, offset=offsets[name], **scope)
+            except DevmemError as error:
+                problems.append(f"{name}: {error}")
+                continue
+            found.append([(name, item) for item in items])
+        merged = list(heapq.merge(*found, key=lambda row: -row[1].created_at))
+        rows = merged[:_LISTED]
+        taken = Counter(name for name, _ in rows)
+        older = tuple(offsets[name] + taken[name] for name in names) if len(merged) > len(rows) else None
+        return Listing(rows=rows, older=older, problems=problems)
+
+    def _scope(self, asked: Question) -> ScopeParts:
+        return {} if self.user is not None else {"user": asked.whose}
+
+    def names(self) -> dict[str, list[str]]:
+        """Return the users, agents and sources that items within reach have, those with the most items first.
+
+        They are counted again after `_COUNTED_EVERY` seconds: of 100,000 items that takes a third of a second.
+        """
+        if time.monotonic() < self._names[0]:
+            return self._names[1]
+        scope: ScopeParts = {} if self.user is not None else {"user": ANY}
+        counts = {kind: Counter[str]() for kind in ("user", "agent", "source_name")}
+        for memory in self.memories.values():
+            for kind, counted in counts.items():
+                for value, number in memory.count(by=kind, **scope):
+                    if value not in (None, ""):
+                        counted[str(value)] += number
+        found = {kind: [name for name, _ in counted.most_common(_OFFERED)] for kind, counted in counts.items()}
+        self._names = (time.monotonic() + _COUNTED_EVERY, found)
+        return found
+
+    def elsewhere(self, asked: Question, name: str) -> list[tuple[str | None, int]]:
+        """Return whose items of a store a question finds beyond the chosen user, with their number; None is unscoped.
+
+        Raises:
+            DevmemError: the store cannot be searched.
+        """
+        if self.user is not None or not asked.user:
+            return []
+        everybody = replace(asked, user="", limit=MOST_HITS)
+        with _state_of(self.memory(name), everybody) as state:
+            hits = state.store.search(self._query(state, everybody)).hits
+        return Counter(hit.item.scope.user for hit in hits).most_common()
+
     def memory(self, name: str) -> Memory:
         """Return the memory of a store.
 
@@ -217,8 +312,7 @@ class Desk:
         return Answer(store=name, report=report, milliseconds=milliseconds, near=near)
 
     def _query(self, memory: MemoryReader, asked: Question) -> MemoryQuery:
-        scope: ScopeParts = {} if self.user is not None else {"user": asked.whose}
-        matching = memory.matching(asked.where(), **scope)
+        matching = memory.matching(asked.where(), **self._scope(asked))
         query = MemoryQuery(
             text=asked.text,
             limit=asked.limit,
@@ -238,7 +332,8 @@ class Desk:
         node = next((node for node in self.agents if node.id == asked.node), None)
         if node is None or node.config is None:
             raise ValueError(f"there is no agent {asked.node!r}")
-        user = self.user if self.user is not None else asked.whose
+        # An agent that acts for nobody is shown unscoped items.
+        user = self.user if self.user is not None else None if asked.user == UNSCOPED else asked.user or None
         with ExitStack() as shown:
             stores = {name: memory.store for name, memory in self.memories.items()}
             if asked.as_of:
@@ -280,7 +375,7 @@ class Desk:
             ValueError: it is not archived, or a tombstone keeps its text out.
         """
         self.check_writable()
-        with devmem.acting_as("devmem web"):
+        with devmem.acting_as(_editor()):
             (outcome,) = self.memory(store).restore(item)
         if not outcome:
             raise ValueError(outcome.reason)
@@ -326,7 +421,7 @@ class Desk:
             ValueError: the text is blank.
         """
         self.check_writable()
-        with devmem.acting_as("devmem web"):
+        with devmem.acting_as(_editor()):
             return self.memory(store).update(item, text, if_version=expected)
 
     def mark(self, store: str, item: str, how: str, expected: str) -> MemoryItem:
@@ -347,7 +442,7 @@ class Desk:
         record = memory.get(item)
         if record is None:
             raise ItemNotFoundError(item)
-        with devmem.acting_as("devmem web"):
+        with devmem.acting_as(_editor()):
             if how == "pin":
                 return memory.update(item, metadata={PINNED: True}, expires_at=None, if_version=expected)
             if how == "unpin":
@@ -385,7 +480,7 @@ class Desk:
         memory, record = self.memory(store), self.record(store, item)
         if record is None:
             return []
-        with devmem.acting_as("devmem web"):
+        with devmem.acting_as(_editor()):
             if self.workflow.file is None or self.user is not None:
                 return [memory.erase(item, dry_run=dry_run)]
             stores = {name: each.store for name, each in self.memories.items()}
@@ -430,14 +525,32 @@ class Desk:
                     found[name, key] = found.get((name, key), 0) + 1
         return [(store, key, count) for (store, key), count in found.items()]
 
-    def messages(self, store: str, conversation: str) -> list[Transfer]:
-        """Return the last messages of a conversation, in the order of time."""
+    def said(self, store: str, conversation: str) -> list[MemoryItem]:
+        """Return the last items of a conversation, in the order of time."""
         memory = self.memory(store)
         scope: ScopeParts = {} if self.user is not None else {"user": ANY}
-        records = memory.recent(_LATEST, order=Order.EVENT, **scope)
-        own = [record for record in reversed(records)
-               if conversation in (record.scope.conversation, record.scope.session, record.scope.run)]  # fmt: skip
-        return transfers_of(own)[-_MOST_MESSAGES:]
+        of_it = Filter(
+            any_of=tuple(Filter(scope=Scope(**{part: conversation})) for part in ("conversation", "session", "run"))
+        )
+        return memory.recent(_MOST_MESSAGES, where=of_it, order=Order.EVENT, **scope)[::-1]
+
+    def answers(self, steps: Sequence[Recall]) -> dict[int, MemoryItem]:
+        """Return for each step the item in which its agent's answer is recorded, by the number of the step."""
+        found: dict[int, MemoryItem] = {}
+        scope: ScopeParts = {} if self.user is not None else {"user": ANY}
+        for run in {step.run for step in steps if step.run}:
+            of_run = Filter(scope=Scope(run=run))
+            written = [
+                item
+                for memory in self.memories.values()
+                for item in memory.recent(_LATEST, where=of_run, **scope)
+                if item.output_snapshot is not None
+            ]
+            for step in steps:
+                own = [item for item in written if item.scope.agent == step.agent and item.created_at >= step.at]
+                if step.run == run and own:
+                    found[step.id] = min(own, key=lambda item: item.created_at)
+        return found
 
     def calls(self, store: str, conversation: str) -> list[CallNode]:
         """Return the calls of a conversation as trees; none where the store records none, or some are out of reach."""
@@ -472,6 +585,15 @@ class Desk:
     def examine(self, store: str) -> list[FileReport]:
         """Return the reports of a store's files, which takes as long as reading them."""
         return list(self.memory(store).store.examine())
+
+
+def _editor() -> str:
+    """Return who changes an item through the page, as the history has it: the account that opened the page."""
+    try:
+        return f"devmem web ({getpass.getuser()})"
+    except (KeyError, OSError):
+        # A container may run as a number that has no account.
+        return "devmem web"
 
 
 class ReadOnlyPageError(DevmemError):

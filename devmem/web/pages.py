@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
@@ -20,16 +20,18 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 
 from devmem.errors import DevmemError, VersionConflictError
 from devmem.model.caller import Stage
-from devmem.model.items import is_pinned, is_quarantined
+from devmem.model.items import MemoryItem, is_pinned, is_quarantined
 from devmem.model.results import SearchReport
+from devmem.search.rendering import speaker_of
 from devmem.storage.recall_log import Recall, RecallEntry, RecallRun
 from devmem.text.display import visible
 from devmem.text.files import DISK_FULL
 from devmem.text.moments import local
 from devmem.text.spelling import corrected
+from devmem.views.diagrams import transfers_of
 from devmem.views.documents import receipt_lines, workflow_receipt_lines
 from devmem.web import charts
-from devmem.web.desk import MOST_HITS, Answer, Desk, Question, ReadOnlyPageError
+from devmem.web.desk import MOST_HITS, UNSCOPED, Answer, Desk, Question, ReadOnlyPageError
 from devmem.web.guard import CSRF_FIELD, MAX_BODY, Guard
 from devmem.web.languages import Language, language_of, translated
 from devmem.web.texts import compared, marked, shown
@@ -38,7 +40,7 @@ from devmem.workflow.erasing import WorkflowReceipt
 from devmem.workflow.plan import accesses_of
 
 _FOLDER: Final = Path(__file__).parent
-VIEWS: Final = (("/", "Search"), ("/shown", "What was shown"), ("/who", "Who sees what"),
+VIEWS: Final = (("/", "Memories"), ("/shown", "What was shown"), ("/who", "Who sees what"),
                  ("/talk", "Conversations"), ("/health", "Health"), ("/transfer", "Import and export"))  # fmt: skip
 _MOST_STEPS: Final = 500
 
@@ -54,9 +56,18 @@ def environment() -> Environment:
         lstrip_blocks=True, finalize=_readable,
     )  # fmt: skip
     made.filters.update(when=when, age=age, shown=shown, raw=escape, number=lambda value: f"{value:.3f}")
-    made.globals.update(is_pinned=is_pinned, is_quarantined=is_quarantined)
+    made.globals.update(
+        is_pinned=is_pinned,
+        is_quarantined=is_quarantined,
+        speaker=lambda item, lang: speaker_of(item, lang).rstrip(": ：") or item.scope.agent or "",
+    )
     made.globals.update(compared=compared, marked=marked, views=VIEWS)
     return made
+
+
+def _speaker(item: MemoryItem, language: Language) -> str:
+    """Return who said an item, or else the agent that wrote it; empty where neither is known."""
+    return speaker_of(item, language).removesuffix(": ") or item.scope.agent or ""
 
 
 def _readable(value: object) -> object:
@@ -104,25 +115,51 @@ class Pages:
         return HTMLResponse(self._templates.get_template(template).render({**own, **context}), status)
 
     def search(self, request: Request) -> Response:
-        """Show the form, and the answers of the stores, or what an agent would be shown."""
+        """List items, or show the answers of the stores to a question, or what an agent would be shown."""
         beside = request.query_params.get("beside", "")
-        context: dict[str, Any] = {"asked": Question(), "answers": [], "beside": [], "block": None, "error": ""}
+        context: dict[str, Any] = {
+            "asked": Question(), "answers": [], "beside": [], "block": None, "error": "", "listing": None,
+            "names": self._desk.names(),
+        }  # fmt: skip
         try:
             asked = context["asked"] = question_of(request.query_params)
+            if not asked.text:
+                start = start_of(request.query_params.get("older", ""), len(self._desk.memories))
+                context["listing"] = self._desk.listed(asked, start)
             if asked.text and asked.node:
                 context["block"] = self._desk.ask_as(asked) or False
             share = 0.5 if beside else 1.0
             if asked.text and not asked.node:
-                context["answers"] = [card_of(one, asked) for one in self._desk.ask(asked, share=share)]
+                context["answers"] = [self._card_of(one, asked) for one in self._desk.ask(asked, share=share)]
             if beside and asked.node:
                 context["error"] = "what stands beside is a direct search: choose no agent, or nothing beside"
             elif beside and asked.text:
                 other = replace(asked, words_alone=True) if beside == "words" else replace(asked, as_of=beside)
-                context["beside"] = [card_of(one, other) for one in self._desk.ask(other, share=share)]
+                context["beside"] = [self._card_of(one, other) for one in self._desk.ask(other, share=share)]
         except (DevmemError, ValueError) as error:
             context["error"] = str(error)
         status = 400 if context["error"] else 200
-        return self._page(request, "search.html", status, beside_field=beside, stages=list(Stage), **context)
+        return self._page(
+            request, "search.html", status, beside_field=beside, stages=list(Stage), unscoped=UNSCOPED,
+            address=lambda **fields: address_of(request.query_params, **fields), **context,
+        )  # fmt: skip
+
+    def _card_of(self, answer: Answer, asked: Question) -> dict[str, Any]:
+        """Return an answer with the bars of its hits, for the template; one without hits with whose items fit."""
+        report: SearchReport = answer.report
+        scored = [(hit, hit.parts or {"score": hit.score}) for hit in report.hits]
+        most = charts.longest_bar([parts for _, parts in scored])
+        is_empty = not report.hits and not answer.error
+        return {
+            "answer": answer,
+            "asked": asked,
+            "question": corrected(asked.text, report.corrected),
+            "hits": [
+                (hit, charts.score_bar(parts, most), near)
+                for (hit, parts), near in zip(scored, answer.near, strict=True)
+            ],
+            "elsewhere": self._desk.elsewhere(asked, answer.store) if is_empty else [],
+        }
 
     def item(self, request: Request) -> Response:
         """Show one item with all that belongs to it."""
@@ -173,6 +210,8 @@ class Pages:
     def _forget(self, request: Request, form: FormData) -> Response:
         store, item = request.path_params["store"], request.path_params["item"]
         dry_run = form.get("sure") != "yes"
+        record = self._desk.record(store, item) if store in self._desk.memories else None
+        text = record.text if record is not None and dry_run else ""
         receipts = self._desk.forget(store, item, dry_run=dry_run) if store in self._desk.memories else []
         if not receipts:
             return self._missing(request, "There is no such item, or it is out of reach.")
@@ -182,7 +221,7 @@ class Pages:
                 lines += workflow_receipt_lines(receipt, dry_run=dry_run)
             else:
                 lines += receipt_lines(receipt, len(self._desk.memories[store]), dry_run=dry_run)
-        return self._page(request, "receipt.html", store=store, item=item, lines=lines, dry_run=dry_run)
+        return self._page(request, "receipt.html", store=store, item=item, lines=lines, dry_run=dry_run, text=text)
 
     async def end_run(self, request: Request) -> Response:
         """Commit, discard or revert a run."""
@@ -217,13 +256,16 @@ class Pages:
                 return self._missing(request, str(error), 400)
 
     def shown(self, request: Request) -> Response:
-        """Show the runs in which agents were shown something, or the steps of one."""
-        run = request.query_params.get("run")
+        """Show the runs in which agents were shown something, the steps of one, or those that showed a text."""
+        run = request.query_params.get("run") or None
         node = request.query_params.get("node") or None
-        steps = self._reachable(self._desk.recalls.recalls(run=run, node=node, limit=_MOST_STEPS)) if run else []
+        text = request.query_params.get("q", "").strip() or None
+        found = self._desk.recalls.recalls(run=run, node=node, text=text, limit=_MOST_STEPS) if run or text else []
+        steps = self._reachable(found)
         runs = [one for one in self._desk.recalls.runs() if self._desk.user in (None, one.user)]
-        drawn = charts.time_axis([_step_event(step) for step in steps] if run else [_run_event(one) for one in runs])
-        return self._page(request, "shown.html", runs=runs, run=run, steps=steps, drawn=drawn,
+        events = [_step_event(step) for step in steps] if run or text else [_run_event(one) for one in runs]
+        return self._page(request, "shown.html", runs=runs, run=run, text=text or "", steps=steps,
+                          answers=self._desk.answers(steps), drawn=charts.time_axis(events),
                           is_recorded=bool(self._desk.workflow.record_recalls))  # fmt: skip
 
     def step(self, request: Request) -> Response:
@@ -233,10 +275,11 @@ class Pages:
             return self._missing(request, "There is no such step, or it is out of reach.")
         before = [one for one in self._desk.recalls.recalls(run=step.run, node=step.node, limit=_MOST_STEPS)
                   if one.id < step.id]  # fmt: skip
-        most = charts.longest_bar([entry.parts for entry in step.entries])
-        bars = [(entry, charts.score_bar(entry.parts, most)) for entry in step.entries]
+        scored = [(entry, entry.parts or {"score": entry.score}) for entry in step.entries]
+        most = charts.longest_bar([parts for _, parts in scored])
+        bars = [(entry, charts.score_bar(parts, most)) for entry, parts in scored]
         return self._page(request, "step.html", step=step, before=before[-1] if before else None, bars=bars,
-                          is_here=self._is_here)  # fmt: skip
+                          answer=self._desk.answers([step]).get(step.id), is_here=self._is_here)  # fmt: skip
 
     def _reachable(self, steps: list[Recall]) -> list[Recall]:
         """Return the steps of runs within reach: of a page that is bound to a user, that user's."""
@@ -264,10 +307,12 @@ class Pages:
         """Show the conversations, or the messages and calls of one."""
         store, key = request.query_params.get("store", ""), request.query_params.get("conversation", "")
         is_chosen = store in self._desk.memories and bool(key)
-        diagram = charts.sequence_diagram(self._desk.messages(store, key)) if is_chosen else None
+        said = self._desk.said(store, key) if is_chosen else []
+        diagram = charts.sequence_diagram(transfers_of(said)) if said else None
         calls = self._desk.calls(store, key) if is_chosen else []
         found = self._desk.conversations()
-        return self._page(request, "talk.html", found=found, store=store, key=key, diagram=diagram, calls=calls)
+        return self._page(request, "talk.html", found=found, store=store, key=key, said=said, diagram=diagram,
+                          calls=calls)  # fmt: skip
 
     def health(self, request: Request) -> Response:
         """Show sizes, waiting work and runs; with `examine`, what is wrong with a store's files."""
@@ -354,36 +399,43 @@ def question_of(fields: Mapping[str, str]) -> Question:
     Raises:
         ValueError: a field cannot be used.
     """
-    limit, trust = fields.get("limit") or "5", fields.get("min_trust") or "0"
+    limit, least_trust, most_trust = (fields.get(name) or "" for name in ("limit", "min_trust", "max_trust"))
     try:
-        count, least = int(limit), float(trust)
+        count, least, most = int(limit or 5), float(least_trust or 0), float(most_trust or 1)
     except ValueError:
-        raise ValueError("the number of hits and the least trust are numbers") from None
+        raise ValueError("the number of hits and the trust are numbers") from None
     return Question(
         text=fields.get("q", "").strip(),
         store=fields.get("store", ""),
         user=fields.get("user", "").strip(),
+        agent=fields.get("agent", "").strip(),
+        source=fields.get("source", "").strip(),
         node=fields.get("node", ""),
         stage=Stage(fields.get("stage") or Stage.GEN),
         limit=min(max(count, 1), MOST_HITS),
         after=fields.get("after", "").strip(),
         before=fields.get("before", "").strip(),
         min_trust=least,
+        max_trust=most,
         as_of=fields.get("as_of", "").strip(),
         asked_at=fields.get("asked_at", "").strip(),
         archived=fields.get("archived") == "yes",
     )
 
 
-def card_of(answer: Answer, asked: Question) -> dict[str, Any]:
-    """Return an answer with the bars of its hits, for the template."""
-    report: SearchReport = answer.report
-    most = charts.longest_bar([hit.parts for hit in report.hits])
-    return {
-        "answer": answer,
-        "asked": asked,
-        "question": corrected(asked.text, report.corrected),
-        "hits": [
-            (hit, charts.score_bar(hit.parts, most), near) for hit, near in zip(report.hits, answer.near, strict=True)
-        ],
-    }
+def start_of(older: str, stores: int) -> tuple[int, ...]:
+    """Return where a page of the list begins, a number for each store; empty is the first page.
+
+    Raises:
+        ValueError: the field is not of this page.
+    """
+    numbers = tuple(int(number) for number in older.split(",") if number.isdecimal())
+    if older and (len(numbers) != stores or len(older.split(",")) != stores):
+        raise ValueError(f"{older!r:.60} is not a place in this list")
+    return numbers
+
+
+def address_of(fields: Mapping[str, str], **others: str) -> str:
+    """Return the address of a view with some fields changed; an empty one is left out."""
+    kept = {name: value for name, value in {**fields, **others}.items() if value}
+    return f"/?{urlencode(kept)}" if kept else "/"
