@@ -263,7 +263,7 @@ class RecallLog:
             run: only those of this run.
             node: only those of this node.
             item: only those that found this item.
-            text: only those whose question, or an entry that was shown, has this text in it; A to Z match in either case.
+            text: only those whose question, or an entry that was shown, has this text in it, in upper or lower case.
             limit: maximum number.
 
         Raises:

@@ -11,8 +11,7 @@ import langgraph.store.sqlite
 from langgraph.store.base import IndexConfig, TTLConfig
 
 import devmem
-from devmem.adapters.langgraph import DevmemStore
-from devmem.adapters.langgraph import embedder_of
+from devmem.adapters.langgraph import DevmemStore, embedder_of
 
 
 class InMemoryStore(DevmemStore):
