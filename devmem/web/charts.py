@@ -53,7 +53,7 @@ class Segment:
 
     @property
     def label(self) -> str:
-        """What the part says, for people."""
+        """The name of the part for people."""
         return _LABELS.get(self.name, self.name)
 
 

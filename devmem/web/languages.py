@@ -20,7 +20,7 @@ _ZH: Final = {
     "Delete": "删除",
     "Delete …": "删除…",
     "Delete this memory?": "删除这条记忆?",
-    "Delete for good": "永久删除",
+    "Delete permanently": "永久删除",
     "This is what would be deleted. It cannot be undone.": "以下内容将被删除,且无法恢复。",
     "Text that was shown": "展示过的文字",
     "No agent was shown this, as far as is recorded.": "记录中没有智能体看到过它。",
