@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from datetime import UTC
 from pathlib import Path
@@ -46,6 +47,8 @@ _DELETED: Final = "adk.deleted"
 """Metadata key of the id of a deleted event, so that it is not added again with its session; and its mark's source."""
 _USER: Final = "user"
 """Author of the user's events."""
+_SESSIONS: Final = 1_000
+"""Number of sessions of which a service knows what it has added."""
 
 
 class DevmemMemoryService(BaseMemoryService):  # type: ignore[misc] # not in the environment of the type checkers
@@ -77,6 +80,7 @@ class DevmemMemoryService(BaseMemoryService):  # type: ignore[misc] # not in the
         elif memory is None or uri is not None:
             raise TypeError("name either the memory or its URI")
         self._memory, self._limit = memory, limit
+        self._added = OrderedDict[tuple[object, ...], frozenset[tuple[object, ...]]]()
 
     async def close(self) -> None:
         """Close a memory that was opened by its URI."""
@@ -112,9 +116,8 @@ class DevmemMemoryService(BaseMemoryService):  # type: ignore[misc] # not in the
             CollectionError: they cannot be written.
         """
         custom = _json_of(custom_metadata)
-        messages = [_message_of_event(event, custom) for event in events if _text(event.content).strip()]
         with writing(app_name, self._memory):
-            await asyncio.to_thread(self._add_new, messages, app_name, user_id, session_id)
+            await asyncio.to_thread(self._add_new, events, custom, (app_name, user_id, session_id))
 
     async def add_memory(
         self,
@@ -161,11 +164,23 @@ class DevmemMemoryService(BaseMemoryService):  # type: ignore[misc] # not in the
             with writing(app_name, self._memory):
                 await asyncio.to_thread(self._delete, app_name, user_id, memory_id)
 
-    def _add_new(self, messages: Sequence[Message], app_name: str, user_id: str, session_id: str | None) -> None:
-        deleted = self._deleted(app_name, user_id)
-        new = [message for message in messages if message.metadata.get(_EVENT) not in deleted]
+    def _add_new(
+        self, events: Sequence[Event], custom: Mapping[str, Any], session: tuple[str, str, str | None]
+    ) -> None:
+        # A session comes whole after each turn: what this service added of it is not looked up again.
+        app_name, user_id, session_id = session
+        known = self._added.get((*session, repr(custom)), frozenset())
+        said = {(event.id, event.timestamp, _text(event.content)): event for event in events}
+        new = [_message_of_event(event, custom) for key, event in said.items() if key not in known and key[-1].strip()]
         if new:
-            self._memory.add(new, user=user_id, agent=app_name, session=session_id)
+            deleted = self._deleted(app_name, user_id)
+            kept = [message for message in new if message.metadata.get(_EVENT) not in deleted]
+            if kept:
+                self._memory.add(kept, user=user_id, agent=app_name, session=session_id)
+        self._added[*session, repr(custom)] = known.union(said)
+        self._added.move_to_end((*session, repr(custom)))
+        while len(self._added) > _SESSIONS:
+            self._added.popitem(last=False)
 
     def _add_again(self, messages: Sequence[Message], app_name: str, user_id: str) -> None:
         if not messages:

@@ -26,7 +26,7 @@ from uuid import uuid4
 import numpy as np
 from pydantic import JsonValue
 
-from devmem import Hit, Memory, MemoryContentSnapshot, MemoryItem, Scope, acting_as
+from devmem import Filter, Hit, Memory, MemoryContentSnapshot, MemoryItem, Scope, acting_as
 from devmem.errors import DevmemError, MissingExtraError
 from devmem.memory import ScopeParts
 from devmem.messages import Message, Role, message_to_item
@@ -145,6 +145,7 @@ def recalled(
     token_budget: int,
     relevance: bool = True,
     asked_at: datetime | None = None,
+    where: Filter | None = None,
 ) -> str:
     """Return the block of what answers a query, without what the prompt shows already, by its id or its text.
 
@@ -164,6 +165,7 @@ def recalled(
                 exclude=exclude,
                 shown=shown,
                 relevance=relevance,
+                where=where,
                 asked_at=asked_at if asked_at is None or asked_at.utcoffset() else asked_at.timestamp(),
             )
     except DevmemError as error:

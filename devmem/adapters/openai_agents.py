@@ -13,6 +13,7 @@ from devmem.adapters.hosts import collection_of, kept_message, recalled, role_of
 from devmem.adapters.hosts import require as _require
 from devmem.messages import Message
 from devmem.storage import Unique, starts_with
+from devmem.stores import SourceKind
 
 _require("agents.memory", package="openai-agents", extra="openai-agents")
 
@@ -64,22 +65,32 @@ def text_of(given: InputItem) -> str:
     return "\n".join(text for text in texts if isinstance(text, str))
 
 
+_CALL: Final = "call of "
+"""Begins the name of the source of a tool call; that of its result is the tool's."""
+_NO_CALLS: Final = Filter(none_of=(Filter(source_kind=SourceKind.TOOL.value, source_name=starts_with(_CALL)),))
+
+
 def _speaker(raw: Mapping[str, Any]) -> str:
     """Return the name of who said it, where the item has one; of a tool call that of the tool."""
     name = raw.get("name")
-    return name if isinstance(name, str) else ""
+    if not isinstance(name, str):
+        return ""
+    return f"{_CALL}{name}" if str(raw.get("type")).endswith("_call") else name
 
 
 class Recall:
     """A `call_model_input_filter` that puts what answers the user before the user's last message, quoted.
 
-    Only the model's input has it: nothing of it is stored in the session. What the input has already is not recalled.
+    Only the model's input has it: nothing of it is stored in the session. What the input has already is not recalled,
+    nor are calls of tools, whose results and answers say what came of them.
     A memory that fails is logged and costs the run nothing.
     """
 
     def __init__(self, memory: Memory, *, limit: int, token_budget: int, relevance: bool = True) -> None:
         """Recall from a memory."""
-        self._recalled = partial(recalled, _HOST, memory, limit=limit, token_budget=token_budget, relevance=relevance)
+        self._recalled = partial(
+            recalled, _HOST, memory, limit=limit, token_budget=token_budget, relevance=relevance, where=_NO_CALLS
+        )
 
     async def __call__(self, data: CallModelData[Any]) -> ModelInputData:
         """Return the model's input with what is recalled."""

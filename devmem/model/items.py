@@ -32,7 +32,7 @@ from pydantic import (
     TypeAdapter,
     ValidationError,
 )
-from pydantic_core import PydanticSerializationError
+from pydantic_core import PydanticSerializationError, SchemaValidator
 
 from devmem.model.border import check_characters, clean_fields, is_fit
 from devmem.model.message import KeepBlock, Message, MessageBlock, keep_unknown
@@ -435,8 +435,11 @@ def _snapshot_adapter() -> TypeAdapter[MemoryContentSnapshot]:
 
 
 @cache
-def _own_adapter() -> TypeAdapter[MemoryItem]:
-    return TypeAdapter(MemoryItem)
+def _stored() -> SchemaValidator:
+    """Return what reads the JSON of stored items: they have passed the border, and are not cleaned again."""
+    schema: Any = TypeAdapter(MemoryItem).core_schema
+    outer = schema["schema"]
+    return SchemaValidator({**schema, "schema": {**outer, "post_init": False}})
 
 
 def load_item(raw: Mapping[str, Any]) -> MemoryItem:
@@ -448,13 +451,26 @@ def load_item(raw: Mapping[str, Any]) -> MemoryItem:
     return _adapter().validate_python(raw)
 
 
-def load_item_json(raw: str | bytes) -> MemoryItem:
-    """Return the item of a JSON text; raise `pydantic.ValidationError` when it is not one."""
+def load_item_json(raw: str | bytes, digest: str = "", embedding: Vector | None = None) -> MemoryItem:
+    """Return the item of a stored JSON text, with the content hash and the embedding that are stored beside it.
+
+    Raises:
+        pydantic.ValidationError: it is not an item.
+    """
     try:
-        # A form of our own is read without a Python object in between, in a third of the time.
-        return _own_adapter().validate_json(raw)
+        # A form of our own is read without a Python object in between, in a sixth of the time.
+        item: MemoryItem = _stored().validate_json(raw)
     except ValidationError:
-        return _adapter().validate_json(raw)
+        item = _adapter().validate_json(raw)
+    if not item.id:
+        item = _adapter().validate_json(raw)
+    digest = (
+        item.content_hash or digest or content_hash(item.content_summary, item.input_snapshot, item.output_snapshot)
+    )
+    object.__setattr__(item, "content_hash", digest)
+    if embedding is not None:
+        object.__setattr__(item, "embedding", embedding)
+    return item
 
 
 def why_unreadable(error: Exception) -> str:

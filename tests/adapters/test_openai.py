@@ -191,7 +191,7 @@ def test_a_memory_that_fails_costs_the_request_nothing(
         raise devmem.CollectionError("notes.db", "the disk is on fire.")
 
     wrapped = wrap(client, memory)
-    for name in ("search_report", "add", "update"):
+    for name in ("search", "add", "update"):
         monkeypatch.setattr(type(memory.store), name, fail)
     with caplog.at_level(logging.WARNING):
         answer = wrapped.chat.completions.create(model="m", messages=ASKED)  # type: ignore[arg-type]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -87,7 +87,7 @@ _COPY_PASSAGE: Final = (
 )
 _PASSAGES_OF: Final = "SELECT passage FROM passages WHERE row = ? ORDER BY passage"
 SELECT_WHOLE: Final = (
-    "SELECT items.row, CAST(body AS BLOB), vector FROM items "
+    "SELECT items.row, CAST(body AS BLOB), content_hash, vector FROM items "
     "LEFT JOIN vectors ON vectors.passage = (SELECT min(passage) FROM passages WHERE passages.row = items.row)"
 )
 """Selects the arguments of `item_from_row`."""
@@ -221,10 +221,9 @@ def read_embeddings(connection: sqlite3.Connection, item_id: str, shown: str = N
     return embeddings_from(list(each), stored_hash(content_hash, body))
 
 
-def item_from_row(_row: int, body: bytes, vector: bytes | None = None) -> MemoryItem:
-    """Return the item of a selected row, with its embedding when that was selected too."""
-    item = load_item_json(body)
-    return item if vector is None else replace(item, embedding=decode_vectors([vector])[0])
+def item_from_row(_row: int, body: bytes, digest: str, vector: bytes | None) -> MemoryItem:
+    """Return the item of a selected row, with its embedding."""
+    return load_item_json(body, digest, None if vector is None else decode_vectors([vector])[0])
 
 
 def fetch_items(connection: sqlite3.Connection, rows: Sequence[int]) -> dict[int, MemoryItem]:

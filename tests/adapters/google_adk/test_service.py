@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Coroutine, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 from uuid import uuid4
 
@@ -37,10 +39,10 @@ def run(done: Coroutine[Any, Any, Any]) -> Any:
     return asyncio.run(done)
 
 
-def event(name: str, text: str, author: str = "user", *, time: float = 1_770_000_000.0, **more: Any) -> Event:
+def event(name: str, text: str, author: str = "user", *, at: float = 1_770_000_000.0, **more: Any) -> Event:
     parts = [types.Part(text=text), *more.get("parts", [])]
     role = "user" if author == "user" else "model"
-    return Event(id=name, author=author, timestamp=time, content=types.Content(role=role, parts=parts))
+    return Event(id=name, author=author, timestamp=at, content=types.Content(role=role, parts=parts))
 
 
 def session(*events: Event, name: str = "1", app: str = "shop", user: str = "ann") -> Session:
@@ -68,6 +70,20 @@ def test_a_session_that_is_added_again_brings_what_is_new(service: DevmemMemoryS
     run(service.add_session_to_memory(session(event("1", "Tea without milk."))))
     run(service.add_session_to_memory(session(event("1", "Tea without milk."), event("2", "Tea at four."))))
     assert memory.count(user="ann") == 2
+
+
+def test_a_turn_late_in_a_session_costs_what_an_early_one_does(
+    service: DevmemMemoryService, memory: devmem.Memory
+) -> None:
+    """Though each hands over the session whole."""
+    said, costs = session(), list[float]()
+    for turn in range(60):
+        said.events += [event(f"{turn}", f"question {turn}"), event(f"{turn} a", f"answer {turn}", "helper")]
+        began = time.process_time()
+        run(service.add_session_to_memory(said))
+        costs.append(time.process_time() - began)
+    assert len(memory.recent(200, user="ann")) == 120
+    assert median(costs[50:]) < 1.5 * median(costs[5:15])
 
 
 def test_events_without_a_text_are_left_out(service: DevmemMemoryService, memory: devmem.Memory) -> None:

@@ -7,13 +7,14 @@ import re
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from agents import Agent, RunConfig, Runner, function_tool, set_tracing_disabled
-from agents.memory import Session, SessionSettings
+from agents.memory import Session, SessionSettings, SQLiteSession
 from agents.run import CallModelData, ModelInputData
 from agents.testing import ScriptedModel, assistant_message, function_call
 
@@ -73,6 +74,31 @@ def test_items_are_taken_out_from_the_end_until_none_is_left(memory: devmem.Memo
         assert await other.get_items() == said("kept")
 
     asyncio.run(using())
+
+
+def test_a_history_is_read_in_the_order_of_the_time_of_the_sdks_own(tmp_path: Path) -> None:
+    """A long one, beside those of other sessions."""
+    turns: list[Any] = [{"role": "user", "content": f"question {n}"} for n in range(200)]
+
+    async def cpu(session: Any) -> float:
+        times = []
+        for _ in range(9):
+            began = time.process_time()
+            assert len(await session.get_items()) == len(turns)
+            times.append(time.process_time() - began)
+        return min(times)
+
+    async def costs(memory: devmem.Memory) -> tuple[float, float]:
+        ours, theirs = DevmemSession("s", memory), SQLiteSession("s", tmp_path / "theirs.db")
+        for n in range(5):
+            await DevmemSession(f"other {n}", memory).add_items(turns)
+        await ours.add_items(turns)
+        await theirs.add_items(turns)
+        return await cpu(ours), await cpu(theirs)
+
+    with devmem.open(tmp_path / "ours.db", embedding=None) as memory:
+        own, host = asyncio.run(costs(memory))
+    assert own < 10 * host
 
 
 def test_what_is_popped_is_in_the_history_until_the_session_is_cleared(tmp_path: Path) -> None:
@@ -287,6 +313,13 @@ class TestRecall:
         given = self.ask(DevmemSession("newest", ann), "When is the launch?", this_session=True)
         assert [item["content"] for item in given] == ["When is the launch?"]
 
+    def test_a_line_is_spent_on_what_a_tool_returned_and_none_on_its_call(self, memory: devmem.Memory) -> None:
+        asyncio.run(DevmemSession("old", memory).add_items(TALK[:3]))
+        assert "calendar(" in memory.search("calendar launch", limit=1)[0].text
+        block = self.ask(DevmemSession("new", memory), "What is in the calendar, the launch in June?")[0]["content"]
+        assert "June 2nd" in block
+        assert "calendar(" not in block
+
     def test_a_memory_that_fails_costs_the_run_nothing(
         self, memory: devmem.Memory, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
@@ -294,7 +327,7 @@ class TestRecall:
             raise devmem.CollectionError("nowhere", "it is gone")
 
         session = DevmemSession("s", memory)
-        monkeypatch.setattr(memory.store, "search_report", failing)
+        monkeypatch.setattr(memory.store, "search", failing)
         assert [item["content"] for item in self.ask(session, "When is the launch?")] == ["When is the launch?"]
         assert "nothing is recalled" in caplog.text
 

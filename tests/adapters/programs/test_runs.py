@@ -19,6 +19,7 @@ PRINTED = {
 1. Ann moved the launch to June 2nd.
 
 ===== End of Memory =====
+[]
 """,
     "Semantic Kernel": "On June 2nd.\nI do not know.\n",
     "smolagents": "On June 2nd.\n",
