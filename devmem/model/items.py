@@ -438,8 +438,7 @@ def _snapshot_adapter() -> TypeAdapter[MemoryContentSnapshot]:
 def _stored() -> SchemaValidator:
     """Return what reads the JSON of stored items: they have passed the border, and are not cleaned again."""
     schema: Any = TypeAdapter(MemoryItem).core_schema
-    outer = schema["schema"]
-    return SchemaValidator({**schema, "schema": {**outer, "post_init": False}})
+    return SchemaValidator({**schema, "schema": {**schema["schema"], "post_init": False}})
 
 
 def load_item(raw: Mapping[str, Any]) -> MemoryItem:
@@ -462,14 +461,10 @@ def load_item_json(raw: str | bytes, digest: str = "", embedding: Vector | None 
         item: MemoryItem = _stored().validate_json(raw)
     except ValidationError:
         item = _adapter().validate_json(raw)
-    if not item.id:
-        item = _adapter().validate_json(raw)
-    digest = (
-        item.content_hash or digest or content_hash(item.content_summary, item.input_snapshot, item.output_snapshot)
-    )
-    object.__setattr__(item, "content_hash", digest)
-    if embedding is not None:
-        object.__setattr__(item, "embedding", embedding)
+    known = item.content_hash or digest
+    known = known or content_hash(item.content_summary, item.input_snapshot, item.output_snapshot)
+    object.__setattr__(item, "content_hash", known)
+    object.__setattr__(item, "embedding", item.embedding if embedding is None else embedding)
     return item
 
 
