@@ -102,7 +102,7 @@ def period_candidates(context: QueryContext, candidates: CandidateSet, *, alone:
     and the meaning beside the time find what is of a long period.
     """
     positions = context.asked_positions
-    if len(positions) > _ITEMS and not alone:
+    if not len(positions) or (len(positions) > _ITEMS and not alone):
         return NO_CANDIDATES
     rows = context.indexes.doc_values.rows(spread(positions, _ITEMS))
     return read_signals(context, np.setdiff1d(rows, candidates.rows))

@@ -17,6 +17,10 @@ from devmem.text.query_text import asks_something
 
 _LEAST_SCORE: Final = 0.6
 """Best score from which a question is about something stored although no item is near to it."""
+_LOW_SCORE: Final = 0.4
+_DOUBT: Final = 0.09
+"""Best score below which a question has to be nearer to an item, and by how much: the words of a task of the same field
+("What causes the northern lights?" where whales are talked of) are found by chance or not at all."""
 _LEAST_OF_BEST: Final = 0.65
 """Share of the best score from which a hit answers a question although it is not near to it."""
 _LEAST_SHARE: Final = 0.3
@@ -121,7 +125,8 @@ def relevant_hits(text: str, report: SearchReport, least_similarity: float | Non
     asks, best = asks_something(text), report.best_score or 0.0
     # What somebody asks about themselves is in no other place, and told in other words: "How do I like your answers?".
     is_answered = asks and (best >= _LEAST_SCORE or _OWN.search(text) is not None)
-    if report.best_similarity < least_similarity and not is_answered:
+    wanted = least_similarity + (_DOUBT if asks and best < _LOW_SCORE else 0)
+    if report.best_similarity < wanted and not is_answered:
         return ()
     far = {hit.item.id for hit in report.hits if hit.similarity is not None and hit.similarity < least_similarity}
     return tuple(hit for hit in report.hits if not asks or hit.score >= _LEAST_OF_BEST * best or hit.item.id not in far)
