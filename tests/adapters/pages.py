@@ -31,9 +31,9 @@ def run_example(name: str, folder: Path) -> str:
 def programs() -> dict[str, str]:
     """Return the programs of the page of hosts without an adapter by the headings that they stand under."""
     sections = re.split(r"^## ", (_PAGES / "programs.md").read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
-    found = {section.split("\n", 1)[0]: _PROGRAM.findall(section) for section in sections}
-    assert all(len(codes) == 1 for codes in found.values()), "each section has one program"
-    return {title: codes[0] for title, codes in found.items()}
+    found = {section.split("\n", 1)[0]: re.findall(r"\]\((programs/\w+\.py)\)", section) for section in sections}
+    assert all(len(files) == 1 for files in found.values()), "each section has one program"
+    return {title: (_PAGES / file).read_text(encoding="utf-8") for title, (file,) in found.items()}
 
 
 def run_program(title: str, folder: Path) -> str:
