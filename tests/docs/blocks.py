@@ -261,7 +261,6 @@ NOT_RUN = {
     r".*postgresql://": "needs a PostgreSQL server; tests/storage/postgres has one",
     r"devmem copy .*\b(?:hosted|archive)": "needs a server of mem0; tests/stores/mem0 has one",
     r"devmem facts ": "needs a chat service; tests/cli/test_facts.py has one",
-    r"devmem \w+ talks\.yaml": "needs a data set that is fetched",
     r"curl ": "is sent to the server that `test_server_page.py` starts",
 }
 """Commands of pages that no test of the pages runs, as patterns, with the reason."""

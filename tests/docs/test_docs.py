@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -103,3 +104,10 @@ def _sections(page: Path) -> set[str]:
     """Return the ids that a page's headings get on the site and on code hosts."""
     headings = _HEADING.findall(FENCE.sub("", page.read_text(encoding="utf-8")))
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("file", sorted(ROOT.glob("docs/benchmarks/*.json")), ids=lambda file: str(file.name))
+def test_the_page_of_benchmarks_links_to_each_file_of_tables(file: Path) -> None:
+    assert f"](benchmarks/{file.name})" in (ROOT / "docs/benchmarks.md").read_text(encoding="utf-8")
+    for table in json.loads(file.read_text(encoding="utf-8"))["tables"]:
+        assert {len(row) for row in table["rows"]} == {len(table["columns"])}, table["about"]
