@@ -107,10 +107,10 @@ def _update_part(store: MemoryBase, ids: Sequence[str], where: Filter, changes: 
     """Change the items of some ids that still match; return their number, None where one was changed meanwhile."""
     now = store.setup.clock()
     pairs = [(item, changes.of(item, now)) for item in store.get(ids) if where.admits(item, now)]
-    items = [_as_stored(store, new) for item, new in pairs if version_hash(new) != version_hash(item)]
+    found = {item.id: version_hash(item) for item, _ in pairs}
+    items = [_as_stored(store, new) for item, new in pairs if version_hash(new) != found[item.id]]
     if not items:
         return 0
-    found = {item.id: version_hash(item) for item, _ in pairs}
     try:
         _replace_items(store, items, found, changes)
     except VersionConflictError:

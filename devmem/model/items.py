@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from enum import Enum, StrEnum
 from functools import cache
@@ -541,7 +541,7 @@ def version_hash(item: MemoryItem) -> str:
     parts = [
         item.content_hash,
         dict(item.metadata),
-        asdict(item.scope),
+        {part: getattr(item.scope, part) for part in _SCOPE_PARTS},
         [item.provenance.kind.value, item.provenance.name, *item.provenance.parents],
         *times,
         float(item.trust),

@@ -6,7 +6,7 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import IO, Final, Protocol, runtime_checkable
 from unicodedata import normalize
 from uuid import uuid4
 
+import numpy as np
 from pydantic import JsonValue
 
 from devmem.errors import CollectionBusyError, CollectionUnwritableError
@@ -223,6 +224,10 @@ def words_of(items: Sequence[MemoryItem]) -> list[str]:
 
 
 _SOUGHT: Final = "ids, pairs of words and rare words of the erased items"
+_LEAST_PAIRS: Final = 2
+"""Words of fewer pairs of bytes are looked for one by one."""
+_MOST_PAIRS: Final = 4
+"""Pairs of bytes of a word's beginning that are one number."""
 _PART: Final = 1 << 24
 """Number of bytes of a file that are searched at a time."""
 
@@ -235,8 +240,8 @@ def words_in(file: Path, words: Iterable[str]) -> set[str]:
     Raises:
         OSError: the file cannot be read.
     """
-    forms = {word: _spelled(word) for word in words}
-    overlap = max((len(form) for each in forms.values() for form in each), default=0)
+    forms = {form: word for word in words for form in _spelled(word)}
+    search = _SearchOfBytes(forms.keys())
     found: set[str] = set()
     if not file.is_file():
         return found
@@ -245,9 +250,42 @@ def words_in(file: Path, words: Iterable[str]) -> set[str]:
         end = b""
         while part := opened.read(_PART):
             content = end + part
-            found |= {word for word, each in forms.items() if any(form in content for form in each)}
-            end = content[-overlap:]
+            found |= {forms[form] for form in search.found_in(content)}
+            end = content[-search.longest :]
     return found
+
+
+class _SearchOfBytes:
+    """Looks for many words at once: pairs of bytes find the places of their beginnings, which are then compared."""
+
+    def __init__(self, words: Set[bytes]) -> None:
+        self.longest = max(map(len, words), default=0)
+        self._short = [word for word in words if len(word) < 2 * _LEAST_PAIRS]
+        self._long: dict[int, dict[int, list[bytes]]] = {}
+        """Words by the number of pairs in their beginning, and by that as a number."""
+        self._starts = np.zeros((_LEAST_PAIRS, 1 << 16), dtype=np.bool_)
+        for word in words - set(self._short):
+            pairs = np.frombuffer(word, "<u2", min(len(word) // 2, _MOST_PAIRS))
+            self._starts[range(_LEAST_PAIRS), pairs[:_LEAST_PAIRS]] = True
+            beginning = int.from_bytes(pairs.tobytes(), "little")
+            self._long.setdefault(len(pairs), {}).setdefault(beginning, []).append(word)
+
+    def found_in(self, content: bytes) -> set[bytes]:
+        """Return the words that are in some bytes."""
+        found = {word for word in self._short if word in content}
+        # Bytes behind the end, which no word has room for.
+        padded = content + bytes(2 * _MOST_PAIRS)
+        for start in (0, 1) if self._long else ():
+            pairs = np.frombuffer(padded, "<u2", (len(padded) - start) // 2, start)
+            places = np.flatnonzero(self._starts[0][pairs[: len(pairs) - _MOST_PAIRS]])
+            for number in range(1, _LEAST_PAIRS):
+                places = places[self._starts[number][pairs[places + number]]]
+            for length, words in self._long.items():
+                beginnings = sum(pairs[places + number].astype(np.uint64) << (16 * number) for number in range(length))
+                known = np.isin(beginnings, np.array(list(words), dtype=np.uint64))
+                for place, beginning in zip(places[known].tolist(), beginnings[known].tolist(), strict=True):
+                    found.update(word for word in words[beginning] if content.startswith(word, 2 * place + start))
+        return found
 
 
 _WITHOUT_LOCKS: Final = ("-wal", ".faiss", ".jsonl")

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
+from functools import cached_property
 from typing import Final, Protocol, TypeAlias, TypeVar
 
 import numpy as np
@@ -104,7 +105,7 @@ def check_deletion(ids: Sequence[str] | None, where: Filter | None) -> None:
         raise FilterError("", "a deletion needs ids or a filter that restricts; `clear` deletes everything")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class StoredVersion:
     """The current version of an item that is about to be written."""
 
@@ -114,7 +115,7 @@ class StoredVersion:
     item: MemoryItem | None
     """None where it is damaged."""
 
-    @property
+    @cached_property
     def version(self) -> str:
         """Its `version_hash`; empty where it is damaged, which is not a version that a caller knows."""
         return "" if self.item is None else version_hash(self.item)

@@ -166,7 +166,7 @@ class SqliteEraser(SqliteReader):
         # An item that two erasures plan at once is counted by the first of them, unless its process has died.
         plans = [plan for plan in read_plans(connection) if not self._in_file or self._is_executed(plan)]
         counted = {one for plan in plans for one in plan.ids}
-        items = _ids_among(connection, set(ids) - counted, f"({NOW} OR archived = 1)")
+        items = _ids_among(connection, set(ids) - counted, f"(+{NOW} OR +archived = 1)")
         return ErasePlan(ids=ids, rows=numbers, attachments=tuple(sorted(files)), items=len(items))
 
     def planned_erasures(self) -> list[ErasePlan]:

@@ -395,28 +395,32 @@ class SqliteItemChanges:
         """Store the items that are not stored already."""
         self._version_writer.prune()
         check_embeddings(self._connection, self._opened.location, self._model, (item.embeddings for item in batch))
-        self._check_versions(expected)
+        read = self._check_versions(expected)
         if absent is not None:
             condition, values = self._condition(absent)
             query = f"SELECT id FROM items WHERE {self._of} AND {condition} LIMIT 1"
             if (found := self._connection.execute(query, values).fetchone()) is not None:
                 raise VersionConflictError(found[0], expected=None, found="")
         erased = erased_among(self._connection, (prepared.item for prepared in batch))
-        outcomes = [self._add(item, unique, erased) for item in batch]
+        outcomes = [self._add(item, unique, erased, read) for item in batch]
         self._version_writer.stamp(self._opened.clock())
         return outcomes
 
-    def _check_versions(self, expected: Mapping[str, str | None]) -> None:
+    def _check_versions(self, expected: Mapping[str, str | None]) -> dict[str, StoredVersion | None]:
         """Compare the stored versions of items with those that are expected, by id; an expired item has none.
+
+        Return the stored ones.
 
         Raises:
             VersionConflictError: one is another, is missing, or should be missing.
         """
+        read: dict[str, StoredVersion | None] = {}
         for item_id, wanted in expected.items():
-            older = self._stored(item_id)
+            older = read[item_id] = self._stored(item_id)
             found = None if older is None or older.has_expired(self._now) else older.version
             if found != wanted:
                 raise VersionConflictError(item_id, expected=wanted, found=found)
+        return read
 
     def _stored(self, item_id: str) -> StoredVersion | None:
         query = f"SELECT row, content_hash, CAST(body AS BLOB) FROM items WHERE id = ? AND {self._of}"
@@ -425,11 +429,16 @@ class SqliteItemChanges:
             return None
         return StoredVersion(row=found[0], content_hash=found[1], item=load_item_json(found[2]))
 
-    def _add(self, prepared: PreparedItem, unique: Unique, erased: Collection[str]) -> WriteOutcome:
-        """Store an item, unless it is stored already, or is one that a tombstone keeps out with the ids `erased`."""
+    def _add(
+        self, prepared: PreparedItem, unique: Unique, erased: Collection[str], read: dict[str, StoredVersion | None]
+    ) -> WriteOutcome:
+        """Store an item, unless it is stored already, or is one that a tombstone keeps out with the ids `erased`.
+
+        The versions in `read` were read before, and are taken out of it, since an id may be there twice.
+        """
         item = prepared.item
         check_item(item)
-        older = self._stored(item.id)
+        older = read.pop(item.id) if item.id in read else self._stored(item.id)
         if older is not None and older.has_expired(self._now):
             self._version_writer.remove("row = ?", [older.row])
             older = None
