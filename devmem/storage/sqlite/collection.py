@@ -23,10 +23,11 @@ from filelock import FileLock
 
 from devmem.config.store import IndexConfig
 from devmem.encryption import connect
-from devmem.errors import CollectionClosedError, CollectionUnwritableError
+from devmem.errors import CollectionClosedError, CollectionError, CollectionUnwritableError
 from devmem.forks import UNFORKED, abandon, follow_forks
 from devmem.model.filters import NO_FILTER, Filter
 from devmem.models.embedder import EmbeddingRefusal, ModelIdentity, PassageEmbeddings
+from devmem.search.indexes.columns import locked
 from devmem.storage.opening import CollectionOptions, path_of
 from devmem.storage.protocol import DEFAULT_HISTORY_DAYS, MOST_EXPORTS, Durability, ExportRecord
 from devmem.storage.sidecar_db import ConnectionPool, SharedLock, read_transaction, write_transaction
@@ -53,6 +54,8 @@ T = TypeVar("T")
 
 _LOG: Final = logging.getLogger(__name__)
 
+_INDEXED_AT_ONCE: Final = 10_000
+"""Number of items that may be written before the indexes follow without being asked."""
 _SECURE_DELETE: Final = "PRAGMA secure_delete = ON"
 _PRUNE: Final = "DELETE FROM exports WHERE number <= (SELECT max(number) FROM exports) - ?"
 
@@ -147,6 +150,8 @@ class SqliteCollection(SqliteVersions, SqliteExports):
         self._in_file, self._history, self._markers = in_file, HistoryLimit(days=history_days), {}
         self._states, self._states_lock, self._purposes = OrderedDict(), threading.Lock(), threading.Lock()
         self._closed, self._model = False, model.name if model else None
+        self._unindexed = 0
+        """Number of items that were written since the indexes last followed."""
         self._write_lock, self._memory_lock = threading.RLock(), SharedLock()
         self._connect = partial(database.open_connection, place, durability, busy_timeout, read_only=self._read_only)
         self._readers = ConnectionPool(self._connect)
@@ -268,6 +273,22 @@ class SqliteCollection(SqliteVersions, SqliteExports):
     def _check_open(self) -> None:
         if self._closed:
             raise CollectionClosedError(self.location, "the collection was closed.")
+
+    def _note(self, *, written: int = 0, deleted: int = 0) -> None:  # noqa: ARG002 - what is deleted is applied at once
+        """Have the indexes follow while much is written, so that the next search need not wait for all of it."""
+        self._unindexed += written
+        if self._unindexed < _INDEXED_AT_ONCE:
+            return
+        self._unindexed = 0
+
+        def follow(connection: sqlite3.Connection) -> None:
+            locked(self._statement_lock, lambda: self._follower.follow(connection, self._clock()))
+
+        try:
+            self._read_shared(follow)
+        except CollectionError as error:
+            # The items are stored; the next search reports it, if it still holds.
+            _LOG.warning("%s: the indexes do not follow what was written: %s", self.location, error)
 
     def _adding(self, operation: Callable[[ItemChanges], T]) -> T:
         return self._write(lambda connection: operation(self._item_changes(connection)))

@@ -23,7 +23,7 @@ from devmem.search.indexes.doc_values import DocEntry
 from devmem.search.indexes.index_set import IndexSet, SnapshotState, load_indexes, save_snapshot
 from devmem.storage.reading import BATCH_SIZE
 from devmem.storage.searching import Follower, ReadSnapshot
-from devmem.storage.sidecar_db import write_transaction
+from devmem.storage.sidecar_db import read_transaction, write_transaction
 from devmem.storage.sql import DOC_COLUMNS
 from devmem.storage.sqlite.compact_rows import unpack_terms
 from devmem.storage.sqlite.database import read_meta, set_meta
@@ -224,10 +224,13 @@ class SqliteFollower(Follower[sqlite3.Connection]):
 
     def _save(self, writer: sqlite3.Connection) -> None:
         self.indexes.close()
-        if self._snapshot_path is None or self._moment is None or not self._is_worth_saving():
+        if self._snapshot_path is None or self._moment is None:
             return
         token = uuid4().hex
         try:
+            read_transaction(writer, self._forget_erased, writer)
+            if not self._is_worth_saving():
+                return
             if not write_transaction(writer, lambda: self._claim_snapshot(writer, token)):
                 return
             # On a disk that is nearly full, the database's own pages come first.
@@ -243,6 +246,14 @@ class SqliteFollower(Follower[sqlite3.Connection]):
         )
         if save_snapshot(self._snapshot_path, self.indexes.parts(), state):
             self._note_snapshot()
+
+    def _forget_erased(self, connection: sqlite3.Connection) -> None:
+        """Build the indexes again after an erasure: they only mask rows, and its snapshot went with what was erased."""
+        meta = read_meta(connection)
+        if erasures_of(meta) != self._erasures:
+            self._in_snapshot, self._approximate_in_snapshot = 0, False
+            generation, floor = int(meta["generation"] or 0), int(meta["changes_floor"] or 0)
+            self._start_again(connection, meta, generation, floor, float("inf"))
 
     def _claim_snapshot(self, writer: sqlite3.Connection, token: str) -> bool:
         """Record a snapshot's token; return False where the indexes, which only mask rows, hold what was erased."""
