@@ -281,7 +281,9 @@ class _SearchOfBytes:
             for number in range(1, _LEAST_PAIRS):
                 places = places[self._starts[number][pairs[places + number]]]
             for length, words in self._long.items():
-                beginnings = sum(pairs[places + number].astype(np.uint64) << (16 * number) for number in range(length))
+                beginnings = np.zeros(len(places), dtype=np.uint64)
+                for number in range(length):
+                    beginnings |= pairs[places + number].astype(np.uint64) << np.uint64(16 * number)
                 known = np.isin(beginnings, np.array(list(words), dtype=np.uint64))
                 for place, beginning in zip(places[known].tolist(), beginnings[known].tolist(), strict=True):
                     found.update(word for word in words[beginning] if content.startswith(word, 2 * place + start))

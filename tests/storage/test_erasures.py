@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
+import tempfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -10,13 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import devmem
 from devmem import MemoryItem, acting_as
 from devmem.errors import CollectionBusyError
 from devmem.storage import EraseRequest, SqliteCollection
+
+# Only a receipt shows it otherwise, of a whole erasure for each example.
+from devmem.storage.erasure import words_in
 from tests.conftest import StartScript
 from tests.dying import DYING
+from tests.generated import examples
 
 
 def left_in(folder: Path, *words: str) -> set[str]:
@@ -230,3 +238,32 @@ def test_an_erasure_that_was_refused_leaves_everything(tmp_path: Path) -> None:
         assert [version.item.text for version in memory.history("a")] == ["Quillfeather", "Zanthropy"]
         assert memory.forget("a") == 1
     assert left_in(tmp_path, "Quillfeather", "Zanthropy") == set()
+
+
+@settings(max_examples=examples(100))
+@given(
+    st.lists(st.text(st.sampled_from("abcé"), min_size=1, max_size=11), max_size=6),
+    st.text(st.sampled_from("abcdé"), max_size=120),
+    st.booleans(),
+)
+def test_every_word_that_is_in_the_bytes_of_a_file_is_found(words: list[str], text: str, escaped: bool) -> None:
+    with tempfile.NamedTemporaryFile(suffix=".jsonl") as file:
+        file.write(json.dumps(text).encode() if escaped else text.encode())
+        file.flush()
+        content = Path(file.name).read_bytes()
+        there = {word for word in words if word.encode() in content or json.dumps(word)[1:-1].encode() in content}
+        assert words_in(Path(file.name), words) == there
+
+
+def test_a_snapshot_is_written_again_after_an_erasure_and_holds_nothing_of_it(tmp_path: Path) -> None:
+    file = tmp_path / "notes.db"
+    with devmem.open(file, embedding=None) as memory:
+        for user in ("ann", "quillfeather"):
+            memory.add([f"Note {number} of the harbour." for number in range(300)], user=user)
+        memory.search("harbour", user=devmem.ANY)
+        memory.erase(user="quillfeather")
+        assert not Path(f"{file}.faiss").exists()
+    assert Path(f"{file}.faiss").exists()
+    assert left_in(tmp_path, "quillfeather") == set()
+    with devmem.open(file, embedding=None) as memory:
+        assert len(memory.search("harbour", user="ann", limit=300)) == 300
