@@ -24,7 +24,7 @@ from devmem.errors import CollectionClosedError, EncryptionError, Finding, Outbo
 from devmem.model.results import Fact, FileReport, damage, unfinished
 from devmem.storage.erasure import Residue
 from devmem.storage.protocol import Durability
-from devmem.storage.sidecar_db import PoolClosedError, SidecarDb, examine_database, tables_of, write_transaction
+from devmem.storage.sidecar_db import PoolClosedError, SidecarDb, connect_to_examine, write_transaction
 from devmem.text.files import OWNER_ONLY
 
 STATE_FILE: Final = "state.db"
@@ -286,7 +286,7 @@ _OF_KEY: Final = f"{_OF_OWN} AND key = ?"
 _OWN: Final = f"FROM pending {_OF_OWN}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class PendingRow:
     """A row of the table."""
 
@@ -313,8 +313,7 @@ def pending_rows(file: Path, *kinds: str) -> list[PendingRow]:
                 "WHERE ? = '[]' OR kind IN (SELECT value FROM json_each(?)) ORDER BY number",
                 [json.dumps(kinds)] * 2,
             )
-            names = ("number", "kind", "place", "key", "payload", "refused")
-            return [PendingRow(**dict(zip(names, row, strict=True))) for row in rows]
+            return [PendingRow(*row) for row in rows]
     except sqlite3.Error as error:
         raise OutboxError(file, f"it cannot be read as an outbox: {error}") from error
 
@@ -333,39 +332,39 @@ def remove_rows(file: Path, numbers: Iterable[int]) -> list[Residue]:
         return outbox.rewrite()
 
 
-def has_pending(file: Path) -> bool:
-    """Whether a file has the table of pending work, and no items."""
-    tables = tables_of(file)
-    return "pending" in tables and "items" not in tables
-
-
 def examine_pending(file: Path, place: str | None = None) -> FileReport:
     """Examine a file of pending work: its structure, what waits, for one place or for all, and what was refused."""
-
-    def look(db: sqlite3.Connection) -> tuple[Mapping[str, Fact], list[Finding]]:
-        found = db.execute(
-            "SELECT kind, place, count(*) FILTER (WHERE refused IS NULL), count(refused), min(number) FROM pending "
-            "WHERE ?1 IS NULL OR place = ?1 GROUP BY kind, place ORDER BY kind, place",
-            (place,),
-        ).fetchall()
-        waiting, refused = (sum(row[column] for row in found) for column in (2, 3))
-        findings = [
-            unfinished(
-                f"{count:,} of the kind {kind!r} wait for {name or 'their receiver'}, and are sent with the next"
-            )
-            for kind, name, count, *_ in found
-            if count
-        ]
-        query = "SELECT kind, key, place, refused FROM pending WHERE refused IS NOT NULL AND (?1 IS NULL OR place = ?1)"
-        findings += [
-            damage(f"{kind} {key!r} was refused permanently by {name or 'the store'}: {why}")
-            for kind, key, name, why in db.execute(f"{query} ORDER BY number LIMIT {_REASONS}", (place,))
-        ]
-        if refused > _REASONS:
-            findings.append(damage(f"and {refused - _REASONS:,} more were refused"))
-        return {"waiting": waiting, "refused": refused}, findings
-
-    return examine_database(file, "pending work", look)
+    findings: list[Finding] = []
+    try:
+        with closing(connect_to_examine(file)) as db:
+            messages = db.execute(f"PRAGMA integrity_check({_REASONS})").fetchall()
+            findings += [damage(f"structure: {message}") for (message,) in messages if message != "ok"]
+            found = db.execute(
+                "SELECT kind, place, count(*) FILTER (WHERE refused IS NULL), count(refused) FROM pending "
+                "WHERE ?1 IS NULL OR place = ?1 GROUP BY kind, place ORDER BY kind, place",
+                (place,),
+            ).fetchall()
+            refused = db.execute(
+                "SELECT kind, key, place, refused FROM pending "
+                "WHERE refused IS NOT NULL AND (?1 IS NULL OR place = ?1) ORDER BY number",
+                (place,),
+            ).fetchall()
+    except sqlite3.Error as error:
+        findings.append(damage(f"it cannot be read: {error}"))
+        return FileReport(path=str(file), kind="pending work", findings=findings)
+    facts: dict[str, Fact] = {"waiting": sum(row[2] for row in found), "refused": len(refused)}
+    findings += [
+        unfinished(f"{count:,} of the kind {kind!r} wait for {name or 'the store'}, which is sent them with the next")
+        for kind, name, count, _ in found
+        if count
+    ]
+    findings += [
+        damage(f"{kind} {key!r} was refused permanently by {name or 'the store'}: {why}")
+        for kind, key, name, why in refused[:_REASONS]
+    ]
+    if len(refused) > _REASONS:
+        findings.append(damage(f"and {len(refused) - _REASONS:,} more were refused"))
+    return FileReport(path=str(file), kind="pending work", facts=facts, findings=findings)
 
 
 Send = Callable[[Sequence[Entry[T]]], Sequence[R]]

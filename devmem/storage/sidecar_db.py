@@ -6,49 +6,27 @@ import json
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final, Generic, ParamSpec, Protocol, TypeVar
 
 from devmem.encryption import connect
-from devmem.errors import Finding
 from devmem.forks import UNFORKED, abandon, follow_forks
-from devmem.model.results import Fact, FileReport, damage
 from devmem.storage.erasure import Residue
 from devmem.storage.protocol import Durability
 from devmem.text.files import create_empty
 
-_MESSAGES: Final = 5
-"""Maximum number of SQLite's own messages that are reported."""
 _WAL_ATTEMPTS: Final = 200
-
-Look = Callable[[sqlite3.Connection], tuple[Mapping[str, Fact], Sequence[Finding]]]
-"""Reads counts and findings; what it raises of SQLite's errors is a finding too."""
 
 
 def tables_of(path: Path) -> frozenset[str]:
     """Return the names of a file's tables; none where it is no SQLite file, or cannot be read as one."""
     try:
-        with closing(_connect(path)) as connection:
+        with closing(connect_to_examine(path)) as connection:
             return frozenset(name for (name,) in connection.execute("SELECT name FROM sqlite_master"))
     except sqlite3.Error:
         return frozenset()
-
-
-def examine_database(path: Path, kind: str, look: Look) -> FileReport:
-    """Examine a file: its structure, and then what `look` reads; damage is reported, not raised."""
-    facts: Mapping[str, Fact] = {}
-    findings: list[Finding] = []
-    try:
-        with closing(_connect(path)) as connection:
-            rows = connection.execute(f"PRAGMA integrity_check({_MESSAGES})").fetchall()
-            findings += [damage(f"structure: {message}") for (message,) in rows if message != "ok"]
-            facts, found = look(connection)
-            findings += found
-    except sqlite3.Error as error:
-        findings.append(damage(f"it cannot be read: {error}"))
-    return FileReport(path=str(path), kind=kind, facts=facts, findings=findings)
 
 
 def open_database(
@@ -96,23 +74,10 @@ def enable_wal(connection: sqlite3.Connection) -> None:
             return
 
 
-def rewrite_database(connection: sqlite3.Connection, path: Path) -> list[Residue]:
-    """Rewrite a database and empty its log, so that no deleted content is left; return where some remains.
-
-    Pages that were freed before the database was one with secure deletion are gone too.
-    """
-    try:
-        connection.execute("VACUUM")
-        is_busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-    except sqlite3.OperationalError as error:
-        return [Residue(place=str(path), reason=f"it could not be rewritten: {error}", failed=True)]
-    return [Residue(place=f"{path}-wal", reason="others read an older state of the file")] if is_busy else []
-
-
 def is_in_rows(path: Path, word: str) -> bool:
     """Whether a word is in a row of a database, so that its bytes say nothing about what was deleted."""
     try:
-        with closing(_connect(path)) as connection:
+        with closing(connect_to_examine(path)) as connection:
             tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
             return any(_is_in_table(connection, table, word) for table in tables)
     except sqlite3.Error:
@@ -129,7 +94,8 @@ def _is_in_table(connection: sqlite3.Connection, table: str, word: str) -> bool:
     return connection.execute(query, {"word": word, "escaped": json.dumps(word)[1:-1]}).fetchone() is not None
 
 
-def _connect(path: Path) -> sqlite3.Connection:
+def connect_to_examine(path: Path) -> sqlite3.Connection:
+    """Open a file read-only, which may be damaged."""
     # Without a log nobody has it open, and reading it makes none.
     alone = "" if Path(f"{path}-wal").exists() else "&immutable=1"
     connection = connect(path, uri=f"{path.absolute().as_uri()}?mode=ro{alone}")
@@ -260,9 +226,15 @@ class SidecarDb:
             return operation(self._opened)
 
     def rewrite(self) -> list[Residue]:
-        """Rewrite the file, so that nothing of what was deleted is left in it; return what could not be reached."""
-        file = self._file
-        return [] if file is None or self.is_absent else self.run(lambda db: rewrite_database(db, file))
+        """Rewrite the file and empty its log, so that nothing deleted is left; return where some remains."""
+        if self._file is None or self.is_absent:
+            return []
+        try:
+            self.run(lambda db: db.execute("VACUUM"))
+            (is_busy, *_) = self.run(lambda db: db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone())
+        except sqlite3.OperationalError as error:
+            return [Residue(place=str(self._file), reason=f"it could not be rewritten: {error}", failed=True)]
+        return [Residue(place=f"{self._file}-wal", reason="others read an older state of the file")] if is_busy else []
 
     def close(self) -> None:
         """Release the file; it cannot be used afterwards. Closing twice is allowed."""

@@ -11,7 +11,8 @@ from devmem.model.results import FileReport, damage
 from devmem.plugins import StoreRegistry, registry
 from devmem.recording.forwarder import pending_file
 from devmem.storage.location_report import examine_json
-from devmem.storage.pending import STATE_FILE, examine_pending, has_pending
+from devmem.storage.pending import STATE_FILE, examine_pending
+from devmem.storage.sidecar_db import tables_of
 from devmem.workflow.recording import records_of
 from devmem.workflow.stores import make_store, session_folder
 
@@ -58,8 +59,9 @@ def examine_file(path: Path) -> FileReport | None:
         raise FileNotFoundError(2, "No such file", str(path))
     if path.suffix == ".json":
         return examine_json(path)
-    named = path.name == STATE_FILE or path.suffix == ".pending"
-    return examine_pending(path) if named or has_pending(path) else None
+    tables = tables_of(path)
+    is_pending = "pending" in tables and "items" not in tables
+    return examine_pending(path) if is_pending or path.name == STATE_FILE or path.suffix == ".pending" else None
 
 
 def pending_beside(path: Path) -> FileReport | None:

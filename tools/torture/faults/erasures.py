@@ -181,7 +181,8 @@ def _check_left(place: str, folder: Path | None, kept: list[str], said: list[str
     if folder is not None:
         if found := _left_in(folder, sorted(begun)):
             result.fail("leaked", f"{sorted(found)[:3]} are in the files", len(found))
-        if strangers := {file.name for file in folder.iterdir()} - {Path(place).name}:
+        own = {Path(place).name, f"{Path(place).name}.faiss"}
+        if strangers := {file.name for file in folder.iterdir()} - own:
             result.fail("unrecovered", f"{sorted(strangers)} were left behind")
 
 
