@@ -27,8 +27,8 @@ from devmem.memory.contents import (
 from devmem.memory.repeats import ATTEMPTS, check_vectors, let_others_go_first
 from devmem.memory.scope import ScopeGuard, checked_name, split_scope
 from devmem.model.caller import acting_as
-from devmem.model.filters import Filter, same_owner
-from devmem.model.items import QUARANTINE, TRUST, MemoryItem, is_quarantined, version_hash
+from devmem.model.filters import Filter
+from devmem.model.items import APPROVED, QUARANTINE, TRUST, MemoryItem, is_quarantined, version_hash
 from devmem.model.results import NOT_ARCHIVED, WriteOutcome, WriteStatus
 from devmem.model.times import When
 from devmem.models.embedder import PassageEmbeddings
@@ -219,13 +219,12 @@ def restored(store: MemoryBase, guard: ScopeGuard, ids: Sequence[str]) -> list[W
 def approved_item(store: MemoryBase, found: MemoryItem | None, item_id: str, reason: str) -> MemoryItem:
     """Take an item out of quarantine and return it, under the id that it was to have, with its trust and expiry.
 
-    What stands under this id meanwhile in the same scope becomes its earlier version; where it is of another scope, the
-    item keeps the id that it has.
+    It never takes the place of another item: where one stands under this id meanwhile, it keeps the id that it has.
 
     Raises:
         ItemNotFoundError: there is no such item, `found` is None.
         ValueError: it is not in quarantine.
-        VersionConflictError: what stands under the id changed meanwhile.
+        VersionConflictError: the id was taken meanwhile.
         NotStoredError, CollectionError: it cannot be stored.
     """
     item = _checked(found, item_id)
@@ -233,16 +232,14 @@ def approved_item(store: MemoryBase, found: MemoryItem | None, item_id: str, rea
     known = mark if isinstance(mark, Mapping) else {}
     trust, until, named = known.get("trust"), known.get("expires_at"), known.get("id")
     # Anybody can store a mark that names an id.
-    wanted = named if isinstance(named, str) else item.id
-    there = next(iter(store.get([wanted])), None)
-    if there is not None and not same_owner(there.scope, item.scope):
-        wanted, there = item.id, item
+    is_free = isinstance(named, str) and named != item.id and not store.get([named])
+    wanted, there = (str(named), None) if is_free else (item.id, item)
     at = datetime.fromtimestamp(store.setup.clock(), UTC).isoformat(timespec="seconds")
     approval: dict[str, JsonValue] = {"at": at, "reason": reason, "caught": str(known.get("reason", ""))}
     approved = replace(
         item,
         id=wanted,
-        metadata={key: value for key, value in item.metadata.items() if key != QUARANTINE} | {"approved": approval},
+        metadata={key: value for key, value in item.metadata.items() if key != QUARANTINE} | {APPROVED: approval},
         trust=float(trust) if isinstance(trust, int | float) and trust > 0 else TRUST[item.provenance.kind],
         expires_at=float(until) if isinstance(until, int | float) else item.expires_at if not known else None,
         embedding=None,

@@ -515,6 +515,9 @@ read by its id, listed, changed and forgotten."""
 QUARANTINE: Final = "quarantine"
 """Metadata key of what a store's guard notes of an item in quarantine: `reason`, `at`, and what approving restores."""
 
+APPROVED: Final = "approved"
+"""Metadata key of the decision to take an item out of quarantine: `at`, `reason`, and why it was `caught`."""
+
 PINNED: Final = "pinned"
 """Metadata key of an item that retention keeps where its value is `true`: neither a store's `max_items` and `retention`
 nor `trim` deletes it."""

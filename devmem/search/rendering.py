@@ -15,7 +15,7 @@ from devmem.model.items import MESSAGE_KEY, REPEATS, MemoryItem, SourceKind, day
 from devmem.model.message_json import SPEAKER_KEY
 from devmem.model.record_fields import is_record, people_of, place_of, span_of
 from devmem.model.results import Hit
-from devmem.text.display import well_formed
+from devmem.text.display import folded, well_formed
 from devmem.text.patterns import lazy_pattern
 
 
@@ -45,10 +45,6 @@ def _block(markers: _Markers) -> str:
 _BLOCK: Final = lazy_pattern("|".join(map(_block, _MARKERS.values())), re.MULTILINE | re.DOTALL)
 # Characters that look like an equals sign or a hyphen and are not normalized to one by NFKC.
 _LOOKALIKES: Final = str.maketrans(dict.fromkeys("═꞊゠〓⹀᐀≡🟰", "=") | dict.fromkeys("‐‒–—―−─━╌╍┄┅┈┉⸺⸻", "-"))
-# Unicode's default-ignorable characters that are not of the categories Cf and Cc, and the blank Braille cell.
-_IGNORED: Final = lazy_pattern(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u2800\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8\U000e0000-\U000e0fff]"
-)
 _LIST_NUMBER: Final = lazy_pattern(r"\W*\d+\s*[.):、]")
 _LONG_RUN: Final = lazy_pattern(r"(?:=[^\S\n]*){4}")
 _EDGE: Final = lazy_pattern(r"\W*")
@@ -172,8 +168,8 @@ def _defused(line: str) -> str:
 
 
 def _folded(line: str) -> str:
-    """Return a line as the eye sees it: without invisible characters, with one form of each sign."""
-    return _visible(unicodedata.normalize("NFKC", _visible(line))).translate(_LOOKALIKES)
+    """Return a line as the eye reads it, with one form of each sign."""
+    return folded(line).translate(_LOOKALIKES)
 
 
 def _looks_like_frame(line: str) -> bool:
@@ -184,14 +180,6 @@ def _looks_like_frame(line: str) -> bool:
     if len(lead) == len("".join(line.split())):  # no word in it: a rule or a table's, unless it heads a section
         return len(line.split()) > 2 and lead.startswith("---") and lead.endswith("---")
     return "---" in lead and "---" in tail
-
-
-def _visible(line: str) -> str:
-    if line.isprintable():
-        # No control or format character is printable, and of ASCII nothing else is ignored.
-        return line if line.isascii() else _IGNORED.sub("", line)
-    kept = (char for char in line if unicodedata.category(char) not in ("Cf", "Cc") or char == "\t")
-    return _IGNORED.sub("", "".join(kept))
 
 
 _EARLIER: Final[dict[Language, str]] = {"en": "(earlier) ", "zh": "(较早)"}

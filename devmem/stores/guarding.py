@@ -21,8 +21,8 @@ from pydantic import JsonValue
 from devmem.config.store import GuardCheckConfig, GuardConfig
 from devmem.errors import GuardError
 from devmem.model.fields import embedded_hash, field_texts
-from devmem.model.filters import OWNER_PARTS, Filter, exactly
-from devmem.model.items import QUARANTINE, MemoryItem, agent_of, is_quarantined
+from devmem.model.filters import OWNER_PARTS, SCOPE_PARTS, Filter, exactly
+from devmem.model.items import APPROVED, QUARANTINE, MemoryItem, agent_of, is_quarantined
 from devmem.model.results import WriteOutcome, WriteStatus
 from devmem.models.embedder import PassageEmbeddings
 from devmem.models.write_checks import WriteCheck, open_write_check
@@ -233,6 +233,7 @@ class WriteGuard:
 
     def _found(self, item: MemoryItem, text: str, before: str) -> Iterator[str | None]:
         """Yield what each check finds; one that fails catches the item unless it is configured to admit it."""
+        text = "\n\n".join([text, *_other_texts(item)])
         for config, check in self._checks:
             if item.provenance.kind not in config.sources:
                 continue
@@ -270,6 +271,22 @@ def _opened(config: GuardCheckConfig, store: str, base_dir: Path) -> WriteCheck:
 
 def _text_of(item: MemoryItem) -> str:
     return "\n".join(dict.fromkeys([item.full_text(), *(each.text for each in field_texts(item))]))
+
+
+def _other_texts(item: MemoryItem) -> Iterator[str]:
+    """Yield what a model may be shown of an item beside its text: names of its origin and scope, and its metadata."""
+    yield from filter(None, (item.provenance.name, *(getattr(item.scope, part) for part in SCOPE_PARTS)))
+    waiting: list[JsonValue] = [value for key, value in item.metadata.items() if key not in (QUARANTINE, APPROVED)]
+    yield from item.metadata
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, dict):
+            yield from value
+            waiting += value.values()
+        elif isinstance(value, list):
+            waiting += value
 
 
 def _is_empty_talk(text: str) -> bool:

@@ -6,6 +6,8 @@ import re
 import unicodedata
 from typing import Final
 
+from devmem.text.patterns import lazy_pattern
+
 BIDI_CONTROLS: Final = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 """Characters that set the direction of what follows, so that a line reads otherwise than it is stored (UAX #9)."""
 
@@ -20,6 +22,36 @@ def visible(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(ascii(char)[1:-1] if is_control(char) else char for char in text.replace("\r\n", "\n"))
+
+
+# Unicode's default-ignorable characters that are not of the categories Cf and Cc, and the blank Braille cell.
+_IGNORED: Final = lazy_pattern(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u2800\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8\U000e0000-\U000e0fff]"
+)
+# Marks for any script; those of a script of its own, such as Devanagari's vowels, are part of its spelling.
+_MARKS: Final = lazy_pattern("[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]")
+
+
+def without_invisible(text: str) -> str:
+    """Return the text without the characters that nobody sees, which can part words or hide one text in another."""
+    if text.isprintable():
+        # No control or format character is printable, and of ASCII nothing else is ignored.
+        return text if text.isascii() else _IGNORED.sub("", text)
+    kept = (char for char in text if unicodedata.category(char) not in ("Cf", "Cc") or char in "\t\n")
+    return _IGNORED.sub("", "".join(kept))
+
+
+def folded(text: str, *, accents: bool = True) -> str:
+    """Return a text as the eye reads it: one form of each character (NFKC), without invisible ones and stray marks.
+
+    Args:
+        text: as it is stored.
+        accents: whether to keep the marks that belong to a letter, as in `é`.
+    """
+    if text.isascii():
+        return without_invisible(text)
+    whole = unicodedata.normalize("NFKC" if accents else "NFKD", without_invisible(text))
+    return without_invisible(unicodedata.normalize("NFKC", _MARKS.sub("", whole)))
 
 
 def indented(text: str) -> str:

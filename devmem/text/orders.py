@@ -13,11 +13,11 @@ import binascii
 import codecs
 import html
 import re
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 from urllib.parse import unquote
 
+from devmem.text import display
 from devmem.text.order_cues import CHINESE, ENGLISH, FORGED, Cue
 from devmem.text.patterns import lazy_pattern
 
@@ -37,6 +37,7 @@ _DECODED: Final = 20_000
 
 _UNFINISHED: Final = lazy_pattern(r"(?:^|\s)[a-z']+,?$|[\u3400-\u9fff，、]$")
 _SENTENCE_END: Final = lazy_pattern(r"[.!?。！？\n]+")
+_BROKEN_LINE: Final = lazy_pattern(r"(?<=[\w,])\r?\n[ \t]*(?=[a-z][^:\n]*(?:\n|$))")
 _HAN: Final = lazy_pattern("[\u3400-\u9fff]")
 _LATIN: Final = lazy_pattern("[a-z]")
 _INLINE_TAG: Final = lazy_pattern(r"</?(?:b|i|u|em|strong|span|font|wbr|small|mark)\b[^<>]{0,80}>")
@@ -72,6 +73,10 @@ def find_order(text: str) -> str | None:
     """
     folded = _folded(text)
     if (found := _cues_in(folded)) is not None:
+        return found
+    # A line ends what a cue reads, unless the sentence goes on in the next.
+    joined = _BROKEN_LINE.sub(" ", text)
+    if joined != text and (found := _cues_in(_folded(joined))) is not None:
         return found
     for encoding, hidden in _decoded(text, folded):
         if (found := _cues_in(_folded(hidden))) is not None:
@@ -148,12 +153,7 @@ def _weights(part: str) -> dict[str, int]:
 
 def _folded(text: str) -> str:
     """Return a text as its words are compared: one form of each character, no invisible ones, no case."""
-    if text.isascii():
-        plain = text
-    else:
-        shown = unicodedata.normalize("NFKC", text.translate(_TAGS))
-        plain = "".join(char for char in shown if unicodedata.category(char) != "Cf")
-    plain = plain.casefold()
+    plain = display.folded(text.translate(_TAGS), accents=False).casefold()
     if not plain.isascii():
         plain = _MIXED.sub(lambda word: word.group().translate(_LOOK_ALIKE), plain)
     return _BLANKS.sub(" ", _INLINE_TAG.sub("", plain)).replace("’", "'")

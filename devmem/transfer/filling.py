@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from devmem.model.filters import SCOPE_PARTS, Filter
-from devmem.model.items import MemoryItem, Scope
+from devmem.model.items import APPROVED, QUARANTINE, TRUST, MemoryItem, Scope, SourceKind
 from devmem.model.results import MemoryWritePayload, WriteOutcome, WriteStatus
 from devmem.storage.protocol import SupportsFieldIndex
 from devmem.stores.archiving import archived_items
@@ -133,13 +133,21 @@ class Filler:
         if self._fields is not None:
             searched = dict.fromkeys([*(record.indexed_fields or ()), *self._fields])
             record = replace(record, indexed_fields=tuple(searched))
-        record = self._scoped(record)
+        record = self._scoped(self._distrusted(record))
         if record.id in self._items:
             # A batch holds an item once; the later record takes the place of the earlier one, as in any later batch.
             self.flush()
         self._items[record.id] = record
         if len(self._items) >= _BATCH_SIZE:
             self.flush()
+
+    def _distrusted(self, item: MemoryItem) -> MemoryItem:
+        """Return an item for a store with a guard: what a file says of its own trust and quarantine is not believed."""
+        if getattr(self._store.setup.config, "guard", None) is None:
+            return item
+        marks = {QUARANTINE, APPROVED}
+        kept = {key: value for key, value in item.metadata.items() if key not in marks}
+        return replace(item, metadata=kept, trust=min(item.trust, TRUST[SourceKind.IMPORT]))
 
     def _scoped(self, item: MemoryItem) -> MemoryItem:
         given = {part: getattr(self._scope, part) for part in SCOPE_PARTS if getattr(item.scope, part) is None}

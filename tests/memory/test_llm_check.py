@@ -135,7 +135,7 @@ def test_the_text_is_data_of_the_request_and_long_ones_are_cut(tmp_path: Path, s
     assert (second["model"], second["temperature"]) == ("m-1", 0)
     assert [message["role"] for message in second["messages"]] == ["system", "user"]
     assert hostile not in second["messages"][0]["content"]
-    assert second["messages"][1]["content"] == f"Text before:\nIt rains.\n\nText:\n{hostile}"
+    assert second["messages"][1]["content"] == f"Text before:\nIt rains.\n\nText:\n{hostile}\n\nweb"
     assert len(service.requests[2]["messages"][1]["content"]) < 8_200
     assert service.keys[0] == f"Bearer {KEY}"
 
