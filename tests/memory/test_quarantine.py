@@ -73,7 +73,7 @@ def test_nothing_takes_the_place_of_what_was_admitted(tmp_path: Path) -> None:
         assert (approved.id, approved.text) == (caught, ORDER), "an approval replaces nothing"
         assert approved.trust == pytest.approx(0.4)
         assert approved.expires_at is None
-        assert memory.get(good).text == "Ann likes tea."
+        assert [each.text for each in memory.get_many([good])] == ["Ann likes tea."]
         assert memory.update(caught, metadata={"room": 5}).text == ORDER
         assert not memory.quarantined()
 
@@ -257,4 +257,4 @@ def test_a_file_is_not_believed_what_it_says_of_its_own_trust(tmp_path: Path) ->
         approved = memory.approve(caught.id)
         assert approved.id == "bad"
         assert approved.trust == pytest.approx(0.6)
-        assert memory.get(good).text == "Copper costs 7."
+        assert [each.text for each in memory.get_many([good])] == ["Copper costs 7."]
