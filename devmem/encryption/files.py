@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 _SALT_BYTES: Final = 16
 _CHUNK: Final = 1 << 20
 _TAG_BYTES: Final = 16
+_INTERRUPTED: Final = (
+    "If a change of the key was interrupted, run `devmem rekey` again with both keys, which finishes it."
+)
 
 
 class ConnectOptions(TypedDict, total=False):
@@ -134,7 +137,7 @@ def refusal(path: Path, header: bytes, key: StoreKey | None) -> EncryptionError 
             "DEVMEM_KEY or --key-file).",
         )
     if key is not None and is_encrypted(header) and header not in (key.database_header(), key.sealed_header()):
-        return EncryptionError(path, "is encrypted with another key; it was left unchanged.")
+        return EncryptionError(path, f"is encrypted with another key; it was left unchanged. {_INTERRUPTED}")
     return None
 
 
@@ -167,7 +170,7 @@ def unseal(path: Path, content: bytes, key: StoreKey) -> bytes:
     if (refused := refusal(path, header, key)) is not None:
         raise refused
     if header != key.sealed_header():
-        raise EncryptionError(path, "is not encrypted, but belongs to an encrypted store: move it away.")
+        raise EncryptionError(path, f"is not encrypted, but belongs to an encrypted store. {_INTERRUPTED}")
     cipher, plain, size = _cipher(key, salt), bytearray(), _CHUNK + _TAG_BYTES
     body = memoryview(content)[HEADER_BYTES + _SALT_BYTES :]
     try:

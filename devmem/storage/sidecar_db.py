@@ -18,6 +18,9 @@ from devmem.storage.protocol import Durability
 from devmem.text.files import create_empty
 
 _WAL_ATTEMPTS: Final = 200
+_PATIENCE_MS: Final = 2000
+"""Milliseconds to wait for readers of an older state before the log is left to them."""
+_OTHER_READERS: Final = "others read an older state: it is emptied when the store is next opened or forgotten from"
 
 
 def tables_of(path: Path) -> frozenset[str]:
@@ -72,6 +75,29 @@ def enable_wal(connection: sqlite3.Connection) -> None:
             time.sleep(0.01)
         else:
             return
+
+
+def rewrite_pages(connection: sqlite3.Connection, place: str) -> list[Residue]:
+    """Rewrite a database, so that nothing deleted is left in it; return it where that failed."""
+    try:
+        connection.execute("VACUUM")
+    except sqlite3.Error as error:
+        return [Residue(place=place, reason=f"it could not be rewritten: {error}", failed=True)]
+    return []
+
+
+def empty_log(connection: sqlite3.Connection, place: str) -> list[Residue]:
+    """Move the log into the database as far as there is room, and truncate it; return it where some is left."""
+    (patience,) = connection.execute("PRAGMA busy_timeout").fetchone()
+    connection.execute(f"PRAGMA busy_timeout = {min(patience, _PATIENCE_MS)}")
+    try:
+        is_busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    except sqlite3.OperationalError:
+        # Locked by another process's checkpoint, or without room; the next write reports that.
+        is_busy = True
+    finally:
+        connection.execute(f"PRAGMA busy_timeout = {patience}")
+    return [Residue(place=f"{place}-wal", reason=_OTHER_READERS)] if is_busy else []
 
 
 def is_in_rows(path: Path, word: str) -> bool:
@@ -229,12 +255,8 @@ class SidecarDb:
         """Rewrite the file and empty its log, so that nothing deleted is left; return where some remains."""
         if self._file is None or self.is_absent:
             return []
-        try:
-            self.run(lambda db: db.execute("VACUUM"))
-            (is_busy, *_) = self.run(lambda db: db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone())
-        except sqlite3.OperationalError as error:
-            return [Residue(place=str(self._file), reason=f"it could not be rewritten: {error}", failed=True)]
-        return [Residue(place=f"{self._file}-wal", reason="others read an older state of the file")] if is_busy else []
+        place = str(self._file)
+        return self.run(lambda db: rewrite_pages(db, place) + empty_log(db, place))
 
     def close(self) -> None:
         """Release the file; it cannot be used afterwards. Closing twice is allowed."""

@@ -68,7 +68,7 @@ def test_a_sealed_file_needs_its_key(tmp_path: Path) -> None:
     assert b"zebrafish" not in file.read_bytes()
     assert read_file(file) == b"zebrafish"
     protect(file, OTHER)
-    with pytest.raises(EncryptionError, match="another key"):
+    with pytest.raises(EncryptionError, match="run `devmem rekey` again"):
         read_file(file)
     protect(file, None)
     with pytest.raises(EncryptionError, match="open it with its key"):

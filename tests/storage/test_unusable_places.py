@@ -29,7 +29,7 @@ from devmem.errors import (
     EncryptionError,
 )
 from devmem.storage import JsonCollection, SearchQuery, SqliteCollection, open_collection
-from devmem.stores import ModelIdentity
+from devmem.stores import CollectionMemory, ModelIdentity
 from devmem.testing import HashEmbedder
 from tests.command_line import run_devmem
 
@@ -343,3 +343,18 @@ def test_an_encrypted_memory_that_cannot_be_written_answers(tmp_path: Path, seal
     with devmem.open(path, embedding=None, key=key) as memory:
         assert [hit.text for hit in memory.search("tea", user="ann")] == ["Ann likes tea."]
     protect(path, None)
+
+
+def test_a_vector_of_another_length_is_named_and_embedded_again(tmp_path: Path) -> None:
+    file = tmp_path / "notes.db"
+    with devmem.open(file) as memory:
+        memory.add(["The ship is late.", "It rains.", "The harbour is closed."])
+    with closing(sqlite3.connect(file)) as db, db:
+        db.execute("UPDATE vectors SET vector = substr(vector, 1, 200) WHERE passage = 2")
+    with devmem.open(file) as memory:
+        with pytest.raises(CollectionDamagedError, match="`devmem reindex --force`"):
+            memory.search("ship")
+        assert len(memory.recent(9)) == 3
+        assert isinstance(memory.store, CollectionMemory)
+        assert memory.store.reindex(force=True) == 3
+        assert memory.search("ship")[0].text == "The ship is late."

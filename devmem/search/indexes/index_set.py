@@ -252,6 +252,11 @@ class IndexSet:
         self._passage_map.add(passages, rows)
         self._postings.add(passages, terms)
 
+    @property
+    def dimension(self) -> int | None:
+        """Length of the vectors; None without any."""
+        return None if self._vectors is None else self._vectors.dimension
+
     def add_vectors(self, passages: Rows, vectors: Vector) -> None:
         """Add the vectors of some passages, shape (n, dimension), those of unit length.
 

@@ -30,14 +30,13 @@ from devmem.models.embedder import EmbeddingRefusal, ModelIdentity, PassageEmbed
 from devmem.search.indexes.columns import locked
 from devmem.storage.opening import CollectionOptions, path_of
 from devmem.storage.protocol import DEFAULT_HISTORY_DAYS, MOST_EXPORTS, Durability, ExportRecord
-from devmem.storage.sidecar_db import ConnectionPool, SharedLock, read_transaction, write_transaction
+from devmem.storage.sidecar_db import ConnectionPool, SharedLock, empty_log, read_transaction, write_transaction
 from devmem.storage.sqlite import database, writes
 from devmem.storage.sqlite.claim import WORDS_ONLY, check_file, claim_file, record_words_only
 from devmem.storage.sqlite.database import (
     MEMORY,
     WriteTransaction,
     retry_on_disk_full,
-    shorten_log,
     translate_errors,
 )
 from devmem.storage.sqlite.follower import SqliteFollower
@@ -243,7 +242,7 @@ class SqliteCollection(SqliteVersions, SqliteExports):
 
         def make_room() -> None:
             self._follower.drop_snapshot()
-            shorten_log(self._writer)
+            empty_log(self._writer, self.location)
 
         with UNFORKED, self._write_lock:
             return retry_on_disk_full(self.location, lambda: self._write(operation), make_room)

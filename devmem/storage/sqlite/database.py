@@ -412,7 +412,7 @@ def read_meta(connection: sqlite3.Connection) -> dict[str, str | int | None]:
     found = read_meta_unchecked(connection)
     for key, kinds in _REQUIRED_META.items():
         if key not in found:
-            raise _damaged_meta(f"the property {key!r} is missing")
+            raise damage_error(f"the property {key!r} is missing")
         _check_property(key, found[key], kinds)
     for key, kinds in _OPTIONAL_META.items():
         _check_property(key, found.get(key), kinds)
@@ -426,10 +426,11 @@ def read_meta_unchecked(connection: sqlite3.Connection) -> dict[str, str | int |
 
 def _check_property(key: str, value: object, kinds: tuple[type, ...]) -> None:
     if not isinstance(value, kinds) or (isinstance(value, int) and value < 0):
-        raise _damaged_meta(f"the property {key!r} cannot be {value!r}")
+        raise damage_error(f"the property {key!r} cannot be {value!r}")
 
 
-def _damaged_meta(what: str) -> sqlite3.DatabaseError:
+def damage_error(what: str) -> sqlite3.DatabaseError:
+    """Return an error that `translate_errors` reports as damage of the file."""
     error = sqlite3.DatabaseError(what)
     error.sqlite_errorname = "SQLITE_CORRUPT"
     return error
@@ -461,13 +462,6 @@ def retry_on_disk_full(location: str, delete: Callable[[], T], make_room: Callab
             "removed and the log shortened, which was not enough: free a few megabytes on this disk, or move the file "
             "and those beside it to another one, and delete again.",
         ) from error
-
-
-def shorten_log(connection: sqlite3.Connection) -> None:
-    """Move the log into the database as far as there is room, and cut it off."""
-    with suppress(sqlite3.OperationalError):
-        # What did not fit stays in the log; the next attempt at writing reports it.
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 def _is_full(error: CollectionUnwritableError) -> bool:

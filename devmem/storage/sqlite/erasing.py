@@ -28,6 +28,7 @@ from devmem.storage.erasure import (
     descendants,
     search_files,
 )
+from devmem.storage.sidecar_db import empty_log, rewrite_pages
 from devmem.storage.sql import Sql
 from devmem.storage.sqlite import database
 from devmem.storage.sqlite.database import is_named
@@ -42,9 +43,6 @@ T = TypeVar("T")
 _LOG: Final = logging.getLogger(__name__)
 _PLAN: Final = "erasure"
 """Kind of pending work."""
-_PATIENCE_MS: Final = 2000
-"""Milliseconds to wait for readers of an older state before the log is left to them."""
-_OTHER_READERS: Final = "others read an older state: it is emptied when the store is next opened or forgotten from"
 
 
 def read_plans(connection: sqlite3.Connection) -> list[ErasePlan]:
@@ -205,7 +203,7 @@ class SqliteEraser(SqliteReader):
         residues = [*self._attachments_left(done), *residues]
         if not residues:
             self._delete(lambda connection: end_plan(connection, done))
-            self._with_writer(_empty_log)
+            self._with_writer(lambda writer: empty_log(writer, self.location))
         return EraseResult(items=plan.items, reached=tuple(reached), residues=tuple(residues))
 
     def _attachments_left(self, plan: ErasePlan) -> list[Residue]:
@@ -259,13 +257,13 @@ class SqliteEraser(SqliteReader):
         """Remove the index snapshot, empty the log, and look for words; return what was reached, and what was not."""
         residues = _remove(Path(f"{self.location}.faiss"))
         if vacuum:
-            residues += _vacuum(writer, self.location)
-        residues += _log_left(writer, self.location)
+            residues += rewrite_pages(writer, self.location)
+        residues += empty_log(writer, self.location)
         places = [Path(f"{self.location}{suffix}") for suffix in ("", "-wal", ".faiss")] if words else []
         reached, left = search_files(places, words, is_kept)
         if any(one.place == self.location for one in left) and not vacuum:
             # Pages that were freed before the file was one with secure deletion.
-            residues += _vacuum(writer, self.location) or _log_left(writer, self.location)
+            residues += rewrite_pages(writer, self.location) or empty_log(writer, self.location)
             reached, left = search_files(places, words, is_kept)
         return reached, [*residues, *left]
 
@@ -302,29 +300,3 @@ def _remove(file: Path) -> list[Residue]:
     except OSError as error:
         return [Residue(place=str(file), reason=f"it cannot be removed: {error}", failed=True)]
     return []
-
-
-def _vacuum(writer: sqlite3.Connection, location: str) -> list[Residue]:
-    try:
-        writer.execute("VACUUM")
-    except sqlite3.Error as error:
-        return [Residue(place=location, reason=f"it could not be rewritten: {error}", failed=True)]
-    return []
-
-
-def _log_left(writer: sqlite3.Connection, location: str) -> list[Residue]:
-    return [] if _empty_log(writer) else [Residue(place=f"{location}-wal", reason=_OTHER_READERS)]
-
-
-def _empty_log(writer: sqlite3.Connection) -> bool:
-    """Move the log into the database and truncate it; return whether nothing of it is left."""
-    (patience,) = writer.execute("PRAGMA busy_timeout").fetchone()
-    writer.execute(f"PRAGMA busy_timeout = {min(patience, _PATIENCE_MS)}")
-    try:
-        is_busy, _, _ = writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-    except sqlite3.OperationalError:
-        # Locked by another process's checkpoint; whoever asks reports the log as not reached.
-        return False
-    finally:
-        writer.execute(f"PRAGMA busy_timeout = {patience}")
-    return not is_busy

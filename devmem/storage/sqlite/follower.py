@@ -27,7 +27,7 @@ from devmem.storage.sidecar_db import read_transaction, write_transaction
 from devmem.storage.sql import DOC_COLUMNS
 from devmem.storage.sqlite.compact_rows import unpack_terms
 from devmem.storage.sqlite.database import read_meta, set_meta
-from devmem.storage.sqlite.rows import decode_vectors
+from devmem.storage.sqlite.rows import check_dimension, decode_vectors
 from devmem.storage.sqlite.schema import CURRENT, State
 
 _LOG: Final = logging.getLogger(__name__)
@@ -206,7 +206,9 @@ class SqliteFollower(Follower[sqlite3.Connection]):
                 found = [each for each in found if each[0] in wanted]
             if found:
                 numbers: Rows = np.array([passage for passage, _ in found], dtype=np.int64)
-                self.indexes.add_vectors(numbers, decode_vectors([raw for _, raw in found]))
+                vectors = decode_vectors([raw for _, raw in found])
+                check_dimension(vectors.shape[1], self.indexes.dimension or vectors.shape[1])
+                self.indexes.add_vectors(numbers, vectors)
 
     def save(self, writer: sqlite3.Connection) -> None:
         """End the work in the background, and write the snapshot if it would save the next start some work."""

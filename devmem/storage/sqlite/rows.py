@@ -22,6 +22,7 @@ from devmem.storage.sqlite.compact_rows import (
     parts_of,
     split_codes,
 )
+from devmem.storage.sqlite.database import damage_error
 from devmem.storage.sqlite.schema import NOW
 from devmem.storage.writing import COLUMNS, PreparedItem, embeddings_from, item_body, item_columns, stored_hash
 
@@ -45,18 +46,28 @@ def decode_vectors(stored: Sequence[bytes]) -> Vector:
     """Return vectors of one dimension from their stored forms, shape (n, dimension).
 
     Raises:
-        ValueError: they are of several dimensions, or not such forms.
+        sqlite3.DatabaseError: they are of several dimensions; `translate_errors` reports it as damage.
     """
-    lengths = {len(raw) for raw in stored}
-    if len(lengths) == 1:
-        return _decoded(stored, lengths.pop())
-    found: Vector | None = None
-    for length in lengths:
+    found = np.empty((0, 0), dtype=np.float32)
+    for length in {len(raw) for raw in stored}:
         places = [at for at, raw in enumerate(stored) if len(raw) == length]
         vectors = _decoded([stored[at] for at in places], length)
-        found = np.empty((len(stored), vectors.shape[1]), dtype=np.float32) if found is None else found
+        if len(places) == len(stored):
+            return vectors
+        found = found if found.size else np.empty((len(stored), vectors.shape[1]), dtype=np.float32)
+        check_dimension(vectors.shape[1], found.shape[1])
         found[places] = vectors
-    return np.empty((0, 0), dtype=np.float32) if found is None else found
+    return found
+
+
+def check_dimension(dimension: int, known: int) -> None:
+    """Refuse vectors of another dimension than that of others.
+
+    Raises:
+        sqlite3.DatabaseError: it is another; `translate_errors` reports it as damage.
+    """
+    if dimension != known:
+        raise damage_error(f"embeddings of {dimension} and {known} dimensions; `devmem reindex --force` makes new ones")
 
 
 def _decoded(stored: Sequence[bytes], length: int) -> Vector:
