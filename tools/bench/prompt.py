@@ -72,7 +72,7 @@ def _recalled(dataset: Dataset, provider: str, idle: _Idle) -> Iterator[Row]:
                 _add_silence(silence, searcher, haystack, idle)
     of_time = [one.period for one in answers if one.period is not None]
     case = "periods" if of_time else "statements"
-    alike = [one.turn for one in answers if not one.question.type.startswith(OF_TIME)]
+    alike = [one.turn for one in answers if not (one.question.apart or one.question.type.startswith(OF_TIME))]
     found = {name: [turn[name] for turn in alike] for name in (f"recall@{FETCHED}", f"any@{FETCHED}")}
     found |= {name: [one[name] for one in of_time] for name in (of_time[0] if of_time else ())}
     yield from (
