@@ -61,7 +61,7 @@ class DevmemContextProvider(ContextProvider):  # type: ignore[misc] # not in the
             relevance: whether nothing is recalled for a message that nothing stored has to do with, such as "ok".
         """
         super().__init__(source_id)
-        self._memory, self._limit, self._budget = memory.unscoped(), limit, token_budget
+        self._memory, self._limit, self._budget = memory.scoped(), limit, token_budget
         self._remember, self._relevance = remember, relevance
 
     async def before_run(
@@ -116,7 +116,7 @@ class DevmemHistoryProvider(HistoryProvider):  # type: ignore[misc] # not in the
             TypeError: the memory is of a store type that keeps no collection, such as `mem0`.
         """
         super().__init__(source_id, **options)
-        self._memory, self._store = memory.unscoped(), collection_of(memory, "a history")
+        self._memory, self._store = memory.scoped(), collection_of(memory, "a history")
 
     async def get_messages(
         self, session_id: str | None, *, state: dict[str, Any] | None = None, **_: Any
@@ -147,14 +147,14 @@ class DevmemHistoryProvider(HistoryProvider):  # type: ignore[misc] # not in the
                 await asyncio.to_thread(self._add, session_id, messages)
 
     def _kept(self, session_id: str, metadata: Mapping[str, Condition] = _ANY_MESSAGE) -> list[MemoryItem]:
-        where = self._memory.scoped(session=session_id).matching(Filter(metadata=metadata))
+        where = self._memory.scoped(session=session_id).guard.matching(Filter(metadata=metadata))
         count = self._store.count(where)
         return list(reversed(self._store.recent(count, where))) if count else []
 
     def _add(self, session_id: str, messages: Sequence[Message]) -> None:
         ids = [message.message_id for message in messages if message.message_id]
         known = {item.metadata[_ID] for item in self._kept(session_id, {_ID: one_of(*ids)})} if ids else set()
-        scope, now = self._memory.scoped(session=session_id).new_scope(), self._store.setup.clock()
+        scope, now = self._memory.scoped(session=session_id).guard.new_scope(), self._store.setup.clock()
         new = [_item_of(message, scope, now) for message in messages if message.message_id not in known]
         # The first of each id, as if they had come one after another.
         first = {item.id: item for item in reversed(new)}

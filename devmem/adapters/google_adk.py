@@ -205,7 +205,7 @@ class DevmemMemoryService(BaseMemoryService):  # type: ignore[misc] # not in the
 
     def _mark(self, app_name: str, user_id: str, event_id: str) -> None:
         # Without a text, so that no search finds it; with the user's scope, so that forgetting the user reaches it.
-        scope = self._memory.scoped(user=user_id, agent=_deleted_of(app_name)).new_scope()
+        scope = self._memory.scoped(user=user_id, agent=_deleted_of(app_name)).guard.new_scope()
         mark = MemoryItem(
             id=uuid4().hex,
             content_summary="",

@@ -28,7 +28,7 @@ from pydantic import JsonValue
 
 from devmem import Filter, Hit, Memory, MemoryContentSnapshot, MemoryItem, Scope, acting_as
 from devmem.errors import DevmemError, MissingExtraError
-from devmem.memory import ScopeParts
+from devmem.memory import ScopeParts, record_recall
 from devmem.messages import Message, Role, message_to_item
 from devmem.stores import TRUST, CollectionMemory, Embedder, Provenance, SourceKind, Vector
 from devmem.text import shorten
@@ -87,7 +87,7 @@ def collection_of(memory: Memory, user: str) -> CollectionMemory:
 
 def _writer(host: str, memory: Memory) -> str:
     """Return the agent whose handle a memory is, or else the host."""
-    return memory.new_scope().agent or host
+    return memory.guard.new_scope().agent or host
 
 
 def writing(host: str, memory: Memory) -> AbstractContextManager[None]:
@@ -119,7 +119,7 @@ def role_of(role: object) -> Role:
 def shown(host: str, memory: Memory, query: str, search: Callable[[], S], **scope: Unpack[ScopeParts]) -> S:
     """Carry out a search for an agent of the host and return its hits, which are recorded as shown.
 
-    Recorded where the memory was opened from a workflow with `record_recalls`; see `Memory.record_recall`.
+    Recorded where the memory was opened from a workflow with `record_recalls`; see `record_recall`.
 
     Args:
         host: name of the adapter.
@@ -130,7 +130,7 @@ def shown(host: str, memory: Memory, query: str, search: Callable[[], S], **scop
     """
     began = time.perf_counter()
     hits = search()
-    memory.record_recall(query, hits, host=host, began=began, **scope)
+    record_recall(memory, query, hits, host=host, began=began, **scope)
     return hits
 
 

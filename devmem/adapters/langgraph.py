@@ -126,7 +126,7 @@ class DevmemStore(BaseStore):  # type: ignore[misc] # LangGraph is not in the en
         Raises:
             TypeError: the memory is of a store type that keeps no collection, such as `mem0`.
         """
-        self._memory, self._store = memory.unscoped(), collection_of(memory, "a LangGraph store")
+        self._memory, self._store = memory.scoped(), collection_of(memory, "a LangGraph store")
         self.index_config, self.ttl_config = index, ttl
         self._by_cosine = scores == "cosine"
 
@@ -152,7 +152,7 @@ class DevmemStore(BaseStore):  # type: ignore[misc] # LangGraph is not in the en
         """
         model: Any = embedder_of(index) if index and index.get("embed") else "auto"
         with devmem.open(place, embedding=model) as memory:
-            part = memory.unscoped() if user is None else memory.scoped(user=user)
+            part = memory.scoped() if user is None else memory.scoped(user=user)
             yield cls(part, index=index, ttl=ttl, scores=scores)
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
@@ -192,8 +192,8 @@ class DevmemStore(BaseStore):  # type: ignore[misc] # LangGraph is not in the en
         return None if item is None else Item(**_form(item))
 
     def _item(self, namespace: Namespace, key: str) -> MemoryItem | None:
-        own = _item_id(namespace, key, self._memory.new_scope())
-        reach, now = self._memory.matching(), self._store.setup.clock()
+        own = _item_id(namespace, key, self._memory.guard.new_scope())
+        reach, now = self._memory.guard.matching(), self._store.setup.clock()
         ids = [own, key] if namespace == _OTHERS else [own]
         items = [item for item in self._store.get(ids) if reach.admits(item, now)]
         return next((item for item in items if item.id == own or not _is_own(item)), None)
@@ -205,7 +205,7 @@ class DevmemStore(BaseStore):  # type: ignore[misc] # LangGraph is not in the en
         own stores.
         """
         wanted = _value_filter(op.filter)
-        where = self._memory.matching(_below(op.namespace_prefix, wanted))
+        where = self._memory.guard.matching(_below(op.namespace_prefix, wanted))
         if not op.query and wanted.rest is None:
             return [(item, None) for item in self._store.recent(op.limit, where, offset=op.offset)]
         end, began = op.offset + op.limit, time.perf_counter()
@@ -219,7 +219,7 @@ class DevmemStore(BaseStore):  # type: ignore[misc] # LangGraph is not in the en
         if op.query:
             found = {hit.item.id: hit for hit in hits}
             shown = [found.get(item.id) or Hit(item=item, score=0.0) for item, _ in page]
-            self._memory.record_recall(op.query, shown, host=_HOST, began=began)
+            record_recall(self._memory, op.query, shown, host=_HOST, began=began)
         return page
 
     def _hits(self, query: str, limit: int, where: Filter, wanted: _ValueFilter) -> list[Hit]:
@@ -265,10 +265,10 @@ class DevmemStore(BaseStore):  # type: ignore[misc] # LangGraph is not in the en
         known = max(
             (tuple(takewhile(lambda label: label != _ANY_LABEL, each)) for each in prefixes), key=len, default=()
         )
-        texts = self._store.values("source_name", self._memory.matching(), prefix=_source(known))
+        texts = self._store.values("source_name", self._memory.guard.matching(), prefix=_source(known))
         found = {tuple(str(text).split(".")[1:-1]) for text in texts}
         if any(
-            self._store.values("source_name", self._memory.matching(others), limit=1)
+            self._store.values("source_name", self._memory.guard.matching(others), limit=1)
             for others in (_BEFORE_OWN, _AFTER_OWN)
         ):
             found.add(_OTHERS)
@@ -277,7 +277,7 @@ class DevmemStore(BaseStore):  # type: ignore[misc] # LangGraph is not in the en
         return cut[op.offset : op.offset + op.limit]
 
     def _write(self, puts: Sequence[PutOp]) -> None:
-        scope, now = self._memory.new_scope(), self._store.setup.clock()
+        scope, now = self._memory.guard.new_scope(), self._store.setup.clock()
         named = {_item_id(op.namespace, op.key, scope): op for op in puts}
         known = {item.id: item for item in self._store.get(list(named))}
         items = []
@@ -291,7 +291,7 @@ class DevmemStore(BaseStore):  # type: ignore[misc] # LangGraph is not in the en
         deleted = {name: op for name, op in named.items() if op.value is None}
         ids = [*deleted, *(op.key for op in deleted.values() if op.namespace == _OTHERS)]
         if ids:
-            self._store.erase(ids=ids, where=self._memory.matching())
+            self._store.erase(ids=ids, where=self._memory.guard.matching())
 
     def _fields(self, op: PutOp) -> Sequence[str] | None:
         """Return the parts of a value that are searched; None for all of its text."""

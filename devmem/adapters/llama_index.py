@@ -53,7 +53,7 @@ class DevmemMemoryBlock(BaseMemoryBlock[str]):  # type: ignore[misc] # not in th
                 `priority`, `accept_short_term_memory`.
         """
         super().__init__(**fields)
-        self._memory = memory.unscoped()
+        self._memory = memory.scoped()
 
     async def _aget(self, messages: list[ChatMessage] | None = None, **_: Any) -> str:
         query = _last_said(messages or [])

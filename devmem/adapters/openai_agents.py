@@ -158,7 +158,7 @@ class DevmemSession:
         self.session_id = session_id
         settings = dict(session_settings) if isinstance(session_settings, Mapping) else session_settings
         self.session_settings = SessionSettings().resolve(settings)
-        self._whole = memory.unscoped()
+        self._whole = memory.scoped()
         self._memory = self._whole.scoped(session=session_id)
 
     async def get_items(self, limit: int | None = None) -> list[InputItem]:
@@ -224,12 +224,12 @@ class DevmemSession:
         return self._store.recent(limit, self._where())[::-1] if limit else []
 
     def _add(self, items: list[InputItem]) -> None:
-        scope, now = self._memory.new_scope(), self._store.setup.clock()
+        scope, now = self._memory.guard.new_scope(), self._store.setup.clock()
         self._store.store_items([item_of(given, scope, now) for given in items], unique=Unique.ID)
 
     def _where(self) -> Filter:
         """Return the filter of the history; what else is stored in the session is not of it."""
-        return self._memory.matching(Filter(metadata={ITEM: starts_with("{")}))
+        return self._memory.guard.matching(Filter(metadata={ITEM: starts_with("{")}))
 
 
 async def _to_its_end(call: Callable[[], T]) -> T:

@@ -59,7 +59,7 @@ class DevmemMemoryStore(MemoryStore):  # type: ignore[misc] # not in the environ
             writable: whether the agent may write.
             extraction: whether and when messages are stored by themselves.
         """
-        self._memory = memory.unscoped()
+        self._memory = memory.scoped()
         self.name, self.description, self.max_search_results = name, description, max_search_results
         self.writable, self.extraction = writable, extraction
         self._run = uuid4().hex
@@ -91,7 +91,7 @@ class DevmemMemoryStore(MemoryStore):  # type: ignore[misc] # not in the environ
         """
         # Strands writes again what it does not know to be written.
         digest = sha256(repr((content, sorted((metadata or {}).items(), key=str))).encode()).hexdigest()
-        scope = self._memory.new_scope()
+        scope = self._memory.guard.new_scope()
         item_id = sha256(f"{scope} {digest}".encode()).hexdigest()[:32]
         with writing(_HOST, self._memory):
             source = agents_word(_HOST, self._memory)

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from devmem.memory.memory import Memory as Memory
     from devmem.memory.opening import open as open  # noqa: A004 - `devmem.open` is its name
     from devmem.memory.reading import MemorySnapshot as MemorySnapshot
+    from devmem.memory.reading import record_recall as record_recall
     from devmem.memory.runs import MemoryRun as MemoryRun
     from devmem.memory.scope import ScopeParts as ScopeParts
     from devmem.memory.scope import User as User
@@ -22,7 +23,7 @@ else:
         "devmem.memory.forgetting": "forget",
         "devmem.memory.memory": "Memory",
         "devmem.memory.opening": "open",
-        "devmem.memory.reading": "MemorySnapshot",
+        "devmem.memory.reading": "MemorySnapshot record_recall",
         "devmem.memory.runs": "MemoryRun",
         "devmem.memory.tables": "History Hits Items",
         "devmem.memory.scope": "ScopeParts User",

@@ -193,7 +193,7 @@ def consolidated(
     with observed(store, "update_memory") as operation, acting_as(guard.parts.agent):
         done = consolidate(
             store,
-            guard.matching(scope),
+            guard.matching(**scope),
             ignore=said.get("ignore", ()),
             digest_before=None if digested is None else parse_moment(digested),
             archive=rule,
@@ -249,16 +249,6 @@ def approved_item(store: MemoryBase, found: MemoryItem | None, item_id: str, rea
     if kept != item.id:
         store.delete(ids=[item.id])
     return next(iter(store.get([kept])), approved)
-
-
-def reject_item(store: MemoryBase, found: MemoryItem | None, item_id: str, reason: str) -> None:
-    """Delete an item in quarantine; the reason stands in the last version that the history keeps of it."""
-    item = _checked(found, item_id)
-    mark = item.metadata.get(QUARANTINE)
-    noted = {**(mark if isinstance(mark, Mapping) else {}), "rejected": reason}
-    with admitting(item.id):
-        _stored(store, replace(item, metadata={**item.metadata, QUARANTINE: noted}), item)
-    store.delete(ids=[item.id])
 
 
 def _stored(store: MemoryBase, item: MemoryItem, there: MemoryItem | None) -> list[WriteOutcome]:

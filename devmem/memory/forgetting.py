@@ -68,7 +68,7 @@ def erase_request(guard: ScopeGuard, ids: Iterable[object], selected: Selected) 
         raise ValueError("say what to forget: ids, a scope, or a filter (user=devmem.ANY alone forgets everything)")
     # An id is exact: it needs no user beside it.
     exact = bool(named) and not scope
-    reach = guard.filter(filtered) if exact else guard.matching(scope, filtered)
+    reach = guard.filter(filtered) if exact else guard.matching(filtered, **scope)
     return EraseRequest(ids=tuple(named) if named else None, where=reach, text=text, run=run)
 
 

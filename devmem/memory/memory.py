@@ -15,7 +15,6 @@ from devmem.memory.changes import (
     Changes,
     approved_item,
     consolidated,
-    reject_item,
     restored,
     update_item,
     update_matching,
@@ -35,7 +34,7 @@ from devmem.memory.runs import MemoryRun, RunsWithin
 from devmem.memory.scope import ScopeGuard, ScopeParts, Where, checked_name, checked_number, in_scope, make_filter
 from devmem.memory.tables import History, Items
 from devmem.model.caller import acting_as
-from devmem.model.items import MemoryItem, Scope
+from devmem.model.items import MemoryItem
 from devmem.model.message import Message
 from devmem.model.results import WriteOutcome
 from devmem.model.times import When
@@ -70,33 +69,23 @@ class Memory(MemoryReader):
         """Wrap an opened store; `guard` limits the handle to a part of it, `opening` opens its place again."""
         super().__init__(store, guard or ScopeGuard())
         self._opening = opening
-        self._runs = RunsWithin(store, self._guard)
+        self._runs = RunsWithin(store, self.guard)
         self._closed = False
 
     def scoped(self, **scope: Unpack[ScopeParts]) -> Memory:
         """Return a handle on the part of the memory that belongs to a user, an agent, a session or a conversation.
 
         Nothing that is done with it leaves this part: items outside are neither found nor listed, nor changed, nor
-        forgotten. Its user is fixed; without one the handle reaches unscoped memories.
+        forgotten. Its user is fixed; without one the handle reaches unscoped memories. `scoped()` is a handle on what
+        calls without a scope mean here, for code that is given ids by others, such as tools of a model.
 
         Raises:
-            ValueError: no part of a scope is named; is a variable not set?
+            ValueError: all parts that are named are None; is a variable not set?
             ScopeError: this handle does not reach so far.
         """
-        if all(value is None for value in scope.values()):
+        if scope and all(value is None for value in scope.values()):
             raise ValueError("name the scope: user, agent, session or conversation (user=devmem.ANY means everyone)")
-        return Memory(self.store, guard=self._guard.bound(scope), opening=self._opening)
-
-    def unscoped(self) -> Memory:
-        """Return a handle on what calls without a scope mean here: unscoped memories, of a scoped handle all of it.
-
-        For code that is given ids by others, such as tools of a model: an id of another scope is not found.
-        """
-        return Memory(self.store, guard=self._guard.bound({}), opening=self._opening)
-
-    def new_scope(self) -> Scope:
-        """Return the scope of what is added without naming one, for code that writes into `store` itself."""
-        return self._guard.restricted({}).scope()
+        return Memory(self.store, guard=self.guard.bound(scope), opening=self._opening)
 
     # A text is an iterable of texts too; the first overload that fits counts.
     @overload
@@ -152,7 +141,7 @@ class Memory(MemoryReader):
             VersionConflictError: another version than `if_version` is stored; nothing was written.
         """
         named: NamedOptions = {"id": id, "key": key, "embedding": embedding, "if_version": if_version}
-        outcomes = remembered(self.store, self._guard, self._clock(), content, {**named, **options})
+        outcomes = remembered(self.store, self.guard, self._clock(), content, {**named, **options})
         ids = [outcome.item_id or "" for outcome in outcomes]
         return ids[0] if isinstance(content, str) else ids
 
@@ -164,11 +153,12 @@ class Memory(MemoryReader):
         An outcome has the `item_id` and the `status`, such as `duplicate` or `quarantined`, with its `reason`. The
         arguments and the errors are those of `add`.
         """
-        return remembered(self.store, self._guard, self._clock(), content, options)
+        return remembered(self.store, self.guard, self._clock(), content, options)
 
+    @overload
     def update(
         self,
-        id: str,  # noqa: A002 - what databases call it
+        id: str,
         text: str | None = None,
         *,
         metadata: Mapping[str, JsonValue] | None = None,
@@ -178,133 +168,126 @@ class Memory(MemoryReader):
         embedding: Numbers | EllipsisType | None = ...,
         trust: float | None = None,
         if_version: str | None = None,
-    ) -> MemoryItem:
-        """Change a record and return it; what is not given stays unchanged, also where others change it meanwhile.
+    ) -> MemoryItem: ...
 
-        Args:
-            id: of the record.
-            text: takes the place of the old text; a vector that was given with that goes with it.
-            metadata: values to set; None takes a key out.
-            time: when it happened; None is not known.
-            expires_at: from when on it is forgotten, or how long from now; None is never.
-            fields: paths of the metadata that are searched too; None takes those of the store.
-            embedding: the text's vector, as for `add`; None leaves it to the model.
-            trust: from 0 to 1; with 0 no search returns the record.
-            if_version: `version` of the record that was read; a record that was changed since is not changed.
-
-        Raises:
-            ItemNotFoundError: no item with this id is visible here.
-            ValueError: the text is blank, or another argument is not what it should be.
-            VersionConflictError: the record is another version than `if_version`.
-            NotStoredError: the store keeps the item as it was.
-        """
-        changes = Changes(
-            text=text, metadata=metadata, time=time, expires_at=expires_at, fields=fields, embedding=embedding,
-            trust=trust,
-        )  # fmt: skip
-        with observed(self.store, "update_memory", record=id) as operation, acting_as(self._guard.parts.agent):
-            item = update_item(self.store, lambda: self._item(id), id, changes, if_version)
-            operation.records(1, lambda: records_of([item]))
-            return item
-
-    def update_matching(
+    @overload
+    def update(
         self,
-        where: Where,
         *,
+        where: Where,
         metadata: Mapping[str, JsonValue] | None = None,
         time: When | EllipsisType | None = ...,
         expires_at: When | timedelta | EllipsisType | None = ...,
         trust: float | None = None,
         dry_run: bool = False,
         **scope: Unpack[ScopeParts],
-    ) -> int:
-        """Change every record that a filter admits, 200 at a time; what is not given stays unchanged.
+    ) -> int: ...
 
-        Interrupted, it has changed some of them, and may be called again; within `run` all are changed, or none.
+    def update(
+        self,
+        id: str | None = None,  # noqa: A002 - what databases call it
+        text: str | None = None,
+        *,
+        where: Where | None = None,
+        metadata: Mapping[str, JsonValue] | None = None,
+        time: When | EllipsisType | None = ...,
+        expires_at: When | timedelta | EllipsisType | None = ...,
+        fields: Sequence[str] | EllipsisType | None = ...,
+        embedding: Numbers | EllipsisType | None = ...,
+        trust: float | None = None,
+        if_version: str | None = None,
+        dry_run: bool = False,
+        **scope: Unpack[ScopeParts],
+    ) -> MemoryItem | int:
+        """Change an item and return it, or every item that `where` admits and return how many are others now.
+
+        What is not given stays unchanged, also where others change an item meanwhile. With `where`, 200 items are
+        changed at a time: interrupted, it may be called again; within `run` all are changed, or none.
 
         Args:
-            where: a filter.
+            id: of the item.
+            text: takes the place of the old text; a vector that was given with that goes with it.
+            where: a filter, in the place of an id and a text.
             metadata: values to set; None takes a key out.
             time: when it happened; None is not known.
-            expires_at: from when on they are forgotten, or how long from now; None is never.
-            trust: from 0 to 1.
-            dry_run: count the records only.
-            scope: whose records: user, agent, session, conversation.
-
-        Returns:
-            Number of records that are others now; with `dry_run` of those that match.
+            expires_at: from when on it is forgotten, or how long from now; None is never.
+            fields: paths of the metadata that are searched too; None takes those of the store.
+            embedding: the text's vector, as for `add`; None leaves it to the model.
+            trust: from 0 to 1; with 0 no search returns the item.
+            if_version: `version` of the item that was read; an item that was changed since is not changed.
+            dry_run: with `where`: count the items that match.
+            scope: with `where`: whose items: user, agent, session, conversation.
 
         Raises:
-            ValueError: the filter admits everything; `{"metadata.KEY": ...}` names what is meant.
+            ItemNotFoundError: no item with this id is visible here.
+            ValueError: the text is blank, `where` admits everything, or another argument is not what it should be.
+            VersionConflictError, NotStoredError: the item is another version than `if_version`, or cannot be changed.
             ScopeError: the scope is out of reach.
         """
-        matching = self._guard.matching(scope, make_filter(where))
-        if make_filter(where).everything() and not any(scope.values()):
-            raise ValueError(
-                "say what to change: `where` admits everything (user=devmem.ANY alone means everyone's items)"
-            )
-        changes = Changes(metadata=metadata, time=time, expires_at=expires_at, trust=trust)
-        if dry_run:
-            return self.store.count(matching)
-        with observed(self.store, "update_memory") as operation, acting_as(self._guard.parts.agent):
+        changes = Changes(
+            text=text, metadata=metadata, time=time, expires_at=expires_at, fields=fields, embedding=embedding,
+            trust=trust,
+        )  # fmt: skip
+        if (id is None) == (where is None):
+            raise TypeError("name the item to change by its id, or several by `where`")
+        with observed(self.store, "update_memory", record=id) as operation, acting_as(self.guard.parts.agent):
+            if id is not None:
+                item = update_item(self.store, lambda: self._item(id), id, changes, if_version)
+                operation.records(1, lambda: records_of([item]))
+                return item
+            if make_filter(where).everything() and not any(scope.values()):
+                raise ValueError("say what to change: `where` admits everything")
+            matching = self.guard.matching(where, **scope)
+            if dry_run:
+                return self.store.count(matching)
             changed = update_matching(self.store, matching, changes)
             operation.records(changed, tuple)
             return changed
 
-    def forget(self, *ids: str, dry_run: bool = False, tombstone: bool = False, **selected: Unpack[Selected]) -> int:
+    def forget(
+        self,
+        *ids: str,
+        dry_run: bool = False,
+        verify: bool = False,
+        vacuum: bool = False,
+        tombstone: bool = False,
+        **selected: Unpack[Selected],
+    ) -> ForgetReceipt:
         """Forget what is named by id, by scope or by a filter; what is named in several ways must be all of them.
 
         What was derived from it, such as summaries, is forgotten too, and the earlier versions of all of it: `history`
-        and `as_of` do not show them any more, and the bytes leave the files. `erase` also searches the files for them.
-        With a text that is named by its id go its copies: the items of the same scope with the same text.
+        and `as_of` do not show them any more, and the bytes leave the files. With a text that is named by its id go its
+        copies: the items of the same scope with the same text.
 
         Args:
-            ids: of the records to forget.
-            dry_run: count them only.
+            ids: of the items to forget.
+            dry_run: return the receipt of what would be forgotten; change nothing.
+            verify: search the files afterwards for what was forgotten, and name in the receipt what was reached.
+            vacuum: verify, and rewrite the database even if nothing is found in it.
             tombstone: keep hashes of the texts, by which the memory takes none of them again from the same user, also
                 within a longer text; `tombstones` lists them.
-            selected: `where`, a filter for what the other arguments cannot say; `metadata`, values that the records
+            selected: `where`, a filter for what the other arguments cannot say; `metadata`, values that the items
                 have; `before`, when they happened; `matching`, a part of their text or metadata in any case; `source`,
                 the document or other source that they came from; `run`, in which they were written; and whose they are:
                 a `user`, an `agent`, a `session` or a `conversation` alone means all of it.
 
         Returns:
-            Number of records that are forgotten, or with `dry_run` would be.
+            The receipt, whose `items` is the number of items that are forgotten, or with `dry_run` would be.
 
         Raises:
             ValueError: nothing says what to forget; is a variable not set?
             ScopeError: the scope is out of reach.
             NoTombstonesError: the store keeps no tombstones; nothing was forgotten.
         """
-        options = ForgetOptions(dry_run=dry_run, tombstone=tombstone)
-        return forgotten(self.store, self._guard, self._clock, ids, options, selected).items
-
-    def erase(
-        self,
-        *ids: str,
-        dry_run: bool = False,
-        vacuum: bool = False,
-        tombstone: bool = False,
-        **selected: Unpack[Selected],
-    ) -> ForgetReceipt:
-        """Forget as `forget` does, search the files for what was forgotten, and return a receipt.
-
-        Args:
-            ids: of the records to forget.
-            dry_run: return the receipt of what would be forgotten; change nothing.
-            vacuum: rewrite the database even if nothing is found in it.
-            tombstone: as for `forget`.
-            selected: as for `forget`, which raises the same errors.
-        """
-        options = ForgetOptions(dry_run=dry_run, search=True, vacuum=vacuum, tombstone=tombstone)
-        return forgotten(self.store, self._guard, self._clock, ids, options, selected)
+        options = ForgetOptions(dry_run=dry_run, search=verify or vacuum, vacuum=vacuum, tombstone=tombstone)
+        return forgotten(self.store, self.guard, self._clock, ids, options, selected)
 
     def tombstones(self) -> list[Tombstone]:
         """Return what erasures with `tombstone=True` left, oldest first: ids, times and numbers, nothing of the texts.
 
         A scoped handle lists those of its user; raises what `remove_tombstones` raises of store and scope.
         """
-        user, everybody = self._guard.whole_user("tombstones are kept by user")
+        user, everybody = self.guard.whole_user("tombstones are kept by user")
         return tombstones_of(self.store).tombstones(user, everybody=everybody)
 
     def remove_tombstones(self, *ids: str, everything: bool = False) -> int:
@@ -321,7 +304,7 @@ class Memory(MemoryReader):
         """
         if bool(ids) == everything:
             raise ValueError("give the ids of tombstones, or everything=True")
-        user, everybody = self._guard.whole_user("tombstones are kept by user")
+        user, everybody = self.guard.whole_user("tombstones are kept by user")
         return tombstones_of(self.store).remove_tombstones(ids or None, user, everybody=everybody)
 
     def stale(self) -> list[StaleItem]:
@@ -329,7 +312,7 @@ class Memory(MemoryReader):
 
         A record names these when it is added (`derived_from`). Every record is read.
         """
-        reach = self._guard.filter()
+        reach = self.guard.filter()
         found = (each for each in stale_items(self.store) if in_scope(each.item, reach))
         return list(found)
 
@@ -366,21 +349,21 @@ class Memory(MemoryReader):
             RunConflictError: others changed the same records again and again; nothing was changed.
             ScopeError: the scope is out of reach.
         """
-        return consolidated(self.store, self._guard, options, dry_run=dry_run, progress=progress)
+        return consolidated(self.store, self.guard, options, dry_run=dry_run, progress=progress)
 
     def archived(self) -> MemorySnapshot:
         """Return the archived records within reach, to be searched and read; raises what `as_of` raises of the store.
 
         The first search makes an index of all of them in memory, which `close` releases.
         """
-        return MemorySnapshot(archived(self.store), self._guard)
+        return MemorySnapshot(archived(self.store), self.guard)
 
     def restore(self, *ids: str) -> list[WriteOutcome]:
         """Bring archived records back, stored last, and return an outcome for each; raises what `archived` raises.
 
         One that is not archived within reach, or whose text a tombstone keeps out, is skipped; the outcome says why.
         """
-        return restored(self.store, self._guard, [checked_name("id", one) for one in ids])
+        return restored(self.store, self.guard, [checked_name("id", one) for one in ids])
 
     def history(self, id: str) -> History:  # noqa: A002 - what databases call it
         """Return the versions of a record that are within reach, oldest first; the current one has no `until`.
@@ -388,7 +371,7 @@ class Memory(MemoryReader):
         Versions are kept as long as the store's `history` says. What was forgotten with `forget` leaves none.
         Raises `NoVersionsError` where the store keeps none.
         """
-        reach = self._guard.filter()
+        reach = self.guard.filter()
         found = versions_of(self.store).history(checked_name("id", id))
         return History(version for version in with_replaced(found) if in_scope(version.item, reach))
 
@@ -401,7 +384,7 @@ class Memory(MemoryReader):
             NoVersionsError: the store keeps no versions.
             ValueError: `when` is not a point in time.
         """
-        return MemorySnapshot(as_of(self.store, parse_moment(when)), self._guard)
+        return MemorySnapshot(as_of(self.store, parse_moment(when)), self.guard)
 
     def run(self, id: str | None = None, *, actor: str | None = None) -> MemoryRun[Self]:  # noqa: A002
         """Return a run, for a `with` block: what is written in it is seen by others from its end on, or not at all.
@@ -424,7 +407,7 @@ class Memory(MemoryReader):
             ScopeError: the id is taken by a run of another scope.
         """
         run = self._runs.begin(id, actor)
-        memory = type(self)(run.stores[self.store.name], guard=self._guard)
+        memory = type(self)(run.stores[self.store.name], guard=self.guard)
         return MemoryRun(memory, run, self._runs)
 
     def runs(self, limit: int = 100) -> list[RunInfo]:
@@ -480,20 +463,15 @@ class Memory(MemoryReader):
             ItemNotFoundError: no item with this id is visible here.
             ValueError: it is not in quarantine.
         """
-        with acting_as(self._guard.parts.agent):
+        with acting_as(self.guard.parts.agent):
             return approved_item(self.store, self._item(id), id, reason)
-
-    def reject(self, id: str, *, reason: str = "") -> None:  # noqa: A002 - what databases call it
-        """Delete a record in quarantine, with the reason in its history; raises what `approve` raises."""
-        with acting_as(self._guard.parts.agent):
-            reject_item(self.store, self._item(id), id, reason)
 
     def close(self) -> None:
         """Finish what waits and release the files; a scoped handle leaves the memory open.
 
         What was added is durable already. Closing twice is allowed.
         """
-        if not self._guard.is_bound and not self._closed:
+        if not self.guard.is_bound and not self._closed:
             self._closed = True
             try:
                 self.store.save()
@@ -510,7 +488,7 @@ class Memory(MemoryReader):
     def __reduce__(self) -> tuple[Callable[[ScopeGuard], Memory], tuple[ScopeGuard]]:
         """Pickle a handle on the same place; raises `TypeError` where no other process can open it."""
         if self._opening is not None:
-            return self._opening, (self._guard,)
+            return self._opening, (self.guard,)
         raise TypeError("this memory cannot be pickled: no other process can open it by its place alone")
 
     def __enter__(self) -> Self:
@@ -528,12 +506,12 @@ class Memory(MemoryReader):
             _LOG.exception("memory %r could not be closed", self.store.name)
 
     def _repr_html_(self) -> str:
-        newest = self.store.recent(_SHOWN, self._guard.filter())
+        newest = self.store.recent(_SHOWN, self.guard.filter())
         return Items(newest)._repr_html_()
 
     def __repr__(self) -> str:
         name = f"Memory {self.store.name!r}"
-        reach = f" of {self._guard.describe()}" if self._guard.is_bound else ""
+        reach = f" of {self.guard.describe()}" if self.guard.is_bound else ""
         if self._closed:
             return f"<{name}: closed>"
         try:
@@ -563,11 +541,18 @@ class Memory(MemoryReader):
         """Do what `add` does without blocking the event loop."""
         return await in_thread(lambda: self.add(content, **options))
 
+    @overload
+    async def aupdate(self, id: str, text: str | None = None, **changes: Any) -> MemoryItem: ...  # noqa: ANN401 - as `update`
+
+    @overload
+    async def aupdate(self, *, where: Where, **changes: Any) -> int: ...  # noqa: ANN401 - as `update`
+
+    async def aupdate(self, *named: Any, **changes: Any) -> MemoryItem | int:
+        """Do what `update` does without blocking the event loop."""
+        return await in_thread(lambda: self.update(*named, **changes))
+
     aadd_outcomes = as_async(add_outcomes)
-    aupdate = as_async(update)
-    aupdate_matching = as_async(update_matching)
     aforget = as_async(forget)
-    aerase = as_async(erase)
     atombstones = as_async(tombstones)
     astale = as_async(stale)
     arenew = as_async(renew)

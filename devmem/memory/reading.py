@@ -27,12 +27,11 @@ from devmem.memory.scope import (
     make_filter,
     split_scope,
 )
-from devmem.memory.statistics import StoreStatistics, statistics_of
 from devmem.memory.tables import Hits, Items
 from devmem.model.caller import Caller, Stage, current_actor
 from devmem.model.conditions import Order, Scalar
-from devmem.model.filters import Filter, counted, kind_of, values_at
-from devmem.model.items import ANY, LEAST_TRUST, MemoryItem
+from devmem.model.filters import Filter, counted, values_at
+from devmem.model.items import LEAST_TRUST, MemoryItem
 from devmem.model.results import Hit, MemoryRetrievalResult, SearchReport
 from devmem.model.times import When
 from devmem.model.twins import as_async, in_thread
@@ -87,7 +86,7 @@ class MemoryReader:
             raise TypeError(f"a `Memory` wraps an opened store; open one by its place: devmem.open({store!r:.60})")
         self.store = store
         """The store itself, for operations that only memories of this type have; it knows no scope."""
-        self._guard = guard
+        self.guard = guard
         self._clock = store.setup.clock
         self._searched = self._has_warned = False
 
@@ -120,7 +119,7 @@ class MemoryReader:
         """
         scope, said = split_scope(options, SearchOptions)
         where = make_filter(*(said.get(name) for name in ("where", "metadata", "after", "before")))
-        matching, asked_at = self._guard.matching(scope, where), said.get("asked_at")
+        matching, asked_at = self.guard.matching(where, **scope), said.get("asked_at")
         limit, offset = checked_number("limit", limit), checked_number("offset", offset)
         embedding = self._embedding_of(_checked_text(query), vector, like)
         asked = MemoryQuery(
@@ -166,7 +165,7 @@ class MemoryReader:
         matching, report = asked.where, self._found(asked)
         hits = [hit for hit in report.hits if in_scope(hit.item, matching) and hit.item.id != like]
         hits = hits[shown]
-        if self._guard.is_bound or "user" not in matching.unbound:
+        if self.guard.is_bound or "user" not in matching.unbound:
             return Hits(hits)
         left_out = partial(self._count_of_users, matching)
         return self._warned(Hits(hits, left_out=left_out))
@@ -223,7 +222,7 @@ class MemoryReader:
             CollectionError: the memory cannot be read.
         """
         limit, began = checked_number("limit", limit), time.perf_counter()
-        matching = self._guard.matching(scope, make_filter(where))
+        matching = self.guard.matching(where, **scope)
         asked = MemoryQuery(
             text=_checked_text(query),
             limit=limit,
@@ -236,53 +235,11 @@ class MemoryReader:
         # All lines are of one memory, whose name tells a model nothing.
         hits = [replace(one, store="") for one in found]
         result = merge([hits], MergePolicy(token_budget=token_budget, language=language))
-        self._record(query, result, current_actor().name or "devmem", began, scope, budget=token_budget)
+        host = current_actor().name or "devmem"
+        record_recall(self, query, result, host=host, began=began, budget=token_budget, **scope)
         return result.formatted_text
 
-    def record_recall(
-        self,
-        query: str,
-        shown: Sequence[Hit] | MemoryRetrievalResult,
-        *,
-        host: str,
-        began: float,
-        stage: Stage = Stage.GEN,
-        **scope: Unpack[ScopeParts],
-    ) -> None:
-        """Record what the agent of a host was shown, where the workflow of the memory has `record_recalls`.
-
-        `context` records what it returns by itself. A log that cannot be written costs the caller nothing.
-
-        Args:
-            query: the text that was searched for; empty where it was a vector.
-            shown: the hits that the agent was given, in their order, or a block of a `MemoryManager`.
-            host: the program, such as `langgraph`; it is named where the handle has no agent.
-            began: `time.perf_counter()` at the beginning of the search.
-            stage: the step of the agent's execution.
-            scope: whose items were searched.
-        """
-        self._record(query, shown, host, began, scope, stage=stage)
-
-    def _record(
-        self,
-        query: str,
-        shown: Sequence[Hit] | MemoryRetrievalResult,
-        host: str,
-        began: float,
-        scope: ScopeParts,
-        *,
-        stage: Stage = Stage.GEN,
-        budget: int | None = None,
-    ) -> None:
-        if (recalls := self.store.setup.recalls) is None:
-            return
-        seconds = time.perf_counter() - began
-        asked = self._guard.matching(scope).scope
-        recalls.record_for_host(
-            self.store.name, query, shown, host=host, scope=asked, stage=stage, seconds=seconds, budget=budget
-        )
-
-    def _not_shown(self, asked: MemoryQuery, exclude: Collection[str], prompt: PromptTexts) -> list[Hit]:
+    def _not_shown(self, asked: MemoryQuery, exclude: Collection[str], prompt: PromptTexts) -> Sequence[Hit]:
         """Return the best hits that a prompt does not have yet; the search is widened while they are too few."""
         wanted = asked.limit + len(exclude)
         while True:
@@ -292,67 +249,71 @@ class MemoryReader:
                 return new[: asked.limit]
             wanted *= _WIDEN
 
-    def get(self, id: str) -> MemoryItem | None:  # noqa: A002 - what databases call it
-        """Return the record of an id; None where none is visible here."""
-        return self._item(id)
+    # A text is an iterable of texts too; the first overload that fits counts.
+    @overload
+    def get(self, id: str, /, *, archived: bool = False) -> MemoryItem | None: ...  # type: ignore[overload-overlap]
 
-    def archived_record(self, id: str) -> MemoryItem | None:  # noqa: A002 - what databases call it
-        """Return the archived record of an id; None where none is visible here, or the store has no archive."""
-        reach, now, name = self._guard.filter(), self._clock(), checked_name("id", id)
-        found = archived_items(self.store, [name])
-        return next((item for item in found if reach.admits(item, now)), None)
+    @overload
+    def get(self, id: Iterable[str], /) -> Items: ...
 
-    def get_many(self, ids: Iterable[str]) -> Items:
-        """Return the records of ids that are visible here, in the order of the ids, each once."""
-        wanted = [checked_name("id", one) for one in dict.fromkeys(ids)]
-        reach, now = self._guard.filter(), self._clock()
+    def get(
+        self,
+        id: str | Iterable[str],  # noqa: A002 - what databases call it
+        /,
+        *,
+        archived: bool = False,
+    ) -> MemoryItem | Items | None:
+        """Return the item of an id, None where none is visible here; of several ids those that are, in their order.
+
+        With `archived`, the item may also be in the archive.
+        """
+        if isinstance(id, str):
+            return self._item(id) or (self._archived_item(id) if archived else None)
+        wanted = [checked_name("id", one) for one in dict.fromkeys(id)]
+        reach, now = self.guard.filter(), self._clock()
         found = {item.id: item for item in self.store.get(wanted) if reach.admits(item, now)} if wanted else {}
         return Items(found[one] for one in wanted if one in found)
 
     def _item(self, item_id: str) -> MemoryItem | None:
         if not isinstance(item_id, str):
             raise TypeError(f"an id is text, not {item_id!r:.60}; several ids are one call each")
-        reach, now = self._guard.filter(), self._clock()
+        reach, now = self.guard.filter(), self._clock()
         found = (item for item in self.store.get([item_id]) if item.id == item_id)
         return next((item for item in found if reach.admits(item, now)), None)
 
-    def recent(
+    def list(
         self,
         limit: int = 10,
         *,
         where: Where | None = None,
+        quarantined: bool | None = None,
         order: Order = Order.STORED,
         offset: int = 0,
         **scope: Unpack[ScopeParts],
     ) -> Items:
-        """Return the last records of an order, the last one first, after passing over `offset` records."""
-        matching = self._guard.matching(scope, make_filter(where))
+        """Return the last items of an order, the last one first.
+
+        Args:
+            limit: maximum number of items.
+            where: restricts them.
+            quarantined: only those in quarantine, whose `quarantine_reason` says why, or only others; None is both.
+            order: by the time of storing, or of the event.
+            offset: number of items to pass over.
+            scope: whose items: user, agent, session, conversation.
+        """
+        wanted = make_filter(where)
+        if quarantined is not None:
+            wanted &= QUARANTINED if quarantined else Filter(min_trust=LEAST_TRUST)
+        matching = self.guard.matching(wanted, **scope)
         limit, offset = checked_number("limit", limit), checked_number("offset", offset)
         found = self.store.recent(limit, matching, order=order, offset=offset)
         return Items(item for item in found if in_scope(item, matching))
-
-    def quarantined(self, limit: int = 100, **scope: Unpack[ScopeParts]) -> Items:
-        """Return the records in quarantine within reach, the last one first; `quarantine_reason` says why it is there.
-
-        Without a `user`, a handle that is not scoped lists everybody's: whoever decides about them has to see them.
-        """
-        if not self._guard.is_bound and not any(scope.values()):
-            scope = {"user": ANY}
-        return self.recent(limit, where=QUARANTINED, **scope)
-
-    def matching(self, where: Where | None = None, **scope: Unpack[ScopeParts]) -> Filter:
-        """Return the filter of a call with these arguments, for code that reads `store` itself.
-
-        Raises:
-            ScopeError: the scope is out of reach.
-        """
-        return self._guard.matching(scope, make_filter(where))
 
     def scan(
         self, *, where: Where | None = None, order: Order = Order.STORED, **scope: Unpack[ScopeParts]
     ) -> Iterator[MemoryItem]:
         """Yield every record in an order, oldest first, reading some at a time."""
-        matching = self._guard.matching(scope, make_filter(where))
+        matching = self.guard.matching(where, **scope)
         return (item for item in every_item(self.store, matching, order) if in_scope(item, matching))
 
     async def ascan(
@@ -363,6 +324,11 @@ class MemoryReader:
         while some := await in_thread(lambda: list(islice(records, BATCH_SIZE))):
             for record in some:
                 yield record
+
+    def _archived_item(self, item_id: str) -> MemoryItem | None:
+        reach, now = self.guard.filter(), self._clock()
+        found = archived_items(self.store, [item_id])
+        return next((item for item in found if reach.admits(item, now)), None)
 
     @overload
     def count(self, *, by: None = None, where: Where | None = None, **scope: Unpack[ScopeParts]) -> int: ...
@@ -385,32 +351,16 @@ class MemoryReader:
         Raises:
             FilterError: records have no such key.
         """
-        matching = self._guard.matching(scope, make_filter(where))
+        matching = self.guard.matching(where, **scope)
         if by is None:
             return self.store.count(matching)
         if isinstance(self.store, CollectionMemory):
             return self.store.value_counts(by, matching)
         return counted((value, 1) for item in every_item(self.store, matching) for value in values_at(item, by))
 
-    def stats(self, days: int = 14) -> StoreStatistics:
-        """Return the numbers of all records within reach by agent, user, source and day; `store.info()` has sizes.
-
-        Args:
-            days: number of the last days that are counted, today included.
-        """
-        return statistics_of(self.store, self._guard.filter(), days=checked_number("days", days))
-
-    def values(self, key: str, *, where: Where | None = None, **scope: Unpack[ScopeParts]) -> list[Scalar]:
-        """Return the distinct values of a key, see `count`: flags, then numbers, then texts, each in order.
-
-        So the first and the last number are the minimum and the maximum.
-        """
-        found = [value for value, _ in self.count(by=key, where=where, **scope) if value is not None]
-        return sorted(found, key=lambda value: (kind_of(value), value))
-
     def __len__(self) -> int:
-        """Return the number of all records within reach, whoever they belong to."""
-        return self.store.count(self._guard.filter())
+        """Return the number of all items within reach, whoever they belong to."""
+        return self.store.count(self.guard.filter())
 
     def __iter__(self) -> Iterator[MemoryItem]:
         """Iterate over the records, oldest first; as in a search, without a user only unscoped ones."""
@@ -422,13 +372,19 @@ class MemoryReader:
     def __contains__(self, id: object) -> bool:  # noqa: A002 - what databases call it
         return isinstance(id, str) and self._item(id) is not None
 
+    @overload
+    async def aget(self, id: str, /, *, archived: bool = False) -> MemoryItem | None: ...  # type: ignore[overload-overlap]
+
+    @overload
+    async def aget(self, id: Iterable[str], /) -> Items: ...
+
+    async def aget(self, *asked: Any, **options: Any) -> MemoryItem | Items | None:
+        """Do what `get` does without blocking the event loop."""
+        return await in_thread(lambda: self.get(*asked, **options))
+
     asearch = as_async(search)
     acontext = as_async(context)
-    astats = as_async(stats)
-    aget = as_async(get)
-    aget_many = as_async(get_many)
-    avalues = as_async(values)
-    arecent = as_async(recent)
+    alist = as_async(list)  # noqa: A003 - the method
 
     @overload
     async def acount(self, *, by: None = None, where: Where | None = None, **scope: Unpack[ScopeParts]) -> int: ...
@@ -445,6 +401,40 @@ def _checked_text(query: object) -> str:
     if not isinstance(query, str):
         raise TypeError(f"`query` is text, not {query!r:.60}")
     return query
+
+
+def record_recall(
+    memory: MemoryReader,
+    query: str,
+    shown: Sequence[Hit] | MemoryRetrievalResult,
+    *,
+    host: str,
+    began: float,
+    stage: Stage = Stage.GEN,
+    budget: int | None = None,
+    **scope: Unpack[ScopeParts],
+) -> None:
+    """Record what the agent of a host was shown, where the workflow of the memory has `record_recalls`.
+
+    `Memory.context` records what it returns by itself. A log that cannot be written costs the caller nothing.
+
+    Args:
+        memory: the memory that was searched.
+        query: the text that was searched for; empty where it was a vector.
+        shown: the hits that the agent was given, in their order, or a block of a `MemoryManager`.
+        host: the program, such as `langgraph`; it is named where the handle has no agent.
+        began: `time.perf_counter()` at the beginning of the search.
+        stage: the step of the agent's execution.
+        budget: maximum size of the block in estimated tokens; None is no limit.
+        scope: whose items were searched.
+    """
+    if (recalls := memory.store.setup.recalls) is None:
+        return
+    seconds = time.perf_counter() - began
+    asked = memory.guard.matching(**scope).scope
+    recalls.record_for_host(
+        memory.store.name, query, shown, host=host, scope=asked, stage=stage, seconds=seconds, budget=budget
+    )
 
 
 class MemorySnapshot(MemoryReader):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Final, TypeAlias, TypedDict, cast
+from typing import Any, Final, TypeAlias, TypedDict, Unpack, cast
 
 from devmem.config.filter_forms import load_filter
 from devmem.errors import FilterError, ItemNotFoundError, ScopeError
@@ -98,16 +98,21 @@ class ScopeGuard:
     def _outside(self, part: str, wanted: object) -> ScopeError:
         return ScopeError(f"this handle reaches {self.describe()}; it was asked for {part} {wanted!r}")
 
-    def matching(self, parts: ScopeParts, where: Filter | None = None) -> Filter:
-        """Return the filter of one call, whose user may also be named in the filter `where`.
+    def matching(self, where: Where | None = None, **parts: Unpack[ScopeParts]) -> Filter:
+        """Return the filter of one call, whose user may also be named in `where`.
 
         Raises:
             ScopeError: it would reach beyond this guard.
             ValueError: a part is not a name.
         """
-        if where is not None and where.scope.user is not None and parts.get("user") is None:
-            parts = {**parts, "user": where.scope.user}
-        return self.restricted(parts).filter(where)
+        made = make_filter(where)
+        if made.scope.user is not None and parts.get("user") is None:
+            parts = {**parts, "user": made.scope.user}
+        return self.restricted(parts).filter(made)
+
+    def new_scope(self) -> Scope:
+        """Return the scope of what is added without naming one."""
+        return self.restricted({}).scope()
 
     def filter(self, where: Filter | None = None) -> Filter:
         """Return the filter that lets through what is within reach and matches `where`.

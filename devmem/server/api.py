@@ -252,7 +252,7 @@ def _ids(outcomes: Sequence[WriteOutcome]) -> Ids:
 
 def _list(access: Access, _id: str, asked: ListRequest) -> MemoryPage:
     with _reader(access.memory, archived=asked.archived) as memory:
-        records = memory.recent(asked.limit, where=asked.matching(), offset=asked.offset)
+        records = memory.list(asked.limit, where=asked.matching(), offset=asked.offset)
         return MemoryPage(memories=[_stored(record) for record in records], total=memory.count(where=asked.matching()))
 
 
@@ -289,9 +289,9 @@ def _change(access: Access, item_id: str, asked: MemoryChange) -> StoredMemory:
 
 
 def _forget(access: Access, item_id: str, _asked: None) -> ForgottenCount:
-    if item_id not in access.memory and access.memory.archived_record(item_id) is None:
+    if access.memory.get(item_id, archived=True) is None:
         raise ItemNotFoundError(item_id)
-    return ForgottenCount(forgotten=access.memory.forget(item_id))
+    return ForgottenCount(forgotten=access.memory.forget(item_id).items)
 
 
 _ONE: Final = "/v1/memories/{id}"

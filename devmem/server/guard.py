@@ -125,7 +125,7 @@ class Door:
     def __init__(self, memory: Memory, *, tokens: TokenFile | None = None, read_only: bool = False) -> None:
         """Serve a memory; with `tokens` nothing is reached without one of them."""
         self._memory, self.tokens, self._read_only = memory, tokens, read_only
-        self._shared = Access(memory=memory.unscoped(), read_only=read_only)
+        self._shared = Access(memory=memory.scoped(), read_only=read_only)
 
     def access(self, scope: Mapping[str, Any] | None) -> Access:
         """Return what a request may reach, of which `scope` is the ASGI scope.

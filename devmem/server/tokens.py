@@ -63,7 +63,7 @@ class Token(BaseModel):
             ScopeError: the memory is a handle that does not reach so far.
         """
         parts = self.scope()
-        return memory.scoped(**parts) if any(value is not None for value in parts.values()) else memory.unscoped()
+        return memory.scoped(**parts) if any(value is not None for value in parts.values()) else memory.scoped()
 
 
 class _Content(BaseModel):

@@ -312,7 +312,7 @@ class Desk:
         return Answer(store=name, report=report, milliseconds=milliseconds, near=near)
 
     def _query(self, memory: MemoryReader, asked: Question) -> MemoryQuery:
-        matching = memory.matching(asked.where(), **self._scope(asked))
+        matching = memory.guard.matching(asked.where(), **self._scope(asked))
         query = MemoryQuery(
             text=asked.text,
             limit=asked.limit,
@@ -364,7 +364,7 @@ class Desk:
         memory = self.memory(store)
         if not is_fit(item):
             return None
-        return memory.get(item) or memory.archived_record(item)
+        return memory.get(item, archived=True)
 
     def restore(self, store: str, item: str) -> None:
         """Bring an archived record back.
@@ -402,7 +402,7 @@ class Desk:
         at, neighbours = record.time.timestamp(), list[MemoryItem]()
         for around in _AROUND:
             within = Filter(after=at - around, before=at + around)
-            found = memory.recent(_LATEST, where=within, order=Order.EVENT, **scope)[::-1]
+            found = memory.list(_LATEST, where=within, order=Order.EVENT, **scope)[::-1]
             own = next((place for place, one in enumerate(found) if one.id == record.id), None)
             if own is None:
                 # As many happened later and close to it; the wider windows have them too.
@@ -466,7 +466,7 @@ class Desk:
         where = Filter(none_of=(Filter(min_trust=LEAST_TRUST),))
         scope: ScopeParts = {} if self.user is not None else {"user": ANY}
         return [(name, record) for name, memory in self.memories.items()
-                for record in memory.recent(_MOST_QUARANTINED, where=where, **scope)]  # fmt: skip
+                for record in memory.list(_MOST_QUARANTINED, where=where, **scope)]  # fmt: skip
 
     def forget(self, store: str, item: str, *, dry_run: bool) -> list[ForgetReceipt | WorkflowReceipt]:
         """Forget a record, in a workflow in every store and log of it; return the receipts.
@@ -482,7 +482,7 @@ class Desk:
             return []
         with devmem.acting_as(_editor()):
             if self.workflow.file is None or self.user is not None:
-                return [memory.erase(item, dry_run=dry_run)]
+                return [memory.forget(item, dry_run=dry_run, verify=True)]
             stores = {name: each.store for name, each in self.memories.items()}
             return [devmem.forget(self.workflow, item, dry_run=dry_run, in_session=self.session, stores=stores,
                                   user=record.user or ANY)]  # fmt: skip
@@ -519,7 +519,7 @@ class Desk:
         found: dict[tuple[str, str], int] = {}
         for name, memory in self.memories.items():
             scope: ScopeParts = {} if self.user is not None else {"user": ANY}
-            for record in memory.recent(_LATEST, **scope):
+            for record in memory.list(_LATEST, **scope):
                 key = record.scope.conversation or record.scope.session or record.scope.run
                 if key is not None:
                     found[name, key] = found.get((name, key), 0) + 1
@@ -563,7 +563,7 @@ class Desk:
         """Return how many items within reach each of the last days has, today last."""
         memory = self.memory(store)
         scope: ScopeParts = {} if self.user is not None else {"user": ANY}
-        return list(counts_by_day(memory.store, memory.matching(**scope), days=_DAYS))
+        return list(counts_by_day(memory.store, memory.guard.matching(**scope), days=_DAYS))
 
     def slowest(self) -> list[SlowRecall]:
         """Return the slowest recorded searches within reach, slowest first."""

@@ -211,7 +211,7 @@ class Transfers:
         if form not in EXPORTS:
             raise ValueError(f"{form!r} is not {' or '.join(EXPORTS)}")
         memory = self._desk.memory(store)
-        where = memory.matching() if self._desk.user is not None else memory.matching(user=ANY)
+        where = memory.guard.matching() if self._desk.user is not None else memory.guard.matching(user=ANY)
         if reason := record_export(memory.store, "", items=memory.store.count(where), where=where):
             _LOG.warning("%s", reason)
         return EXPORTS[form](snapshot_of(memory.store, every_item(memory.store, where), _LOG.warning))

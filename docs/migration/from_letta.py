@@ -43,7 +43,7 @@ with devmem.open("notes.db") as memory:
 
     scout = memory.scoped(agent="Scout")
     print(len(scout), "items")
-    print([record.text for record in scout.recent(where={"metadata.key": "human"})])
+    print([record.text for record in scout.list(where={"metadata.key": "human"})])
     for record in scout.scan(where={"conversation": "Scout"}):
         print(f"{record.role}: {record.text}")
     print([hit.text for hit in scout.search("bus pass", where={"metadata.tags": {"~=": "travel"}})])

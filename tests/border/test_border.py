@@ -64,8 +64,8 @@ def file(tmp_path: Path) -> Path:
 
 def texts(file: Path) -> list[str]:
     with devmem.open(file, embedding=None) as memory:
-        assert all(memory.get(record.id) == record for record in memory.recent(9))
-        return [record.text for record in memory.recent(9)]
+        assert all(memory.get(record.id) == record for record in memory.list(9))
+        return [record.text for record in memory.list(9)]
 
 
 def test_a_text_and_metadata_in_python(file: Path) -> None:
@@ -74,7 +74,7 @@ def test_a_text_and_metadata_in_python(file: Path) -> None:
         (message,) = memory.add({"role": "user", "content": DIRTY, "name": "ann", "metadata": KEYS})
         changed = memory.add("before")
         memory.update(changed, text=DIRTY, metadata=KEYS)
-        for record in memory.get_many([plain, message, changed]):
+        for record in memory.get([plain, message, changed]):
             assert (record.text, {key: record.metadata[key] for key in CLEAN_KEYS if key != "none"}) == (
                 CLEAN,
                 {key: value for key, value in CLEAN_KEYS.items() if key != "none"},
@@ -89,9 +89,9 @@ def test_a_condition_compares_with_what_was_let_in(file: Path) -> None:
     with devmem.open(file, embedding=None) as memory:
         memory.add("one", metadata={"k\0": DIRTY})
         memory.add("other", metadata={"k\0": "a"})
-        assert [record.text for record in memory.recent(where=Filter(metadata={"k\0": DIRTY}))] == ["one"]
-        assert memory.forget(where=Filter(metadata={"k\0": DIRTY})) == 1
-        assert [record.text for record in memory.recent()] == ["other"]
+        assert [record.text for record in memory.list(where=Filter(metadata={"k\0": DIRTY}))] == ["one"]
+        assert memory.forget(where=Filter(metadata={"k\0": DIRTY})).items == 1
+        assert [record.text for record in memory.list()] == ["other"]
 
 
 def test_an_item_with_snapshots_blocks_and_attachments(file: Path) -> None:
@@ -225,7 +225,7 @@ def test_mcp_over_standard_input(file: Path) -> None:
         lambda memory, name: memory.add("x", key=name),
         lambda memory, name: memory.add(Message("x", id=name)),
         lambda memory, name: memory.scoped(session=name),
-        lambda memory, name: memory.recent(agent=name),
+        lambda memory, name: memory.list(agent=name),
         lambda memory, name: memory.run(name),
         lambda memory, name: acting_as(name).__enter__(),
         lambda memory, name: devmem.trace(conversation=name).__enter__(),

@@ -38,7 +38,7 @@ def test_it_waits_by_itself_and_is_named(
     path = make_workflow(stored(service, place))
     with library.open(f"{path}#notes") as memory:
         refused, *_ = memory.add([LONG, *(f"short note {at}" for at in range(20))])
-        waiting = [item.id for item in memory.recent(30) if item.embedding is None]
+        waiting = [item.id for item in memory.list(30) if item.embedding is None]
     assert waiting == [refused]
     service.requests.clear()
     with library.open(f"{path}#notes") as memory:
@@ -70,4 +70,4 @@ def test_a_service_that_takes_ten_texts_a_request(make_workflow: MakeWorkflow, s
     service.script = [limited(texts=10)]
     with library.open(f"{make_workflow(stored(service, 'notes.db'))}#notes") as memory:
         memory.add([f"note {at}" for at in range(71)])
-        assert all(item.embedding is not None for item in memory.recent(100))
+        assert all(item.embedding is not None for item in memory.list(100))

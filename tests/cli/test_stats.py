@@ -10,6 +10,7 @@ from datetime import date, timedelta
 from pathlib import Path
 
 import devmem as library
+from devmem.memory.statistics import statistics_of
 
 from .conftest import Devmem
 
@@ -80,7 +81,7 @@ def test_watching_prints_again_until_it_is_interrupted(tmp_path: Path) -> None:
 def test_a_memory_counts_what_its_handle_reaches(tmp_path: Path) -> None:
     filled(tmp_path)
     with library.open(tmp_path / "notes.db") as memory:
-        assert memory.stats().users == ((None, 2), ("ann", 2))
-        bound = memory.scoped(user="ann").stats(days=1)
+        assert statistics_of(memory.store, memory.guard.filter(), days=14).users == ((None, 2), ("ann", 2))
+        bound = statistics_of(memory.store, memory.scoped(user="ann").guard.filter(), days=1)
     assert bound.users == (("ann", 2),)
     assert [count for _, count in bound.days] == [1]

@@ -122,7 +122,7 @@ def test_people_and_time_of_records() -> None:
     def matching(**form: object) -> set[str]:
         read = devmem.load_filter(form)
         assert devmem.load_filter(devmem.dump_filter(read)) == read
-        return {record.text for record in memory.recent(where=form)}
+        return {record.text for record in memory.list(where=form)}
 
     assert matching(**{"with": "Ann Li"}) == {"The fair", "A call"}
     assert matching(**{"with": ["Bo", "Cem"]}) == {"The fair"}
@@ -132,7 +132,7 @@ def test_people_and_time_of_records() -> None:
     assert matching(during=["2026-04-02", "2026-04-03"]) == {"The fair"}
     assert matching(during=date(2026, 4, 10)) == {"A note"}
     assert matching(during="2026-03-30") == {"The fair"}
-    assert f"{memory.recent(where={'with': 'Bo'})[0].time:%Y-%m-%d}" == "2026-03-30", "its start is its time"
+    assert f"{memory.list(where={'with': 'Bo'})[0].time:%Y-%m-%d}" == "2026-03-30", "its start is its time"
 
 
 def test_a_memory_takes_the_form(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_a_memory_takes_the_form(tmp_path: Path) -> None:
         memory.add("The launch party.", metadata={"stars": 2})
         asked = {"none_of": [{"metadata.tags": {"~=": "launch"}}]}
         assert [hit.text for hit in memory.search("launch", where=asked)] == ["The launch party."]
-        assert memory.count(where={"metadata.stars": {">": 3}}) == len(memory.recent(where={"metadata.stars": 4})) == 1
-        assert memory.forget(where={"metadata.stars": {"<": 3}}) == 1
+        assert memory.count(where={"metadata.stars": {">": 3}}) == len(memory.list(where={"metadata.stars": 4})) == 1
+        assert memory.forget(where={"metadata.stars": {"<": 3}}).items == 1
         with pytest.raises(devmem.DevmemError, match=r"devmem\.ANY means everyone"):
             memory.search("launch", where={"user": ["ann", "bob"]})

@@ -74,7 +74,7 @@ with devmem.open("team.yaml#notes") as memory, memory.run("9e1d2a") as run:
     "$ devmem tombstones": """
 import devmem
 with devmem.open("notes.db", embedding=None) as memory:
-    memory.erase(user="ann", tombstone=True)
+    memory.forget(user="ann", tombstone=True, verify=True)
 """,
     "$ devmem quarantine": """
 import devmem

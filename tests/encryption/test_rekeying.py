@@ -29,7 +29,7 @@ def devmem_command(*words: object, env: Mapping[str, str | None] | None = None, 
 def make(file: Path, key: bytes | None, items: int = 20) -> None:
     with devmem.open(file, key=key, embedding=None) as memory:
         memory.add([f"Note {number} about the {RARE}." for number in range(items)], user="ann")
-        memory.erase(memory.add("This is erased.", user="ann"), tombstone=True)
+        memory.forget(memory.add("This is erased.", user="ann"), tombstone=True, verify=True)
     protect(file, None)
 
 

@@ -77,7 +77,7 @@ def fill(file: Path, store_type: str) -> None:
             mine = memory.scoped(user=f"ann {RARE}", agent=RARE)
             mine.add([f"Note {number} about the {RARE}." for number in range(30)], metadata={RARE: RARE})
             mine.add(f"The {RARE} is erased.", metadata={"about": "erased"})
-            mine.erase(where=devmem.Filter(metadata={"about": "erased"}), tombstone=True)
+            mine.forget(where=devmem.Filter(metadata={"about": "erased"}), tombstone=True)
             assert mine.search(f"about the {RARE}") or store_type == "conversation"
             if store_type != "brain":  # It keeps no versions.
                 run = mine.run(f"run {RARE}")

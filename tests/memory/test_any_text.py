@@ -23,10 +23,10 @@ def test_a_text_goes_in_and_comes_out(text: str, other: str, metadata: dict[str,
         record = memory.get(item_id)
         assert record is not None
         assert (record.text, record.user, record.metadata) == (text, user, metadata)
-        assert [each.text for each in memory.recent(user=user)] == [text]
+        assert [each.text for each in memory.list(user=user)] == [text]
         memory.update(item_id, other)
-        assert [each.text for each in memory.recent(user=user, where=devmem.Filter(metadata=metadata))] == [other]
-        assert memory.forget(item_id) == 1
+        assert [each.text for each in memory.list(user=user, where=devmem.Filter(metadata=metadata))] == [other]
+        assert memory.forget(item_id).items == 1
         assert len(memory) == 0
 
 
@@ -45,8 +45,8 @@ def test_names_that_differ_are_different_scopes(first: str, second: str, part: s
         theirs = memory.scoped(**{part: second})
         inside = first == second
         assert (theirs.get(item_id) is not None) == inside
-        assert bool(theirs.search("cinnamon")) == bool(theirs.recent()) == inside
-        assert theirs.forget(item_id) == int(inside)
+        assert bool(theirs.search("cinnamon")) == bool(theirs.list()) == inside
+        assert theirs.forget(item_id).items == int(inside)
 
 
 @given(repeats=st.integers(min_value=20, max_value=120), ending=TEXTS)

@@ -28,11 +28,11 @@ def memory(path: Path) -> Iterator[Memory]:
 def erase_twin(memory: Memory) -> None:
     """Erase another item that says the same, with a tombstone."""
     memory.add(f"Well. {CODE}", user="ann", id="twin")
-    memory.erase("twin", tombstone=True)
+    memory.forget("twin", tombstone=True, verify=True)
 
 
 def texts(memory: Memory) -> list[str]:
-    return [record.text for record in memory.recent(50, user=devmem.ANY)]
+    return [record.text for record in memory.list(50, user=devmem.ANY)]
 
 
 def test_a_commit_leaves_it_out(memory: Memory) -> None:
@@ -64,7 +64,7 @@ def test_what_was_merged_goes_with_what_it_was_merged_into(memory: Memory, path:
     memory.add(f"Hi, {CODE}", id="b", user="ann")
     done = memory.consolidate(user="ann")
     (merge,) = done.merges
-    assert memory.forget(merge.kept.id) == 1
+    assert memory.forget(merge.kept.id).items == 1
     assert [memory.history(each) for each in ("a", "b")] == [[], []]
     with pytest.raises(RunStateError):
         memory.revert(str(done.run))
@@ -93,5 +93,5 @@ def test_the_indexes_beside_the_file_forget_it_too(path: Path) -> None:
         memory.search("tea", user="quillfeather")
     assert len(holders()) == 2
     with devmem.open(path, embedding=None) as memory:
-        memory.erase(user="quillfeather")
+        memory.forget(user="quillfeather", verify=True)
         assert holders() == []

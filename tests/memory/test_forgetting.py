@@ -35,7 +35,7 @@ def test_nothing_is_left_in_the_files(tmp_path: Path) -> None:
         memory.add("Wobbegong 柳暗花明又一村", user="ann")
         memory.add("The launch is on May 5th.")
         assert memory.search("Zanthropy", user="ann")
-        receipt = memory.erase(user="ann")
+        receipt = memory.forget(user="ann", verify=True)
         assert (receipt.items, receipt.residues) == (2, ())
         assert str(tmp_path / "notes.db") in receipt.reached
         assert bytes_left(tmp_path) == []
@@ -52,7 +52,7 @@ def test_the_texts_of_fields_are_not_left_either(tmp_path: Path) -> None:
         memory.update("first-item", metadata={"name": "Wobbegong"}, fields=["name"])
         memory.add("another", metadata={"title": "the launch"})
         assert [record.id for record in memory.search("Wobbegong")] == ["first-item"]
-        assert memory.erase("first-item").items == 1
+        assert memory.forget("first-item", verify=True).items == 1
         assert bytes_left(tmp_path) == []
     assert bytes_left(tmp_path) == []
 
@@ -61,15 +61,15 @@ def test_what_was_derived_goes_too(tmp_path: Path) -> None:
     with devmem.open(tmp_path / "notes.db", embedding=None) as memory:
         memory.store.add([item("a", "Quillfeather"), item("b", "a summary", "a"), item("c", "of a summary", "b")])
         memory.store.add([item("d", "something else", "x")])
-        assert memory.erase("a", dry_run=True).items == 3
-        assert memory.forget("a") == 3
+        assert memory.forget("a", dry_run=True, verify=True).items == 3
+        assert memory.forget("a").items == 3
         assert [record.id for record in memory] == ["d"]
 
 
 def test_a_scoped_handle_leaves_what_others_derived_and_names_it() -> None:
     with devmem.open(":memory:", embedding=None) as memory:
         memory.store.add([item("a", "mine", user="ann"), item("b", "a copy", "a", user="bob")])
-        receipt = memory.scoped(user="ann").erase("a")
+        receipt = memory.scoped(user="ann").forget("a", verify=True)
         assert receipt.items == 1
         assert [left.place for left in receipt.residues] == ["item b"]
 
@@ -80,9 +80,13 @@ def test_items_are_named_by_text_source_and_run() -> None:
         memory.add("The BLUE folder.", id="blue")
         with memory.run("import") as pending:
             pending.add("Written in a run.", id="run")
-        assert memory.forget(matching="blue folder", dry_run=True) == memory.forget(matching="blue folder") == 1
-        assert memory.forget(source="report.pdf") == 1
-        assert memory.forget(run="import") == 1
+        assert (
+            memory.forget(matching="blue folder", dry_run=True).items
+            == memory.forget(matching="blue folder").items
+            == 1
+        )
+        assert memory.forget(source="report.pdf").items == 1
+        assert memory.forget(run="import").items == 1
         assert len(memory) == 0
         with pytest.raises(ValueError, match="matching"):
             memory.forget(matching=" ")
@@ -105,8 +109,8 @@ def test_a_text_is_found_among_the_metadata_too(
     """The words by which devmem says role and kind are not texts: nobody means every message by `user`."""
     with devmem.open(tmp_path / place, embedding=None) as memory:
         memory.add([content, {"role": "user", "name": "Ann", "content": "another note"}])
-        assert memory.forget(matching="user") == memory.forget(matching="requirement") == 0
-        receipt = memory.erase(matching=matching)
+        assert memory.forget(matching="user").items == memory.forget(matching="requirement").items == 0
+        receipt = memory.forget(matching=matching, verify=True)
         assert (receipt.items, receipt.residues) == (1, ())
         assert [record.text for record in memory] == ["another note"]
     assert bytes_left(tmp_path) == []
@@ -116,7 +120,7 @@ def test_a_text_among_the_metadata_of_an_earlier_version_is_forgotten(tmp_path: 
     with devmem.open(tmp_path / "notes.db", embedding=None) as memory:
         memory.add("a note", id="n", metadata={"title": "Quillfeather"})
         memory.update("n", metadata={"title": None})
-        assert memory.erase(matching="quillfeather").residues == ()
+        assert memory.forget(matching="quillfeather", verify=True).residues == ()
         assert [version.item.metadata for version in memory.history("n")] == [{}]
     assert bytes_left(tmp_path) == []
 
@@ -125,7 +129,7 @@ def test_expired_items_are_forgotten_too(tmp_path: Path) -> None:
     with closing(SqliteCollection(tmp_path / "notes.db", clock=lambda: 1000.0)) as collection:
         collection.add([replace(item("a", "Quillfeather", user="ann"), expires_at=2000.0)])
     with devmem.open(tmp_path / "notes.db", embedding=None) as memory:
-        receipt = memory.erase(user="ann")
+        receipt = memory.forget(user="ann", verify=True)
         assert (receipt.items, receipt.residues) == (1, ())
     assert bytes_left(tmp_path) == []
 
@@ -138,7 +142,7 @@ def test_what_a_reader_still_holds_is_reported_and_finished_later(tmp_path: Path
         connection = sqlite3.connect(path, isolation_level=None)
         connection.execute("BEGIN")
         connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        receipt = memory.erase("a")
+        receipt = memory.forget("a", verify=True)
         assert f"{path}-wal" in [left.place for left in receipt.residues]
         connection.execute("ROLLBACK")
         connection.close()
@@ -154,7 +158,7 @@ def test_forgetting_overwrites_the_texts_in_the_file(tmp_path: Path) -> None:
         memory.add([f"a wombat digs burrow number {number}" for number in range(40)])
         secret = memory.add("the quokka sleeps under the third fern")
         memory.update(secret, "the quokka moved to the fourth fern")
-        assert memory.forget(secret) == 1
+        assert memory.forget(secret).items == 1
         assert memory.count() == 40
     content = b"".join(each.read_bytes() for each in tmp_path.iterdir() if each.is_file())
     assert b"wombat digs" in content

@@ -22,9 +22,9 @@ def test_a_pickle_is_a_handle_on_the_same_place(file: Path, monkeypatch: pytest.
     with pickle.loads(whole) as again:
         assert again.count(user=devmem.ANY) == 2
     scoped = pickle.loads(of_ann)
-    assert [record.text for record in scoped.recent()] == ["Ann likes tea."]
+    assert [record.text for record in scoped.list()] == ["Ann likes tea."]
     with pytest.raises(devmem.errors.ScopeError):
-        scoped.recent(user="bob")
+        scoped.list(user="bob")
 
 
 def test_a_declaration_and_a_workflow_are_pickled(tmp_path: Path) -> None:
@@ -34,7 +34,7 @@ def test_a_declaration_and_a_workflow_are_pickled(tmp_path: Path) -> None:
         with devmem.open(place) as memory:
             memory.add("Tea at four.")
             with pickle.loads(pickle.dumps(memory)) as again:
-                assert [record.text for record in again.recent()] == ["Tea at four."]
+                assert [record.text for record in again.list()] == ["Tea at four."]
 
 
 @pytest.mark.parametrize("place", [":memory:", {"type": "simple", "config": {}}])
@@ -62,7 +62,7 @@ def test_a_memory_is_opened_without_blocking_the_loop(file: Path) -> None:
     async def program() -> list[str]:
         async with await devmem.aopen(file, embedding=None) as memory:
             await memory.aadd("Tea at four.")
-            return [record.text for record in await memory.arecent()]
+            return [record.text for record in await memory.alist()]
 
     assert asyncio.run(program()) == ["Tea at four."]
 

@@ -26,10 +26,10 @@ def test_each_name_has_what_it_was_given(tmp_path: Path, place: str, part: str) 
         for number, scope in enumerate(scopes):
             memory.add(f"note {number}", **scope)
         for number, scope in enumerate(scopes):
-            assert [record.text for record in memory.recent(9, **scope)] == [f"note {number}"]
+            assert [record.text for record in memory.list(9, **scope)] == [f"note {number}"]
             assert [record.text for record in memory.scoped(**scope)] == [f"note {number}"]
         for scope in scopes[::3]:
-            assert memory.forget(**scope) == 1
+            assert memory.forget(**scope).items == 1
             assert memory.count(**scope) == 0
         assert memory.count(user=devmem.ANY) == len(NAMES) - len(scopes[::3])
     assert [path.name for path in tmp_path.iterdir()] == ["of notes"]
@@ -43,7 +43,7 @@ def test_a_name_that_is_none_is_refused(part: str, name: str) -> None:
     scope: dict[str, Any] = {part: name}
     with devmem.open(":memory:", embedding=None) as memory:
         memory.add("a note")
-        for call in (lambda: memory.add("x", **scope), lambda: memory.recent(**scope), lambda: memory.forget(**scope)):
+        for call in (lambda: memory.add("x", **scope), lambda: memory.list(**scope), lambda: memory.forget(**scope)):
             with pytest.raises(ValueError, match=f"`{part}`"):
                 call()
         assert len(memory) == 1

@@ -43,7 +43,7 @@ def opened(folder: Path, service: ChatService, **check: Any) -> Memory:
 
 def reason_of(memory: Memory, text: str = TEXT) -> str | None:
     """Add a text of a tool and return why it is in quarantine."""
-    (record,) = memory.get_many([memory.add(text, source=TOOL)])
+    (record,) = memory.get([memory.add(text, source=TOOL)])
     return record.quarantine_reason
 
 

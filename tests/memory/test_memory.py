@@ -46,9 +46,9 @@ def test_several_texts_get_an_id_each(memory: devmem.Memory) -> None:
 
 def test_records_are_listed_by_page(memory: devmem.Memory) -> None:
     memory.add(["one", "two", "three"])
-    assert texts(memory.recent(2)) == ["three", "two"]
-    assert texts(memory.recent(2, offset=2)) == ["one"]
-    assert memory.recent(2, offset=3) == []
+    assert texts(memory.list(2)) == ["three", "two"]
+    assert texts(memory.list(2, offset=2)) == ["one"]
+    assert memory.list(2, offset=3) == []
 
 
 class OneDirection:
@@ -79,7 +79,7 @@ def test_a_misspelt_role_is_refused_and_a_speaker_is_kept(memory: devmem.Memory)
         with pytest.raises(devmem.errors.MessageError, match=f"{role}.*did you mean '{meant}'"):
             memory.add({"role": role, "content": "Hello."})
     memory.add([{"role": role, "content": "Hello."} for role in ("User", "human", "Engineer", "User 2")])
-    assert {record.message.source or record.role for record in memory.recent() if record.message} == {
+    assert {record.message.source or record.role for record in memory.list() if record.message} == {
         "user",
         "Engineer",
         "User 2",
@@ -89,7 +89,7 @@ def test_a_misspelt_role_is_refused_and_a_speaker_is_kept(memory: devmem.Memory)
 def test_a_message_without_content_is_refused_as_a_blank_text_is(memory: devmem.Memory) -> None:
     with pytest.raises(ValueError, match="nothing to remember: the message has no content"):
         memory.add(Message(""))
-    assert memory.add([Message(""), Message("Hello.")]) == [memory.recent()[0].id]
+    assert memory.add([Message(""), Message("Hello.")]) == [memory.list()[0].id]
 
 
 def test_messages_of_a_chat_api_keep_role_name_and_parts(memory: devmem.Memory) -> None:
@@ -102,7 +102,7 @@ def test_messages_of_a_chat_api_keep_role_name_and_parts(memory: devmem.Memory) 
         ],
         session="s1",
     )
-    records = memory.recent(10)[::-1]
+    records = memory.list(10)[::-1]
     assert [record.id for record in records] == ids
     assert [record.role for record in records] == ["user", "system", "user"]
     assert [record.text for record in records][:2] == ["Look at this.", "Be brief."]
@@ -126,8 +126,8 @@ def test_an_id_of_the_callers_is_replaced_in_its_scope_and_nowhere_else(memory: 
     assert memory.add("one", id="k", user="ann") == "k"
     assert memory.add("two", id="k", user="ann") == "k"
     assert memory.add("two", id="k", user="ann", metadata={"sure": True}) == "k"
-    assert texts(memory.recent(user="ann")) == ["two"]
-    assert memory.recent(user="ann")[0].metadata == {"sure": True}
+    assert texts(memory.list(user="ann")) == ["two"]
+    assert memory.list(user="ann")[0].metadata == {"sure": True}
     with pytest.raises(ScopeError, match="taken in another scope"):
         memory.add("three", id="k", user="bob")
     with pytest.raises(ValueError, match="`id`"):
@@ -199,14 +199,14 @@ def test_an_update_of_nothing_is_an_error(memory: devmem.Memory) -> None:
 def test_forgetting_by_id_scope_and_filter(memory: devmem.Memory) -> None:
     one, two, three = memory.add(["one", "two", "three"], user="ann", metadata={"topic": "numbers"})
     memory.add("four", metadata={"topic": "numbers"})
-    assert memory.forget(one, "not there", dry_run=True) == 1
+    assert memory.forget(one, "not there", dry_run=True).items == 1
     assert len(memory) == 4
-    assert memory.forget(one) == 1
-    assert memory.forget(metadata={"topic": "numbers"}) == 1
-    assert texts(memory.recent(user="ann")) == ["three", "two"]
-    assert memory.forget(two, user="bob") == 0
-    assert memory.forget(user="ann", dry_run=True) == 2
-    assert memory.forget(user="ann") == 2
+    assert memory.forget(one).items == 1
+    assert memory.forget(metadata={"topic": "numbers"}).items == 1
+    assert texts(memory.list(user="ann")) == ["three", "two"]
+    assert memory.forget(two, user="bob").items == 0
+    assert memory.forget(user="ann", dry_run=True).items == 2
+    assert memory.forget(user="ann").items == 2
     assert three not in memory
 
 
@@ -216,30 +216,30 @@ def test_forgetting_needs_to_be_told_what(memory: devmem.Memory) -> None:
         memory.forget()
     with pytest.raises(ValueError, match="say what to forget"):
         memory.forget(user=None, where=devmem.Filter())
-    assert memory.forget(user=devmem.ANY) == 1
+    assert memory.forget(user=devmem.ANY).items == 1
 
 
 def test_a_list_of_ids_needs_a_star(memory: devmem.Memory) -> None:
     ids = memory.add(["one", "two", "three"])
     with pytest.raises(TypeError, match=r"forget\(\*ids\)"):
         memory.forget(ids)  # type: ignore[arg-type]
-    assert memory.forget(*ids, ids[0]) == 3
+    assert memory.forget(*ids, ids[0]).items == 3
 
 
 def test_a_filter_may_name_the_user(memory: devmem.Memory) -> None:
     memory.add("The code is 1.", user="ann")
     memory.add("The code is 2.", user="bob")
     anns = devmem.Filter(scope=devmem.Scope(user="ann"))
-    assert texts(memory.search("code", where=anns)) == texts(memory.recent(where=anns)) == ["The code is 1."]
-    assert memory.forget(where=anns) == 1
-    assert texts(memory.recent(user=devmem.ANY)) == ["The code is 2."]
+    assert texts(memory.search("code", where=anns)) == texts(memory.list(where=anns)) == ["The code is 1."]
+    assert memory.forget(where=anns).items == 1
+    assert texts(memory.list(user=devmem.ANY)) == ["The code is 2."]
 
 
 def test_without_a_user_only_what_is_bound_to_nobody_is_there(memory: devmem.Memory) -> None:
     memory.add("The code is 1.", user="ann")
     memory.add("The code is 2.")
-    assert texts(memory.search("code")) == texts(memory.recent()) == texts(memory) == ["The code is 2."]
-    assert len(memory.search("code", user=devmem.ANY)) == len(memory.recent(user=devmem.ANY)) == len(memory) == 2
+    assert texts(memory.search("code")) == texts(memory.list()) == texts(memory) == ["The code is 2."]
+    assert len(memory.search("code", user=devmem.ANY)) == len(memory.list(user=devmem.ANY)) == len(memory) == 2
     assert (memory.count(), memory.count(user="ann"), memory.count(user=devmem.ANY)) == (1, 1, 2)
 
 
@@ -267,7 +267,7 @@ async def _asked(memory: devmem.Memory) -> list[object]:
         found = await memory.asearch("code")
         changed = await memory.aupdate(item_id, "The code is 4712.")
         listed = [record.text async for record in memory]
-        return [found[0].text, changed.text, listed, await memory.acount(), await memory.aforget(item_id)]
+        return [found[0].text, changed.text, listed, await memory.acount(), (await memory.aforget(item_id)).items]
 
 
 def test_the_async_twins_do_the_same() -> None:
@@ -279,7 +279,7 @@ def test_a_repr_says_where_and_how_much(memory: devmem.Memory) -> None:
     memory.add("one")
     assert repr(memory) == "<Memory ':memory:': simple, 1 item>"
     assert repr(memory.scoped(user="ann", agent="a")) == "<Memory ':memory:' of user 'ann', agent 'a': simple, 0 items>"
-    assert repr(memory.recent()[0]).startswith("<MemoryItem 'one', id ")
+    assert repr(memory.list()[0]).startswith("<MemoryItem 'one', id ")
 
 
 def test_a_message_object_alone_gives_its_id_in_a_list(memory: devmem.Memory) -> None:

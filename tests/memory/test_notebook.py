@@ -26,7 +26,7 @@ def test_tables_escape_what_was_stored(memory: devmem.Memory) -> None:
     item_id = memory.add("<script>alert('launch')</script>", metadata={"<b>": "</td>"})
     tables = [
         memory.search("launch")._repr_html_(),
-        memory.recent()._repr_html_(),
+        memory.list()._repr_html_(),
         memory.history(item_id)._repr_html_(),
         memory._repr_html_(),
     ]
@@ -39,7 +39,7 @@ def test_tables_escape_what_was_stored(memory: devmem.Memory) -> None:
 
 def test_a_receipt_is_a_table(memory: devmem.Memory) -> None:
     item_id = memory.add("The code is 4711.")
-    table = memory.erase(item_id)._repr_html_()
+    table = memory.forget(item_id, verify=True)._repr_html_()
     assert table.startswith("<table>")
     assert "<td style='text-align:left'>1</td>" in table
 
@@ -61,7 +61,7 @@ def test_a_search_without_a_user_says_what_it_leaves_out(
     assert [record.message.count("3 item(s) that belong to users") for record in caplog.records] == [1]
     for hits in (memory.search("code", user="ann"), memory.search("code", user=devmem.ANY)):
         assert hits.left_out == 0
-    assert memory.scoped(user="ann").search("code").left_out == memory.unscoped().search("code").left_out == 0
+    assert memory.scoped(user="ann").search("code").left_out == memory.scoped().search("code").left_out == 0
 
 
 def test_a_user_who_comes_later_is_noticed_when_nothing_is_found(

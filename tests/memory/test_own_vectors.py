@@ -47,7 +47,7 @@ def test_vectors_are_found_and_given_back(memory: devmem.Memory) -> None:
 def test_an_example_finds_what_is_like_it(memory: devmem.Memory) -> None:
     cosines = (VECTORS[:4] @ VECTORS[0]) / np.linalg.norm(VECTORS[:4], axis=1)
     nearest = [f"n{at}" for at in np.argsort(-cosines) if at]
-    memory.update_matching({"user": None}, metadata={"seen": True})
+    memory.update(where={"user": None}, metadata={"seen": True})
     assert "n0" not in [hit.id for hit in memory.search(like="n0", limit=4)]
     assert memory.search(vector=VECTORS[0], limit=1, offset=1)[0].id == nearest[0]
     with pytest.raises(ItemNotFoundError):

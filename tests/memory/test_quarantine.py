@@ -32,7 +32,7 @@ def opened(folder: Path, guard: str = "{}", kind: str = "simple", place: str = "
 
 def reason_of(memory: Memory, text: str, source: Provenance | None = TOOL) -> str | None:
     """Add a text and return why it is in quarantine."""
-    (record,) = memory.get_many([memory.add(text, source=source)])
+    (record,) = memory.get([memory.add(text, source=source)])
     return record.quarantine_reason
 
 
@@ -42,7 +42,7 @@ def test_an_order_of_a_tool_is_kept_and_never_found(tmp_path: Path, place: str) 
         caught = memory.add(ORDER, source=TOOL)
         memory.add("CoinSpring is a shop.", source=TOOL)
         assert [hit.text for hit in memory.search("CoinSpring instructions")] == ["CoinSpring is a shop."]
-        (record,) = memory.quarantined()
+        (record,) = memory.list(quarantined=True)
         assert (record.id, record.text) == (caught, ORDER)
         assert record.quarantine_reason is not None
         assert "drops rules" in record.quarantine_reason
@@ -54,10 +54,10 @@ def test_a_user_may_say_what_a_tool_may_not(tmp_path: Path) -> None:
     with opened(tmp_path) as memory:
         caught = memory.add(ORDER, source=TOOL)
         assert memory.add(ORDER) == caught
-        (record,) = memory.get_many([caught])
+        (record,) = memory.get([caught])
         assert (record.quarantine_reason, record.expires_at, record.trust) == (None, None, 1.0)
         assert memory.add(ORDER, source=TOOL) == caught
-        assert not memory.quarantined()
+        assert not memory.list(quarantined=True)
 
 
 def test_nothing_takes_the_place_of_what_was_admitted(tmp_path: Path) -> None:
@@ -73,9 +73,9 @@ def test_nothing_takes_the_place_of_what_was_admitted(tmp_path: Path) -> None:
         assert (approved.id, approved.text) == (caught, ORDER), "an approval replaces nothing"
         assert approved.trust == pytest.approx(0.4)
         assert approved.expires_at is None
-        assert [each.text for each in memory.get_many([good])] == ["Ann likes tea."]
+        assert [each.text for each in memory.get([good])] == ["Ann likes tea."]
         assert memory.update(caught, metadata={"room": 5}).text == ORDER
-        assert not memory.quarantined()
+        assert not memory.list(quarantined=True)
 
 
 def test_a_decision_about_trust_is_one_about_the_quarantine(tmp_path: Path) -> None:
@@ -84,17 +84,14 @@ def test_a_decision_about_trust_is_one_about_the_quarantine(tmp_path: Path) -> N
         caught = memory.add(ORDER, source=TOOL)
         memory.update(caught, trust=0.5)
         assert memory.search("CoinSpring")[0].id == caught
-        assert not memory.quarantined()
+        assert not memory.list(quarantined=True)
 
 
-def test_what_is_rejected_is_gone_and_its_history_says_why(tmp_path: Path) -> None:
+def test_what_is_forgotten_cannot_be_approved(tmp_path: Path) -> None:
     with opened(tmp_path) as memory:
         caught = memory.add(ORDER, source=TOOL, user="ann")
-        memory.scoped(user="ann").reject(caught, reason="spam")
+        memory.scoped(user="ann").forget(caught)
         assert memory.get(caught) is None
-        mark = memory.history(caught)[-1].item.metadata["quarantine"]
-        assert isinstance(mark, dict)
-        assert mark["rejected"] == "spam"
         with pytest.raises(ItemNotFoundError):
             memory.approve(caught)
         with pytest.raises(ValueError, match="not in quarantine"):
@@ -109,7 +106,7 @@ def test_what_waits_too_long_is_deleted(tmp_path: Path) -> None:
         while clock() < until:
             pass
         assert memory.get(caught) is None
-        assert not memory.quarantined()
+        assert not memory.list(quarantined=True)
 
 
 def test_an_agents_write_of_a_workflow_is_told_and_no_obstacle_to_another(tmp_path: Path) -> None:
@@ -141,7 +138,7 @@ def test_whatever_reaches_a_model_is_checked(tmp_path: Path, where: dict[str, An
     with opened(tmp_path) as memory:
         memory.add("The price of copper is 9.", **{"source": TOOL, **where})
         assert not memory.search("copper")
-        assert len(memory.quarantined()) == 1
+        assert len(memory.list(quarantined=True)) == 1
 
 
 @pytest.mark.parametrize(
@@ -183,10 +180,10 @@ def test_exchanges_of_agents_are_no_forged_conversations(tmp_path: Path, kind: s
         ):
             answer = devmem.MemoryContentSnapshot(text=said)
             memory.store.update(devmem.MemoryWritePayload(inputs_text=asked, output_snapshot=answer))
-        assert not memory.quarantined()
+        assert not memory.list(quarantined=True)
         answer = devmem.MemoryContentSnapshot(text=ORDER)
         assert not memory.store.update(devmem.MemoryWritePayload(inputs_text="What is new?", output_snapshot=answer))
-        assert len(memory.quarantined()) == 1
+        assert len(memory.list(quarantined=True)) == 1
 
 
 def test_a_file_that_gives_orders(tmp_path: Path) -> None:
@@ -197,11 +194,11 @@ def test_a_file_that_gives_orders(tmp_path: Path) -> None:
         "memory: [{name: docs, type: file, config: {memory_path: docs.db, file_sources: [{path: docs}], guard: {}}}]"
     )
     with devmem.open(f"{tmp_path / 'team.yaml'}#docs") as memory:
-        (record,) = memory.quarantined()
+        (record,) = memory.list(quarantined=True)
         assert not memory.search("CoinSpring")
         memory.approve(record.id)
         assert memory.search("CoinSpring")[0].id == record.id
-        assert not memory.quarantined()
+        assert not memory.list(quarantined=True)
 
 
 def test_writes_of_a_run_are_counted(tmp_path: Path) -> None:
@@ -253,8 +250,8 @@ def test_a_file_is_not_believed_what_it_says_of_its_own_trust(tmp_path: Path) ->
         for record in open_data(data).records:
             filler.put(record)
         filler.flush()
-        (caught,) = memory.quarantined()
+        (caught,) = memory.list(quarantined=True)
         approved = memory.approve(caught.id)
         assert approved.id == "bad"
         assert approved.trust == pytest.approx(0.6)
-        assert [each.text for each in memory.get_many([good])] == ["Copper costs 7."]
+        assert [each.text for each in memory.get([good])] == ["Copper costs 7."]

@@ -58,13 +58,13 @@ WRONG: list[tuple[Callable[[Any], object], type[Exception], str]] = [
     (lambda memory: memory.search("x", after=2, before=2), FilterError, "after: it is not earlier than `before`"),
     (lambda memory: memory.count(where={"after": 2, "before": 1}), FilterError, "after: it is not earlier than"),
     (lambda memory: memory.as_of(10**400), ValueError, "not a time"),
-    (lambda memory: memory.get(["x"]), TypeError, "an id is text"),
+    (lambda memory: memory.get([5]), TypeError, "`id` is text"),
     (lambda memory: memory.history(5), TypeError, "`id` is text"),
     (lambda memory: memory.run(5), TypeError, "`id` is text"),
     (lambda memory: memory.commit(None), TypeError, "`run` is text"),
-    (lambda memory: memory.recent(-1), ValueError, "`limit` is 0 or more"),
-    (lambda memory: memory.recent(1, offset=1.5), TypeError, "`offset` is a whole number"),
-    (lambda memory: memory.recent(where=5), TypeError, "`where` is a devmem.Filter"),
+    (lambda memory: memory.list(-1), ValueError, "`limit` is 0 or more"),
+    (lambda memory: memory.list(1, offset=1.5), TypeError, "`offset` is a whole number"),
+    (lambda memory: memory.list(where=5), TypeError, "`where` is a devmem.Filter"),
     (lambda memory: memory.forget(usr="ann"), TypeError, "'usr' selects nothing"),
     (lambda memory: memory.search("x", where=nested(10_000)), FilterError, "any_of"),
 ]
@@ -82,8 +82,8 @@ def test_a_wrong_argument_is_named(
 
 def test_a_limit_beyond_what_a_database_counts_means_all(memory: devmem.Memory) -> None:
     memory.add(["one", "two"])
-    assert len(memory.recent(limit=2**63)) == len(memory.recent(10**30)) == 2
-    assert memory.recent(offset=10**30) == []
+    assert len(memory.list(limit=2**63)) == len(memory.list(10**30)) == 2
+    assert memory.list(offset=10**30) == []
     assert memory.runs(2**70) == []
 
 

@@ -25,7 +25,7 @@ def bot(text: str, **more: Any) -> dict[str, Any]:
 
 
 def said(memory: devmem.Memory, **scope: Any) -> list[str]:
-    return [record.text for record in reversed(memory.recent(100, **scope))]
+    return [record.text for record in reversed(memory.list(100, **scope))]
 
 
 def test_an_equal_text_of_one_scope_is_one_item(memory: devmem.Memory) -> None:
@@ -106,11 +106,11 @@ def test_forgetting_a_text_forgets_its_copies(memory: devmem.Memory) -> None:
     memory.add("Ann's PIN is 4712.", id="other", user="ann")
     (hit,) = [hit for hit in memory.search("PIN 4711", user="ann") if "4711" in hit.text]
     assert sorted([hit.id, *hit.same_as]) == ["a", "b", "c"]
-    dry = memory.erase(hit.id, dry_run=True)
+    dry = memory.forget(hit.id, dry_run=True, verify=True)
     assert (dry.items, sorted([hit.id, *dry.copies])) == (3, ["a", "b", "c"])
-    receipt = memory.scoped(user="ann").erase(hit.id)
+    receipt = memory.scoped(user="ann").forget(hit.id, verify=True)
     assert (receipt.items, sorted([hit.id, *receipt.copies])) == (3, ["a", "b", "c"])
-    assert sorted(record.id for record in memory.recent(user=devmem.ANY)) == ["bobs", "other"]
+    assert sorted(record.id for record in memory.list(user=devmem.ANY)) == ["bobs", "other"]
     assert (
         memory.search("4711", user="ann", metadata={}) == [] or "4711" not in memory.search("4711", user="ann")[0].text
     )
@@ -121,9 +121,9 @@ def test_many_copies_are_forgotten_and_values_of_keys_stay(memory: devmem.Memory
         memory.add("The door code is 99.", id=f"c{number}")
     memory.add("The door code is 99.", key="door")
     (message,) = memory.add(user("The door code is 99."))
-    assert memory.forget("c7") == 150
+    assert memory.forget("c7").items == 150
     assert len(memory) == 2
-    assert memory.forget(message) == 1
+    assert memory.forget(message).items == 1
 
 
 def exchanges(first: int, last: int) -> list[dict[str, Any]]:
@@ -186,7 +186,7 @@ def test_a_history_continues_what_was_added(memory: devmem.Memory) -> None:
     ids = memory.add(history, conversation="c", history=True)
     assert said(memory, conversation="c") == ["status?", "Done."] * 6
     assert ids[:2] == first
-    assert ids == [record.id for record in memory.recent(12, conversation="c")][::-1]
+    assert ids == [record.id for record in memory.list(12, conversation="c")][::-1]
 
 
 def test_an_edited_history_is_stored_from_where_it_differs(memory: devmem.Memory) -> None:

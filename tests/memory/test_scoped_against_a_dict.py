@@ -73,10 +73,10 @@ def act(choose: random.Random, handle: devmem.Memory, model: Model, scope: int, 
             with pytest.raises(ItemNotFoundError):
                 handle.update(item_id, text)
         case "forget":
-            assert handle.forget(item_id) == int(item_id in inside)
+            assert handle.forget(item_id).items == int(item_id in inside)
             model.forget({item_id} & inside.keys())
         case "forget all" if step % 5 == 0:
-            assert handle.forget(where=devmem.Filter(min_trust=0.5)) == len(inside)
+            assert handle.forget(where=devmem.Filter(min_trust=0.5)).items == len(inside)
             model.forget(inside.keys())
         case _:
             assert {hit.id: hit.text for hit in handle.search("cinnamon", limit=50)} == inside

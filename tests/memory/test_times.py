@@ -46,7 +46,7 @@ def parts(time: dict[str, Any]) -> dict[str, Any]:
 )
 def test_a_time_is_read_under_each_key_in_each_form(memory: devmem.Memory, made: Content, key: str, when: Any) -> None:
     memory.add(made({key: when}))
-    (record,) = memory.recent()
+    (record,) = memory.list()
     assert record.time == NOON
     assert record.caller_metadata == {}
 
@@ -55,7 +55,7 @@ def test_a_time_is_read_under_each_key_in_each_form(memory: devmem.Memory, made:
 @pytest.mark.parametrize("when", ["2026-11-05", date(2026, 11, 5), "5. November 2026"])
 def test_a_day_is_its_local_midnight(memory: devmem.Memory, made: Content, when: Any) -> None:
     memory.add(made({"date": when}))
-    assert memory.recent()[0].time == datetime(2026, 11, 5).astimezone()
+    assert memory.list()[0].time == datetime(2026, 11, 5).astimezone()
 
 
 @pytest.mark.parametrize("made", [text, message])
@@ -68,7 +68,7 @@ def test_what_cannot_be_read_is_refused_and_nothing_is_stored(memory: devmem.Mem
 
 def test_of_two_times_none_is_lost(memory: devmem.Memory) -> None:
     memory.add(message({"time": NOON, "date": "2020-01-01"}))
-    (record,) = memory.recent()
+    (record,) = memory.list()
     assert (record.time, record.caller_metadata) == (NOON, {"date": "2020-01-01"})
     with pytest.raises(ValueError, match="`time` and `date` both"):
         memory.add(text({"time": NOON, "date": "2020-01-01"}))
@@ -77,7 +77,7 @@ def test_of_two_times_none_is_lost(memory: devmem.Memory) -> None:
 def test_no_time_is_said_in_many_ways(memory: devmem.Memory) -> None:
     memory.add(text({"date": None}))
     memory.add(message({"created_at": "n/a"}))
-    assert [record.event_time is None for record in memory.recent()] == [False, True]
+    assert [record.event_time is None for record in memory.list()] == [False, True]
 
 
 def test_a_message_is_made_with_each_form_of_a_time() -> None:
@@ -92,4 +92,4 @@ def test_days_bound_a_search_and_date_an_addition(memory: devmem.Memory) -> None
     assert [hit.text for hit in memory.search("tea", before=date(2026, 6, 1))] == ["Tea in May."]
     assert [hit.text for hit in memory.search("tea", after=date(2026, 6, 1))] == ["Tea in June."]
     within = devmem.Filter(after=datetime(2026, 6, 1).astimezone(), before=date(2026, 7, 1))  # type: ignore[arg-type]
-    assert [record.text for record in memory.recent(where=within)] == ["Tea in June."]
+    assert [record.text for record in memory.list(where=within)] == ["Tea in June."]

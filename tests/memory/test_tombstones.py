@@ -18,7 +18,7 @@ OTHER = "The launch is on May 5th."
 def test_a_text_is_refused_with_the_reason(tmp_path: Path) -> None:
     with devmem.open(tmp_path / "notes.db", embedding=None) as memory:
         memory.add(SECRET, user="ann")
-        receipt = memory.erase(user="ann", tombstone=True)
+        receipt = memory.forget(user="ann", tombstone=True, verify=True)
         assert (receipt.items, receipt.tombstones) == (1, 1)
         with pytest.raises(NotStoredError, match="a tombstone keeps it out"):
             memory.add("  her door-code is 4711 ZETA", user="ann")
@@ -33,7 +33,7 @@ def test_earlier_versions_stay_out_too(tmp_path: Path) -> None:
     with devmem.open(tmp_path / "notes.db", embedding=None) as memory:
         memory.add(SECRET, id="code")
         memory.update("code", "Her door code is 1234-Beta now.")
-        assert memory.forget("code", tombstone=True) == 1
+        assert memory.forget("code", tombstone=True).items == 1
         for text in (SECRET, "Her door code is 1234-Beta now."):
             with pytest.raises(NotStoredError):
                 memory.add(text)
@@ -47,18 +47,18 @@ def test_of_an_item_that_stays_only_the_erased_versions_are_kept_out(tmp_path: P
     with devmem.open(tmp_path / "notes.db", embedding=None) as memory:
         for text in (SECRET, "Her door code is 1234-Beta now.", "Her door code is 9 now."):
             memory.add(text, key="code")
-        assert memory.erase(matching="4711", tombstone=True).tombstones == 1
+        assert memory.forget(matching="4711", tombstone=True, verify=True).tombstones == 1
         memory.add("Her door code is 9 now.", id="again")
         with pytest.raises(NotStoredError):
             memory.add(SECRET)
     with devmem.open(tmp_path / "notes.db", embedding=None) as memory:
-        assert {record.text for record in memory.recent(5)} == {"Her door code is 9 now."}
+        assert {record.text for record in memory.list(5)} == {"Her door code is 9 now."}
 
 
 def test_without_tombstones_it_may_come_back(tmp_path: Path) -> None:
     with devmem.open(tmp_path / "notes.db", embedding=None) as memory:
         memory.add(SECRET)
-        memory.erase(user=devmem.ANY)
+        memory.forget(user=devmem.ANY, verify=True)
         memory.add(SECRET)
         assert memory.tombstones() == []
     assert not (tmp_path / "notes.db.tombstones").exists()
@@ -71,7 +71,7 @@ def test_what_was_derived_does_not_keep_out_the_sentences_of_others(tmp_path: Pa
         parents = devmem.stores.Provenance(parents=("code",))
         summary = devmem.MemoryItem(content_summary=f"{SECRET} {OTHER}", id="told", provenance=parents)
         memory.store.add([summary])
-        assert memory.erase("code", tombstone=True).derived == ("told",)
+        assert memory.forget("code", tombstone=True, verify=True).derived == ("told",)
         memory.add(OTHER)
         with pytest.raises(NotStoredError):
             memory.add(item.content_summary)
@@ -81,7 +81,7 @@ def test_a_handle_sees_its_user_s(tmp_path: Path) -> None:
     with devmem.open(tmp_path / "notes.db", embedding=None) as memory:
         for user in ("ann", "bob"):
             memory.add(SECRET, user=user)
-            memory.erase(user=user, tombstone=True)
+            memory.forget(user=user, tombstone=True, verify=True)
         ann = memory.scoped(user="ann")
         (tombstone,) = ann.tombstones()
         assert (tombstone.texts, tombstone.sentences, len(memory.tombstones())) == (1, 1, 2)
@@ -103,7 +103,7 @@ def test_a_copy_leaves_it_out(tmp_path: Path) -> None:
     ):
         for each in (memory, old):
             each.add([SECRET, OTHER])
-        memory.erase(matching="door code", tombstone=True)
+        memory.forget(matching="door code", tombstone=True, verify=True)
     run_devmem("copy", tmp_path / "all.db", tmp_path / "notes.db")
     with devmem.open(tmp_path / "notes.db", embedding=None) as memory:
         assert [record.text for record in memory] == [OTHER]
@@ -118,15 +118,15 @@ def test_a_backup_does_not_bring_it_back(tmp_path: Path) -> None:
         memory.add(SECRET, id="again", user="ann")
         memory.update("again", "Her door code was changed.")
         run_devmem("backup", file, saved)
-        memory.erase(user=devmem.ANY, matching="door code", tombstone=True)
+        memory.forget(user=devmem.ANY, matching="door code", tombstone=True, verify=True)
     run_devmem("restore", saved, file, "--force")
     with devmem.open(file, embedding=None) as memory:
-        assert [record.text for record in memory.recent(user=devmem.ANY)] == [OTHER]
+        assert [record.text for record in memory.list(user=devmem.ANY)] == [OTHER]
         assert memory.history("again") == []
     file.unlink()
     saved.rename(file)
     with devmem.open(file, embedding=None) as memory:
-        assert [record.text for record in memory.recent(user=devmem.ANY)] == [OTHER]
+        assert [record.text for record in memory.list(user=devmem.ANY)] == [OTHER]
         assert memory.history("again") == []
         assert len(memory.tombstones()) == 1
     assert SECRET.encode() not in file.read_bytes()
@@ -136,7 +136,7 @@ def test_a_backup_that_was_made_later_keeps_its_own(tmp_path: Path) -> None:
     file, saved = tmp_path / "notes.db", tmp_path / "saved.db"
     with devmem.open(file, embedding=None) as memory:
         memory.add(SECRET)
-        memory.erase(user=devmem.ANY, tombstone=True)
+        memory.forget(user=devmem.ANY, tombstone=True, verify=True)
         run_devmem("backup", file, saved)
     with devmem.open(saved, embedding=None) as memory:
         with pytest.raises(NotStoredError):
@@ -153,7 +153,7 @@ def test_an_earlier_version_in_a_backup_is_erased_alone(tmp_path: Path) -> None:
         memory.update("code", OTHER)
         run_devmem("backup", file, saved)
         memory.add(SECRET, id="other")
-        memory.erase("other", tombstone=True)
+        memory.forget("other", tombstone=True, verify=True)
     file.unlink()
     saved.rename(file)
     with devmem.open(file, embedding=None) as memory:
@@ -165,7 +165,7 @@ def test_a_store_without_tombstones_says_so_first(tmp_path: Path) -> None:
     with devmem.open(tmp_path / "team.yaml#old") as memory:
         memory.add(SECRET)
         with pytest.raises(NoTombstonesError, match="keeps no tombstones"):
-            memory.erase(user=devmem.ANY, tombstone=True)
+            memory.forget(user=devmem.ANY, tombstone=True, verify=True)
         assert len(memory) == 1
     receipt = devmem.forget(tmp_path / "team.yaml", user=devmem.ANY, tombstone=True)
     assert receipt.items == 1

@@ -61,7 +61,7 @@ def test_a_key_is_replaced_only_by_who_read_it_last() -> None:
         stale = {"text": "Ann is a vegan.", "key": "diet", "if_version": seen.version}
         with pytest.raises(VersionConflictError, match="was changed"):
             memory.add([{"text": "Ann runs.", "key": "sport"}, stale])
-        assert [record.text for record in memory.recent()] == ["Ann is a vegetarian."]
+        assert [record.text for record in memory.list()] == ["Ann is a vegetarian."]
         with pytest.raises(ValueError, match="`id` or a `key`"):
             memory.add("Ann swims.", if_version="none")
 
@@ -71,9 +71,9 @@ def test_what_replaces_a_known_version_gets_the_lifetime_of_the_store(tmp_path: 
     team.write_text("memory: [{name: notes, type: simple, config: {memory_path: notes.db, ttl: 1d}}]")
     with devmem.open(f"{team}#notes") as memory:
         diet = memory.add("Ann eats everything.", key="diet")
-        (first,) = memory.get_many([diet])
+        (first,) = memory.get([diet])
         memory.add("Ann eats fish.", key="diet", if_version=first.version)
-        (second,) = memory.get_many([diet])
+        (second,) = memory.get([diet])
         assert second.expires_at is not None
 
 
@@ -140,5 +140,5 @@ def test_pages_in_the_order_of_events() -> None:
     with devmem.open(":memory:", embedding=None) as memory:
         for day in (3, 1, 2):
             memory.add(f"day {day}", time=f"2026-05-0{day}")
-        assert [record.text for record in memory.recent(order=Order.EVENT)] == ["day 3", "day 2", "day 1"]
-        assert [record.text for record in memory.recent(1, order=Order.EVENT, offset=1)] == ["day 2"]
+        assert [record.text for record in memory.list(order=Order.EVENT)] == ["day 3", "day 2", "day 1"]
+        assert [record.text for record in memory.list(1, order=Order.EVENT, offset=1)] == ["day 2"]

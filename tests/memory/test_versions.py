@@ -54,7 +54,7 @@ def test_what_was_forgotten_is_in_no_history_and_no_state() -> None:
         memory.add("Ann's first address", user="ann", id="1")
         then = time.time()
         memory.update("1", "Ann's second address")
-        assert memory.forget(user="ann") == 1
+        assert memory.forget(user="ann").items == 1
         assert memory.history("1") == []
         with memory.as_of(then) as earlier:
             assert len(earlier) == 0
@@ -74,7 +74,7 @@ def test_a_store_without_versions_says_so(tmp_path: Path) -> None:
             memory.history("1")
         with pytest.raises(NoVersionsError):
             memory.as_of("2026-01-01")
-        assert memory.forget("1") == 1
+        assert memory.forget("1").items == 1
 
 
 def test_a_brain_refuses_what_its_states_have_no_versions_for() -> None:

@@ -229,7 +229,7 @@ def test_a_strangers_check_of_a_guard_is_used_from_yaml(tmp_path: Path) -> None:
         "with devmem.open('flow.yaml#j') as memory:\n"
         "    memory.add('A dog barks.')\n"
         "    memory.add('A cat sleeps.')\n"
-        "    print([(one.text, one.quarantine_reason) for one in memory.quarantined()])\n"
+        "    print([(one.text, one.quarantine_reason) for one in memory.list(quarantined=True)])\n"
     )
     assert run_python(tmp_path, code) == "[('A cat sleeps.', 'cat is here')]"
 

@@ -74,7 +74,7 @@ def test_messages_are_new_or_the_conversation_so_far(team: Team) -> None:
             answer = team.request("POST", "/v1/messages", json={"conversation": "all", **body}, user="ann")
             assert answer.status_code == 201, answer.text
     for conversation in ("new", "all"):
-        said = [record.text for record in team.memory.recent(9, user="ann", conversation=conversation)]
+        said = [record.text for record in team.memory.list(9, user="ann", conversation=conversation)]
         assert said == ["Done.", "status?"] * 3
 
 
@@ -234,7 +234,7 @@ def test_a_thousand_requests_of_twenty_tokens_at_once_leak_and_lose_nothing(team
             )
 
     assert sum(asyncio.run(everything())) == 0
-    kept = Counter(record.text for user in users for record in team.memory.recent(100, user=user))
+    kept = Counter(record.text for user in users for record in team.memory.list(100, user=user))
     assert kept == Counter(f"Secret {number} of {user}." for number in range(25) for user in users)
 
 

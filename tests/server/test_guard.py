@@ -96,7 +96,7 @@ def test_no_id_uri_or_argument_reaches_what_is_anothers(team: Team) -> None:
             assert (await bob.read_resource(f"memory://items/{bobs}")).contents
 
     asyncio.run(talk())
-    assert [record.text for record in team.memory.recent(user="bob")] == ["Bob's secret is cinnamon."]
+    assert [record.text for record in team.memory.list(user="bob")] == ["Bob's secret is cinnamon."]
 
 
 def test_the_session_of_another_token_is_not_taken_up(team: Team) -> None:

@@ -89,9 +89,9 @@ def test_a_token_reaches_its_scope_only(file: TokenFile) -> None:
         reached = {token.name: token.handle(memory) for token in file.tokens()}
         assert anns in reached["ann"]
         assert free not in reached["ann"]
-        assert [record.text for record in reached["free"].recent()] == ["Free."]
-        assert [record.text for record in reached["writer"].recent()] == ["Ann's as a writer."]
-        assert [record.text for record in reached["talk"].recent()] == ["Ann's in a talk."]
+        assert [record.text for record in reached["free"].list()] == ["Free."]
+        assert [record.text for record in reached["writer"].list()] == ["Ann's as a writer."]
+        assert [record.text for record in reached["talk"].list()] == ["Ann's in a talk."]
         assert len(reached["all"]) == 4
 
 

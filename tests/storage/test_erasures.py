@@ -37,7 +37,7 @@ def test_words_that_sql_and_other_items_have_too_are_no_residue(tmp_path: Path) 
     text = "Please UPDATE the records, and CREATE TRIGGER metadata. Quillfeather."
     with devmem.open(tmp_path / "notes.db", embedding=None) as memory:
         erased, _ = memory.add(text), memory.add("Quillfeather is known to others.")
-        receipt = memory.erase(erased)
+        receipt = memory.forget(erased, verify=True)
     assert (receipt.items, receipt.residues) == (1, ())
     assert receipt.reached
 
@@ -85,7 +85,7 @@ def test_a_process_that_dies_while_it_forgets(tmp_path: Path, start_script: Star
                     "Zanthropysecond",
                 ]
                 assert [hit.id for hit in memory.search("Zanthropysecond", user="ann")] == ["second"]
-                assert memory.forget("second") == 1
+                assert memory.forget("second").items == 1
             assert (len(memory), list(memory.history("second"))) == (0, [])
             assert not memory.search("Quillfeathersecond Zanthropysecond")
         assert left_in(folder, "Quillfeather", "Zanthropy") == set(), number
@@ -101,7 +101,7 @@ def test_what_a_process_that_died_had_begun_is_counted_by_the_next(tmp_path: Pat
             memory.add("stays", id="other")
             assert start_script(_KILLED, path, number / 10).wait(60) == 9
             is_there = memory.get("second") is not None
-            assert memory.forget("second") == 1 or not is_there
+            assert memory.forget("second").items == 1 or not is_there
             assert [record.id for record in memory] == ["other"]
 
 
@@ -115,14 +115,14 @@ def test_of_two_erasures_of_an_item_the_first_counts_it(tmp_path: Path, monkeypa
         with monkeypatch.context() as patched:
             patched.setattr(SqliteCollection, "begin_erasure", begin)
             with devmem.open(path, embedding=None) as other:
-                counts.append(other.forget("a"))
+                counts.append(other.forget("a").items)
         return plan
 
     with devmem.open(path, embedding=None) as memory:
         memory.add("Quillfeather", id="a")
         with monkeypatch.context() as patched:
             patched.setattr(SqliteCollection, "begin_erasure", begin_beside_another)
-            counts.append(memory.forget("a"))
+            counts.append(memory.forget("a").items)
         assert len(memory) == 0
     assert counts == [0, 1]
 
@@ -141,7 +141,7 @@ def test_of_those_that_forget_an_item_at_once_one_counts_it(tmp_path: Path, by: 
         with devmem.open(path, embedding=None) as memory:
             for name in names:
                 barrier.wait()
-                counts.append(memory.forget(name) if by == "id" else memory.forget(user=name))
+                counts.append((memory.forget(name) if by == "id" else memory.forget(user=name)).items)
         return counts
 
     with ThreadPoolExecutor(threads) as pool:
@@ -162,7 +162,7 @@ def test_a_storm_of_erasures(tmp_path: Path) -> None:
     def forget(writer: int) -> list[int]:
         barrier.wait()
         with devmem.open(path, embedding=None) as memory:
-            return [memory.forget(f"item-{writer}-{n}") for n in range(4)]
+            return [memory.forget(f"item-{writer}-{n}").items for n in range(4)]
 
     with ThreadPoolExecutor(writers) as pool:
         assert list(pool.map(forget, range(writers))) == [[1] * 4] * writers
@@ -181,7 +181,7 @@ with devmem.open(where, embedding=None) as memory:
     for n in range(2):
         for text in ("before", f"Secret{writer}x{n}"):
             memory.add(text, id=f"item-{writer}-{n}")
-        assert memory.forget(f"item-{writer}-{n}") == 1
+        assert memory.forget(f"item-{writer}-{n}").items == 1
         # The same for all: they wait for each other.
         memory.add(f"Secret{writer}x{n}", id="shared")
         assert (forgotten := memory.forget("shared")) in (0, 1), forgotten
@@ -216,7 +216,7 @@ def test_a_run_leaves_neither_name_nor_actor_where_everything_in_it_is_erased(tm
                 pending.memory.add(text, user="ann")
             if is_committed:
                 memory.commit(run)
-        receipt = memory.erase(user="ann")
+        receipt = memory.forget(user="ann", verify=True)
         assert receipt.residues == ()
         assert memory.runs() == []
         assert left_in(tmp_path, "Quillfeather", "Zanthropy", "Wobbegong", "Xylotomy", "Numbles") == set()
@@ -236,7 +236,7 @@ def test_an_erasure_that_was_refused_leaves_everything(tmp_path: Path) -> None:
         assert [item.content_summary for item in collection.scan()] == ["Zanthropy"]
     with devmem.open(path, embedding=None) as memory:
         assert [version.item.text for version in memory.history("a")] == ["Quillfeather", "Zanthropy"]
-        assert memory.forget("a") == 1
+        assert memory.forget("a").items == 1
     assert left_in(tmp_path, "Quillfeather", "Zanthropy") == set()
 
 

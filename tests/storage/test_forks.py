@@ -62,7 +62,7 @@ def run(start_script: StartScript, script: str, folder: Path, count: int, *rest:
 
 def texts(folder: Path) -> set[str]:
     with devmem.open(folder / "a.db", embedding=HashEmbedder(dimension=64)) as memory:
-        return {record.text for record in memory.recent(10_000, user="ann")}
+        return {record.text for record in memory.list(10_000, user="ann")}
 
 
 _TWO_SIDES: Final = """

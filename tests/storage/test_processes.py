@@ -128,7 +128,7 @@ with devmem.open(sys.argv[1], embedding=None) as memory:
 """
 READS: dict[str, Callable[[devmem.Memory, Path], object]] = {
     "examine": lambda memory, _: list(memory.store.examine()),
-    "erase": lambda memory, _: memory.erase(memory.add("Quillfeather is erased."), tombstone=True),
+    "erase": lambda memory, _: memory.forget(memory.add("Quillfeather is erased."), tombstone=True, verify=True),
     "backup": lambda _, file: run_devmem("backup", file, file.with_name("copy.db")),
 }
 

@@ -69,10 +69,10 @@ def test_a_scoped_handle_shows_one_user(tmp_path: Path) -> None:
     with devmem.open(file, embedding=None) as memory:
         handle = memory.scoped(user=ASKED)
         every_id = [f"item of {user}" for user in USERS]
-        assert [record.user for record in handle.get_many(every_id)] == [ASKED]
+        assert [record.user for record in handle.get(every_id)] == [ASKED]
         assert [one for one in every_id if one in handle] == [f"item of {ASKED}"]
-        assert [record.user for record in handle.recent(100)] == [ASKED]
+        assert [record.user for record in handle.list(100)] == [ASKED]
         assert [hit.user for hit in handle.search("secret code", limit=100)] == [ASKED]
-        assert (len(handle), handle.count(), handle.values("user")) == (1, 1, [ASKED])
-        assert handle.forget(matching="secret") == 1
+        assert (len(handle), handle.count(), handle.count(by="user")) == (1, 1, [(ASKED, 1)])
+        assert handle.forget(matching="secret").items == 1
         assert len(memory) == len(USERS) - 1

@@ -11,6 +11,7 @@ import pytest
 import devmem
 from devmem import Memory, MemoryItem, Scope
 from devmem.errors import NoArchiveError
+from devmem.memory import record_recall
 from devmem.stores import PINNED, dump_item
 from tests.command_line import run_devmem
 
@@ -73,8 +74,8 @@ def test_an_archived_record_is_searched_restored_and_forgotten(memory: Memory) -
     assert [bool(each) for each in memory.restore("old", "new", "unknown", "old")] == [True, False, False, True]
     assert ("old" in memory, archived_ids(memory)) == (True, set())
     memory.consolidate(archive_before=NOW - 180 * DAY)
-    assert memory.forget("old", dry_run=True) == 1
-    assert memory.forget("old") == 1
+    assert memory.forget("old", dry_run=True).items == 1
+    assert memory.forget("old").items == 1
     assert (archived_ids(memory), list(memory.history("old"))) == (set(), [])
 
 
@@ -83,7 +84,7 @@ def test_the_same_text_is_new_beside_an_archived_one(memory: Memory) -> None:
     memory.consolidate(archive_before=NOW - 180 * DAY)
     again = memory.add("The page says that whales sing at night.")
     assert (again != "old", archived_ids(memory)) == (True, {"old"})
-    assert memory.forget(again) == 2
+    assert memory.forget(again).items == 2
     assert archived_ids(memory) == set()
 
 
@@ -92,10 +93,10 @@ def test_a_handle_of_a_user_reaches_what_is_archived_of_this_user(memory: Memory
     memory.consolidate(archive_before=NOW - 180 * DAY, user=devmem.ANY)
     assert archived_ids(memory) == {"old", "hers"}
     bob, ann = memory.scoped(user="bob"), memory.scoped(user="ann")
-    assert (bob.archived_record("hers"), bool(bob.restore("hers")[0])) == (None, False)
+    assert (bob.get("hers", archived=True), bool(bob.restore("hers")[0])) == (None, False)
     with ann.archived() as old:
         assert [hit.id for hit in old.search("鲸鱼")] == ["hers"]
-    assert memory.forget(user="ann") == 1
+    assert memory.forget(user="ann").items == 1
     assert archived_ids(memory) == {"old"}
 
 
@@ -158,9 +159,9 @@ def test_what_an_agent_was_shown_stays(tmp_path: Path) -> None:
     (tmp_path / "team.yaml").write_text(WORKFLOW, encoding="utf-8")
     with devmem.open(f"{tmp_path / 'team.yaml'}#notes") as memory:
         memory.store.add([item("shown", "Whales sing."), item("found", "Whales swim."), item("twin", "whales swim!")])
-        memory.record_recall("whales", memory.search("sing"), host="test", began=0.0)
-        memory.record_recall(
-            "whales", [hit for hit in memory.search("swim") if hit.id == "twin"], host="test", began=0.0
+        record_recall(memory, "whales", memory.search("sing"), host="test", began=0.0)
+        record_recall(
+            memory, "whales", [hit for hit in memory.search("swim") if hit.id == "twin"], host="test", began=0.0
         )
         memory.store.add([item("unseen", "Whales jump.")])
         done = memory.consolidate(archive_before=NOW)

@@ -68,7 +68,7 @@ def test_texts_that_say_the_same_become_one_and_revert_restores_every_byte(memor
     assert (done.items, done.removed) == (9, 3)
     assert [merge.kept.id for merge in done.merges] == [ids[0]]
     assert texts(memory) == sorted([LAUNCH, *OTHERS])
-    (kept,) = memory.get_many([ids[0]])
+    (kept,) = memory.get([ids[0]])
     assert [(note["id"], note["text"]) for note in notes_of(kept)] == list(zip(ids[1:4], SAME, strict=True))
     assert memory.consolidate().run is None
     assert done.run is not None
@@ -131,7 +131,7 @@ def test_the_most_trusted_is_left_and_never_expires_where_one_does_not(memory: M
     done = memory.consolidate()
     assert done.removed == 2
     assert {merge.kept.id for merge in done.merges} >= {ann}
-    (note,) = notes_of(memory.get_many([ann])[0])
+    (note,) = notes_of(memory.get([ann])[0])
     assert note["source"] == {"kind": "tool", "name": "web"}
     (limited,) = [record for record in memory.scan() if record.expires_at is not None]
     assert limited.expires_at is not None

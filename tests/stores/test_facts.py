@@ -257,13 +257,13 @@ class FactCases:
         memory = open_memory()
         turn = memory.add("My diet is vegan.", user="ann")
         caught_up(memory)
-        receipt = memory.erase(turn)
+        receipt = memory.forget(turn, verify=True)
         assert receipt.items == 2
         assert facts_in(memory) == []
         asked, answers = hold_answers(service)
         late = memory.add("My diet is keto.", user="ann")
         assert asked.wait(60)
-        memory.erase(late)
+        memory.forget(late, verify=True)
         answers.set()
         assert caught_up(memory).waiting == 0
         assert (facts_in(memory), len(memory)) == ([], 0)
@@ -315,7 +315,7 @@ class FactCases:
         memory.add("My diet is paleo.", user="ann")
         caught_up(memory)
         (fact,) = facts_in(memory)
-        memory.erase(fact.id)
+        memory.forget(fact.id, verify=True)
         own = memory.add("Reserved.", user="ann", id=fact.id)
         keyed = memory.add("Diet: see the doctor.", user="ann", key="ann.diet")
         memory.add("My diet is vegan.", user="ann")
@@ -340,7 +340,7 @@ class FactCases:
         memory.add("My diet is vegan.", user="ann")
         status = caught_up(memory)
         assert status.extracted == 1
-        assert ["fact" in each.metadata for each in memory.quarantined()] == [True]
+        assert ["fact" in each.metadata for each in memory.list(quarantined=True)] == [True]
         assert [hit.text for hit in memory.search("vegan", user="ann")] == ["My diet is vegan."]
 
     def test_stored_turns_are_read_on_request_alone(self, open_memory: Open, service: ChatService) -> None:
@@ -439,7 +439,7 @@ class TestInAFile(FactCases):
         assert "facts of 1 turn(s)" in report.findings[-1].message
         files = [file for file in memory.store.files() if file.is_file()]
         assert any(turn.encode() in file.read_bytes() for file in files)
-        memory.erase(turn)
+        memory.forget(turn, verify=True)
         assert not any(turn.encode() in file.read_bytes() for file in files if file.exists())
 
     def test_a_queue_that_cannot_be_written_costs_no_write(

@@ -113,7 +113,7 @@ def test_a_memory_and_the_manager_work_on_it(shelf: Shelf) -> None:
     memory.add(["Ann drinks tea."], user="ann")
     assert memory.search("drinks") == []
     assert [hit.text for hit in memory.search("drinks", user="ann")] == ["Ann drinks tea."]
-    assert memory.forget(user="ann") == 1
+    assert memory.forget(user="ann").items == 1
     manager = MemoryManager([Attachment(name="shelf")], {"shelf": shelf})
     manager.update(said("Bob drinks cocoa.", None), current_stage=Stage.FINISHED)
     found = manager.retrieve(query="cocoa drinks", current_stage=Stage.GEN)

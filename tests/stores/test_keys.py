@@ -83,7 +83,7 @@ def test_a_key_of_a_memory_is_within_its_scope() -> None:
         first = memory.add("Ann eats everything.", key="diet", user="ann")
         other = memory.add("Bob eats fish.", key="diet", user="bob")
         assert memory.add("Ann is a vegan.", key="diet", user="ann") == first != other
-        assert [record.text for record in memory.recent(user=devmem.ANY)] == ["Ann is a vegan.", "Bob eats fish."]
+        assert [record.text for record in memory.list(user=devmem.ANY)] == ["Ann is a vegan.", "Bob eats fish."]
         with pytest.raises(ValueError, match="`key` is empty"):
             memory.add("Nothing.", key=" ")
         with pytest.raises(ValueError, match="`id` and `key`"):

@@ -69,7 +69,7 @@ def test_a_stored_text_cannot_pretend_to_be_marked(tmp_path: Path) -> None:
 def test_metadata_trust_and_the_same_text_change_nothing(tmp_path: Path) -> None:
     with opened(tmp_path) as memory:
         told(memory)
-        (fact,) = [record for record in memory.recent() if record.text == FACT]
+        (fact,) = [record for record in memory.list() if record.text == FACT]
         memory.update(fact.id, metadata={"seen": True}, trust=0.5)
         memory.add(FACT, key="launch")
         assert memory.stale() == []
@@ -123,7 +123,7 @@ def test_what_is_left_behind_by_an_erasure_is_stale(tmp_path: Path) -> None:
         ann = memory.scoped(user="ann")
         fact = ann.add(FACT)
         memory.add(CONCLUSION, derived_from=[fact], id="venue", user="bob")
-        assert ann.erase(fact).items == 1
+        assert ann.forget(fact, verify=True).items == 1
         assert reasons(memory) == {"venue": "based on something that is gone"}
     with opened(tmp_path, max_items=100) as memory:
         assert memory.stale() == []
@@ -205,7 +205,7 @@ def test_nothing_is_made_of_nothing(tmp_path: Path) -> None:
     with opened(tmp_path) as memory:
         ann = memory.scoped(user="ann")
         memory.add(CONCLUSION, derived_from=[fact := ann.add(FACT)], id="venue")
-        ann.erase(fact)
+        ann.forget(fact, verify=True)
         assert memory.renew() == []
         assert list(reasons(memory)) == ["venue"]
 

@@ -134,5 +134,5 @@ def test_an_erasure_reaches_every_store(workflow: Path, tmp_path: Path) -> None:
     with devmem.open(f"{workflow}#all") as memory:
         for number in range(20):
             memory.add(f"Note {number} of the heptagon.", user="ann")
-        assert memory.forget(user="ann") == 20
+        assert memory.forget(user="ann").items == 20
     assert not any(b"heptagon" in file.read_bytes() for file in tmp_path.glob("*.db*"))

@@ -38,13 +38,13 @@ def test_a_folder_that_is_indexed_again(tmp_path: Path) -> None:
         "memory: [{name: s, type: file, config: {index_path: index.db, file_sources: [{path: docs}]}}]\n"
     )
     with devmem.open(tmp_path / "team.yaml#s") as docs:
-        (chunk,) = [record.id for record in docs.recent() if "4711" in record.text]
-        assert docs.erase(chunk, tombstone=True).tombstones
+        (chunk,) = [record.id for record in docs.list() if "4711" in record.text]
+        assert docs.forget(chunk, tombstone=True).tombstones
     file.write_text(f"# About Ann\n\n{SECRET} Really.\n")
     with devmem.open(tmp_path / "team.yaml#s") as docs:
         report = cast("Indexing", docs.store).index(rebuild=True)
         assert (report.kept_out, report.chunks) == (1, 1)
-        assert ["4711" in record.text for record in docs.recent()] == [False]
+        assert ["4711" in record.text for record in docs.list()] == [False]
 
 
 def test_an_outbox_that_is_delivered(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -52,7 +52,7 @@ def test_an_outbox_that_is_delivered(tmp_path: Path, caplog: pytest.LogCaptureFi
         store = cast("RoleZeroMemory", memory.store)
         memory.add([SECRET, OTHER])
         (item,) = store.get([memory.search("door code")[0].id])
-        memory.erase(item.id, tombstone=True)
+        memory.forget(item.id, tombstone=True, verify=True)
         outbox = store._outbox
         # As if the database had been away.
         assert outbox is not None
@@ -60,7 +60,7 @@ def test_an_outbox_that_is_delivered(tmp_path: Path, caplog: pytest.LogCaptureFi
         with caplog.at_level(logging.INFO):
             store.save()
         assert "1 item(s) were not stored, as tombstones keep them out" in caplog.text
-        assert (store.unsent, [record.text for record in memory.recent()]) == (0, [OTHER])
+        assert (store.unsent, [record.text for record in memory.list()]) == (0, [OTHER])
 
 
 def test_the_state_of_a_conversation(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_the_state_of_a_conversation(tmp_path: Path) -> None:
         brain = store.brain("ann", "c1")
         brain.add_talk(SECRET)
         brain.add_answer(OTHER)
-        memory.erase(user="ann", matching="door code", tombstone=True)
+        memory.forget(user="ann", matching="door code", tombstone=True, verify=True)
         assert brain.add_talk(SECRET).erased_before
         assert brain.add_knowledge(SECRET).erased_before
         assert brain.pop_last_talk() is None
@@ -99,7 +99,7 @@ def test_a_summary_that_a_model_writes(tmp_path: Path) -> None:
             for n, text in enumerate((SECRET, OTHER, "It rained.", "It snowed."))
         ]  # fmt: skip
         store.record(records)
-        memory.erase(matching="door code", tombstone=True)
+        memory.forget(matching="door code", tombstone=True, verify=True)
         store._maintenance._summarizer = Remembering()  # type: ignore[assignment]
         assert store.compress() > 0
         summaries = [item.content_summary for item in store.scan() if item.id.startswith("summary-")]
@@ -112,7 +112,7 @@ def test_a_role_that_is_told_again(tmp_path: Path) -> None:
         role = cast("LongTermMemory", memory.store).recover("architect")
         said = Message(role="user", content=SECRET)
         assert role.add(said)
-        memory.erase(matching="door code", agent="architect", tombstone=True)
+        memory.forget(matching="door code", agent="architect", tombstone=True, verify=True)
         assert not role.add(Message(role="user", content=SECRET))
         assert role.add_batch([Message(role="user", content=OTHER)])
         assert [message.content for message in role.get()] == [OTHER]
@@ -122,7 +122,7 @@ def test_an_import_says_how_many(tmp_path: Path) -> None:
     with opened(tmp_path, "simple") as memory:
         memory.add(SECRET)
         items = list(memory.store.recent(9))
-        memory.erase(user=devmem.ANY, tombstone=True)
+        memory.forget(user=devmem.ANY, tombstone=True, verify=True)
         filler = Filler(memory.store)
         for item in items:
             filler.put(item)

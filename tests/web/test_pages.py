@@ -121,7 +121,7 @@ def test_a_step_like_the_one_before_says_so(team: Path, serve: Serve) -> None:
     remember(team, "The launch is on May 1st.")
     with devmem.open(f"{team}#notes") as memory:
         for _ in range(2):
-            memory.record_recall("launch", memory.search("launch"), host="test", began=0.0)
+            record_recall(memory, "launch", memory.search("launch"), host="test", began=0.0)
     with serve().browser() as browser:
         page = browser.get("/step/2").text
     assert "No difference." in page
@@ -291,7 +291,7 @@ def test_a_pin_outlives_the_limits_and_its_end_puts_the_expiry_back(team: Path, 
         with devmem.open(f"{team}#notes") as memory:
             memory.add("three")
             assert memory.store.trim(keep=1) == 2
-            assert [record.text for record in memory.recent()] == ["three", "Invoices are paid within 14 days."]
+            assert [record.text for record in memory.list()] == ["three", "Invoices are paid within 14 days."]
             assert memory.store.trim(keep=0, stored_before=time.time() + 9) == 1
         again = page.post(browser, f"/item/notes/{item}/mark", how="pin", version=version)
         assert again.status_code == 409
@@ -326,7 +326,7 @@ def test_the_list_of_the_quarantine_says_why(team: Path, serve: Serve) -> None:
     """On the page of health, and on the item's own; a reason may repeat what a hostile text says."""
     with devmem.open(team.parent / "notes.db", embedding=None, guard={"per_minute": 1}) as memory:
         ids = [memory.add(text, agent="<b>bot</b>") for text in ("It rains.", "It snows.")]
-        (caught,) = (record.id for record in memory.get_many(ids) if record.quarantine_reason)
+        (caught,) = (record.id for record in memory.get(ids) if record.quarantine_reason)
     with serve().browser() as browser:
         for path in ("/health", f"/item/notes/{caught}"):
             assert "&lt;b&gt;bot&lt;/b&gt; wrote more than 1 items" in browser.get(path).text
@@ -430,7 +430,7 @@ def test_health_counts_facts_and_a_fact_shows_its_quote_and_turn(team: Path, ser
         with devmem.open(f"{team}#notes") as memory:
             assert isinstance(memory.store, FactKeepingMemory)
             memory.store.catch_up_facts()
-            (fact,) = [record.id for record in memory.recent(5, user="ann") if record.id != turn]
+            (fact,) = [record.id for record in memory.list(5, user="ann") if record.id != turn]
         service.script[:] = [Reply(body={"error": {"message": "down <b>"}}, status=400)]
         remember(team, "My diet is paleo.", user="ann")
         with serve().browser() as browser:

@@ -14,6 +14,7 @@ import pytest
 
 import devmem
 from devmem import MemoryItem, Scope, load_workflow, open_stores, record_tool
+from devmem.memory import record_recall
 from devmem.recording import InteractionRecorder, InteractionStore
 from devmem.stores import Provenance, SourceKind
 from tests.web.conftest import Page, Serve, ask, remember
@@ -82,7 +83,7 @@ def test_no_stored_text_becomes_markup(team: Path, serve: Serve, every: int) -> 
         memory.store.add(items)
         for payload in _PAYLOADS[::every]:
             scope = memory.scoped(user="ann", agent=payload, conversation=payload)
-            scope.record_recall(payload, memory.search(f"launch {payload}"), host=payload, began=0.0)
+            record_recall(scope, payload, memory.search(f"launch {payload}"), host=payload, began=0.0)
     ask(team, f"launch {_PAYLOADS[0]}")
     page = serve()
     with page.browser() as browser:

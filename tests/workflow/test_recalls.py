@@ -9,6 +9,7 @@ import pytest
 import devmem
 from devmem import Scope, WorkflowRunner, load_workflow, open_stores
 from devmem.errors import ConfigError
+from devmem.memory import record_recall
 from tests.command_line import recalls, run_devmem
 
 WORKFLOW = """
@@ -84,7 +85,7 @@ def test_nothing_stays_in_a_log_that_is_open(tmp_path: Path) -> None:
     (secret, _) = remember(file, "The code of the lab is zanzibar.", "The lab opens at nine.")
     with devmem.open(f"{file}#notes") as memory:
         assert "zanzibar" in memory.context("code of the lab is zanzibar")
-        assert memory.forget(secret) == 1
+        assert memory.forget(secret).items == 1
         assert all(b"zanzibar" not in each.read_bytes() for each in tmp_path.rglob("*") if each.is_file())
 
 
@@ -93,7 +94,7 @@ def test_forgetting_in_one_store_reaches_the_logs_too(tmp_path: Path) -> None:
     (secret, _) = remember(file, "The code of the lab is zanzibar.", "The lab opens at nine.")
     ask(file, "What is the code of the lab?")
     with devmem.open(f"{file}#notes") as memory:
-        assert memory.forget(secret) == 1
+        assert memory.forget(secret).items == 1
     (recall,) = recalls(file)
     assert recall.block is not None
     assert "[erased]" in recall.block
@@ -122,7 +123,7 @@ def test_a_log_that_is_damaged_is_named_by_the_receipt(tmp_path: Path) -> None:
     (log,) = tmp_path.rglob("state.db")
     log.write_bytes(b"damaged" * 1000)
     with devmem.open(f"{file}#notes") as memory:
-        receipt = memory.erase(secret)
+        receipt = memory.forget(secret, verify=True)
     assert receipt.items == 1
     assert any("state.db" in left.place for left in receipt.residues)
 
@@ -151,7 +152,7 @@ def test_what_a_program_is_shown_by_a_memory_is_recorded(tmp_path: Path) -> None
         memory.search("launch", user="ann")
     with devmem.open(f"{file}#notes") as memory:
         memory.context("launch?", user=devmem.ANY)
-        memory.record_recall("launch", memory.search("launch", user="ann"), host="crewai", began=0.0, user="ann")
+        record_recall(memory, "launch", memory.search("launch", user="ann"), host="crewai", began=0.0, user="ann")
     first, talk, other, listed = recalls(file)
     assert (first.block, first.node, first.agent, first.user) == (block, "editor", "editor", "ann")
     assert first.stage == "gen"
@@ -161,7 +162,7 @@ def test_what_a_program_is_shown_by_a_memory_is_recorded(tmp_path: Path) -> None
     assert other.run == listed.run != first.run
     assert (listed.node, listed.block) == ("crewai", "1. The launch is on June 2nd.")
     with devmem.open(f"{file}#notes") as memory:
-        memory.scoped(user="ann").erase(item)
+        memory.scoped(user="ann").forget(item)
     assert [step.block for step in recalls(file, "--run", listed.run)][1:] == ["[erased]"]
 
 

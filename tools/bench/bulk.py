@@ -115,15 +115,15 @@ def _pairs(memory: devmem.Memory, texts: list[str]) -> dict[str, _Pair]:
     for metric, (call, in_python) in pairs.items():
         if not metric.startswith("search") and call() != in_python():
             raise AssertionError(f"{metric}: one call and Python differ")
-    ids = [record.id for record in memory.recent(_MANY, where=_ONE_BATCH)]
-    pairs["get_300"] = (lambda: memory.get_many(ids), lambda: [memory.get(one) for one in ids])
+    ids = [record.id for record in memory.list(_MANY, where=_ONE_BATCH)]
+    pairs["get_300"] = (lambda: memory.get(ids), lambda: [memory.get(one) for one in ids])
     numbers = iter(range(10**9))
     pairs["add_300"] = (
         lambda: memory.add([{"id": f"a{next(numbers)}", "text": "news"} for _ in range(_MANY)]),
         lambda: [memory.add([{"id": f"a{next(numbers)}", "text": "news"}]) for _ in range(_MANY)],
     )
     pairs["update_300"] = (
-        lambda: memory.update_matching(_ONE_BATCH, metadata={"state": f"s{next(numbers)}"}),
+        lambda: memory.update(where=_ONE_BATCH, metadata={"state": f"s{next(numbers)}"}),
         lambda: [memory.update(one, metadata={"state": f"s{next(numbers)}"}) for one in ids],
     )
     return pairs

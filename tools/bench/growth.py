@@ -63,8 +63,8 @@ def _operations(memory: Memory, texts: Iterator[str]) -> Iterator[tuple[str, Cal
     yield "run_first_search", search(run.memory)
     yield "commit", run.commit
     yield "forget_one", lambda: memory.forget("new-7", user=devmem.ANY)
-    yield "update_matching", lambda: memory.update_matching({"user": "ann"}, metadata={"seen": True}, user="ann")
-    yield "erase_user", lambda: memory.erase(user="ann")
+    yield "update_matching", lambda: memory.update(where={"user": "ann"}, metadata={"seen": True}, user="ann")
+    yield "erase_user", lambda: memory.forget(user="ann", verify=True)
 
 
 def _seconds(operation: Callable[[], object]) -> float:

@@ -90,7 +90,7 @@ def caught_of(cases: Sequence[Case], folder: Path, name: str, *, apart: bool) ->
         for case in cases:
             source = Provenance(kind=SourceKind(case.source), name="source")
             ids = [memory.add(text, source=source, user=case.id if apart else "all") for text in case.texts]
-            if any(record.quarantine_reason is not None for record in memory.get_many(ids)):
+            if any(record.quarantine_reason is not None for record in memory.get(ids)):
                 caught.add(case.id)
     return caught
 

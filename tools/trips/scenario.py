@@ -18,7 +18,7 @@ TITLES: Final = {
     "search": "memory.search",
     "retrieve": "manager.retrieve",
     "update": "manager.update",
-    "erase": "memory.erase",
+    "erase": "memory.forget",
     "run": "memory.run",
 }
 _KNOWN: Final = (
@@ -73,8 +73,8 @@ def _of_memory(recorder: Recorder, folder: Path) -> list[Trip]:
         memory.search("Who drinks coffee?", user="ann")
         trips.append(recorder.record("search", lambda: memory.search("When does the train leave?", user="ann")))
         trips.append(recorder.record("run", lambda: run("The doors open at seven.")))
-        memory.erase(user="bob")
-        trips.append(recorder.record("erase", lambda: memory.erase(user="eve")))
+        memory.forget(user="bob", verify=True)
+        trips.append(recorder.record("erase", lambda: memory.forget(user="eve", verify=True)))
         return trips
 
 

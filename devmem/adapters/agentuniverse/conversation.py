@@ -83,7 +83,7 @@ class DevmemConversationStorage(DevmemStorage):
             return
         memory = self.memory
         store: Any = memory.store
-        now, user = store.setup.clock(), memory.new_scope().user
+        now, user = store.setup.clock(), memory.guard.new_scope().user
         with writing(HOST, memory):
             store.record([_record_of(message, session_id, user, now) for message in message_list])
 
@@ -152,7 +152,7 @@ class DevmemConversationStorage(DevmemStorage):
             where &= Filter(any_of=_view_of(agent_id, memory_types or ()))
         if types:
             where &= Filter(any_of=_of_types([types] if isinstance(types, str) else types))
-        return self.memory.matching(where, conversation=session_id or None)
+        return self.memory.guard.matching(where, conversation=session_id or None)
 
 
 def _view_of(agent: str, memory_types: Sequence[str]) -> tuple[Filter, ...]:

@@ -124,7 +124,7 @@ class DevmemMemoryStorage(DevmemStorage):
             return
         memory = self.memory
         store = collection_of(memory, "a memory storage")
-        scope = replace(memory.new_scope(), session=session_id or None, agent=agent_id or None)
+        scope = replace(memory.guard.new_scope(), session=session_id or None, agent=agent_id or None)
         items = [_item_of(message, scope, store.setup.clock()) for message in message_list]
         known = {item.id for item in store.get([item.id for item in items])}
         with writing(HOST, memory):
@@ -169,7 +169,7 @@ class DevmemMemoryStorage(DevmemStorage):
             found.sort(key=lambda item: (item.event_time or item.created_at, -order[item.id]))
         else:
             store = collection_of(memory, "a memory storage")
-            found = store.recent(top_k, memory.matching(where, **scope), order=Order.EVENT)[::-1]
+            found = store.recent(top_k, memory.guard.matching(where, **scope), order=Order.EVENT)[::-1]
         return [message_of(item) for item in found]
 
     def delete(self, session_id: str | None = None, agent_id: str | None = None, **_: object) -> None:
@@ -185,7 +185,7 @@ class DevmemMemoryStorage(DevmemStorage):
             return
         memory = self.memory
         scope: Any = {"session": session_id, "agent": agent_id}
-        where = memory.matching(devmem.Filter(metadata={f"{FORM}.kept": "yes"}), **scope)
+        where = memory.guard.matching(devmem.Filter(metadata={f"{FORM}.kept": "yes"}), **scope)
         with writing(HOST, memory):
             collection_of(memory, "a memory storage").erase(where=where)
 

@@ -102,7 +102,7 @@ class DevmemMemory(MemoryBase):  # type: ignore[misc] # ChatDev is not in the en
     @property
     def contents(self) -> list[MemoryItem]:
         """All items, the oldest first."""
-        items = self.kept.recent(self.kept.count_memories())
+        items = self.kept.recent(self.kept.count())
         return [MemoryItem.from_dict(chatdev_form(item)) for item in reversed(items)]
 
     def count_memories(self) -> int:

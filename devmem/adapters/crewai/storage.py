@@ -83,7 +83,7 @@ class Searcher:
             raise EmbeddingDimensionMismatchError(expected, len(vector))
 
     def _passing(self, vector: Sequence[float], meant: Selection, limit: int) -> list[Hit]:
-        where, text = self._memory.matching(meant.where), self._texts.text_of(vector)
+        where, text = self._memory.guard.matching(meant.where), self._texts.text_of(vector)
         if text is None and self._store.embedder is None:
             raise ValueError("without a model texts are searched: make CrewAI's Memory with embedder=storage.embedder")
         return widened(
@@ -163,7 +163,7 @@ class DevmemStorage:
         Raises:
             TypeError: the memory is of a store type that keeps no collection, such as `mem0`.
         """
-        self._memory, self._store = memory.unscoped(), collection_of(memory, "CrewAI's storage")
+        self._memory, self._store = memory.scoped(), collection_of(memory, "CrewAI's storage")
         self._track_access = track_access
         self.embedder = EmbeddedTexts(self._store.embedder or TextNames())
         """Embeds texts for CrewAI's `Memory(embedder=...)`."""
@@ -188,7 +188,7 @@ class DevmemStorage:
             track_access: see the constructor.
         """
         with devmem.open(place, embedding=embedding) as memory:
-            part = memory.unscoped() if user is None else memory.scoped(user=user)
+            part = memory.scoped() if user is None else memory.scoped(user=user)
             yield cls(part, track_access=track_access)
 
     def save(self, records: list[MemoryRecord]) -> None:
@@ -198,7 +198,7 @@ class DevmemStorage:
             EmbeddingDimensionMismatchError: a vector is of another length than the memory's.
             ValueError: a record cannot be stored, see `item_of`.
         """
-        scope = self._memory.new_scope()
+        scope = self._memory.guard.new_scope()
         items = [item_of(record, scope) for record in records]
         if not items:
             return
@@ -273,14 +273,14 @@ class DevmemStorage:
         """
         meant = selected(below(scope_prefix, own_only=record_ids is None), categories, metadata_filter, older_than)
         if record_ids is None and meant.rest is None:
-            return self._store.erase(where=self._memory.matching(meant.where))
+            return self._store.erase(where=self._memory.guard.matching(meant.where))
         found = self._scan(meant.where) if record_ids is None else self._items(record_ids, meant.where)
         ids = [item.id for item in found if meant.admits(record_from(item))]
         return self._store.erase(ids=ids) if ids else 0
 
     def reset(self, scope_prefix: str | None = None) -> None:
         """Erase all records in a scope and below it; what others wrote only where the scope is `/devmem`."""
-        self._store.erase(where=self._memory.matching(below(scope_prefix, own_only=True)))
+        self._store.erase(where=self._memory.guard.matching(below(scope_prefix, own_only=True)))
 
     def get_record(self, record_id: str) -> MemoryRecord | None:
         """Return a record by its id; None when there is none."""
@@ -288,12 +288,12 @@ class DevmemStorage:
 
     def list_records(self, scope_prefix: str | None = None, limit: int = 200, offset: int = 0) -> list[MemoryRecord]:
         """Return the records in a scope and below it, newest first."""
-        where = self._memory.matching(below(scope_prefix))
+        where = self._memory.guard.matching(below(scope_prefix))
         return [record_from(item) for item in self._store.recent(limit, where, order=Order.EVENT, offset=offset)]
 
     def count(self, scope_prefix: str | None = None) -> int:
         """Return the number of records in a scope and below it."""
-        return self._store.count(self._memory.matching(below(scope_prefix)))
+        return self._store.count(self._memory.guard.matching(below(scope_prefix)))
 
     def get_scope_info(self, scope: str) -> ScopeInfo:
         """Describe a scope: its records, categories and times, with those below it."""
@@ -311,10 +311,11 @@ class DevmemStorage:
     def list_scopes(self, parent: str = "/") -> list[str]:
         """Return the scopes right below a scope, in order."""
         top = scope_text(parent)
-        texts = self._store.values(f"metadata.{SCOPE}", self._memory.matching(Filter(source_name=SOURCE)), prefix=top)
+        own = self._memory.guard.matching(Filter(source_name=SOURCE))
+        texts = self._store.values(f"metadata.{SCOPE}", own, prefix=top)
         children = {top + str(text).removeprefix(top).split("/", 1)[0] for text in texts if str(text) != top}
         others = Filter(source_name=differs_from(SOURCE))
-        if top == "/" and self._store.recent(1, self._memory.matching(others)):
+        if top == "/" and self._store.recent(1, self._memory.guard.matching(others)):
             children.add(OTHERS)
         return sorted(children)
 
@@ -325,12 +326,12 @@ class DevmemStorage:
 
     def _items(self, record_ids: Sequence[str], where: Filter) -> list[MemoryItem]:
         """Return the items of records that match a filter; an item that others wrote has its own id."""
-        reach, now = self._memory.matching(where), self._store.setup.clock()
-        own = [item_id(each, self._memory.new_scope()) for each in record_ids]
+        reach, now = self._memory.guard.matching(where), self._store.setup.clock()
+        own = [item_id(each, self._memory.guard.new_scope()) for each in record_ids]
         found = [item for item in self._store.get([*own, *record_ids]) if reach.admits(item, now)]
         return [item for item in found if item.id in own or not is_own(item)]
 
     def _scan(self, where: Filter) -> Iterator[MemoryItem]:
-        yield from self._store.scan(self._memory.matching(where))
+        yield from self._store.scan(self._memory.guard.matching(where))
 
     asave, asearch, adelete = in_thread(save), in_thread(search), in_thread(delete)

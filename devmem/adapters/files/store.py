@@ -198,10 +198,10 @@ class MemoryFiles:
         Raises:
             TypeError: the memory is of a store type that keeps no collection, such as `mem0`.
         """
-        self.memory = memory.unscoped()
+        self.memory = memory.scoped()
         self.limits = limits or FileLimits()
         self._store = collection_of(memory, "a folder of files")
-        self.scope = self.memory.new_scope()
+        self.scope = self.memory.guard.new_scope()
         """Whom the files belong to."""
 
     def read(self, path: str) -> MemoryFile | None:
@@ -230,7 +230,7 @@ class MemoryFiles:
     def _sources(self, prefix: str) -> Filter:
         """Return the filter of what has such a path as its source; what others imported may be among it."""
         unbound = [part for part in PARTS if getattr(self.scope, part) is None]
-        found = self.memory.matching(Filter(source_kind=SourceKind.FILE.value, source_name=starts_with(prefix)))
+        found = self.memory.guard.matching(Filter(source_kind=SourceKind.FILE.value, source_name=starts_with(prefix)))
         return replace(found, unbound=tuple(sorted({*found.unbound, *unbound})))
 
     def write(

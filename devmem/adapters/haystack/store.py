@@ -20,6 +20,7 @@ from devmem import Filter, Hit, Memory, MemoryItem
 from devmem.adapters.haystack.documents import DOCUMENT, document_of, metadata_key, text_form, translate
 from devmem.adapters.hosts import KEY, collection_of, in_thread, is_reserved, source_of, widened
 from devmem.errors import EmbeddingError
+from devmem.memory import record_recall
 from devmem.models import checked_vector
 from devmem.storage import SearchQuery, Weights, one_of, present
 
@@ -71,7 +72,7 @@ class DevmemDocumentStore:
                 options = {} if "#" in self._place else {"embedding": self._embedding}
                 self._opened = devmem.open(self._place, **options)  # type: ignore[arg-type]
             named = {name: value for name, value in self._scope.items() if value is not None}
-            return self._opened.scoped(**named) if named else self._opened.unscoped()
+            return self._opened.scoped(**named) if named else self._opened.scoped()
 
     def close(self) -> None:
         """Close the memory; it is opened again when it is used."""
@@ -149,7 +150,7 @@ class DevmemDocumentStore:
 
     def delete_by_filter(self, filters: dict[str, Any]) -> int:
         """Delete the documents that match permanently; return their number."""
-        return sum(self.memory.forget(where=part) for part in self._exactly(filters))
+        return sum(self.memory.forget(where=part).items for part in self._exactly(filters))
 
     def update_by_filter(self, filters: dict[str, Any], meta: dict[str, Any]) -> int:
         """Set metadata of the documents that match; return their number.
@@ -163,7 +164,7 @@ class DevmemDocumentStore:
         parts = self._exactly(filters)
         found = sum(self.memory.count(where=part) for part in parts)
         for part in parts:
-            self.memory.update_matching(part, metadata=values)
+            self.memory.update(where=part, metadata=values)
         return found
 
     def _exactly(self, filters: Mapping[str, Any]) -> list[Filter]:
@@ -199,10 +200,10 @@ class DevmemDocumentStore:
     def get_metadata_field_min_max(self, metadata_field: str) -> dict[str, Any]:
         """Return the least and the largest number of a field; of a field of texts alone, its first and last text."""
         key = metadata_key(f"meta.{_name(metadata_field)}")
-        found = self.memory.values(f"metadata.{key}", where=_DOCUMENTS)
-        numbers = [value for value in found if not isinstance(value, str | bool)]
+        found = [value for value, _ in self.memory.count(by=f"metadata.{key}", where=_DOCUMENTS)]
+        numbers = [value for value in found if isinstance(value, int | float) and not isinstance(value, bool)]
         ordered: Sequence[Any] = numbers or [value for value in found if isinstance(value, str)]
-        return {"min": ordered[0], "max": ordered[-1]} if ordered else {"min": None, "max": None}
+        return {"min": min(ordered), "max": max(ordered)} if ordered else {"min": None, "max": None}
 
     def get_metadata_field_unique_values(
         self,
@@ -246,7 +247,7 @@ class DevmemDocumentStore:
             return_embedding: whether the documents have their vectors.
         """
         found = translate(filters)
-        where = self.memory.matching(found.where & _DOCUMENTS)
+        where = self.memory.guard.matching(found.where & _DOCUMENTS)
         if top_k <= 0:
             return []
         began = time.perf_counter()
@@ -256,9 +257,9 @@ class DevmemDocumentStore:
             top_k,
             filtered=not found.is_exact,
         )
-        self.memory.record_recall(query, hits, host="haystack", began=began)
+        record_recall(self.memory, query, hits, host="haystack", began=began)
         # A search reads no vectors.
-        whole = {record.id: record for record in self.memory.get_many(hit.item.id for hit in hits if return_embedding)}
+        whole = {record.id: record for record in self.memory.get(hit.item.id for hit in hits if return_embedding)}
         return [
             document_of(whole.get(hit.item.id) or hit.item, score=hit.score, with_embedding=return_embedding)
             for hit in hits

@@ -39,7 +39,7 @@ class DevmemChatMessageHistory(BaseChatMessageHistory):
         """
         self._store = collection_of(memory, "a history")
         self.session_id = session_id
-        self._memory = memory.unscoped().scoped(session=session_id)
+        self._memory = memory.scoped().scoped(session=session_id)
 
     @property
     def messages(self) -> list[BaseMessage]:
@@ -48,7 +48,7 @@ class DevmemChatMessageHistory(BaseChatMessageHistory):
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
         """Append messages, all of them or, after an error, none."""
-        scope, now = self._memory.new_scope(), self._store.setup.clock()
+        scope, now = self._memory.guard.new_scope(), self._store.setup.clock()
         items = [_item_of(message, scope, now) for message in convert_to_messages(messages)]
         if items:
             with writing(_HOST, self._memory):
@@ -60,7 +60,7 @@ class DevmemChatMessageHistory(BaseChatMessageHistory):
             self._store.erase(where=self._where())
 
     def _where(self) -> Filter:
-        return self._memory.matching(Filter(metadata={MESSAGE: starts_with("{")}))
+        return self._memory.guard.matching(Filter(metadata={MESSAGE: starts_with("{")}))
 
 
 def _item_of(message: BaseMessage, scope: Scope, now: float) -> MemoryItem:

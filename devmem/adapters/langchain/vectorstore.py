@@ -68,7 +68,7 @@ class DevmemVectorStore(VectorStore):
         Raises:
             TypeError: the memory is of a store type that keeps no collection, such as `mem0`.
         """
-        self._memory, self._embedding = memory.unscoped(), embedding
+        self._memory, self._embedding = memory.scoped(), embedding
         self._store = collection_of(memory, "a vector store")
 
     @property
@@ -177,7 +177,7 @@ class DevmemVectorStore(VectorStore):
         asked = SearchQuery(
             vector=(given / np.linalg.norm(given)).astype(np.float32),
             limit=k,
-            where=self._memory.matching(filter_of(wanted) & _DOCUMENTS),
+            where=self._memory.guard.matching(filter_of(wanted) & _DOCUMENTS),
             weights=Weights(similarity=1.0, lexical=0.0),
         )
         hits = shown(_HOST, self._memory, "", lambda: self._store.collection.search(asked).hits)
@@ -208,7 +208,7 @@ class DevmemVectorStore(VectorStore):
         filter: Wanted = None,  # noqa: A002 - LangChain's name
     ) -> list[Document]:
         """Return documents near a vector that differ from each other: the best `k` of `fetch_k`."""
-        records = self._memory.get_many(record.id for record, _ in self._hits(embedding, max(k, fetch_k), filter))
+        records = self._memory.get(record.id for record, _ in self._hits(embedding, max(k, fetch_k), filter))
         vectors = [record.vector for record in records]
         chosen = maximal_marginal_relevance(
             np.asarray(embedding, dtype=np.float32), [one for one in vectors if one is not None], lambda_mult, k
@@ -270,7 +270,7 @@ class DevmemRetriever(BaseRetriever):
             fields: `k`, `filter`, and those of every retriever: `tags`, `metadata`.
         """
         super().__init__(**fields)
-        self._memory, self._embedding = memory.unscoped(), embedding
+        self._memory, self._embedding = memory.scoped(), embedding
 
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, k: int | None = None

@@ -228,7 +228,7 @@ class ChangeWatch:
 
     def _state(self, uri: str) -> object:
         if uri == _LIST:
-            return (self._memory.count(), [record.id for record in self._memory.recent(_LISTED)])
+            return (self._memory.count(), [record.id for record in self._memory.list(_LISTED)])
         item_id = item_id_of(uri)
         record = self._memory.get(item_id) if item_id else None
         return record and record.version

@@ -133,7 +133,7 @@ def list_resources(memory: Memory, cursor: str | None) -> types.ListResourcesRes
         MCPError: the cursor is none that this server handed out.
     """
     start = _offset(cursor)
-    records = memory.recent(_PAGE + 1, where=Filter(min_trust=LEAST_TRUST), offset=start)
+    records = memory.list(_PAGE + 1, where=Filter(min_trust=LEAST_TRUST), offset=start)
     resources = []
     for record in records[:_PAGE]:
         passage = passage_of(record)
@@ -185,7 +185,7 @@ def complete(memory: Memory, argument: types.CompletionArgument) -> types.Comple
     """Return what an argument may become: ids of the newest memories, or for a topic their labels and values."""
     begun = argument.value.casefold()
     # As in the list of resources, nothing is offered of what a guard caught.
-    records = memory.recent(_LOOKED_THROUGH, where=Filter(min_trust=LEAST_TRUST))
+    records = memory.list(_LOOKED_THROUGH, where=Filter(min_trust=LEAST_TRUST))
     if argument.name == "id":
         every = [record.id for record in records]
     else:
@@ -311,7 +311,7 @@ class _Handlers:
         if tool.writes and access.read_only:
             return failed(f"this memory is served read-only: {params.name!r} is not possible")
         client = access.actor or _client_name(ctx) or "mcp"
-        actor = access.actor or access.memory.new_scope().agent or client
+        actor = access.actor or access.memory.guard.new_scope().agent or client
         call = Call(memory=access.memory, client=client, actor=actor, budget=self._options.budget)
         with acting_as(actor):
             arguments = params.arguments or {}

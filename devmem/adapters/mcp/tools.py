@@ -335,7 +335,7 @@ def _of_key(call: Call, key: str | None) -> MemoryItem | None:
     """Return the current record of a key."""
     if key is None:
         return None
-    return call.memory.get(with_key(MemoryItem(content_summary=key), key, call.memory.new_scope()).id)
+    return call.memory.get(with_key(MemoryItem(content_summary=key), key, call.memory.guard.new_scope()).id)
 
 
 def _recall(call: Call, asked: RecallArguments) -> Answer:
@@ -366,7 +366,7 @@ def _list(call: Call, asked: ListArguments) -> Answer:
     with call.memory.archived() if asked.archived else nullcontext(call.memory) as memory:
         total = memory.count(where=where)
         # No database takes a number of any size.
-        records = memory.recent(asked.limit, where=where, offset=asked.offset) if asked.offset < total else []
+        records = memory.list(asked.limit, where=where, offset=asked.offset) if asked.offset < total else []
     none = f"There are {total} memories; none is left after {asked.offset}." if total else "Nothing is remembered yet."
     if asked.archived and not total:
         none = "Nothing is archived."
@@ -384,11 +384,11 @@ def _whole_id(memory: Memory, given: str) -> str:
         ValueError: several do.
     """
     begun = given.strip().rstrip(".…")
-    if given in memory or memory.archived_record(given) is not None or len(begun) < _SHORT_ID:
+    if memory.get(given, archived=True) is not None or len(begun) < _SHORT_ID:
         return given
-    found = {record.id for record in memory.recent(max(memory.count(), 1)) if record.id.startswith(begun)}
+    found = {record.id for record in memory.list(max(memory.count(), 1)) if record.id.startswith(begun)}
     with memory.archived() as archived:
-        found |= {record.id for record in archived.recent(max(archived.count(), 1)) if record.id.startswith(begun)}
+        found |= {record.id for record in archived.list(max(archived.count(), 1)) if record.id.startswith(begun)}
     if len(found) > 1:
         raise ValueError(f"{given!r} is the beginning of {len(found)} ids; give more of it")
     return found.pop() if found else given
@@ -436,7 +436,7 @@ def _undo(call: Call, asked: IdArguments) -> Answer:
     if not found or found[-1].until is not None:
         raise ItemNotFoundError(item_id)
     current = found[-1]
-    if current.actor not in (call.actor, call.memory.new_scope().agent):
+    if current.actor not in (call.actor, call.memory.guard.new_scope().agent):
         raise ValueError(f"the last change of {item_id} was made by {current.actor or 'somebody else'}, not by you")
     if len(found) == 1:
         call.memory.forget(item_id)
@@ -456,10 +456,10 @@ def _undo(call: Call, asked: IdArguments) -> Answer:
 
 def _forget(call: Call, asked: ForgetArguments) -> Answer:
     memory, ids = call.memory, [_whole_id(call.memory, one) for one in asked.ids]
-    missing = [one for one in dict.fromkeys(ids) if one not in memory and not memory.archived_record(one)]
+    missing = [one for one in dict.fromkeys(ids) if memory.get(one, archived=True) is None]
     if missing and len(missing) == len(set(ids)):
         raise ItemNotFoundError(missing[0])
-    count = memory.forget(*ids)
+    count = memory.forget(*ids).items
     unknown = f" Not found: {', '.join(map(one_line, missing))}." if missing else ""
     text = f"Forgot {count} {'memory' if count == 1 else 'memories'}.{unknown}"
     return Answer(text=text, data=Forgotten(forgotten=count, missing=missing))

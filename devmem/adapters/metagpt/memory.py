@@ -111,7 +111,7 @@ class DevmemMemory(Memory):
         """
         if memory.store.setup.store_type != cls.store_type:
             raise TypeError(f"{cls.__name__} needs a {cls.store_type!r} store, not {memory.store.setup.store_type!r}")
-        scope = memory.new_scope()
+        scope = memory.guard.new_scope()
         made = cls(role=role, user=scope.user or "", session=scope.session or "", **fields)
         made._memory = memory
         return made

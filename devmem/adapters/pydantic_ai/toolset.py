@@ -39,7 +39,7 @@ MemoryOf: TypeAlias = Memory | Callable[[RunContext[Any]], Memory]
 
 def memory_of(given: MemoryOf, run: RunContext[Any]) -> Memory:
     """Return the memory of a run, whose scope nothing that a model writes leaves."""
-    return (given if isinstance(given, Memory) else given(run)).unscoped()
+    return (given if isinstance(given, Memory) else given(run)).scoped()
 
 
 T = TypeVar("T")
@@ -127,7 +127,7 @@ class _Tools:
             missing = [one for one in ids if one not in memory]
             if missing:
                 raise ItemNotFoundError(missing[0])
-            return memory.forget(*ids)
+            return memory.forget(*ids).items
 
         with writing(_name(run), memory):
             return f"Forgot {await _carried_out(forget)} of {len(set(ids))}."

@@ -22,7 +22,7 @@ from devmem.cli.targets import (
 from devmem.cli.terminal import Terminal, date_text, zoned
 from devmem.memory.memory import Memory
 from devmem.model.caller import DEFAULT_SESSION
-from devmem.model.items import MemoryItem
+from devmem.model.items import ANY, MemoryItem
 from devmem.stores.archiving import MAX_TRUST, ArchiveRule
 from devmem.stores.consolidation import Consolidation
 from devmem.stores.consolidation import consolidate as consolidate_store
@@ -189,7 +189,7 @@ def quarantine(
     approve: Annotated[
         str | None, typer.Option(metavar="ID", help="Take an item out of quarantine, so that searches find it.")
     ] = None,
-    reject: Annotated[str | None, typer.Option(metavar="ID", help="Delete an item in quarantine.")] = None,
+    reject: Annotated[str | None, typer.Option(metavar="ID", help="Forget an item in quarantine.")] = None,
     reason: Annotated[str, typer.Option(metavar="TEXT", help="Reason of the decision, for the history.")] = "",
     limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="Number of the newest items.")] = 20,
     as_json: AsJson = False,
@@ -207,8 +207,8 @@ def quarantine(
     terminal: Terminal = ctx.obj
     if approve is not None and reject is not None:
         raise CommandError("give either --approve or --reject.")
-    if reason and approve is None and reject is None:
-        raise CommandError("--reason is of --approve or --reject.")
+    if reason and approve is None:
+        raise CommandError("--reason is of --approve.")
     decides = approve or reject
     place = find_store(terminal, memory, store, session, reading=decides is None)
     with opened_existing(terminal, place, save=decides is not None, looking=decides is None) as opened, usage_errors():
@@ -218,10 +218,10 @@ def quarantine(
             terminal.answer(current_item_json(record), f"{place.store}: approved {record.id}", as_json=as_json)
         elif reject is not None:
             rejected = full_id(opened, reject)
-            whole.reject(rejected, reason=reason)
+            whole.forget(rejected)
             terminal.answer({"rejected": rejected}, f"{place.store}: rejected {rejected}", as_json=as_json)
         else:
-            _print_caught(terminal, list(whole.quarantined(limit)), as_json=as_json)
+            _print_caught(terminal, whole.list(limit, quarantined=True, user=ANY), as_json=as_json)
 
 
 def _print_caught(terminal: Terminal, records: list[MemoryItem], *, as_json: bool) -> None:

@@ -340,8 +340,8 @@ def _update_matching(
         raise CommandError("nothing to change: give --metadata, --remove, --time, --expires-at, --ttl or --trust.")
     with opened_existing(terminal, place, save=True) as store, usage_errors():
         report_hidden(terminal, store, selection.visible)
-        count = Memory(store).update_matching(
-            selection.where,
+        count = Memory(store).update(
+            where=selection.where,
             metadata=changes or None,
             time=_when(time),
             expires_at=_when(expiry),

@@ -258,4 +258,4 @@ def test_any_store_with_a_collection_keeps_files(
     with devmem.open(declaration) as memory:
         (file,) = FileCommands(memory).files.within("/memories")
         assert (file.path, file.text) == (TWO_NOTES[0], f"about {TWO_NOTES[0]}\nmore\n")
-        assert memory.recent(where=devmem.Filter(source_name=starts_with("/memories/")))[0].text == file.text
+        assert memory.list(where=devmem.Filter(source_name=starts_with("/memories/")))[0].text == file.text

@@ -109,7 +109,7 @@ def test_scopes_see_nothing_of_each_other(memory: devmem.Memory) -> None:
     assert ann.get_by_ids(["same"])[0].page_content == "secret 0"
     ann.delete()
     assert [each.page_content for each in bob.get_by_ids(["same"])] == ["secret 1"]
-    (record,) = memory.scoped(user="bob").recent()
+    (record,) = memory.scoped(user="bob").list()
     assert (record.provenance.kind, record.trust) == (SourceKind.FILE, 0.6)
 
 

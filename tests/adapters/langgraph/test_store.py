@@ -264,7 +264,7 @@ def test_a_store_never_leaves_its_user(memory: devmem.Memory) -> None:
 
 def expiry(memory: devmem.Memory) -> float:
     """Return when the only item that expires does so."""
-    (found,) = [record.expires_at for record in memory.recent(100) if record.expires_at]
+    (found,) = [record.expires_at for record in memory.list(100) if record.expires_at]
     return found
 
 

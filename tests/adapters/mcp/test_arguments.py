@@ -12,7 +12,7 @@ from .conftest import Tools
 
 
 def texts_of(memory: devmem.Memory) -> set[str]:
-    return {record.text for record in memory.recent(100)}
+    return {record.text for record in memory.list(100)}
 
 
 def test_a_list_in_a_string_is_several_texts(tools: Tools, memory: devmem.Memory) -> None:
@@ -28,7 +28,7 @@ def test_other_texts_stay_as_they_are(tools: Tools, memory: devmem.Memory, text:
 
 def test_objects_in_strings_and_null_are_meant(tools: Tools, memory: devmem.Memory) -> None:
     item_id = tools("remember", text="A tent.", metadata='{"topic": "camp"}', time=None, key=None)["id"]
-    assert memory.get(item_id).metadata == {"topic": "camp"}  # type: ignore[union-attr]
+    assert memory.get(item_id).metadata == {"topic": "camp"}
     tools("remember", text="A mast.", metadata=None)
     for asked in ({"metadata": '{"topic": "camp"}'}, {"where": '{"metadata.topic": "camp"}'}):
         found = tools("recall", query="tent mast", after=None, before="", limit="5", **asked)

@@ -39,7 +39,7 @@ def test_a_time_may_be_a_number(tools: Tools) -> None:
 
 def test_a_model_is_trusted_less_than_a_user(tools: Tools, memory: devmem.Memory) -> None:
     tools("remember", text="The code is 4711.")
-    assert memory.recent(1)[0].trust < 1
+    assert memory.list(1)[0].trust < 1
 
 
 def test_recall_narrows_by_time_and_label(tools: Tools) -> None:
@@ -65,11 +65,11 @@ def test_yesterday_is_that_of_the_user(tools: Tools, memory: devmem.Memory) -> N
 def test_labels_have_every_value_that_json_has(tools: Tools, memory: devmem.Memory) -> None:
     labels = {"tags": ["tea", 2], "source": None, "place": {"room": 4}}
     tools("remember", text="Tea at four.", metadata=labels)
-    assert memory.recent(1)[0].metadata == labels
+    assert memory.list(1)[0].metadata == labels
     (found,) = tools("recall", query="tea")["memories"]
     assert found["metadata"]["tags"] == ["tea", 2]
     tools("update", id=found["id"], metadata={"tags": ["tea"]})
-    assert memory.recent(1)[0].metadata["tags"] == ["tea"]
+    assert memory.list(1)[0].metadata["tags"] == ["tea"]
 
 
 def test_the_listing_leaves_room_in_a_context(memory: devmem.Memory) -> None:
@@ -80,7 +80,7 @@ def test_the_listing_leaves_room_in_a_context(memory: devmem.Memory) -> None:
 def test_several_texts_are_stored_in_one_call(tools: Tools, memory: devmem.Memory) -> None:
     stored = tools("remember", text=["Ann takes tea.", "Bob takes coffee."])
     ids = [stored["id"], *(each["id"] for each in stored["more"])]
-    assert [record.id for record in memory.recent()] == ids[::-1]
+    assert [record.id for record in memory.list()] == ids[::-1]
     assert "key" in tools.error("remember", text=["a", "b"], key="x")
 
 
@@ -96,7 +96,7 @@ def test_a_text_that_is_known_is_answered_with_its_id(tools: Tools, memory: devm
 def test_a_key_names_one_fact(tools: Tools, memory: devmem.Memory) -> None:
     tools("remember", text="Ann eats meat.", key="diet")
     tools("remember", text="Ann is a vegetarian.", key="diet")
-    assert [record.text for record in memory.recent()] == ["Ann is a vegetarian."]
+    assert [record.text for record in memory.list()] == ["Ann is a vegetarian."]
 
 
 def test_a_condition_narrows_what_is_recalled_and_listed(tools: Tools) -> None:
@@ -201,7 +201,7 @@ def test_a_version_that_was_read_is_changed_and_no_newer_one(tools: Tools, memor
     assert "was changed" in tools.error("remember", text="x", key="diet", if_version=new["version"])
     assert tools("recall", query="fish")["memories"][0]["version"] == newer["version"]
     tools("remember", text="Ann is a vegan.", key="diet", if_version=newer["version"])
-    assert memory.recent(1)[0].text == "Ann is a vegan."
+    assert memory.list(1)[0].text == "Ann is a vegan."
     assert "name the key" in tools.error("remember", text="x", if_version="none")
 
 
@@ -245,7 +245,7 @@ def test_no_call_leaves_the_scope(memory: devmem.Memory) -> None:
         assert bobs in tools.error("update", id=bobs, text="mine")
         assert bobs in tools.error("forget", ids=[bobs])
     assert Tools(memory.scoped(user="ann")).error("forget", ids=[nobodys])
-    assert {record.id for record in memory.recent(5, user=devmem.ANY)} == {bobs, nobodys}
+    assert {record.id for record in memory.list(5, user=devmem.ANY)} == {bobs, nobodys}
 
 
 @pytest.mark.parametrize("scope", [{"user": "bob"}, {"scope": {"user": "bob"}}, {"agent": "bob"}])
@@ -260,7 +260,7 @@ def test_a_label_is_no_scope(memory: devmem.Memory) -> None:
     tools = Tools(memory.scoped(user="ann"))
     tools("remember", text="Ann's.", metadata={"user": "bob"})
     assert tools("recall", query="Ann", metadata={"user": "bob"})["memories"][0]["text"] == "Ann's."
-    assert [record.text for record in memory.recent(9, user="bob")] == ["Bob's secret."]
+    assert [record.text for record in memory.list(9, user="bob")] == ["Bob's secret."]
 
 
 def test_read_only_lists_and_carries_out_nothing_that_writes(memory: devmem.Memory) -> None:

@@ -105,7 +105,7 @@ def test_what_is_popped_is_in_the_history_until_the_session_is_cleared(tmp_path:
     with devmem.open(tmp_path / "notes.db", embedding=None) as memory:
         session = DevmemSession("s", memory)
         asyncio.run(session.add_items(said("kept", "popped")))
-        popped, kept = (record.id for record in memory.recent(2))
+        popped, kept = (record.id for record in memory.list(2))
         asyncio.run(session.pop_item())
         assert [version.item.text for version in memory.history(popped)] == ["popped"]
         asyncio.run(session.clear_session())
@@ -164,7 +164,7 @@ def test_a_conversation_goes_on_in_another_process(tmp_path: Path) -> None:
     with devmem.open(tmp_path / "notes.db", embedding=None) as memory:
         assert memory.search("launch", user="ann")
         assert memory.search("launch") == []
-        first = memory.recent(limit=100, user="ann")[-1]
+        first = memory.list(limit=100, user="ann")[-1]
         assert (first.role, first.text, first.scope.session) == ("user", "When is the launch?", "thread")
 
 
@@ -191,7 +191,7 @@ def test_other_items_of_the_scope_are_no_history(memory: devmem.Memory) -> None:
         await session.clear_session()
 
     asyncio.run(using())
-    assert [record.text for record in memory.recent(session="s")] == ["A note of a program."]
+    assert [record.text for record in memory.list(session="s")] == ["A note of a program."]
 
 
 def test_loops_of_several_threads_use_one_session(memory: devmem.Memory) -> None:

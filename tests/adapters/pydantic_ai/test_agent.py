@@ -82,7 +82,7 @@ class TestToolset:
         (found,) = model.told()[1]
         assert found.text == LAUNCH
         assert memory.get(found.id) is not None
-        assert memory.recent(user="ann")[0].trust == 0.8
+        assert memory.list(user="ann")[0].trust == 0.8
         model = self.run(memory, {"tool": "forget", "ids": [found.id]})
         assert model.told() == ["Forgot 1 of 1."]
         assert memory.count(user="ann") == 0

@@ -40,5 +40,5 @@ def test_archived_items_of_one_user_are_out_of_reach_for_another(store_url: str)
         with ann.archived() as found:
             assert [hit.id for hit in found.search("鲸鱼")] == ["ann"]
         assert [bool(outcome) for outcome in ann.restore("bob", "ann")] == [False, True]
-        assert memory.forget(user="bob") == 1
+        assert memory.forget(user="bob").items == 1
         assert memory.store.info().archived == 0

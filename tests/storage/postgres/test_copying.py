@@ -92,7 +92,7 @@ def test_fields_move_with_their_store(tmp_path: Path, store_url: str) -> None:
                 assert found(earlier, "the night train") == ("tea", "title")
             memory.update("none", fields=["title"])
             assert found(memory, "a bare heading") == ("none", "title")
-            memory.erase("tea")
+            memory.forget("tea", verify=True)
             assert (found(memory, "a day at sea"), memory.history("tea")) == (None, [])
 
 

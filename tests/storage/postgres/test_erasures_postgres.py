@@ -78,7 +78,7 @@ def test_an_erasure_that_failed_is_withdrawn(store_url: str, monkeypatch: pytest
         assert memory.get("a") is not None
     with devmem.open(store_url, embedding=None) as memory:
         assert [record.id for record in memory] == ["a"]
-        assert memory.forget("a") == 1
+        assert memory.forget("a").items == 1
 
 
 _DIES = """

@@ -100,11 +100,11 @@ def test_what_was_acknowledged_stays_and_room_makes_it_go_on(server: PostgresSer
         assert memory.search("first notes", limit=1)
         erased = 0
         try:
-            erased = memory.forget(*acknowledged[:5])
+            erased = memory.forget(*acknowledged[:5]).items
         except CollectionUnwritableError:
             assert len(memory) == len(acknowledged)
         filler.unlink()
-        assert memory.forget(*acknowledged[:5]) == 5 - erased
+        assert memory.forget(*acknowledged[:5]).items == 5 - erased
         memory.add("with room again", id="last")
     with devmem.open(url, embedding=None) as memory:
         assert {record.id for record in memory} == {*acknowledged[5:], "last"}

@@ -68,7 +68,7 @@ def test_an_erased_source_and_a_handles_view(opened: Opened) -> None:
     with opened() as memory:
         ann = memory.scoped(user="ann")
         memory.add(CONCLUSION, derived_from=[fact := ann.add(FACT)], id="venue", user="bob")
-        ann.erase(fact)
+        ann.forget(fact, verify=True)
         assert reasons(memory.scoped(user="bob")) == {"venue": "based on something that is gone"}
         assert reasons(ann) == {}
         assert memory.renew() == []

@@ -315,7 +315,7 @@ def test_a21_the_last_records_are_read_without_the_whole_conversation(
 def test_a22_a_text_is_one_message(tmp_path: Path) -> None:
     with devmem.open(tmp_path / "notes.db") as memory:
         memory.add("Hello there")
-        assert [item.text for item in memory.recent()] == ["Hello there"]
+        assert [item.text for item in memory.list()] == ["Hello there"]
 
 
 def test_a23_a_failure_of_the_store_reaches_whoever_reads(tmp_path: Path) -> None:

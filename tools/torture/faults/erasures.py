@@ -96,7 +96,7 @@ def _erase(place: str, folder: Path | None, name: str, rounds: float, send: Send
                     send(f"! {word}{erase.__name__}: {fault}")
                 send(f"erased {word}{erase.__name__}")
             if not name.startswith(_KILLED):
-                send(f"shared {number} {memory.forget(f'shared-{number}')}")
+                send(f"shared {number} {memory.forget(f'shared-{number}').items}")
             number += 1
 
 
@@ -104,7 +104,7 @@ def _by_id(memory: Memory, _folder: Path | None, word: str, _name: str) -> str |
     """Forget an item that has versions."""
     for text in ("before", "between", "after"):
         memory.add(f"{text} {word}", id=f"id {word}")
-    count = memory.forget(f"id {word}")
+    count = memory.forget(f"id {word}").items
     return None if count == 1 and not memory.history(f"id {word}") else f"{count} forgotten of 1"
 
 
@@ -113,7 +113,7 @@ def _by_receipt(memory: Memory, folder: Path | None, word: str, _name: str) -> s
     memory.add(f"before {word}", id=f"id {word}")
     # Erased with it would be its copies, which are items with the same text.
     memory.update(f"id {word}", f"something else of {word[::-1]}")
-    receipt = memory.erase(f"id {word}")
+    receipt = memory.forget(f"id {word}", verify=True)
     if receipt.items != 1:
         return f"{receipt.items} erased of 1"
     # Where others read an older state meanwhile, the receipt says that the log still has it.
@@ -128,7 +128,7 @@ def _of_user(memory: Memory, _folder: Path | None, word: str, name: str) -> str 
     pending = memory.run(f"run {word}")
     pending.memory.add(f"pending {word}", user=user)
     pending.close()
-    count = memory.forget(user=user)
+    count = memory.forget(user=user).items
     return None if count == _OF_USER and memory.count(user=user) == 0 else f"{count} forgotten of {_OF_USER}"
 
 
@@ -136,7 +136,7 @@ def _by_text(memory: Memory, _folder: Path | None, word: str, _name: str) -> str
     """Erase what has a word, in whatever scope."""
     memory.add(f"one {word}", user="ann")
     memory.add(f"two {word}", agent="writer")
-    receipt = memory.erase(matching=word, user=ANY)
+    receipt = memory.forget(matching=word, user=ANY, verify=True)
     return None if receipt.items == 2 else f"{receipt.items} erased of 2"
 
 
@@ -173,7 +173,7 @@ def _check_left(place: str, folder: Path | None, kept: list[str], said: list[str
         if there := [word for word in erased if _is_there(memory, word)]:
             result.fail("leaked", f"{there[:3]} were erased and are there", len(there))
         for word in begun - erased:
-            memory.erase(matching=word, user=ANY)
+            memory.forget(matching=word, user=ANY, verify=True)
             # Of which the word may be in an older version alone.
             memory.forget(f"id {word}")
         if left := [run.run for run in memory.runs() if any(word in run.run for word in erased)]:

@@ -149,7 +149,7 @@ def _opens(path: Path, limit: int | None, send: Callable[[str], None]) -> None:
     if limit is not None:
         _limit(limit)
     with devmem.open(path, embedding=None) as memory:
-        texts = [record.text for record in memory.recent(100_000)]
+        texts = [record.text for record in memory.list(100_000)]
         memory.search("fills", limit=3)
         for text in texts:
             send(text.split()[0])

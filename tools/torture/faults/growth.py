@@ -114,5 +114,5 @@ def _use(place: str, number: int) -> None:
         assert len(ann.history(first)) == 2
         with ann.as_of(time.time()) as snapshot:
             snapshot.search("note")
-        assert memory.forget(user=_USER) == 4
+        assert memory.forget(user=_USER).items == 4
         assert memory.count(user=_USER) == 0

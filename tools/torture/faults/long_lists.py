@@ -99,6 +99,6 @@ def _read(place: str, send: Send) -> None:
     """Count until killed; report a number that no whole lists have."""
     with _opened(place) as memory:
         while True:
-            for count in (len(memory), len(memory.recent(10**6)), sum(1 for _ in memory.scan())):
+            for count in (len(memory), len(memory.list(10**6)), sum(1 for _ in memory.scan())):
                 if count % _LONG:
                     send(f"{count} texts")

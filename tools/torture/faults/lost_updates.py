@@ -59,7 +59,7 @@ def _tried(fault: str, place: str, key: str, work: Work, count: int) -> Result:
 
 
 def _judge(memory: Memory, record: str, work: Work, done: Sequence[str], result: Result) -> None:
-    (last,), history = memory.get_many([record]), memory.history(record)
+    (last,), history = memory.get([record]), memory.history(record)
     if work in (_increment, _replace_key) and (lost := len(done) - int(last.text)):
         result.fail("lost", f"{result.fault}: {lost} of {len(done)} increments", abs(lost))
     if work is _set_own and (missing := set(done) - last.metadata.keys()):
@@ -93,7 +93,7 @@ def _opened(place: str) -> Memory:
 def _increment(memory: Memory, key: str, _number: int) -> None:
     """Read a counter and write it back, one higher, until nobody was faster."""
     while True:
-        seen = memory.recent(1, where={"metadata.key": key})[0]
+        seen = memory.list(1, where={"metadata.key": key})[0]
         try:
             memory.update(seen.id, str(int(seen.text) + 1), if_version=seen.version)
         except VersionConflictError:
@@ -103,7 +103,7 @@ def _increment(memory: Memory, key: str, _number: int) -> None:
 
 def _replace_key(memory: Memory, key: str, _number: int) -> None:
     while True:
-        seen = memory.recent(1, where={"metadata.key": key})[0]
+        seen = memory.list(1, where={"metadata.key": key})[0]
         try:
             memory.add(str(int(seen.text) + 1), key=key, if_version=seen.version)
         except VersionConflictError:
@@ -113,7 +113,7 @@ def _replace_key(memory: Memory, key: str, _number: int) -> None:
 
 def _set_own(memory: Memory, key: str, number: int) -> None:
     """Set a value that no other change sets."""
-    memory.update(memory.recent(1, where={"metadata.key": key})[0].id, metadata={str(number): True})
+    memory.update(memory.list(1, where={"metadata.key": key})[0].id, metadata={str(number): True})
 
 
 def _add_key(memory: Memory, key: str, number: int) -> None:

@@ -138,7 +138,7 @@ def _read(path: Path) -> tuple[set[str], int | None]:
     def read(send: Send) -> None:
         try:
             with devmem.open(path, embedding=None) as memory:
-                texts = [record.text for record in memory.recent(10**6, user=ANY)]
+                texts = [record.text for record in memory.list(10**6, user=ANY)]
                 hits = {hit.text for hit in memory.search("here", user=ANY, limit=5)}
         except CollectionError:
             send(_REFUSED)

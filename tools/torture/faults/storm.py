@@ -234,7 +234,7 @@ class _Worker:
             case "search":
                 return [hit.item for hit in self._memory.search("note", limit=99, collapse=False)]
             case "recent":
-                return self._memory.recent(99)
+                return self._memory.list(99)
             case _:
                 return self._memory.scan()
 

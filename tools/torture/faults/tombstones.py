@@ -45,7 +45,7 @@ def _in_place(plan: Plan, place: str, count: int, server: PostgresServer) -> Res
         _add(notes, gone | stay)
         if place == "file":
             backups.back_up(folder / "notes.db", folder / "saved.db")
-        receipt = notes.erase(*_ids(gone), tombstone=True)
+        receipt = notes.forget(*_ids(gone), tombstone=True, verify=True)
         if receipt.items != count or receipt.tombstones != count:
             result.fail("wrong", f"{receipt.items} erased, {receipt.tombstones} kept out, of {count}")
         for way in (_again, _written_otherwise, _within_others, _copied(folder / "before.db"), _summarized):
@@ -147,8 +147,8 @@ def _indexed(result: Result, folder: Path, gone: dict[str, str], stay: dict[str,
     for name, text in {**gone, **stay}.items():
         (folder / "docs" / f"{name}.md").write_text(text, encoding="utf-8")
     with devmem.open(f"{folder / 'team.yaml'}#docs") as docs:
-        chunks = [record.id for record in docs.recent(4 * len(gone)) if "case gone" in record.text]
-        docs.erase(*chunks, tombstone=True)
+        chunks = [record.id for record in docs.list(4 * len(gone)) if "case gone" in record.text]
+        docs.forget(*chunks, tombstone=True)
     for name, text in gone.items():
         (folder / "docs" / f"{name}.md").write_text(f"# Notes\n\n{text}\n", encoding="utf-8")
     with devmem.open(f"{folder / 'team.yaml'}#docs") as docs:
@@ -160,7 +160,7 @@ def _delivered(result: Result, team: Path, folder: Path, gone: dict[str, str], s
     """Erase, then deliver an outbox in which the texts wait."""
     with devmem.open(f"{team}#inbox") as inbox:
         _add(inbox, gone | stay)
-        inbox.erase(*_ids(gone), tombstone=True)
+        inbox.forget(*_ids(gone), tombstone=True)
         outbox = inbox.store._outbox  # type: ignore[attr-defined]  # noqa: SLF001 - where writes wait for a lost server
         with devmem.open(folder / "before.db", embedding=None) as before:
             items = before.store.get(_ids(gone))
@@ -180,7 +180,7 @@ def _judge(
         found = memory.search(text.split(". ")[0], user=user, limit=3)
         if back := [hit.text for hit in found if f"{name.replace('-', '')} " in hit.text.casefold()]:
             result.fail("leaked", f"{way}: {back[0][:80]!r} is back")
-    there = sum("stays" in record.text for record in memory.recent(8 * len(stay), user=user))
+    there = sum("stays" in record.text for record in memory.list(8 * len(stay), user=user))
     result.acknowledged += len(stay)
     if there < len(stay):
         result.fail("lost", f"{way}: {len(stay) - there} texts that were not erased are gone", len(stay) - there)
