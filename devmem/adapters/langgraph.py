@@ -21,6 +21,7 @@ import numpy as np
 
 import devmem
 from devmem import Filter, Hit, Memory, MemoryItem, Scope
+from devmem.memory import record_recall
 from devmem.adapters.hosts import (
     AGENT_TRUST,
     collection_of,

@@ -36,7 +36,7 @@ from pydantic_core import PydanticSerializationError, SchemaValidator
 
 from devmem.model.border import check_characters, clean_fields, is_fit
 from devmem.model.message import KeepBlock, Message, MessageBlock, keep_unknown
-from devmem.model.times import datetime_of
+from devmem.model.times import datetime_of, day_of
 
 Vector: TypeAlias = NDArray[np.float32]
 """One embedding, shape (dimension,), or several, shape (n, dimension)."""
@@ -318,7 +318,8 @@ class MemoryItem:
     def is_message(self) -> bool:
         """Whether a message was added; a caller's own metadata may have a key of the same name."""
         form = self.metadata.get(MESSAGE_KEY)
-        return isinstance(form, Mapping) and {"id", "role"} <= form.keys() and _has_snapshot(self)
+        is_form = isinstance(form, Mapping) and {"id", "role"} <= form.keys()
+        return is_form and (self.input_snapshot or self.output_snapshot) is not None
 
     @property
     def message(self) -> Message | None:
@@ -376,22 +377,9 @@ def described(item: MemoryItem) -> str:
     return f"{text!r}{of_user}, id {item.id!r}"
 
 
-def _has_snapshot(item: MemoryItem) -> bool:
-    return item.input_snapshot is not None or item.output_snapshot is not None
-
-
 def _dated(seconds: float) -> str:
     day = day_of(seconds)
     return f"[{day}] " if day else ""
-
-
-def day_of(seconds: float) -> str:
-    """Return the local day of a time in seconds since the epoch, as `2026-06-02`; empty where no calendar has it."""
-    try:
-        return f"{datetime.fromtimestamp(seconds):%Y-%m-%d}"
-    except (ValueError, OverflowError, OSError):
-        # As with milliseconds in place of seconds: the text is shown without it.
-        return ""
 
 
 _REPR_LENGTH: Final = 60

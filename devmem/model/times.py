@@ -81,6 +81,15 @@ def datetime_of(seconds: float) -> datetime:
         return (datetime.max if seconds > 0 else datetime.min).replace(tzinfo=UTC)
 
 
+def day_of(seconds: float) -> str:
+    """Return the local day of a time in seconds since the epoch, as `2026-06-02`; empty where no calendar has it."""
+    try:
+        return f"{datetime.fromtimestamp(seconds):%Y-%m-%d}"
+    except (ValueError, OverflowError, OSError):
+        # As with milliseconds in place of seconds: the text is shown without it.
+        return ""
+
+
 class DateOrder(StrEnum):
     """Order of the numbers of a date whose year comes last."""
 

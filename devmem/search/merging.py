@@ -13,8 +13,9 @@ from devmem.model.caller import Caller
 from devmem.model.conditions import comparable_number
 from devmem.model.filters import event_key
 from devmem.model.interactions import SIDES, Language
-from devmem.model.items import KEY, MESSAGE_KEY, MemoryItem, content_hash, day_of
+from devmem.model.items import KEY, MESSAGE_KEY, MemoryItem, content_hash
 from devmem.model.results import CutHit, CutReason, Hit, HitGroup, MemoryRetrievalResult, StoreFailure
+from devmem.model.times import day_of
 from devmem.search.rendering import (
     Shown,
     entry_lines,

@@ -11,10 +11,11 @@ from typing import Final
 
 from devmem.model.caller import Caller
 from devmem.model.interactions import NAMES, Language, labelled_text
-from devmem.model.items import MESSAGE_KEY, REPEATS, MemoryItem, SourceKind, day_of
+from devmem.model.items import MESSAGE_KEY, REPEATS, MemoryItem, SourceKind
 from devmem.model.message_json import SPEAKER_KEY
 from devmem.model.record_fields import is_record, people_of, place_of, span_of
 from devmem.model.results import Hit
+from devmem.model.times import day_of
 from devmem.text.display import folded, well_formed
 from devmem.text.patterns import lazy_pattern
 

@@ -22,7 +22,7 @@ from devmem.cli.targets import (
 from devmem.cli.terminal import Terminal, date_text, zoned
 from devmem.memory.memory import Memory
 from devmem.model.caller import DEFAULT_SESSION
-from devmem.model.items import ANY, MemoryItem
+from devmem.model.items import ANY, MemoryItem, is_quarantined
 from devmem.stores.archiving import MAX_TRUST, ArchiveRule
 from devmem.stores.consolidation import Consolidation
 from devmem.stores.consolidation import consolidate as consolidate_store
@@ -218,6 +218,9 @@ def quarantine(
             terminal.answer(current_item_json(record), f"{place.store}: approved {record.id}", as_json=as_json)
         elif reject is not None:
             rejected = full_id(opened, reject)
+            found = whole.get(rejected)
+            if found is None or not is_quarantined(found):
+                raise CommandError(f"{rejected!r} is not in quarantine")
             whole.forget(rejected)
             terminal.answer({"rejected": rejected}, f"{place.store}: rejected {rejected}", as_json=as_json)
         else:
