@@ -21,7 +21,6 @@ import numpy as np
 
 import devmem
 from devmem import Filter, Hit, Memory, MemoryItem, Scope
-from devmem.memory import record_recall
 from devmem.adapters.hosts import (
     AGENT_TRUST,
     collection_of,
@@ -32,7 +31,7 @@ from devmem.adapters.hosts import (
     writing,
 )
 from devmem.errors import EmbeddingUnavailableError, VersionConflictError
-from devmem.memory import User, checked_metadata
+from devmem.memory import User, checked_metadata, record_recall
 from devmem.storage import (
     Condition,
     Unique,

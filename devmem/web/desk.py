@@ -244,7 +244,7 @@ class Desk:
             memory = self.memory(name)
             try:
                 with _state_of(memory, asked) as state:
-                    items = state.recent(_LISTED + 1, where=where, offset=offsets[name], **scope)
+                    items = state.list(_LISTED + 1, where=where, offset=offsets[name], **scope)
             except DevmemError as error:
                 problems.append(f"{name}: {error}")
                 continue
@@ -532,7 +532,7 @@ class Desk:
         of_it = Filter(
             any_of=tuple(Filter(scope=Scope(**{part: conversation})) for part in ("conversation", "session", "run"))
         )
-        return memory.recent(_MOST_MESSAGES, where=of_it, order=Order.EVENT, **scope)[::-1]
+        return memory.list(_MOST_MESSAGES, where=of_it, order=Order.EVENT, **scope)[::-1]
 
     def answers(self, steps: Sequence[Recall]) -> dict[int, MemoryItem]:
         """Return for each step the item in which its agent's answer is recorded, by the number of the step."""
@@ -543,7 +543,7 @@ class Desk:
             written = [
                 item
                 for memory in self.memories.values()
-                for item in memory.recent(_LATEST, where=of_run, **scope)
+                for item in memory.list(_LATEST, where=of_run, **scope)
                 if item.output_snapshot is not None
             ]
             for step in steps:

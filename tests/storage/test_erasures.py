@@ -261,7 +261,7 @@ def test_a_snapshot_is_written_again_after_an_erasure_and_holds_nothing_of_it(tm
         for user in ("ann", "quillfeather"):
             memory.add([f"Note {number} of the harbour." for number in range(300)], user=user)
         memory.search("harbour", user=devmem.ANY)
-        memory.erase(user="quillfeather")
+        memory.forget(user="quillfeather")
         assert not Path(f"{file}.faiss").exists()
     assert Path(f"{file}.faiss").exists()
     assert left_in(tmp_path, "quillfeather") == set()

@@ -22,6 +22,7 @@ import pytest
 import devmem
 from devmem import MemoryItem
 from devmem.errors import CollectionError
+from devmem.memory import record_recall
 from devmem.models.embedder import TokenEmbedding
 from devmem.models.embedding_providers import register_embedding_provider
 from devmem.storage import STATE_FILE, Outbox

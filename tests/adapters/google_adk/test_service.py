@@ -82,7 +82,7 @@ def test_a_turn_late_in_a_session_costs_what_an_early_one_does(
         began = time.process_time()
         run(service.add_session_to_memory(said))
         costs.append(time.process_time() - began)
-    assert len(memory.recent(200, user="ann")) == 120
+    assert len(memory.list(200, user="ann")) == 120
     assert median(costs[50:]) < 1.5 * median(costs[5:15])
 
 
