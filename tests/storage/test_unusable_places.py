@@ -354,7 +354,7 @@ def test_a_vector_of_another_length_is_named_and_embedded_again(tmp_path: Path) 
     with devmem.open(file) as memory:
         with pytest.raises(CollectionDamagedError, match="`devmem reindex --force`"):
             memory.search("ship")
-        assert len(memory.recent(9)) == 3
+        assert len(memory.list(9)) == 3
         assert isinstance(memory.store, CollectionMemory)
         assert memory.store.reindex(force=True) == 3
         assert memory.search("ship")[0].text == "The ship is late."
