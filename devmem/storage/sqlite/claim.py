@@ -36,27 +36,32 @@ def claim_file(
     location: str,
     model: ModelIdentity | None,
     store_type: str | None,
+    *,
+    read_only: bool = False,
 ) -> bool:
     """Check that file, store type and model belong together, and record those that were not known yet.
 
-    Return whether the collection has a model.
+    Return whether the collection has a model. A file that can only be read is checked as `prepare_schema` does, too.
 
     Raises:
+        CollectionDamagedError: the file is not devmem's, or was cut off.
         CollectionInUseError: the file belongs to another store type.
         EmbeddingMismatchError: its embeddings are of another model.
     """
+    if read_only:
+        check_header(connection, location, read_transaction(connection, read_header, connection))
     meta = read_meta(connection)
     owner = meta["store_type"]
     check_store_type(location, owner=None if owner is None else str(owner), wanted=store_type)
-    if _is_recorded(meta, model, store_type) and not _replaceable(meta, model):
+    if read_only or (_is_recorded(meta, model, store_type) and not _replaceable(meta, model)):
         # Opening takes no write lock then: it does not wait for another process.
-        return _claim_model(connection, location, model)
+        return _claim_model(connection, location, model, read_only=read_only)
 
     def record() -> bool:
         if store_type and not owner:
             set_meta(connection, "store_type", store_type)
         refresh_analysis(connection)
-        return _claim_model(connection, location, model)
+        return _claim_model(connection, location, model, read_only=False)
 
     return write_transaction(connection, record)
 
@@ -89,38 +94,20 @@ def _replaceable(meta: Mapping[str, str | int | None], model: ModelIdentity | No
     )
 
 
-def _claim_model(connection: sqlite3.Connection, location: str, model: ModelIdentity | None) -> bool:
+def _claim_model(
+    connection: sqlite3.Connection, location: str, model: ModelIdentity | None, *, read_only: bool
+) -> bool:
     """Record the model of a collection that has none, or compare; return whether there is a model now."""
     meta = read_meta(connection)
     recorded = meta.get("model")
     if model is None:
         return recorded is not None
     if recorded is None or _replaceable(meta, model):
-        set_meta(connection, "model", model.name)
-        set_meta(connection, "dimension", model.dimension)
-        connection.execute("UPDATE items SET refusal = NULL WHERE refusal IS NOT NULL")
+        if not read_only:
+            set_meta(connection, "model", model.name)
+            set_meta(connection, "dimension", model.dimension)
+            connection.execute("UPDATE items SET refusal = NULL WHERE refusal IS NOT NULL")
         return True
     dimension = meta.get("dimension")
     check_model(location, model, recorded=str(recorded), dimension=None if dimension is None else int(dimension))
     return True
-
-
-def check_file(
-    connection: sqlite3.Connection, location: str, model: ModelIdentity | None, store_type: str | None
-) -> bool:
-    """Check a file that can only be read as `prepare_schema` and `claim_file` do; return whether it has a model.
-
-    Raises:
-        CollectionDamagedError: the file is not devmem's, or was cut off.
-        CollectionInUseError: the file belongs to another store type.
-        EmbeddingMismatchError: its embeddings are of another model.
-    """
-    header = read_transaction(connection, read_header, connection)
-    check_header(connection, location, header)
-    meta = read_meta(connection)
-    owner, recorded = meta["store_type"], meta.get("model")
-    check_store_type(location, owner=None if owner is None else str(owner), wanted=store_type)
-    if model is not None and recorded is not None and not _replaceable(meta, model):
-        dimension = meta.get("dimension")
-        check_model(location, model, recorded=str(recorded), dimension=None if dimension is None else int(dimension))
-    return model is not None or recorded is not None

@@ -32,7 +32,7 @@ from devmem.storage.opening import CollectionOptions, path_of
 from devmem.storage.protocol import DEFAULT_HISTORY_DAYS, MOST_EXPORTS, Durability, ExportRecord
 from devmem.storage.sidecar_db import ConnectionPool, SharedLock, empty_log, read_transaction, write_transaction
 from devmem.storage.sqlite import database, writes
-from devmem.storage.sqlite.claim import WORDS_ONLY, check_file, claim_file, record_words_only
+from devmem.storage.sqlite.claim import WORDS_ONLY, claim_file, record_words_only
 from devmem.storage.sqlite.database import (
     MEMORY,
     WriteTransaction,
@@ -206,7 +206,7 @@ class SqliteCollection(SqliteVersions, SqliteExports):
         self, writer: sqlite3.Connection, model: ModelIdentity | None, store_type: str | None, *, had_log: bool
     ) -> None:
         if self._read_only:
-            self._has_model = check_file(writer, self.location, model, store_type)
+            self._has_model = claim_file(writer, self.location, model, store_type, read_only=True)
             _LOG.warning("%s cannot be written here: it is opened for reading only.", self.location)
             return
         # What is deleted is overwritten, whatever the library was compiled with.
