@@ -6,10 +6,6 @@ from devmem.lazy_names import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
     from devmem.model.interactions import Language as Language
-    from devmem.search.conversations import ConversationBreakdown as ConversationBreakdown
-    from devmem.search.conversations import first_mentions as first_mentions
-    from devmem.search.conversations import nearness as nearness
-    from devmem.search.conversations import score_conversations as score_conversations
     from devmem.search.merging import MergePolicy as MergePolicy
     from devmem.search.merging import by_conversation as by_conversation
     from devmem.search.merging import merge as merge
@@ -22,12 +18,6 @@ if TYPE_CHECKING:
     from devmem.search.rendering import rank_as_devall as rank_as_devall
     from devmem.search.rendering import render as render
     from devmem.search.rendering import strip_recalled as strip_recalled
-    from devmem.search.score import ContextFeatures as ContextFeatures
-    from devmem.search.score import Features as Features
-    from devmem.search.score import ScoreBreakdown as ScoreBreakdown
-    from devmem.search.score import add_context as add_context
-    from devmem.search.score import overview_scores as overview_scores
-    from devmem.search.score import score_features as score_features
     from devmem.search.token_matching import QueryTokens as QueryTokens
     from devmem.search.token_matching import Scores as Scores
     from devmem.search.token_matching import code_width as code_width
@@ -35,11 +25,9 @@ if TYPE_CHECKING:
 else:
     _ORIGINS = {
         "devmem.model.interactions": "Language",
-        "devmem.search.conversations": "ConversationBreakdown first_mentions nearness score_conversations",
         "devmem.search.merging": "MergePolicy by_conversation merge",
         "devmem.search.query": "DAY Ranking Weights fuse",
         "devmem.search.rendering": "devall_score quote_labels rank_as_devall render strip_recalled",
-        "devmem.search.score": "ContextFeatures Features ScoreBreakdown add_context overview_scores score_features",
         "devmem.search.token_matching": "QueryTokens Scores code_width weigh",
     }
     __getattr__, __dir__ = _lazy_names(__name__, _ORIGINS)

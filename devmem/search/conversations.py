@@ -25,7 +25,7 @@ _TOLD_WITHIN: Final = 7 * DAY
 """People talk of an event for some time: after seven days it counts a third."""
 
 
-def first_mentions(matches: Scores, weights: Scores, times: Column) -> Column:
+def _first_mentions(matches: Scores, weights: Scores, times: Column) -> Column:
     """Return how far each conversation is the first one that mentions the query's tokens: from near 0 to 1.
 
     Later ones that only come back to the subject match as well, word by word.
@@ -45,60 +45,6 @@ def first_mentions(matches: Scores, weights: Scores, times: Column) -> Column:
     return found
 
 
-def nearness(times: Column, period: tuple[float, float]) -> Column:
-    """Return 1 for a conversation within a period, less the later it was, and 0 for one before it, which cannot know.
-
-    Args:
-        times: of the conversations, seconds since the epoch, shape (conversations,).
-        period: start and end, seconds since the epoch.
-    """
-    start, end = period
-    return np.where(times < start, 0.0, np.exp(-np.maximum(times - end, 0.0) / _TOLD_WITHIN))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ConversationBreakdown:
-    """Score contributions of n conversations, arrays of shape (n,)."""
-
-    best: Column
-    """Score of its best item."""
-    first_mention: Column
-    in_time: Column
-    stretch: Column
-    scores: Column
-    """The sum; for the conversation of the best item raised above all others."""
-
-    def parts(self, at: int) -> dict[str, float]:
-        """Return the addends of one conversation's score that are not 0, by name.
-
-        `leads` is added to the conversation of the best item so that it comes first.
-        """
-        summed = {
-            "best": self.best[at],
-            "first_mention": self.first_mention[at],
-            "in_time": self.in_time[at],
-            "stretch": self.stretch[at],
-        }
-        summed["leads"] = self.scores[at] - sum(summed.values())
-        return {name: float(value) for name, value in summed.items() if value}
-
-
-def score_conversations(best: Column, first: Column, near: Column, stretch: Column) -> ConversationBreakdown:
-    """Return the scores of conversations; the one with the best item comes first, whatever the others' sums.
-
-    Args:
-        best: score of each one's best item.
-        first: result of `first_mentions`.
-        near: result of `nearness`; 0 when the query names no time.
-        stretch: cosine of the query and the stretch of talk that is nearest to it.
-    """
-    first_mention, in_time, talk = FIRST_MENTION * first, NEAR_IN_TIME * near, STRETCH * stretch
-    scores = best + first_mention + in_time + talk
-    if len(scores) and scores[np.argmax(best)] < scores.max():
-        scores[np.argmax(best)] = np.nextafter(scores.max(), np.inf)
-    return ConversationBreakdown(best=best, first_mention=first_mention, in_time=in_time, stretch=talk, scores=scores)
-
-
 _REACH: Final = 5
 """Number of turns before and after a turn that make a stretch of talk."""
 _BATCH_SIZE: Final = 1024
@@ -111,13 +57,22 @@ class Conversations:
 
     members: list[Places]
     """Places of each one's candidates, the best first."""
-    breakdown: ConversationBreakdown
-    """Their scores."""
+    scores: Column
+    """Sums of the parts; that of the conversation of the best item is raised above all others."""
+    _parts: dict[str, Column]
 
     def best(self, limit: int) -> list[int]:
         """Return the numbers of the best conversations, best first."""
-        order = np.argsort(-self.breakdown.scores, kind="stable")
-        return [int(number) for number in order[:limit]]
+        return [int(number) for number in np.argsort(-self.scores, kind="stable")[:limit]]
+
+    def parts(self, at: int) -> dict[str, float]:
+        """Return the addends of one conversation's score that are not 0, by name.
+
+        `leads` is added to the conversation of the best item so that it comes first.
+        """
+        summed = {name: float(column[at]) for name, column in self._parts.items()}
+        summed["leads"] = float(self.scores[at]) - sum(summed.values())
+        return {name: value for name, value in summed.items() if value}
 
 
 def rank_conversations(
@@ -135,18 +90,26 @@ def rank_conversations(
     positions = doc_values.positions(candidates.rows)
     members = _grouped(doc_values.column("thread")[positions], candidates, scores)
     if not members:
-        return Conversations(members=[], breakdown=score_conversations(*[np.empty(0)] * 4))
+        return Conversations(members=[], scores=np.empty(0), _parts={})
     order, starts = np.concatenate(members), np.cumsum([0, *map(len, members[:-1])])
     times = np.minimum.reduceat(doc_values.column("time")[positions[order]], starts)
+    best = scores[order[starts]]
     first = near = np.zeros(len(members))
     if matches is not None:
         together = np.maximum.reduceat(matches.by_token(candidates.rows[order]), starts, axis=1)
-        first = first_mentions(together, matches.weights, times)
-    if context.period is not None:
-        near = nearness(times, (context.period.start, context.period.end))
+        first = _first_mentions(together, matches.weights, times)
+    if (period := context.period) is not None:
+        # One that was before the time cannot know of it.
+        near = np.where(times < period.start, 0.0, np.exp(-np.maximum(times - period.end, 0.0) / _TOLD_WITHIN))
     batches = np.split(positions[order], range(_BATCH_SIZE, len(order), _BATCH_SIZE))
     stretch = np.maximum.reduceat(np.concatenate([_stretches(context, batch) for batch in batches]), starts)
-    return Conversations(members=members, breakdown=score_conversations(scores[order[starts]], first, near, stretch))
+    parts = {"best": best, "first_mention": FIRST_MENTION * first, "in_time": NEAR_IN_TIME * near}
+    parts["stretch"] = STRETCH * stretch
+    total = np.asarray(sum(parts.values()), dtype=np.float64)
+    leading = np.argmax(best)
+    if total[leading] < total.max():
+        total[leading] = np.nextafter(total.max(), np.inf)
+    return Conversations(members=members, scores=total, _parts=parts)
 
 
 def _grouped(threads: NDArray[np.int64], candidates: CandidateSet, scores: Column) -> list[Places]:

@@ -98,9 +98,8 @@ class SearchPipeline:
         selector = self._selector(scored)
         numbers = ranked.best(self._context.query.limit)
         found = selector.best_of_each([ranked.members[number].tolist() for number in numbers], hits_each)
-        breakdown = ranked.breakdown
         return [
-            HitGroup.of(hits, float(breakdown.scores[number]), breakdown.parts(number))
+            HitGroup.of(hits, float(ranked.scores[number]), ranked.parts(number))
             for number, hits in zip(numbers, found, strict=True)
             if hits
         ]

@@ -101,20 +101,6 @@ class Features:
     importance: Column
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ContextFeatures:
-    """Features of the turns around n candidates, arrays of shape (n,)."""
-
-    window: Column
-    """Growth of the late-interaction score when the turns around count too; it counts for short texts."""
-    answered: Column
-    """Similarity of the long text that follows a user's turn: a long answer scores for its question."""
-    restated: Column
-    """Similarity of the assistant's answer to a user's turn; it counts for short turns."""
-    opening: Column
-    """How far the opening of an assistant's answer is on the query's topic; 0 where a number or a time is asked for."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Weights:
     lexical: float = 0.12
@@ -187,6 +173,8 @@ class ScoreBreakdown:
 _PARTS: Final = tuple(part.name for part in fields(ScoreBreakdown) if part.name not in ("features", "late_interaction"))
 _ADDED_LATER: Final = ("window", "answered", "restated", "opening", "same_event", "latest", "meaning")
 """Parts that the turns around, other records and the meaning of a statement add."""
+_OF_A_LOOKUP: Final = ("conversation", "speaker", "has_time", "names", "second_person", "is_question", "standing")
+"""Parts that do not count where an overview is asked for."""
 _columns: Final[Callable[[ScoreBreakdown], tuple[Column, ...]]] = attrgetter(*_PARTS)
 
 
@@ -209,16 +197,18 @@ def score_candidates(
     # An item whose embedding is pending has its words alone: it must not lose to worse matches with more signals.
     by_words = np.where(np.isnan(candidates.similarity), _LOWEST + _span(max_sim) * coverage, -np.inf)
     features = _features(context, coverage, positions, np.maximum(match, by_words), candidates.similarity)
-    breakdown = score_features(features, query.ranking, max_sim)
+    breakdown = _score_features(features, query.ranking, max_sim)
     lends = query.ranking.context and doc_values.has_conversations
     if asks_for_overview(context.text) and query.vector is not None:
         known = np.where(np.isnan(candidates.similarity), by_words, candidates.similarity)
         exchanges = _of_exchanges(context, positions, known, coverage) if lends else None
-        return overview_scores(breakdown, *(exchanges or (known, np.zeros_like(known))))
+        similarity, words = exchanges or (known, np.zeros_like(known))
+        # What is about the subject counts, whoever said it.
+        return replace(breakdown.scaled(0.0, _OF_A_LOOKUP), match=similarity, lexical=words)
     if not lends:
         return breakdown
     best = np.argsort(-breakdown.total(), kind="stable")[:_WITH_CONTEXT]
-    return add_context(breakdown, context_features(context, candidates, best, matches))
+    return _with_context(context, candidates, breakdown, best, matches)
 
 
 def _with_vectors(context: QueryContext, candidates: CandidateSet, max_sim: Column) -> Column:
@@ -327,17 +317,20 @@ def brevity_of(lengths: NDArray[np.int32]) -> Column:
     return np.asarray(np.minimum(1.0, _BRIEF / np.maximum(lengths, 1)), dtype=np.float64)
 
 
-def context_features(
-    context: QueryContext, candidates: CandidateSet, best: Places, matches: MaxSimScorer | None
-) -> ContextFeatures:
-    """Return the features of the turns around the best candidates; 0 for the others.
+def _with_context(
+    context: QueryContext,
+    candidates: CandidateSet,
+    breakdown: ScoreBreakdown,
+    best: Places,
+    matches: MaxSimScorer | None,
+) -> ScoreBreakdown:
+    """Return the scores with the contributions of the turns around the best candidates, whose places are given.
 
-    Args:
-        context: the query and the indexes.
-        candidates: n items.
-        best: places of the best among them.
-        matches: computes late interaction; None where there is none.
+    The window is the growth of the late-interaction score when the turns around count too. A long answer scores for the
+    user's turn that it follows (`answered`), and so does its similarity to the query (`restated`); its opening scores
+    for itself, but where a number or a time is asked for, which is stated anywhere in an answer.
     """
+    weights, brevity = _weights(breakdown.late_interaction), breakdown.features.brevity
     doc_values = context.indexes.doc_values
     positions = doc_values.positions(candidates.rows[best])
     around = context.turns_around(positions, _REACH)
@@ -354,11 +347,16 @@ def context_features(
         answered[best] = np.where(users & (following >= 0), long * np.maximum(similarity - _ANSWER_OFFSET, 0), 0.0)
         restated[best] = np.where(users, np.maximum(similarity - _RESTATED_OFFSET, 0), 0.0)
     if Side.ASSISTANT in sides and not (asks_for_number(context.text) or asks_when(context.text)):
-        # A number or a time is stated anywhere in an answer.
         answers = best[[side is Side.ASSISTANT for side in sides]]
         least = _ON_TOPIC * np.fmax.reduce(candidates.similarity, initial=0.0)
         opening[answers] = np.maximum(_opening_similarities(context, candidates.rows[answers]) - least, 0.0)
-    return ContextFeatures(window=window, answered=answered, restated=restated, opening=opening)
+    return replace(
+        breakdown,
+        window=weights.window * window * brevity,
+        answered=weights.answered * answered,
+        restated=weights.restated * restated * brevity,
+        opening=weights.opening * opening,
+    )
 
 
 def _of_exchanges(
@@ -426,7 +424,7 @@ def _weights(late_interaction: Column) -> _Weights:
     return WEIGHTS_WITHOUT_TOKENS if np.isnan(late_interaction).all() else WEIGHTS
 
 
-def score_features(of: Features, ranking: Ranking, late_interaction: Column) -> ScoreBreakdown:
+def _score_features(of: Features, ranking: Ranking, late_interaction: Column) -> ScoreBreakdown:
     """Return the contribution of each feature to the candidates' scores, without those of their context."""
     lent, weights = 1.0 if ranking.context else 0.0, _weights(late_interaction)
     conversation = weights.conversation * best_of_thread(of.coverage, of.thread)
@@ -450,30 +448,6 @@ def score_features(of: Features, ranking: Ranking, late_interaction: Column) -> 
         late_interaction=late_interaction,
         **dict.fromkeys(_ADDED_LATER, np.zeros_like(of.match)),
     )
-
-
-def add_context(breakdown: ScoreBreakdown, context: ContextFeatures) -> ScoreBreakdown:
-    """Return the scores with the contributions of the turns around the candidates."""
-    weights = _weights(breakdown.late_interaction)
-    return replace(
-        breakdown,
-        window=weights.window * context.window * breakdown.features.brevity,
-        answered=weights.answered * context.answered,
-        restated=weights.restated * context.restated * breakdown.features.brevity,
-        opening=weights.opening * context.opening,
-    )
-
-
-def overview_scores(breakdown: ScoreBreakdown, similarity: Column, coverage: Column) -> ScoreBreakdown:
-    """Return the scores for a query that asks for an overview: what is about its subject counts, whoever said it.
-
-    Args:
-        breakdown: the scores for a look-up.
-        similarity: cosine of each candidate, or what stands for it, shape (n,).
-        coverage: share of the query's words in each, shape (n,).
-    """
-    ignored = ("conversation", "speaker", "has_time", "names", "second_person", "is_question", "standing")
-    return replace(breakdown.scaled(0.0, ignored), match=similarity, lexical=coverage)
 
 
 def period_scores(context: QueryContext, candidates: CandidateSet, breakdown: ScoreBreakdown) -> ScoreBreakdown:
