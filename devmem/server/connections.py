@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import socket
 import sys
+import time
 from typing import Any, Final
 
 import h11
@@ -84,3 +87,43 @@ def _open_files() -> int:
 
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return limit if limit != resource.RLIM_INFINITY else 1 << 20
+
+
+_SHORTEST_LIFE: Final = 5.0
+"""Seconds; a worker that fails sooner would fail again."""
+
+
+def fork_workers(count: int) -> int:
+    """Fork the workers of a server, and return in each its number; the process itself ends with them.
+
+    One that dies is forked again, unless it fails as soon as it has begun. At a signal to stop all of them get it.
+    """
+    numbers, began = dict[int, int](), dict[int, float]()
+    ending: list[int] = []
+
+    def stop(_signal: int, _frame: object) -> None:
+        ending.append(0)
+        for pid in numbers:
+            os.kill(pid, signal.SIGTERM)
+
+    waiting = list(range(count))
+    usual = {each: signal.signal(each, stop) for each in (signal.SIGTERM, signal.SIGINT)}
+    while waiting or numbers:
+        while waiting and not ending:
+            number = waiting.pop()
+            pid = os.fork()
+            if not pid:
+                for each, handler in usual.items():
+                    signal.signal(each, handler)
+                return number
+            numbers[pid], began[pid] = number, time.monotonic()
+        if not numbers:
+            break
+        pid, status = os.wait()
+        number = numbers.pop(pid)
+        if os.waitstatus_to_exitcode(status) > 0 and time.monotonic() - began[pid] < _SHORTEST_LIFE:
+            ending.append(os.waitstatus_to_exitcode(status))
+            for other in numbers:
+                os.kill(other, signal.SIGTERM)
+        waiting.append(number)
+    sys.exit(max(ending))

@@ -13,11 +13,16 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, MutableMapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from mmap import mmap
+from tempfile import TemporaryFile
 from typing import Any, Final, TypeAlias
 from urllib.parse import urlsplit
+
+import numpy as np
 
 from devmem.errors import DataFileError
 from devmem.memory import Memory
@@ -31,6 +36,8 @@ App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 """Hosts that only this machine reaches."""
+MAX_WORKERS: Final = 64
+"""Maximum number of processes of one server."""
 _OF_REQUEST: Final = "devmem.token"
 """Key of a request's token in its ASGI scope."""
 _HOST: Final = re.compile(r"(?P<name>\[[0-9a-fA-F:.]+\]|[^:\[\]@/\s]+)(:\d{1,5})?")
@@ -147,19 +154,91 @@ class Door:
 
 
 @dataclass(slots=True)
-class _Allowance:
-    """Rest of a token's rate, and its requests in progress."""
-
-    left: float
-    at: float
-    in_progress: int = 0
-
-
-@dataclass(slots=True)
 class _RefusedError(Exception):
     status: HTTPStatus
     message: str
     headers: dict[str, str] = field(default_factory=dict)
+
+
+_ROW: Final = np.dtype([("digest", "S64"), ("left", "f8"), ("at", "f8"), ("busy", "u4", MAX_WORKERS)])
+_ROWS: Final = 1 << 13
+
+
+class Allowances:
+    """What is left of each token's rate, and its requests in progress: one count for all workers of a server."""
+
+    def __init__(
+        self, limits: Limits | None = None, *, workers: int = 1, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Take the limits, and the number of processes that will be forked; `clock` never goes back."""
+        self.worker = 0
+        """Number of this process among them."""
+        self.limits, self._clock = limits or Limits(), clock
+        self._lock = threading.Lock()
+        self._file = TemporaryFile() if workers > 1 else None  # noqa: SIM115 - open as long as the server
+        shared = None
+        if self._file is not None:
+            self._file.truncate(_ROWS * _ROW.itemsize)
+            shared = mmap(self._file.fileno(), 0)
+        self._rows = np.zeros(_ROWS, _ROW) if shared is None else np.frombuffer(shared, _ROW)
+
+    def forget_worker(self) -> None:
+        """Forget the requests that were in progress in the process of this number before it died."""
+        with self._exclusive():
+            self._rows["busy"][:, self.worker] = 0
+
+    @contextmanager
+    def request(self, token: Token) -> Iterator[None]:
+        """Count a request of a token while it is in progress; raise `_RefusedError` where it is one too many."""
+        now, limits = self._clock(), self.limits
+        with self._exclusive():
+            row = self._row(token.digest.encode(), now)
+            row["left"] = min(float(limits.per_minute), row["left"] + (now - row["at"]) * limits.per_minute / 60)
+            row["at"] = now
+            if row["left"] < 1:
+                wait = str(int((1 - row["left"]) * 60 / limits.per_minute) + 1)
+                message = f"more than {limits.per_minute} requests a minute; try again in {wait} s"
+                raise _RefusedError(HTTPStatus.TOO_MANY_REQUESTS, message, {"retry-after": wait})
+            if row["busy"].sum() >= limits.at_once:
+                message = f"more than {limits.at_once} requests at once; wait for answers"
+                raise _RefusedError(HTTPStatus.TOO_MANY_REQUESTS, message, {"retry-after": "1"})
+            row["left"] -= 1
+            row["busy"][self.worker] += 1
+        try:
+            yield
+        finally:
+            with self._exclusive():
+                row["busy"][self.worker] -= 1
+
+    @contextmanager
+    def _exclusive(self) -> Iterator[None]:
+        with self._lock:
+            if self._file is None:
+                yield
+                return
+            import fcntl
+
+            # It is released where a worker dies; forked processes have the file, but not the lock, in common.
+            fcntl.lockf(self._file, fcntl.LOCK_EX)
+            try:
+                yield
+            finally:
+                fcntl.lockf(self._file, fcntl.LOCK_UN)
+
+    def _row(self, digest: bytes, now: float) -> Any:  # noqa: ANN401 - a row of the table
+        start = int(digest[:8], 16)
+        for step in range(_ROWS):
+            row = self._rows[(start + step) % _ROWS]
+            if row["digest"] == digest:
+                return row
+            if not row["digest"]:
+                break
+        else:
+            # Tokens that were revoked long ago have filled the table; the others begin their minute again.
+            self._rows[self._rows["busy"].sum(axis=1) == 0] = 0
+            return self._row(digest, now)
+        row["digest"], row["left"], row["at"] = digest, self.limits.per_minute, now
+        return row
 
 
 class Guard:
@@ -177,8 +256,8 @@ class Guard:
         hosts: Collection[str] = LOOPBACK,
         tokens: TokenFile | None = None,
         limits: Limits | None = None,
+        allowances: Allowances | None = None,
         public: Collection[str] = (),
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Guard an application.
 
@@ -187,14 +266,13 @@ class Guard:
             hosts: names by which clients reach it; of pages on these hosts, requests are admitted too.
             tokens: of which a request needs one; None is none.
             limits: of size and rate; the latter of tokens only.
+            allowances: counts of the rates that workers share, with their limits; None makes some of its own.
             public: paths that need no token, such as a description of the interface.
-            clock: returns seconds that never go back.
         """
-        self._app, self._tokens, self._limits, self._clock = app, tokens, limits or Limits(), clock
+        self._app, self._tokens, self._allowances = app, tokens, allowances or Allowances(limits)
+        self._limits = self._allowances.limits
         self._hosts = frozenset(_bare(host) for host in hosts)
         self._public = frozenset(public)
-        self._lock = threading.Lock()
-        self._allowances: dict[str, _Allowance] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer an ASGI request."""
@@ -202,22 +280,18 @@ class Guard:
             if scope["type"] == "lifespan":
                 await self._app(scope, receive, send)
             return
-        allowance: _Allowance | None = None
         try:
             headers = _Headers(scope["headers"])
             self._check_host(headers)
-            if (token := await self._token(scope, headers)) is not None:
+            token = await self._token(scope, headers)
+            if token is not None:
                 scope[_OF_REQUEST] = token
-                allowance = self._counted(token)
-            received = await self._received(scope["method"], headers, receive)
-            if received is not None:
-                await self._app(scope, received, send)
+            with nullcontext() if token is None else self._allowances.request(token):
+                received = await self._received(scope["method"], headers, receive)
+                if received is not None:
+                    await self._app(scope, received, send)
         except _RefusedError as refusal:
             await _answer(refusal, send)
-        finally:
-            if allowance is not None:
-                with self._lock:
-                    allowance.in_progress -= 1
 
     def _check_host(self, headers: _Headers) -> None:
         named = headers.all("host")
@@ -248,24 +322,6 @@ class Guard:
                 {"www-authenticate": reason},
             )
         return token
-
-    def _counted(self, token: Token) -> _Allowance:
-        """Count a request of a token; raise `_RefusedError` where it is one too many."""
-        now, limits = self._clock(), self._limits
-        with self._lock:
-            kept = self._allowances.setdefault(token.digest, _Allowance(float(limits.per_minute), now))
-            kept.left = min(float(limits.per_minute), kept.left + (now - kept.at) * limits.per_minute / 60)
-            kept.at = now
-            if kept.left < 1:
-                wait = str(int((1 - kept.left) * 60 / limits.per_minute) + 1)
-                message = f"more than {limits.per_minute} requests a minute; try again in {wait} s"
-                raise _RefusedError(HTTPStatus.TOO_MANY_REQUESTS, message, {"retry-after": wait})
-            if kept.in_progress >= limits.at_once:
-                message = f"more than {limits.at_once} requests at once; wait for answers"
-                raise _RefusedError(HTTPStatus.TOO_MANY_REQUESTS, message, {"retry-after": "1"})
-            kept.left -= 1
-            kept.in_progress += 1
-            return kept
 
     async def _received(self, method: str, headers: _Headers, receive: Receive) -> Receive | None:
         """Read a request as a whole, within the limits, and return what hands it on; None where the client has left."""

@@ -19,7 +19,7 @@ from mcp.client.streamable_http import streamable_http_client
 import devmem
 from devmem.adapters.mcp import ServerOptions, make_server
 from devmem.adapters.mcp.server import KEEP_ALIVE, http_app
-from devmem.server import Limits, TokenFile, checked_address
+from devmem.server import Allowances, Limits, TokenFile, checked_address
 
 
 @dataclass
@@ -93,7 +93,7 @@ def serving_team(
     with memory, checked_address("127.0.0.1", 0) as bound:
         team = Team(memory, tokens, clock, f"http://127.0.0.1:{bound.getsockname()[1]}")
         team.header("ann")
-        with serving(http_app(make_server(memory, options, tokens=tokens), limits=limits), bound):
+        with serving(http_app(make_server(memory, options, tokens=tokens), allowances=Allowances(limits)), bound):
             yield team
 
 

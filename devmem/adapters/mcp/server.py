@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, TypeVar
@@ -53,7 +54,7 @@ from devmem.adapters.mcp.tools import (
 )
 from devmem.errors import DevmemError
 from devmem.memory import Memory
-from devmem.server import LOOPBACK, Access, Door, Guard, Limits, TokenFile, checked_address, token_of
+from devmem.server import LOOPBACK, Access, Allowances, Door, Guard, Limits, TokenFile, checked_address, token_of
 from devmem.server.api import OPENAPI_PATH, answer_unrouted, api_routes
 from devmem.server.connections import http_config
 from devmem.stores import LEAST_TRUST
@@ -455,14 +456,36 @@ def serve_http(
     with checked_address(host, port, has_tokens=has_tokens, is_confirmed=is_confirmed, allowed=hosts) as bound:
         if ready is not None:
             ready()
-        app = http_app(server, host, hosts=hosts, limits=limits)
-        config = http_config(
-            app,
-            header_seconds=(limits or Limits()).body_seconds,
-            timeout_graceful_shutdown=_LAST_SECONDS,
-            timeout_keep_alive=KEEP_ALIVE,
-        )
-        uvicorn.Server(config).run(sockets=[bound])
+        serve_socket(server, bound, host, hosts=hosts, allowances=Allowances(limits))
+
+
+def serve_socket(
+    server: MemoryServer,
+    bound: socket.socket,
+    host: str,
+    *,
+    hosts: Sequence[str] = (),
+    allowances: Allowances,
+    is_worker: bool = False,
+) -> None:
+    """Serve the clients of a socket, as `serve_http` does.
+
+    Args:
+        server: see `make_server`.
+        bound: a socket that is bound to an address of `host`, which workers have in common.
+        host: see `serve_http`.
+        hosts: see `serve_http`.
+        allowances: counts of the requests of tokens, which workers have in common.
+        is_worker: whether others serve the same socket, so that each request is answered by itself.
+    """
+    app = http_app(server, host, hosts=hosts, allowances=allowances, is_worker=is_worker)
+    config = http_config(
+        app,
+        header_seconds=allowances.limits.body_seconds,
+        timeout_graceful_shutdown=_LAST_SECONDS,
+        timeout_keep_alive=KEEP_ALIVE,
+    )
+    uvicorn.Server(config).run(sockets=[bound])
 
 
 class _EndQuietly:
@@ -524,21 +547,27 @@ class _ReplaceSurrogates:
 
 
 def http_app(
-    server: MemoryServer, host: str = "127.0.0.1", *, hosts: Sequence[str] = (), limits: Limits | None = None
+    server: MemoryServer,
+    host: str = "127.0.0.1",
+    *,
+    hosts: Sequence[str] = (),
+    allowances: Allowances | None = None,
+    is_worker: bool = False,
 ) -> Starlette:
     """Return the application of `serve_http`, for another web server to run."""
-    limits = limits or Limits()
+    allowances = allowances or Allowances()
     reached = [*(LOOPBACK if host in LOOPBACK else [host]), *hosts]
     app = server.streamable_http_app(
         max_sessions=_SESSIONS,
-        max_request_body_size=limits.body,
+        max_request_body_size=allowances.limits.body,
         transport_security=_UNCHECKED,
         custom_starlette_routes=api_routes(server.door),
+        stateless_http=is_worker,
     )
     app.add_exception_handler(HTTPException, answer_unrouted)
     app.add_middleware(_NamePrincipal)
     app.add_middleware(_ReplaceSurrogates)
-    app.add_middleware(Guard, hosts=reached, tokens=server.door.tokens, limits=limits, public=[OPENAPI_PATH])
+    app.add_middleware(Guard, hosts=reached, tokens=server.door.tokens, allowances=allowances, public=[OPENAPI_PATH])
     app.add_middleware(_EndQuietly)
     names = "|".join(re.escape(f"[{name}]" if ":" in name else name) for name in reached)
     app.add_middleware(

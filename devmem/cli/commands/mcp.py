@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import os
+import socket
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 
@@ -28,11 +31,8 @@ from devmem.memory.memory import Memory
 from devmem.memory.scope import ScopeParts
 from devmem.model.caller import DEFAULT_SESSION
 from devmem.model.items import ANY
-from devmem.server import Limits, Token, TokenFile
+from devmem.server import MAX_WORKERS, Allowances, Limits, Token, TokenFile, checked_address
 from devmem.text.durations import parse_duration
-
-if TYPE_CHECKING:
-    from devmem.adapters.mcp.server import ServerOptions
 
 _DEFAULT_HOST = "127.0.0.1"
 _User: TypeAlias = Annotated[str | None, typer.Option(metavar="ID", help="Reach only this user's items.")]
@@ -61,6 +61,9 @@ _PlainHttp: TypeAlias = Annotated[
 _Rate: TypeAlias = Annotated[
     int, typer.Option(metavar="N", min=1, help="Maximum number of requests per token and minute.")
 ]
+_Workers: TypeAlias = Annotated[
+    int, typer.Option(metavar="N", min=1, max=MAX_WORKERS, help="Number of processes behind the port of --http.")
+]
 _SearchFetch: TypeAlias = Annotated[
     bool, typer.Option("--search-fetch", help="Also offer the tools `search` and `fetch`, which some products require.")
 ]
@@ -85,6 +88,7 @@ def mcp(
     behind_tls: _BehindTls = False,
     plain_http: _PlainHttp = False,
     rate: _Rate = 600,
+    workers: _Workers = 1,
     budget: _Budget = 2_000,
     session: Session = DEFAULT_SESSION,
 ) -> None:
@@ -101,19 +105,37 @@ def mcp(
     Examples:
         devmem mcp notes.db --user ann --read-only
         devmem mcp team.yaml notes --http 8000
-        devmem mcp notes.db --http 8000 --tokens devmem-tokens.json
+        devmem mcp notes.db --http 8000 --tokens devmem-tokens.json --workers 4
     """
-    from devmem.adapters.mcp.server import ServerOptions
+    from devmem.adapters.mcp.server import ServerOptions, make_server, serve_socket, serve_stdio
+    from devmem.server.connections import fork_workers
 
     scope = _scope(all_users=all_users, user=user, agent=agent, conversation=conversation)
-    is_confirmed = behind_tls or plain_http
-    address = None if http is None else _Address(*_address(http), tuple(allow_host or ()), is_confirmed, rate)
+    address = None if http is None else _Address(*_address(http), tuple(allow_host or ()), behind_tls or plain_http)
     file = _checked_tokens(tokens, has_scope=bool(scope), has_address=address is not None)
     place = _checked_place(ctx.obj, find_store(ctx.obj, memory, store, session), read_only=read_only)
-    with opened(ctx.obj, place, save=not read_only) as kept, usage_errors():
-        handle = Memory(kept).scoped(**scope) if scope else Memory(kept)
-        options = ServerOptions(read_only=read_only, budget=budget, search_fetch=search_fetch)
-        _serve(ctx.obj, handle, replace(options, version=installed_version()), address, file)
+    if workers > 1 and (address is None or not hasattr(os, "fork")):
+        raise CommandError("--workers needs --http, and a system that forks processes, which Windows does not.")
+    options = ServerOptions(read_only=read_only, budget=budget, search_fetch=search_fetch, version=installed_version())
+    with ExitStack() as stack, usage_errors():
+        allowances = Allowances(Limits(per_minute=rate), workers=workers)
+        bound = None
+        if address is not None:
+            bound = stack.enter_context(address.bound(has_tokens=file is not None))
+            note = f"serving {place.store} at http://{address.host}:{address.port}/mcp until Ctrl-C"
+            ctx.obj.report("note", note)
+            if workers > 1:
+                # Before the memory is opened, which each worker does for itself.
+                allowances.worker = fork_workers(workers)
+                allowances.forget_worker()
+        kept = stack.enter_context(opened(ctx.obj, place, save=not read_only))
+        if workers > 1 and kept.info().location == ":memory:":
+            raise CommandError("--workers needs a file or a database, which the processes have in common.")
+        server = make_server(Memory(kept).scoped(**scope) if scope else Memory(kept), options, tokens=file)
+        if address is None or bound is None:
+            serve_stdio(server)
+        else:
+            serve_socket(server, bound, address.name, hosts=address.hosts, allowances=allowances, is_worker=workers > 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +144,15 @@ class _Address:
     port: int
     hosts: tuple[str, ...]
     is_confirmed: bool
-    rate: int
+
+    @property
+    def name(self) -> str:
+        return self.host.strip("[]")
+
+    def bound(self, *, has_tokens: bool) -> socket.socket:
+        return checked_address(
+            self.name, self.port, has_tokens=has_tokens, is_confirmed=self.is_confirmed, allowed=self.hosts
+        )
 
 
 def _checked_tokens(tokens: Path | None, *, has_scope: bool, has_address: bool) -> TokenFile | None:
@@ -138,27 +168,6 @@ def _checked_tokens(tokens: Path | None, *, has_scope: bool, has_address: bool) 
     if not file.tokens():
         raise CommandError(f"{tokens} has no token; make one first: devmem token add NAME --tokens {tokens}")
     return file
-
-
-def _serve(
-    terminal: Terminal, memory: Memory, options: ServerOptions, address: _Address | None, tokens: TokenFile | None
-) -> None:
-    from devmem.adapters.mcp.server import make_server, serve_http, serve_stdio
-
-    server = make_server(memory, options, tokens=tokens)
-    if address is None:
-        serve_stdio(server)
-        return
-    note = f"serving {memory.store.name} at http://{address.host}:{address.port}/mcp until Ctrl-C"
-    serve_http(
-        server,
-        host=address.host.strip("[]"),
-        port=address.port,
-        hosts=address.hosts,
-        is_confirmed=address.is_confirmed,
-        limits=Limits(per_minute=address.rate),
-        ready=lambda: terminal.report("note", note),
-    )
 
 
 def _scope(*, all_users: bool, **parts: str | None) -> ScopeParts:
