@@ -165,7 +165,7 @@ _ROWS: Final = 1 << 13
 
 
 class Allowances:
-    """What is left of each token's rate, and its requests in progress: one count for all workers of a server."""
+    """Count the requests of each token, and those in progress, for all workers of a server together."""
 
     def __init__(
         self, limits: Limits | None = None, *, workers: int = 1, clock: Callable[[], float] = time.monotonic
