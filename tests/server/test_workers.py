@@ -85,7 +85,7 @@ def test_a_memory_that_one_worker_stores_is_found_by_each(tmp_path: Path, tokens
         one, other = children(pid)
         assert ask_worker(port, secret, one, [other]) == ask_worker(port, secret, other, [one]) == 200
     with devmem.open(tmp_path / "notes.db", embedding=None) as memory:
-        assert len(memory.recent(50, user="ann")) == 20
+        assert len(memory.list(limit=50, user="ann")) == 20
 
 
 def test_a_rate_is_one_for_all_workers(tmp_path: Path, tokens: TokenFile) -> None:
