@@ -89,7 +89,7 @@ _COMMANDS: Final = {
     "import": ("transfer", "Fill a store from data files."),
     "export": ("transfer", "Write a store's items as JSON or Markdown."),
     "copy": ("transfer", "Copy every item of one store into another."),
-    "init": ("checking", "Write a workflow to start with."),
+    "init": ("checking", "Write a workflow to start with, or the entries of a coding agent."),
     "run": ("running", "Run a workflow's agents with their memories."),
     "validate": ("checking", "List every problem of workflows, also for continuous integration."),
     "plan": ("plan", "Show what a run will read, write, send away and cost, without running it."),
@@ -111,6 +111,7 @@ _COMMANDS: Final = {
     "tombstones": ("forgetting", "List what erased texts left to keep them out, or remove it."),
     "web": ("web", "Open a page that shows what is remembered, and why."),
     "mcp": ("mcp", "Serve a memory to MCP clients."),
+    "hook": ("agents", "Recall or remember a session of a coding agent, whose hooks call it."),
     "token": ("mcp", "Make, list and revoke the tokens of a server's users."),
     "new": ("new", "Write the package of a new store type or embedding provider."),
     "schema": ("checking", "Print the JSON Schema of workflows."),
@@ -120,7 +121,7 @@ _GROUPS: Final = {
     "Remember and find": "add get list search context update forget history count log import export copy",
     "Workflows": "init run validate plan stores stats shown runs",
     "Care": "doctor backup restore rekey index reindex consolidate stale facts quarantine tombstones",
-    "Servers": "web mcp token",
+    "Servers": "web mcp hook token",
     "Authors": "new schema",
 }
 """Subcommands by the titles below which they are listed."""

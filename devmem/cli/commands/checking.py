@@ -13,6 +13,7 @@ from typing import Annotated, Final, TypeVar
 
 import typer
 
+from devmem.cli.commands.agents import Agent, agent_files
 from devmem.cli.failures import EXIT_FAILED, EXIT_PARTLY, CommandError
 from devmem.cli.targets import AsJson, WorkflowFiles, load
 from devmem.cli.terminal import Terminal
@@ -271,7 +272,10 @@ Choice = TypeVar("Choice", bound=StrEnum)
 
 def init(
     ctx: typer.Context,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="File to write.")] = Path("team.yaml"),
+    file: Annotated[
+        Path | None,
+        typer.Argument(metavar="FILE", help="File to write (team.yaml), or with --agent the memory."),
+    ] = None,
     store: Annotated[
         StarterStore | None, typer.Option("--store", help="Type of the store; simple by default.", show_default=False)
     ] = None,
@@ -286,20 +290,36 @@ def init(
         typer.Option("--language", help="Language of the remembered texts; en by default.", show_default=False),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
+    agent: Annotated[
+        Agent | None, typer.Option(help="Write the MCP entry and the hooks of a coding agent instead.")
+    ] = None,
+    remove: Annotated[bool, typer.Option("--remove", help="Take the entries of --agent out again.")] = False,
 ) -> None:
-    """Write a workflow to start with.
+    """Write a workflow to start with, or the entries of a coding agent.
 
     The workflow has one store and one agent, runs immediately, and is explained by comments. On a terminal, the command
     asks for whatever the options do not specify.
 
+    With `--agent` a coding agent gets a memory instead (`~/.devmem/notes.db`, unless FILE names another): an entry of
+    the MCP server, and hooks that recall when a session starts and remember it when it ends.
+
     Examples:
         devmem init
+        devmem init --agent claude-code
         devmem init team.yaml --store brain --model gpt-4o-mini --language multilingual
     """
     from devmem.memory.opening import installed_provider
     from devmem.models.model_files import package_folder
 
     terminal: Terminal = ctx.obj
+    if agent is not None:
+        memory = (file or Path.home() / ".devmem/notes.db").resolve()
+        if not remove:
+            memory.parent.mkdir(parents=True, exist_ok=True)
+        for changed in agent_files(agent, memory, Path.cwd(), Path.home(), remove=remove):
+            terminal.report("note", f"{'removed from' if remove else 'written to'} {changed}")
+        return
+    file = file or Path("team.yaml")
     if not force and file.exists():
         raise CommandError(f"{file} already exists and was not changed; name another file, or add --force.")
     store = store or _ask("Type of the store", StarterStore.SIMPLE)
