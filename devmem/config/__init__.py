@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from devmem.config.base import ConfigModel as ConfigModel
     from devmem.config.base import Duration as Duration
     from devmem.config.base import MemoryOptions as MemoryOptions
+    from devmem.config.base import StoreTypes as StoreTypes
     from devmem.config.document import SourcePosition as SourcePosition
     from devmem.config.filter_forms import FilterForm as FilterForm
     from devmem.config.filter_forms import dump_filter as dump_filter
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from devmem.config.store import RerankerConfig as RerankerConfig
     from devmem.config.store import RetrievalConfig as RetrievalConfig
     from devmem.config.store import StoreDeclaration as StoreDeclaration
-    from devmem.config.store import StoreTypes as StoreTypes
     from devmem.config.workflow import Edge as Edge
     from devmem.config.workflow import NodeConfig as NodeConfig
     from devmem.config.workflow import Subgraph as Subgraph
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 else:
     _ORIGINS = {
         "devmem.config.agent": "AgentConfig Attachment ChatConfig ViewConfig",
-        "devmem.config.base": "ConfigModel Duration MemoryOptions",
+        "devmem.config.base": "ConfigModel Duration MemoryOptions StoreTypes",
         "devmem.config.document": "SourcePosition",
         "devmem.config.filter_forms": "FilterForm dump_filter load_filter",
         "devmem.config.findings": "Rule",
@@ -56,7 +56,7 @@ else:
         "devmem.config.reading": "WorkflowCheck check_workflow load_workflow parse_workflow",
         "devmem.config.schema": "workflow_schema",
         "devmem.config.store": (
-            "EmbeddingConfig EmbeddingParams IndexConfig RerankerConfig RetrievalConfig StoreDeclaration StoreTypes"
+            "EmbeddingConfig EmbeddingParams IndexConfig RerankerConfig RetrievalConfig StoreDeclaration"
         ),
         "devmem.config.workflow": "Edge NodeConfig Subgraph Workflow",
     }

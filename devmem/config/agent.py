@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal, Self, TypeAlias
+from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias
 
 from pydantic import (
     AfterValidator,
@@ -136,6 +136,14 @@ class AgentConfig(ConfigModel):
     """An agent's settings; keys that other systems read are left alone."""
 
     model_config = ConfigDict(extra="ignore", populate_by_name=True)
+    foreign: ClassVar[Mapping[str, str]] = {
+        "thinking": "",
+        "input_mode": "",
+        "memory": "",
+        "tooling": "the agent has no tools here",
+        "skills": "the agent has no skills here",
+        "retry": "a request that fails is repeated by devmem's own rules; `retry` is not read",
+    }
 
     provider: Annotated[str, BeforeValidator(_or_extractive)] = Field(default="extractive", min_length=1)
     """Who answers: `extractive` needs no model and quotes what was recalled, `openai` is any service that speaks its

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from textwrap import dedent
-from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Final, Literal, Protocol, TypeAlias, TypeVar, get_args, get_origin
 
 from pydantic import (
     AfterValidator,
@@ -54,6 +55,7 @@ class ConfigModel(BaseModel):
     A store type that never takes writes says so with `read_only: ClassVar[bool] = True`, and one that a workflow's
     `conversation` block may name with `keeps_records`; one that can take part in a workflow's transaction with
     `keeps_versions`. `has_similarity = False` says that its answers know no similarity to the query.
+    A model whose `extra` is "ignore" lists the keys that other systems read there in `foreign`.
     For `devmem plan`, `sends_to` names the addresses that a store sends its items to, and `model_calls` when a block
     asks its model, by the block's path: with each `write` (assumed of a block that it does not name), each `search`,
     or `never` in a run; `model_prompts` is the number of tokens of the instructions of each call, by path.
@@ -68,6 +70,9 @@ class ConfigModel(BaseModel):
         allow_inf_nan=False,
         hide_input_in_errors=True,
     )
+
+    foreign: ClassVar[Mapping[str, str]] = {}
+    """Keys of other systems, each with the words that devmem does not carry it out; empty where nothing is lost."""
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
         """Return what the representation shows: without the passwords in URLs."""
@@ -98,7 +103,7 @@ class ConfigModel(BaseModel):
         if info.field_name != "api_key":
             hide(secret)
             return value
-        where = f" of {info.context.path}" if isinstance(info.context, SourcePosition) else ""
+        where = f" of {info.context.place.path}" if isinstance(info.context, Declared) else ""
         return SecretStr(usable_key(secret, f"`api_key`{where}"))
 
     @field_validator("*", mode="before")
@@ -245,8 +250,87 @@ def field_at(model: type[BaseModel], path: DocumentPath) -> tuple[tuple[type[Bas
     return models, annotation
 
 
+class StoreTypes(Protocol):
+    """The store types, rerankers and embedding providers that a workflow may name.
+
+    The registry, which lives on a higher floor, is one.
+    """
+
+    def names(self) -> Sequence[str]:
+        """Return the names of all known types; nothing is imported for it."""
+        ...
+
+    def config_model(self, name: str) -> type[ConfigModel]:
+        """Return the model of a type's `config:` block.
+
+        Raises:
+            PluginError: there is no such type, or its package cannot be used.
+        """
+        ...
+
+    def summary(self, name: str) -> str:
+        """Return one line for people about a type."""
+        ...
+
+    def rerankers(self) -> Sequence[str]:
+        """Return what a `reranker:` block may give as its `type`; nothing is imported for it."""
+        ...
+
+    def embedding_providers(self) -> Sequence[str]:
+        """Return what an `embedding:` block may give as its `provider`; nothing is imported for it."""
+        ...
+
+    def guard_checks(self) -> Sequence[str]:
+        """Return what an entry of `guard: {checks: ...}` may give as its `type`; nothing is imported for it."""
+        ...
+
+    def check_location(self, location: str, *, states: bool) -> None:
+        """Check that a store's items, and its states beside them, can be kept at a URL; nothing is opened.
+
+        Raises:
+            DevmemError: they cannot; a `MissingExtraError` where a package is missing.
+        """
+        ...
+
+    def load_plugin(self, module: str) -> None:
+        """Import a module named under `plugins:`, or the file of a path, so that what it registers is known.
+
+        Raises:
+            PluginError: the module cannot be imported.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declared:
+    """Context of the validation of a model that a document declares."""
+
+    place: SourcePosition
+    types: StoreTypes
+
+
+UNKNOWN_NAME: Final = "unknown_name"
+"""Kind of pydantic's error about a name that nothing offers; its context has `what` was named and the `possible`."""
+
+
+def unknown_name(what: str, possible: Iterable[str]) -> PydanticCustomError:
+    """Return the error about a name that is not among those that are possible."""
+    return PydanticCustomError(UNKNOWN_NAME, "unknown {what}", {"what": what, "possible": list(possible)})
+
+
+def offered(what: str, names: Callable[[StoreTypes], Sequence[str]]) -> AfterValidator:
+    """Return the validator of a name that the store types of a document, or the plugins, have to offer."""
+
+    def check(name: str, info: ValidationInfo) -> str:
+        if isinstance(info.context, Declared) and name not in (possible := names(info.context.types)):
+            raise unknown_name(what, possible)
+        return name
+
+    return AfterValidator(check)
+
+
 class Placed(ConfigModel):
-    """A model that knows where it was declared: validating it with a `SourcePosition` as context tells it."""
+    """A model that knows where it was declared: validating it with `Declared` as context tells it."""
 
     _place: SourcePosition = PrivateAttr(default_factory=SourcePosition)
 
@@ -257,5 +341,5 @@ class Placed(ConfigModel):
 
     def model_post_init(self, context: object) -> None:
         """Keep the place that validation was given."""
-        if isinstance(context, SourcePosition):
-            self._place = context
+        if isinstance(context, Declared):
+            self._place = context.place

@@ -5,11 +5,9 @@ from __future__ import annotations
 import datetime as dt
 import difflib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Final, Self
-
-from pydantic_core import ErrorDetails
 
 
 class Rule(StrEnum):
@@ -59,30 +57,15 @@ _MASKED: Final = r"\1***@"
 
 def found(value: object, *, secret: bool = False) -> str:
     """Describe the value found in a place; of a secret its kind only."""
-    kind = _kind(value)
+    if isinstance(value, bool):
+        return "a flag" if secret else str(value).lower()
+    kinds = {type(None): "nothing", str: "the text", int: "the number", float: "the number", dict: "a mapping"}
+    kind = "the date" if isinstance(value, dt.date) else kinds.get(type(value), "a list")
     if secret or not isinstance(value, (str, int, float, dt.date)):
         return kind
-    if isinstance(value, bool):
-        return "true" if value else "false"
     if not isinstance(value, str):
         return f"{kind} {value}"
     return f"{kind} {quoted(_CREDENTIALS.sub(_MASKED, value))}" if value else "empty text"
-
-
-def _kind(value: object) -> str:
-    if value is None:
-        return "nothing"
-    if isinstance(value, str):
-        return "the text"
-    if isinstance(value, bool):
-        return "a flag"
-    if isinstance(value, (int, float)):
-        return "the number"
-    if isinstance(value, dt.date):
-        return "the date"
-    if isinstance(value, dict):
-        return "a mapping"
-    return "a list"
 
 
 def quoted(text: str) -> str:
@@ -111,64 +94,3 @@ def did_you_mean(word: object, possible: Iterable[str]) -> str:
     """Return `; did you mean 'x'?`, or nothing when no name is near."""
     suggestion = closest(word, possible)
     return f"; did you mean {suggestion!r}?" if suggestion else "."
-
-
-_EXPECTED: Final = {
-    "bool": "true or false",
-    "flag": "true or false",
-    "int": "a whole number",
-    "float": "a number",
-    "number": "a number",
-    "finite": "a finite number",
-    "string": "text",
-    "path": "a path",
-    "model": "a mapping",
-    "dict": "a mapping",
-    "mapping": "a mapping",
-    "list": "a list",
-    "tuple": "a list",
-    "set": "a list",
-    "frozen": "a list",
-}
-"""Description of the expected value, by the first word of pydantic's name for the error."""
-
-_BOUNDS: Final = {
-    "greater_than": "greater than {gt}",
-    "greater_than_equal": "at least {ge}",
-    "less_than": "less than {lt}",
-    "less_than_equal": "at most {le}",
-}
-
-
-def expectation(findings: Sequence[ErrorDetails]) -> str:
-    """Return what pydantic's findings about one value expect there."""
-    wanted = dict.fromkeys(_one_expectation(finding) for finding in findings)
-    return " or ".join([one if not index else one.removeprefix("expected ") for index, one in enumerate(wanted)])
-
-
-def _one_expectation(finding: ErrorDetails) -> str:
-    kind, context = finding["type"], finding.get("ctx", {})
-    if kind in ("literal_error", "enum"):
-        return f"expected one of {choices(possible_values(finding))}"
-    if kind in _BOUNDS:
-        return f"expected a number {_BOUNDS[kind].format(**context)}"
-    if kind == "string_too_short":
-        return "expected text that is not empty"
-    if kind in ("too_short", "too_long"):
-        word, bound = ("at least", context["min_length"]) if kind == "too_short" else ("at most", context["max_length"])
-        return f"expected {word} {bound} {'element' if bound == 1 else 'elements'}"
-    word = kind.split("_", 1)[0]
-    if word in _EXPECTED and kind not in ("string_too_long", "string_pattern_mismatch"):
-        return f"expected {_EXPECTED[word]}"
-    text = finding["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
-    return text[:1].lower() + text[1:] if text[1:2].islower() else text
-
-
-def possible_values(finding: ErrorDetails) -> list[str]:
-    """Return the values that a choice offers, which pydantic gives as one quoted text."""
-    if finding["type"] not in ("literal_error", "enum"):
-        return []
-    return [
-        part.strip().strip("'")
-        for part in str(finding.get("ctx", {}).get("expected", "")).replace(" or ", ", ").split(", ")
-    ]

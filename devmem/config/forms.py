@@ -16,9 +16,9 @@ import yaml
 from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
-from devmem.config.base import Annotation, ConfigModel, field_description, keys_of, models_in, one_line
+from devmem.config.base import Annotation, ConfigModel, StoreTypes, field_description, keys_of, models_in, one_line
 from devmem.config.findings import choices, did_you_mean, quoted
-from devmem.config.store import EmbeddingConfig, StoreDeclaration, StoreTypes
+from devmem.config.store import EmbeddingConfig, StoreDeclaration
 from devmem.config.workflow import Variant, WorkflowDocument, variants
 from devmem.errors import FormPathError
 from devmem.model.filters import Filter

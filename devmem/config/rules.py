@@ -1,40 +1,23 @@
-"""The rules that a workflow's document is held against.
-
-A rule has an identifier, the kind of subject that it looks at, and a generator of its findings. One pass over a graph
-(`inspect_graph`) shows every subject to the rules of its kind. Rules marked `close` are for `check_workflow` alone:
-they look at this machine, or at what was probably forgotten.
-"""
+"""The rules that every workflow is held against while it is read; `review` has those of `devmem validate` alone."""
 
 from __future__ import annotations
 
 import os
 import pathlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from glob import has_magic
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any
 
-from devmem.config.agent import CARRIED_OUT, NODE_TYPES, ONLY_IN_CONFIG, SETTINGS, AgentConfig, ChatConfig
-from devmem.config.base import all_keys, field_at
-from devmem.config.document import DocumentPath
-from devmem.config.findings import Rule, choices, closest, did_you_mean, quoted
+from devmem.config.agent import AgentConfig, Attachment
+from devmem.config.document import DocumentPath, Report
+from devmem.config.findings import Rule, choices, did_you_mean, quoted
 from devmem.config.placeholders import has_placeholder
-from devmem.config.store import EmbeddingConfig, RetrievalConfig, StoreDeclaration
-from devmem.config.subjects import (
-    Attached,
-    Attachments,
-    Chat,
-    Embedding,
-    Graph,
-    Inspection,
-    Root,
-    Store,
-    Subject,
-    Written,
-)
+from devmem.config.store import StoreDeclaration
 from devmem.config.workflow import (
+    ConversationRecording,
     Edge,
     NodeConfig,
     Subgraph,
@@ -47,355 +30,154 @@ from devmem.errors import Level
 from devmem.model.caller import RETRIEVING, Stage
 from devmem.text.files import expanded
 
-NODE_KEYS: Final = ("id", "type", "description")
-AGENT_KEYS: Final = (*all_keys([AgentConfig]), "thinking")
-EDGE_KEYS: Final = ("from", "to", "trigger", "carry_data", "condition")
-NEAR_MISS: Final = 0.75
-"""Likeness from which a key that nothing reads is taken for a misspelt one."""
-
-
-Found: TypeAlias = Iterator[tuple[DocumentPath, str]]
-"""Findings: where below the subject, and the message."""
-S = TypeVar("S", bound=Subject)
-Find: TypeAlias = Callable[[S], Found]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Check:
-    rule: Rule
-    level: Level
-    close: bool
-    find: Find[Any]
+class NamedPart:
+    """A part of a document, as it was written."""
+
+    path: DocumentPath
+    value: Any
 
 
-_CHECKS: Final[dict[type, list[_Check]]] = {}
+def check_attachments(
+    report: Report,
+    entries: object,
+    path: DocumentPath,
+    stores: Mapping[str, StoreDeclaration | None],
+    missing: Mapping[DocumentPath, tuple[str, ...]],
+) -> None:
+    """Check the names in an agent's `memories`, placeholders put in.
 
-
-def check(
-    rule: Rule, subject: type[S], *, level: Level = Level.WARNING, close: bool = False
-) -> Callable[[Find[S]], Find[S]]:
-    """Register a rule: the generator of its findings about a kind of subjects."""
-
-    def register(find: Find[S]) -> Find[S]:
-        _CHECKS.setdefault(subject, []).append(_Check(rule=rule, level=level, close=close, find=find))
-        return find
-
-    return register
-
-
-def inspect(subject: Subject) -> None:
-    """Hold one subject against the rules of its kind."""
-    inspection = subject.inspection
-    for each in _CHECKS.get(type(subject), ()):
-        if each.close is inspection.close and not (each.level is Level.ERROR and inspection.report.is_full):
-            for tail, message in each.find(subject):
-                inspection.report.add((*subject.path, *tail), message, each.rule, each.level)
-
-
-def inspect_graph(graph: Graph, stores: Mapping[str, StoreDeclaration]) -> None:
-    """Hold a graph and everything in it against the rules, without its subgraphs.
-
-    `stores` are those that its agents may attach, by name: those of the graphs around it too.
+    Args:
+        report: takes the findings.
+        entries: the list.
+        path: where it stands.
+        stores: what the agent may attach.
+        missing: unset variables by the place that waits for them.
     """
-    inspection = graph.inspection
-    inspect(graph)
-    for store in graph.stores:
-        _inspect_store(store, inspection)
-    for node in graph.nodes:
-        if node.config is None:
+    seen: dict[str, DocumentPath] = {}
+    for index, entry in enumerate(entries if isinstance(entries, list) else ()):
+        name = entry.get("name") if isinstance(entry, dict) else entry
+        where = (*path, index) if isinstance(entry, str) else (*path, index, "name")
+        if not isinstance(name, str):
             continue
-        path = (*node.place.location, "config")
-        inspect(Chat(path, inspection, node.config))
-        for index, entry in enumerate(node.config.memories):
-            if entry.name in stores:
-                inspect(Attached((*path, "memories", index), inspection, entry, node.config, stores[entry.name]))
+        if where in missing:
+            report.error(where, unset_message(missing[where]), Rule.UNSET_VARIABLE)
+        elif name in seen:
+            line = report.document.line(seen[name])
+            message = f"the store {quoted(name)} is attached to this node already, on line {line}"
+            report.error(where, message, Rule.DUPLICATE_NAME)
+        elif name and name not in stores:
+            report.error(where, _no_store(name, stores), Rule.UNKNOWN_NAME)
+        seen.setdefault(name, where)
 
 
-def _inspect_store(store: StoreDeclaration, inspection: Inspection) -> None:
-    path = (*store.place.location, "config")
-    inspect(Store(path, inspection, store))
-    for key, block in store.config:
-        if isinstance(block, EmbeddingConfig):
-            inspect(Embedding((*path, key), inspection, block, tokens=False))
-        elif isinstance(block, ChatConfig):
-            inspect(Chat((*path, key), inspection, block))
-        elif isinstance(block, RetrievalConfig) and block.tokens is not None:
-            inspect(Embedding((*path, key, "tokens"), inspection, block.tokens, tokens=True))
+def _no_store(name: str, declared: Iterable[str]) -> str:
+    names = [*declared]
+    return f"there is no store {quoted(name)}{did_you_mean(name, names)} Declared stores: {choices(names)}."
 
 
-# Keys that nothing reads, or that are read elsewhere.
+def check_graph(
+    report: Report,
+    folder: pathlib.Path,
+    graph: Subgraph,
+    edges: Sequence[tuple[DocumentPath, Edge]],
+    stores: Mapping[str, StoreDeclaration | None],
+) -> None:
+    """Check the parts of a graph that can be used, without its subgraphs.
 
-
-_READ: Final[Mapping[str, tuple[Sequence[str], Sequence[str]]]] = {
-    "graph": ((), ()),
-    "node": (("config", *NODE_KEYS), ("config", "context_window", "log_output", "dynamic", "position")),
-    "agent": (AGENT_KEYS, ("tooling", "retry", "input_mode", "skills", "memory")),
-    "settings": (all_keys([*SETTINGS.values()]), ()),
-    "edge": (EDGE_KEYS, ()),
-    "condition": (all_keys(field_at(Edge, ("condition",))[0]), ()),
-    "condition_config": (all_keys(field_at(Edge, ("condition", "config"))[0]), ()),
-}
-"""Keys that devmem reads, and keys that only DevAll reads; those of a graph are looked at as parts of the document."""
-
-
-def _misspelt(value: Mapping[Any, Any], keys: Sequence[str], others: Sequence[str]) -> dict[str, str]:
-    """Return the keys that nothing reads and that are nearly one of `keys`, each with that one.
-
-    Keys that another system reads, `others` among them, may stand anywhere.
+    Args:
+        report: takes the findings.
+        folder: where relative paths start.
+        graph: what was read.
+        edges: its edges with their places.
+        stores: what its agents may attach, by name: stores of the graphs around it too.
     """
-    unread = [key for key in value if isinstance(key, str) and key not in (*keys, *others)]
-    found = {key: closest(key, keys, cutoff=NEAR_MISS) for key in unread}
-    return {key: meant for key, meant in found.items() if meant is not None and meant not in value}
-
-
-@check(Rule.UNKNOWN_KEY, Written)
-def _misspelt_keys(written: Written) -> Found:
-    for key, meant in _misspelt(written.value, *_READ[written.what]).items():
-        yield (key,), f"this key is not read; did you mean {meant!r}?"
-
-
-def _misplaced(node: Written) -> Iterator[str]:
-    """Return the keys of an agent that stand in its node, and not in its `config`."""
-    config = node.value.get("config")
-    own = config if isinstance(config, dict) else {}
-    if node.kind == "agent":
-        yield from (key for key in node.value if key in AGENT_KEYS and key not in own)
-
-
-@check(Rule.MISPLACED_KEY, Written, level=Level.ERROR)
-def _keys_of_an_agent_beside_its_config(node: Written) -> Found:
-    for key in _misplaced(node):
-        if key in ONLY_IN_CONFIG:
-            yield (key,), f"`{key}` belongs inside the agent's `config`, where it is read"
-
-
-@check(Rule.MISPLACED_KEY, Written)
-def _keys_of_an_agent_in_the_node(node: Written) -> Found:
-    read, others = _READ["node"]
-    for key in _misplaced(node):
-        if key not in (*ONLY_IN_CONFIG, *read, *others, *_misspelt(node.value, read, others)):
-            yield (key,), f"this key is not read here; `{key}` belongs inside `config`"
-
-
-@check(Rule.MISPLACED_KEY, Written, level=Level.ERROR)
-def _store_in_an_agent(agent: Written) -> Found:
-    if agent.what == "agent" and "memory" in agent.value:
-        yield (
-            ("memory",),
-            "an agent no longer has its own `memory`: declare the store under the document's `memory` and name it "
-            "in the agent's `memories`",
-        )
-
-
-@check(Rule.UNKNOWN_NAME, Written)
-def _node_type(node: Written) -> Found:
-    if isinstance(node.kind, str) and node.kind and node.kind not in NODE_TYPES:
-        meant = closest(node.kind, NODE_TYPES)
-        hint = f"; did you mean {meant!r}?" if meant else "; its input is passed on"
-        yield ("type",), f"devmem knows no node type {quoted(node.kind)}{hint}"
-
-
-# What DevAll has and devmem does not carry out.
-
-_NOT_CARRIED_OUT: Final[Mapping[str, Mapping[str, str]]] = {
-    "graph": {
-        "is_majority_voting": "majority voting is not carried out; the output is that of the last node",
-        "end": "`end` is not read; the output is that of the last node that ran",
-    },
-    "node": {
-        "context_window": "a node keeps no earlier messages here; use a memory instead of `context_window`",
-        "dynamic": "the node runs once; `dynamic` is not carried out",
-    },
-    "agent": {
-        "tooling": "the agent has no tools here",
-        "skills": "the agent has no skills here",
-        "retry": "a request that fails is repeated by devmem's own rules; `retry` is not read",
-    },
-    "edge": {
-        "process": "the output is passed on as it is; `process` is not carried out",
-        "dynamic": "the target runs once; `dynamic` is not carried out",
-        "keep_message": "nothing is kept between runs of a node; `keep_message` is not read",
-        "clear_context": "nothing is kept between runs of a node; `clear_context` is not read",
-        "clear_kept_context": "nothing is kept between runs of a node; `clear_kept_context` is not read",
-    },
-}
-
-
-@check(Rule.NOT_SUPPORTED, Written)
-def _settings_of_devall(written: Written) -> Found:
-    for key, message in _NOT_CARRIED_OUT.get(written.what, {}).items():
-        if written.value.get(key):
-            yield (key,), message
-
-
-@check(Rule.NOT_SUPPORTED, Written)
-def _nodes_of_devall(node: Written) -> Found:
-    # Nodes that ask a person are left to the runner: the first of them gets what the person said, the input.
-    if isinstance(node.kind, str) and node.kind in NODE_TYPES.keys() - CARRIED_OUT - {"human"}:
-        yield ("type",), f"a node of type {node.kind!r} is not carried out; its input is passed on"
-
-
-@check(Rule.NOT_SUPPORTED, Written)
-def _modes_of_devall(agent: Written) -> Found:
-    if agent.what != "agent":
-        return
-    if agent.value.get("input_mode") not in (None, "messages"):
-        yield ("input_mode",), "the model gets its input as messages; `input_mode` is not read"
-    thinking = agent.value.get("thinking")
-    kind = thinking.get("type") if isinstance(thinking, dict) else None
-    if kind not in (None, "reflection"):
-        yield ("thinking",), f"thinking of type {str(kind)[:40]!r} is not carried out"
-
-
-@check(Rule.NOT_SUPPORTED, Graph)
-def _conditions_that_are_functions(graph: Graph) -> Found:
-    for path, edge in graph.edges:
+    sorter: TopologicalSorter[str] = TopologicalSorter()
+    for path, edge in edges:
+        sorter.add(edge.target, edge.source)
         if (function := edge.condition.function) is not None:
             message = (
-                f"the condition is the Python function {function!r}, which is not called; "
-                "the edge is not followed, and what only it leads to does not run"
+                f"the condition is the Python function {function!r}, which is not called; the edge is not followed, "
+                "and what only it leads to does not run"
             )
-            yield (*path, "condition"), message
-
-
-@check(Rule.CYCLE, Graph)
-def _first_circle(graph: Graph) -> Found:
-    sorter: TopologicalSorter[str] = TopologicalSorter()
-    for _, edge in graph.edges:
-        sorter.add(edge.target, edge.source)
+            report.warn((*path, "condition"), message, Rule.NOT_SUPPORTED)
     try:
         sorter.prepare()
     except CycleError as error:
         circle: list[str] = error.args[1]
         around = set(pairwise(circle))
-        closing = [path for path, edge in graph.edges if (edge.source, edge.target) in around][-1]
+        closing = [path for path, edge in edges if (edge.source, edge.target) in around][-1]
         names = " -> ".join(quoted(name) for name in circle)
-        yield closing, f"the edges {names} lead in a circle; each node runs once, and no edge is followed back"
+        message = f"the edges {names} lead in a circle; each node runs once, and no edge is followed back"
+        report.warn(closing, message, Rule.CYCLE)
+    for store in graph.memory:
+        path = (*store.place.location, "config")
+        if path[0] == "graph":
+            # DevAll looks for files in the working directory.
+            report_missing_sources(report, path, store, folder)
+            _check_files_of_devall(report, path, store, folder)
+        if str(getattr(store.config, "memory_path", None)).endswith(".json"):
+            # Such a file is written at the end, when it is too late to learn that it cannot be.
+            report_unwritable(report, path, store, folder, Level.WARNING)
+    for node in graph.nodes:
+        for index, entry in enumerate(node.config.memories if node.config is not None else ()):
+            attached = stores.get(entry.name)
+            if node.config is not None and attached is not None:
+                where = (*node.place.location, "config", "memories", index)
+                _check_attachment(report, where, entry, node.config, attached)
 
 
-# Attachments.
+def _check_attachment(
+    report: Report, path: DocumentPath, entry: Attachment, agent: AgentConfig, store: StoreDeclaration
+) -> None:
+    """Warn about settings of an attachment that change nothing."""
 
+    def warn(key: str, message: str) -> None:
+        report.warn((*path, key), message, Rule.NO_EFFECT)
 
-def _named_entries(attachments: Attachments) -> Iterator[tuple[DocumentPath, str]]:
-    """Return the names of the attached stores, each with its place below the list."""
-    entries = attachments.entries
-    for index, entry in enumerate(entries if isinstance(entries, list) else ()):
-        name = entry.get("name") if isinstance(entry, dict) else entry
-        if isinstance(name, str):
-            yield ((index,) if isinstance(entry, str) else (index, "name")), name
-
-
-@check(Rule.UNSET_VARIABLE, Attachments, level=Level.ERROR)
-def _attachment_by_an_unset_variable(attachments: Attachments) -> Found:
-    for tail, _ in _named_entries(attachments):
-        if names := attachments.missing.get((*attachments.path, *tail)):
-            yield tail, unset_message(names)
-
-
-@check(Rule.DUPLICATE_NAME, Attachments, level=Level.ERROR)
-def _store_attached_twice(attachments: Attachments) -> Found:
-    seen: dict[str, DocumentPath] = {}
-    for tail, name in _named_entries(attachments):
-        where = (*attachments.path, *tail)
-        if name in seen and where not in attachments.missing:
-            line = attachments.inspection.report.document.line(seen[name])
-            yield tail, f"the store {quoted(name)} is attached to this node already, on line {line}"
-        seen.setdefault(name, where)
-
-
-def _no_store(name: str, declared: Collection[str]) -> str:
-    return f"there is no store {quoted(name)}{did_you_mean(name, declared)} Declared stores: {choices(declared)}."
-
-
-@check(Rule.UNKNOWN_NAME, Attachments, level=Level.ERROR)
-def _undeclared_store(attachments: Attachments) -> Found:
-    declared, seen = attachments.declared, set[str]()
-    for tail, name in _named_entries(attachments):
-        if name and name not in (*declared, *seen) and (*attachments.path, *tail) not in attachments.missing:
-            yield tail, _no_store(name, declared)
-        seen.add(name)
-
-
-@check(Rule.NO_EFFECT, Attached)
-def _attachment_without_effect(attached: Attached) -> Found:
-    entry, store = attached.entry, attached.store
     read_only = getattr(store.config, "read_only", False)
     if entry.write and "write" in entry.model_fields_set and read_only:
-        yield ("write",), f"stores of type {store.type!r} are read-only; nothing will be written"
+        warn("write", f"stores of type {store.type!r} are read-only; nothing will be written")
     if entry.ttl is not None and (not entry.write or read_only):
-        yield ("ttl",), "nothing is written to this store here, so nothing expires"
+        warn("ttl", "nothing is written to this store here, so nothing expires")
     if entry.view is not None and "view" not in type(store.config).model_fields:
-        yield ("view",), f"stores of type {store.type!r} have no views; all of it is read"
+        warn("view", f"stores of type {store.type!r} have no views; all of it is read")
     if not entry.read and not entry.write:
-        yield ("read",), "this store is neither read nor written here"
+        warn("read", "this store is neither read nor written here")
     view = entry.view or getattr(store.config, "view", None)
     by_time = view is not None and view.order != "search"
     if entry.similarity_threshold > -1 and (by_time or not getattr(store.config, "has_similarity", True)):
         advice = "; `view: {order: search}` finds by similarity" if by_time else ""
-        yield ("similarity_threshold",), f"the latest items are read here, whatever their similarity{advice}"
-
-
-@check(Rule.NO_EFFECT, Attached)
-def _stage_without_effect(attached: Attached) -> Found:
-    entry, agent = attached.entry, attached.agent
+        warn("similarity_threshold", f"the latest items are read here, whatever their similarity{advice}")
     stages = [("retrieve_stage", stage) for stage in (entry.retrieve_stage or () if entry.read else ())]
     stages += [("write_stage", stage) for stage in (entry.write_stage if entry.write else ())]
+    prompts = {Stage.PLAN: agent.plan, Stage.CRITIQUE: agent.critique}
     for key, stage in stages:
         if key == "retrieve_stage" and stage is Stage.FINISHED:
             message = "what is found at the stage 'finished' reaches no prompt, only the result of the run"
-            yield (key,), f"{message}; prompts are reached from {choices(RETRIEVING)}"
-        prompt = {Stage.PLAN: agent.plan, Stage.CRITIQUE: agent.critique}
-        if stage in prompt and prompt[stage] is None:
-            yield (key,), f"the stage {stage.value!r} does not happen here, because the agent has no `{stage.value}`"
+            warn(key, f"{message}; prompts are reached from {choices(RETRIEVING)}")
+        if stage in prompts and prompts[stage] is None:
+            warn(key, f"the stage {stage.value!r} does not happen here, because the agent has no `{stage.value}`")
 
 
-# Recording and transactions.
-
-
-@check(Rule.UNKNOWN_NAME, Root, level=Level.ERROR)
-def _stores_of_a_recording(root: Root) -> Found:
-    if (block := root.recording) is None:
-        return
-    names = [store.name for store in root.stores]
-    wanted = [(("copies", index, "into"), rule.into) for index, rule in enumerate(block.copies)]
-    for tail, name in [*wanted, (("store",), block.store)]:
-        if name not in names:
-            yield tail, _no_store(name, names)
-
-
-@check(Rule.UNKNOWN_NAME, Root, level=Level.ERROR)
-def _parts_of_composed_stores(root: Root) -> Found:
-    declared = {store.name: store.config for store in root.stores}
-    for store in root.stores if not root.path else ():
-        for index, name in enumerate(getattr(store.config, "composes", ())):
-            where = (*store.place.location, "config", "stores", index)
-            if name not in declared:
-                yield where, _no_store(name, declared.keys() - {store.name})
-            elif getattr(declared[name], "composes", ()):
-                yield where, f"{quoted(name)} is itself made of other stores; name those"
-            elif getattr(declared[name], "memory_path", "auto") is None:
-                yield (
-                    where,
-                    f"{quoted(name)} keeps its items for this process only: give it a `memory_path`",
-                )
-
-
-@check(Rule.INVALID_VALUE, Root, level=Level.ERROR)
-def _stores_that_keep_no_records(root: Root) -> Found:
-    if (block := root.recording) is None:
-        return
-    for index, rule in enumerate(block.copies):
-        if rule.into == block.store:
-            yield ("copies", index, "into"), f"the records are in {quoted(rule.into)} already; name another store"
-    for store in root.stores:
-        if store.name == block.store and not getattr(store.config, "keeps_records", False):
-            yield ("store",), f"stores of type {store.type!r} keep no records; name one of type 'conversation'"
-
-
-@check(Rule.INVALID_VALUE, Root, level=Level.ERROR)
-def _stores_without_versions(root: Root) -> Found:
-    """Report the written stores that cannot hold what is not committed yet."""
-    for store in written_stores(root.stores, root.nodes) if root.transaction else ():
+def check_document(
+    report: Report,
+    nodes: Sequence[NodeConfig],
+    stores: Sequence[StoreDeclaration],
+    parts: Mapping[str, NamedPart],
+    recording: ConversationRecording | None,
+    *,
+    is_transaction: bool,
+) -> None:
+    """Check what the stores and the blocks of a whole document say of one another."""
+    declared = {store.name: store for store in stores}
+    if recording is not None:
+        _check_recording(report, parts["conversation"].path, recording, declared)
+    _check_agents(report, nodes, parts, recording)
+    _check_composed(report, declared)
+    _check_encryption(report, stores)
+    for store in written_stores(stores, nodes) if is_transaction else ():
         location = getattr(store.config, "memory_path", None) or ""
         if not getattr(store.config, "keeps_versions", False):
             reason = f"stores of the type {store.type!r} cannot hold what is not committed yet"
@@ -403,43 +185,76 @@ def _stores_without_versions(root: Root) -> Found:
             reason = f"the JSON file {location} cannot hold what is not committed yet; a path that ends with .db can"
         else:
             continue
-        yield (), f"the store {store.name!r} cannot take part in a transaction: {reason}"
+        message = f"the store {store.name!r} cannot take part in a transaction: {reason}"
+        report.error(parts["transaction"].path, message)
 
 
-@check(Rule.PLAIN_FILE, Root, level=Level.ERROR)
-def _plain_files_of_an_encrypted_workflow(root: Root) -> Found:
+def _check_recording(
+    report: Report, path: DocumentPath, block: ConversationRecording, declared: Mapping[str, StoreDeclaration]
+) -> None:
+    for index, rule in enumerate(block.copies):
+        where = (*path, "copies", index, "into")
+        if rule.into not in declared:
+            report.error(where, _no_store(rule.into, declared), Rule.UNKNOWN_NAME)
+        elif rule.into == block.store:
+            report.error(where, f"the records are in {quoted(rule.into)} already; name another store")
+    store = declared.get(block.store)
+    if store is None:
+        report.error((*path, "store"), _no_store(block.store, declared), Rule.UNKNOWN_NAME)
+    elif not getattr(store.config, "keeps_records", False):
+        message = f"stores of type {store.type!r} keep no records; name one of type 'conversation'"
+        report.error((*path, "store"), message)
+
+
+def _check_composed(report: Report, declared: Mapping[str, StoreDeclaration]) -> None:
+    """Check the names of the stores that others are made of."""
+    for store in declared.values():
+        for index, name in enumerate(getattr(store.config, "composes", ())):
+            part = declared.get(name)
+            if part is None:
+                message = _no_store(name, declared.keys() - {store.name})
+            elif getattr(part.config, "composes", ()):
+                message = f"{quoted(name)} is itself made of other stores; name those"
+            elif getattr(part.config, "memory_path", "auto") is None:
+                message = f"{quoted(name)} keeps its items for this process only: give it a `memory_path`"
+            else:
+                continue
+            report.error((*store.place.location, "config", "stores", index), message, Rule.UNKNOWN_NAME)
+
+
+def _check_encryption(report: Report, stores: Sequence[StoreDeclaration]) -> None:
     """Report what would be written in plain beside encrypted stores, and stores that do not share their key."""
-    blocks = {store.name: block for store in root.stores if (block := getattr(store.config, "encryption", None))}
-    if not blocks:
-        return
-    first = next(iter(blocks))
-    if root.path:
-        return
-    for store in root.stores:
+    blocks = {store.name: block for store in stores if (block := getattr(store.config, "encryption", None))}
+    first = next(iter(blocks), "")
+    for store in stores if blocks else ():
+        path = (*store.place.location, "config")
         if blocks.get(store.name) == blocks[first]:
             continue
-        where = (*store.place.location, "config")
         if store.name in blocks:
-            yield (*where, "encryption"), f"the files of a session have one key: name that of {quoted(first)}"
+            path, message = (*path, "encryption"), f"the files of a session have one key: name that of {quoted(first)}"
         elif "memory_path" not in type(store.config).model_fields:
-            yield where, f"stores of the type {store.type!r} keep files that are not encrypted as {quoted(first)} is"
+            message = f"stores of the type {store.type!r} keep files that are not encrypted as {quoted(first)} is"
         elif getattr(store.config, "memory_path", None) and not getattr(store.config, "sends_to", ()):
-            yield where, f"this store's file is plain, and that of {quoted(first)} is encrypted: give both `encryption`"
+            message = f"this store's file is plain, and that of {quoted(first)} is encrypted: give both `encryption`"
+        else:
+            continue
+        report.error(path, message, Rule.PLAIN_FILE)
 
 
-@check(Rule.UNKNOWN_NAME, Root)
-def _unknown_agents(root: Root) -> Found:
+def _check_agents(
+    report: Report, nodes: Sequence[NodeConfig], parts: Mapping[str, NamedPart], recording: ConversationRecording | None
+) -> None:
     """Warn about agents that no node is: only calls that are recorded from Python could be theirs."""
-    known = frozenset(_agent_names(root.nodes))
-    copies = enumerate(root.recording.copies if root.recording else ())
-    named = [(("copies", at, "agents", index), name) for at, rule in copies for index, name in enumerate(rule.agents)]
-    for where, name in [*named, *(() if root.path else _viewed(root.nodes))]:
+    known = frozenset(_agent_names(nodes))
+    named = [*_viewed(nodes)]
+    for at, rule in enumerate(recording.copies if recording else ()):
+        place = (*parts["conversation"].path, "copies", at, "agents")
+        named += [((*place, index), name) for index, name in enumerate(rule.agents)]
+    for where, name in named:
         # A variable that nothing sets has its own warning.
         if name not in known and not any(map(has_placeholder, (name, *known))):
-            yield (
-                where,
-                f"no agent is named {quoted(name)}{did_you_mean(name, known)} Agents: {choices(sorted(known))}.",
-            )
+            hint = f"no agent is named {quoted(name)}{did_you_mean(name, known)}"
+            report.warn(where, f"{hint} Agents: {choices(sorted(known))}.", Rule.UNKNOWN_NAME)
 
 
 def _agent_names(nodes: Iterable[NodeConfig]) -> Iterator[str]:
@@ -465,64 +280,55 @@ def _viewed(nodes: Iterable[NodeConfig]) -> Iterator[tuple[DocumentPath, str]]:
 # Files and folders.
 
 
-@check(Rule.MISSING_FILE, Store)
-def _sources_of_devall(store: Store) -> Found:
-    """Warn at the start where files are looked for: DevAll starts at the working directory."""
-    return sources_without_files(store) if store.path[:1] == ("graph",) else iter(())
-
-
-def sources_without_files(store: Store) -> Found:
-    """Report the sources of a store that do not exist or are empty."""
-    folder = base_dir_of(store.declaration, store.inspection.base_dir)
-    for index, path in enumerate(source_paths(store.declaration)):
-        place = (folder / path).resolve()
-        if has_magic(path):
+def report_missing_sources(report: Report, path: DocumentPath, store: StoreDeclaration, folder: pathlib.Path) -> None:
+    """Warn about the sources of a store, whose `config` stands at `path`, that do not exist or are empty."""
+    start = base_dir_of(store, folder)
+    for index, source in enumerate(source_paths(store)):
+        place = (start / source).resolve()
+        if has_magic(source):
             continue
         if not place.exists():
-            other = (pathlib.Path(path)).resolve()
-            nor = f" and no {str(other)!r}" if store.path[:1] == ("graph",) and other != place else ""
-            yield ("file_sources", index, "path"), f"there is no {str(place)!r}{nor}: nothing is indexed of it"
+            other = pathlib.Path(source).resolve()
+            nor = f" and no {str(other)!r}" if path[0] == "graph" and other != place else ""
+            message = f"there is no {str(place)!r}{nor}: nothing is indexed of it"
         elif place.is_dir() and not any(place.iterdir()):
-            yield ("file_sources", index, "path"), f"the folder {str(place)!r} is empty: nothing is indexed of it"
+            message = f"the folder {str(place)!r} is empty: nothing is indexed of it"
+        else:
+            continue
+        report.warn((*path, "file_sources", index, "path"), message, Rule.MISSING_FILE)
 
 
-@check(Rule.MISSING_FILE, Store)
-def _file_that_devall_has(store: Store) -> Found:
+def _check_files_of_devall(report: Report, path: DocumentPath, store: StoreDeclaration, folder: pathlib.Path) -> None:
     """Warn where DevAll would find a file in the working directory and devmem starts a new one beside the workflow."""
-    if store.path[:1] != ("graph",):
-        return
     for key in ("memory_path", "index_path"):
-        written = getattr(store.declaration.config, key, None)
+        written = getattr(store.config, key, None)
         if written is None or str(written) == "auto":
             continue
-        folder = base_dir_of(store.declaration, store.inspection.base_dir)
-        ours, theirs = folder / str(written), pathlib.Path(str(written))
+        ours, theirs = base_dir_of(store, folder) / str(written), pathlib.Path(str(written))
         if not theirs.is_absolute() and theirs.exists() and not ours.exists():
             message = (
                 f"paths start at the workflow's folder here, so this is {str(ours)!r}, which does not exist; "
                 f"DevAll takes {str(theirs.resolve())!r}, which does"
             )
-            yield (key,), message
+            report.warn((*path, key), message, Rule.MISSING_FILE)
 
 
-def unwritable_file(store: Store) -> Found:
+def report_unwritable(
+    report: Report, path: DocumentPath, store: StoreDeclaration, folder: pathlib.Path, level: Level
+) -> None:
     """Report the paths of a store where neither the file nor, if it is missing, its folder can be written."""
     for key in ("memory_path", "index_path"):
-        written = getattr(store.declaration.config, key, None)
+        written = getattr(store.config, key, None)
         if not isinstance(written, str) or written == "auto" or "://" in written or has_placeholder(written):
             continue
-        file = base_dir_of(store.declaration, store.inspection.base_dir) / expanded(written)
+        file = base_dir_of(store, folder) / expanded(written)
         there = next((one for one in (file, *file.parents) if one.exists()), file)
         if file.is_dir():
-            yield (key,), f"{str(file)!r} is a folder; name a file in it"
+            message = f"{str(file)!r} is a folder; name a file in it"
         elif there != file and not there.is_dir():
-            yield (key,), f"{str(file)!r} cannot be written: {str(there)!r} is not a folder"
+            message = f"{str(file)!r} cannot be written: {str(there)!r} is not a folder"
         elif not os.access(there, os.W_OK):
-            yield (key,), f"{str(file)!r} cannot be written: {str(there)!r} does not allow it"
-
-
-@check(Rule.UNWRITABLE_FILE, Store)
-def _json_file_that_cannot_be_written(store: Store) -> Found:
-    """Warn at the start: a JSON file is written at the end, when it is too late."""
-    path = getattr(store.declaration.config, "memory_path", None)
-    return unwritable_file(store) if str(path).endswith(".json") else iter(())
+            message = f"{str(file)!r} cannot be written: {str(there)!r} does not allow it"
+        else:
+            continue
+        report.add((*path, key), message, Rule.UNWRITABLE_FILE, level)

@@ -9,9 +9,9 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from devmem.config.agent import NODE_TYPES, ONLY_IN_CONFIG, AgentConfig
-from devmem.config.base import ConfigModel, models_in, one_line
+from devmem.config.base import ConfigModel, StoreTypes, models_in, one_line
 from devmem.config.forms import field_specs
-from devmem.config.store import EmbeddingConfig, StoreDeclaration, StoreTypes
+from devmem.config.store import EmbeddingConfig, StoreDeclaration
 from devmem.config.workflow import ROOT_ONLY, NodeConfig, Variant, WorkflowDocument, variants
 
 Schema: TypeAlias = dict[str, Any]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Final, Literal, Protocol, Self
+from typing import Annotated, Final, Literal, Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import (
@@ -14,13 +15,16 @@ from pydantic import (
     JsonValue,
     SecretStr,
     SerializeAsAny,
+    ValidatorFunctionWrapHandler,
     field_validator,
     model_validator,
 )
+from pydantic_core import PydanticCustomError
 from pydantic_core.core_schema import ValidationInfo
 
-from devmem.config.base import KNOWN_HOME, ConfigModel, Duration, Placed
+from devmem.config.base import KNOWN_HOME, ConfigModel, Declared, Duration, Placed, offered, unknown_name
 from devmem.encryption import StoreKey, read_key_file, read_key_variable
+from devmem.errors import PluginError
 from devmem.model.fields import is_path
 from devmem.model.items import SourceKind
 from devmem.text.files import expanded
@@ -33,15 +37,38 @@ def _one_line(value: str) -> str:
     return value
 
 
+def _usable_type(kind: str, info: ValidationInfo) -> str:
+    if kind and isinstance(info.context, Declared):
+        if kind not in (possible := info.context.types.names()):
+            raise unknown_name("store type", possible)
+        try:
+            info.context.types.config_model(kind)
+        except PluginError as error:
+            raise PydanticCustomError("broken_plugin", "{error}", {"error": str(error)}) from error
+    return kind
+
+
 class StoreDeclaration(Placed):
     """A named memory: of which type it is, and that type's settings."""
 
     name: Annotated[str, AfterValidator(_one_line)] = Field(min_length=1)
     """Name by which agents attach the store; unique in the workflow."""
-    type: str = Field(min_length=1)
+    type: Annotated[str, AfterValidator(_usable_type)] = Field(min_length=1)
     """Kind of store, which decides what is kept and how it is found."""
     config: SerializeAsAny[ConfigModel] = Field(default_factory=ConfigModel)
     """Settings of the type; none means the type's defaults."""
+
+    @field_validator("config", mode="wrap")
+    @classmethod
+    def _of_type(cls, value: object, handler: ValidatorFunctionWrapHandler, info: ValidationInfo) -> object:
+        """Validate the settings by the model of the type, where a document declares the store."""
+        if not isinstance(info.context, Declared) or isinstance(value, ConfigModel):
+            return handler(value)
+        if not isinstance(kind := info.data.get("type"), str):
+            return ConfigModel()  # the type is refused
+        place = replace(info.context.place, path=f"{info.context.place.path}.config")
+        model = info.context.types.config_model(kind)
+        return model.model_validate({} if value is None else value, context=replace(info.context, place=place))
 
 
 ChunkStrategy = Literal["average", "weighted", "first"]
@@ -91,7 +118,7 @@ class EmbeddingParams(ConfigModel):
 class EmbeddingConfig(ConfigModel):
     """Which model makes the vectors; without this block a store is searched by its text alone."""
 
-    provider: str = "minilm"
+    provider: Annotated[str, offered("embedding provider", lambda types: types.embedding_providers())] = "minilm"
     """`minilm` (English) and `e5` (some hundred languages) need no network and no key; `onnx` takes an exported model,
     `local` any sentence-transformers model; `openai` any service that speaks its protocol; with `given` the caller
     hands over every vector; a plugin's name its provider."""
@@ -124,7 +151,7 @@ _KEYS: Final = {
 class RerankerConfig(ConfigModel):
     """Reranker of the best candidates."""
 
-    type: str = "late_interaction"
+    type: Annotated[str, offered("reranker", lambda types: types.rerankers())] = "late_interaction"
     """`late_interaction` compares token by token, with what the embedding model made already; `none` does without;
     after that comparison, `cross_encoder` reads question and text together, `llm` asks a chat model, and a plugin's
     name has the plugin read them."""
@@ -310,57 +337,6 @@ class EncryptionConfig(ConfigModel):
         return read_key_variable(str(self.key.env))
 
 
-class StoreTypes(Protocol):
-    """The store types, rerankers and embedding providers that a workflow may name.
-
-    The registry, which lives on a higher floor, is one.
-    """
-
-    def names(self) -> Sequence[str]:
-        """Return the names of all known types; nothing is imported for it."""
-        ...
-
-    def config_model(self, name: str) -> type[ConfigModel]:
-        """Return the model of a type's `config:` block.
-
-        Raises:
-            PluginError: there is no such type, or its package cannot be used.
-        """
-        ...
-
-    def summary(self, name: str) -> str:
-        """Return one line for people about a type."""
-        ...
-
-    def rerankers(self) -> Sequence[str]:
-        """Return what a `reranker:` block may give as its `type`; nothing is imported for it."""
-        ...
-
-    def embedding_providers(self) -> Sequence[str]:
-        """Return what an `embedding:` block may give as its `provider`; nothing is imported for it."""
-        ...
-
-    def guard_checks(self) -> Sequence[str]:
-        """Return what an entry of `guard: {checks: ...}` may give as its `type`; nothing is imported for it."""
-        ...
-
-    def check_location(self, location: str, *, states: bool) -> None:
-        """Check that a store's items, and its states beside them, can be kept at a URL; nothing is opened.
-
-        Raises:
-            DevmemError: they cannot; a `MissingExtraError` where a package is missing.
-        """
-        ...
-
-    def load_plugin(self, module: str) -> None:
-        """Import a module named under `plugins:`, or the file of a path, so that what it registers is known.
-
-        Raises:
-            PluginError: the module cannot be imported.
-        """
-        ...
-
-
 _MODELS: Final[Mapping[str, tuple[str, str]]] = {
     "minilm": ("sentence-transformers", "all-MiniLM-L6-v2"),
     "e5": ("intfloat", "multilingual-e5-small"),
@@ -386,7 +362,9 @@ _FOREIGN: Final = (SourceKind.TOOL, SourceKind.FILE, SourceKind.IMPORT, SourceKi
 class GuardCheckConfig(ConfigModel):
     """One check of the texts that are written."""
 
-    type: str = Field(default="orders", min_length=1)
+    type: Annotated[str, offered("check of a guard", lambda types: types.guard_checks())] = Field(
+        default="orders", min_length=1
+    )
     """`orders` finds text that gives orders to a model or asks to be remembered, by rules; `llm` asks a chat model; a
     plugin's name has the plugin read it."""
     sources: tuple[SourceKind, ...] = _FOREIGN

@@ -3,178 +3,187 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 
-from devmem.config.base import Annotation, ConfigModel, all_keys, field_at, mentions
+from devmem.config.base import (
+    UNKNOWN_NAME,
+    Annotation,
+    ConfigModel,
+    Declared,
+    StoreTypes,
+    all_keys,
+    field_at,
+    keys_of,
+    mentions,
+    models_in,
+)
 from devmem.config.document import DocumentPath, Report, holds
-from devmem.config.findings import Rule, choices, did_you_mean, expectation, found, possible_values, quoted
+from devmem.config.findings import Rule, choices, closest, did_you_mean, found, quoted
 from devmem.config.placeholders import Placeholders, has_placeholder, names_only
+from devmem.config.store import StoreDeclaration
 from devmem.config.workflow import unset_message
+from devmem.errors import PluginError
 
-_WORDS: Final = {"key", "apikey", "token", "password", "passwd", "passphrase", "secret", "credential", "credentials"}
-_ABOUT_A_KEY: Final = {"column", "columns", "field", "file", "id", "llm", "name", "names", "path", "prefix"}
-"""Words after which a name such as `key_names` promises something about a key, and not the key."""
-_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
-_SHORTEST_MASKED: Final = 3
-
-
-def is_secret_name(name: object) -> bool:
-    """Whether a key's name promises a secret: `api_key`, `accessToken`, `password`; `key_file` does not."""
-    if not isinstance(name, str):
-        return False
-    words = [word.lower() for word in _WORD.findall(name[:200])]
-    return any(
-        word in _WORDS and not (word == "key" and following in _ABOUT_A_KEY)
-        for word, following in pairwise([*words, ""])
-    )
-
-
-def is_secret(path: DocumentPath, annotation: Annotation = None) -> bool:
-    """Whether the value at a path may not be shown, by its key, a key around it, or its field's type."""
-    return mentions(annotation, SecretStr) or any(is_secret_name(step) for step in path)
-
-
-def _is_number_field(model: type[BaseModel], path: DocumentPath, annotation: Annotation) -> bool:
-    """Whether a field takes numbers and flags alone, as `token_budget` does: its name promises no secret."""
-    types = get_args(annotation) if get_origin(annotation) is not None else (annotation,)
-    return bool(path) and path[-1] in all_keys(field_at(model, path[:-1])[0]) and set(types) <= _NUMBERS
-
-
-_NUMBERS: Final = {int, float, bool, type(None)}
-
-
-def masked(message: str, secrets: Iterator[str]) -> str:
-    """Replace every secret that a message repeats."""
-    for secret in secrets:
-        if len(secret) >= _SHORTEST_MASKED and secret in message:
-            message = message.replace(secret, "***")
-    return message
-
-
-def secret_texts(value: object, *, secret: bool, models: tuple[type[BaseModel], ...] = ()) -> Iterator[str]:
-    """Yield the texts in a value that stand in a secret place; `secret` says whether the whole value does."""
-    if isinstance(value, dict):
-        for key, entry in value.items():
-            fields = [model.model_fields[key].annotation for model in models if key in model.model_fields]
-            hidden = secret or is_secret_name(key) or any(mentions(one, SecretStr) for one in fields)
-            yield from secret_texts(entry, secret=hidden)
-    elif isinstance(value, list):
-        for element in value:
-            yield from secret_texts(element, secret=secret)
-    elif secret and value is not None:
-        yield str(value)
-
-
+NEAR_MISS: Final = 0.75
+"""Likeness from which a key that nothing reads is taken for a misspelt one."""
 Model = TypeVar("Model", bound=ConfigModel)
 
 
 class Validator:
     """Validates parts of one document."""
 
-    def __init__(self, report: Report, placeholders: Placeholders) -> None:
-        self._report, self._placeholders = report, placeholders
+    def __init__(self, report: Report, placeholders: Placeholders, types: StoreTypes) -> None:
+        self._report, self._placeholders, self._types = report, placeholders, types
 
-    def validate(
-        self, model: type[Model], data: object, path: DocumentPath, *, elsewhere: Callable[[object], str] | None = None
-    ) -> Model | None:
-        """Return the model made of `data`, which stands at `path`; None after noting what is wrong with it.
-
-        `elsewhere` returns a remark on a key at the top of `data` that the model does not have, or empty text.
-        """
+    def validate(self, model: type[Model], data: object, path: DocumentPath) -> Model | None:
+        """Return the model made of `data`, which stands at `path`; None after noting what is wrong with it."""
         try:
-            return model.model_validate(data, context=self._report.place(path))
+            return model.model_validate(data, context=Declared(place=self._report.place(path), types=self._types))
         except ValidationError as error:
             findings = error.errors(include_url=False)
         except Exception as error:  # noqa: BLE001 - a store type's validators are a stranger's code
-            message = masked(str(error), secret_texts(data, secret=False, models=(model,)))
-            self._report.error(path, f"{model.__name__} could not check this: {type(error).__name__}: {message}")
+            kind, inner = self._routed(model, data, ("config",)) if model is StoreDeclaration else (model, ())
+            where = path if inner else (*path, *(() if kind is model else ("config",)))
+            message = _masked(str(error), _secret_texts(data, secret=False, models=(kind,)))
+            self._report.error(where, f"{kind.__name__} could not check this: {type(error).__name__}: {message}")
             return None
-        self._note(model, data, path, findings, elsewhere)
+        self._note(model, data, path, findings)
         return None
 
+    def look_over(self, model: type[ConfigModel], written: Mapping[Any, Any], path: DocumentPath) -> None:
+        """Warn about keys that nothing reads, and about those of other systems that devmem does not carry out.
+
+        Such a model ignores what it does not know, since other systems have keys there.
+        """
+        self.warn_near_misses(written, path, all_keys([model]), model.foreign)
+        for key, message in model.foreign.items():
+            if message and written.get(key):
+                self._report.warn((*path, key), message, Rule.NOT_SUPPORTED)
+
+    def look_over_all(self, model: type[ConfigModel], written: object, path: DocumentPath) -> None:
+        """Look a mapping over, and those in it whose models ignore unknown keys too."""
+        if not isinstance(written, Mapping) or model.model_config.get("extra") != "ignore":
+            return
+        self.look_over(model, written, path)
+        for name, field in model.model_fields.items():
+            for key in keys_of(name, field):
+                for inner in models_in(field.annotation):
+                    if issubclass(inner, ConfigModel):
+                        self.look_over_all(inner, written.get(key), (*path, key))
+
+    def warn_near_misses(
+        self, written: Mapping[Any, Any], path: DocumentPath, keys: Sequence[str], others: Mapping[str, str]
+    ) -> None:
+        """Warn about keys that are nearly one of `keys`, which is not there; `others` are read by another system."""
+        for key in written:
+            if isinstance(key, str) and key not in keys and key not in others:
+                meant = closest(key, keys, cutoff=NEAR_MISS)
+                if meant is not None and meant not in written:
+                    self._report.warn((*path, key), f"this key is not read; did you mean {meant!r}?", Rule.UNKNOWN_KEY)
+
     def _note(
-        self,
-        model: type[ConfigModel],
-        data: object,
-        path: DocumentPath,
-        findings: list[ErrorDetails],
-        elsewhere: Callable[[object], str] | None,
+        self, model: type[ConfigModel], data: object, path: DocumentPath, findings: Sequence[ErrorDetails]
     ) -> None:
         by_place: dict[DocumentPath, list[ErrorDetails]] = {}
         for finding in findings:
-            if _is_echo(finding):
-                continue
+            value, context = finding["input"], finding.get("ctx", {})
+            if finding["type"] == "too_short" and isinstance(value, list) and len(value) >= context["min_length"]:
+                continue  # the elements, which have their own problems, do not count
             by_place.setdefault(_cleaned(finding, data), []).append(finding)
         for inner, here in by_place.items():
             if self._report.is_full:
                 return
-            remark = elsewhere(inner[0]) if elsewhere and len(inner) == 1 and _rule(here[0]) is Rule.UNKNOWN_KEY else ""
-            self._report.error((*path, *inner), self._message(model, path, inner, here, remark), _rule(here[0]))
+            message, rule = self._message(*self._routed(model, data, inner), (*path, *inner), here)
+            self._report.error((*path, *inner), message, rule)
+
+    def _routed(
+        self, model: type[ConfigModel], data: object, inner: DocumentPath
+    ) -> tuple[type[ConfigModel], DocumentPath]:
+        """Return the model to which a path leads, and the rest of it: a store's settings have that of its type."""
+        kind = data.get("type") if isinstance(data, Mapping) else None
+        if model is StoreDeclaration and inner[:1] == ("config",) and isinstance(kind, str):
+            return self._types.config_model(kind), inner[1:]
+        return model, inner
 
     def _message(
-        self,
-        model: type[ConfigModel],
-        path: DocumentPath,
-        inner: DocumentPath,
-        findings: list[ErrorDetails],
-        remark: str,
-    ) -> str:
+        self, model: type[ConfigModel], inner: DocumentPath, whole: DocumentPath, findings: Sequence[ErrorDetails]
+    ) -> tuple[str, Rule]:
+        """Return what is wrong with the value at a path, which is `inner` below the model."""
         finding = findings[0]
-        kind = finding["type"]
+        kind, context = finding["type"], finding.get("ctx", {})
         if kind == "invalid_key" or finding["loc"][-1:] == ("[key]",):
-            return f"a key must be text, found {found(finding['input'], secret=True)}; put it in quotes"
+            key = found(finding["input"], secret=True)
+            return f"a key must be text, found {key}; put it in quotes", Rule.INVALID_VALUE
         if kind == "extra_forbidden":
             possible = all_keys(field_at(model, inner[:-1])[0])
-            return f"unknown key{remark or did_you_mean(inner[-1], possible)} Possible keys: {choices(possible)}."
+            remark = self._types_with(inner[0]) if len(inner) == 1 and whole[-2:-1] == ("config",) else ""
+            hint = remark or did_you_mean(inner[-1], possible)
+            return f"unknown key{hint} Possible keys: {choices(possible)}.", Rule.UNKNOWN_KEY
         if kind == "missing":
-            return "this key is required"
-        whole = (*path, *inner)
-        missing = self._missing(whole)
+            return "this key is required", Rule.INVALID_VALUE
+        if kind == "broken_plugin":
+            return str(context["error"]), Rule.INVALID_VALUE
+        prefixes = [whole[:length] for length in range(len(whole), 0, -1)]
+        missing = next((names for one in prefixes if (names := self._placeholders.missing.get(one))), ())
+        if kind == UNKNOWN_NAME:
+            if missing:
+                return unset_message(missing), Rule.UNSET_VARIABLE
+            what, possible, written = context["what"], context["possible"], self._report.document.nearest(whole)
+            if isinstance(written, str) and has_placeholder(written):
+                # The value may be a secret that stands in the wrong place.
+                shown = f"in {quoted(written)}."
+            else:
+                shown = f"{quoted(finding['input'])}{did_you_mean(finding['input'], possible)}"
+            others = "Others need their package installed, or their module under `plugins`."
+            return f"unknown {what} {shown} Possible: {choices(possible)}. {others}", Rule.UNKNOWN_NAME
         if missing:
-            return f"{unset_message(missing)}; {expectation(findings)}"
-        return self._wrong_value(model, inner, whole, findings)
-
-    def _missing(self, path: DocumentPath) -> tuple[str, ...]:
-        """Return the variables that the value at a path, or one around it, still waits for."""
-        prefixes = (path[:length] for length in range(len(path), 0, -1))
-        return next((self._placeholders.missing[one] for one in prefixes if one in self._placeholders.missing), ())
+            return f"{unset_message(missing)}; {_expectation(findings)}", Rule.INVALID_VALUE
+        return self._wrong_value(model, inner, whole, findings), Rule.INVALID_VALUE
 
     def _wrong_value(
-        self, model: type[ConfigModel], inner: DocumentPath, whole: DocumentPath, findings: list[ErrorDetails]
+        self, model: type[ConfigModel], inner: DocumentPath, whole: DocumentPath, findings: Sequence[ErrorDetails]
     ) -> str:
         models, annotation = field_at(model, inner)
         value = findings[0]["input"]
-        secret = is_secret(whole[:-1] if _is_number_field(model, inner, annotation) else whole, annotation)
+        secret = mentions(annotation, SecretStr) or any(
+            _is_secret_name(step) for step in (whole[:-1] if _is_number_field(model, inner, annotation) else whole)
+        )
         written = self._report.document.nearest(whole)
         if isinstance(written, str) and has_placeholder(written):
             # A default in the placeholder may be the secret.
             shown = f"the value of {quoted(names_only(written) if secret else written)}"
-            hidden = [value]
+            hidden = iter([str(value)])
         else:
             shown = found(value, secret=secret)
-            hidden = list(secret_texts(value, secret=secret, models=models))
-        message = masked(expectation(findings), (str(one) for one in hidden))
+            hidden = _secret_texts(value, secret=secret, models=models)
+        message = _masked(_expectation(findings), hidden)
         if isinstance(value, Mapping) and not message.startswith("expected"):
             # A check of several keys names them itself.
             return message
-        possible = possible_values(findings[0])
-        hint = did_you_mean(value, possible).rstrip(".") if possible and not secret and "value of" not in shown else ""
-        return f"{message}, found {shown}{hint or _quoting_hint(findings[0], value)}"
+        hint = ""
+        if (possible := _possible_values(findings[0])) and not secret and "value of" not in shown:
+            hint = did_you_mean(value, possible).rstrip(".")
+        elif findings[0]["type"] == "string_type" and value is not None and not isinstance(value, (str, list, dict)):
+            hint = "; put it in quotes if it is meant as text"
+        return f"{message}, found {shown}{hint}"
 
-
-def _rule(finding: ErrorDetails) -> Rule:
-    return Rule.UNKNOWN_KEY if finding["type"] == "extra_forbidden" else Rule.INVALID_VALUE
-
-
-def _is_echo(finding: ErrorDetails) -> bool:
-    """Whether a list is called too short only because its elements, which have their own problems, do not count."""
-    value, context = finding["input"], finding.get("ctx", {})
-    return finding["type"] == "too_short" and isinstance(value, list) and len(value) >= context["min_length"]
+    def _types_with(self, key: object) -> str:
+        """Return a remark that stores of other types have a key; empty where none has."""
+        names: list[str] = []
+        for name in self._types.names():
+            try:
+                model = self._types.config_model(name)
+            except PluginError:
+                # A type that cannot be loaded offers nothing; the store that names it reports why.
+                continue
+            if key in all_keys([model]):
+                names.append(repr(name))
+        return f"; only stores of the type {' or '.join(names)} have it." if names else ""
 
 
 def _cleaned(finding: ErrorDetails, data: object) -> DocumentPath:
@@ -190,6 +199,108 @@ def _cleaned(finding: ErrorDetails, data: object) -> DocumentPath:
     return tuple(path)
 
 
-def _quoting_hint(finding: ErrorDetails, value: object) -> str:
-    is_bare = value is not None and not isinstance(value, (str, list, dict))
-    return "; put it in quotes if it is meant as text" if finding["type"] == "string_type" and is_bare else ""
+_EXPECTED: Final = {
+    "bool": "true or false",
+    "flag": "true or false",
+    "int": "a whole number",
+    "float": "a number",
+    "number": "a number",
+    "finite": "a finite number",
+    "string": "text",
+    "path": "a path",
+    "model": "a mapping",
+    "dict": "a mapping",
+    "mapping": "a mapping",
+    "list": "a list",
+    "tuple": "a list",
+    "set": "a list",
+    "frozen": "a list",
+}
+"""Description of the expected value, by the first word of pydantic's name for the error."""
+
+_BOUNDS: Final = {
+    "greater_than": "greater than {gt}",
+    "greater_than_equal": "at least {ge}",
+    "less_than": "less than {lt}",
+    "less_than_equal": "at most {le}",
+}
+
+
+def _expectation(findings: Sequence[ErrorDetails]) -> str:
+    """Return what pydantic's findings about one value expect there."""
+    wanted = dict.fromkeys(_one_expectation(finding) for finding in findings)
+    return " or ".join([one if not index else one.removeprefix("expected ") for index, one in enumerate(wanted)])
+
+
+def _one_expectation(finding: ErrorDetails) -> str:
+    kind, context = finding["type"], finding.get("ctx", {})
+    if kind in ("literal_error", "enum"):
+        return f"expected one of {choices(_possible_values(finding))}"
+    if kind in _BOUNDS:
+        return f"expected a number {_BOUNDS[kind].format(**context)}"
+    if kind == "string_too_short":
+        return "expected text that is not empty"
+    if kind in ("too_short", "too_long"):
+        word, bound = ("at least", context["min_length"]) if kind == "too_short" else ("at most", context["max_length"])
+        return f"expected {word} {bound} {'element' if bound == 1 else 'elements'}"
+    word = kind.split("_", 1)[0]
+    if word in _EXPECTED and kind not in ("string_too_long", "string_pattern_mismatch"):
+        return f"expected {_EXPECTED[word]}"
+    text = finding["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
+    return text[:1].lower() + text[1:] if text[1:2].islower() else text
+
+
+def _possible_values(finding: ErrorDetails) -> list[str]:
+    """Return the values that a choice offers, which pydantic gives as one quoted text."""
+    if finding["type"] not in ("literal_error", "enum"):
+        return []
+    return [
+        part.strip().strip("'")
+        for part in str(finding.get("ctx", {}).get("expected", "")).replace(" or ", ", ").split(", ")
+    ]
+
+
+_WORDS: Final = {"key", "apikey", "token", "password", "passwd", "passphrase", "secret", "credential", "credentials"}
+_ABOUT_A_KEY: Final = {"column", "columns", "field", "file", "id", "llm", "name", "names", "path", "prefix"}
+"""Words after which a name such as `key_names` promises something about a key, and not the key."""
+_WORD: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_SHORTEST_MASKED: Final = 3
+_NUMBERS: Final = {int, float, bool, type(None)}
+
+
+def _is_secret_name(name: object) -> bool:
+    """Whether a key's name promises a secret: `api_key`, `accessToken`, `password`; `key_file` does not."""
+    if not isinstance(name, str):
+        return False
+    words = [word.lower() for word in _WORD.findall(name[:200])]
+    return any(
+        word in _WORDS and not (word == "key" and following in _ABOUT_A_KEY)
+        for word, following in pairwise([*words, ""])
+    )
+
+
+def _is_number_field(model: type[BaseModel], path: DocumentPath, annotation: Annotation) -> bool:
+    """Whether a field takes numbers and flags alone, as `token_budget` does: its name promises no secret."""
+    types = get_args(annotation) if get_origin(annotation) is not None else (annotation,)
+    return bool(path) and path[-1] in all_keys(field_at(model, path[:-1])[0]) and set(types) <= _NUMBERS
+
+
+def _masked(message: str, secrets: Iterator[str]) -> str:
+    for secret in secrets:
+        if len(secret) >= _SHORTEST_MASKED and secret in message:
+            message = message.replace(secret, "***")
+    return message
+
+
+def _secret_texts(value: object, *, secret: bool, models: Sequence[type[BaseModel]] = ()) -> Iterator[str]:
+    """Yield the texts in a value that stand in a secret place; `secret` says whether the whole value does."""
+    if isinstance(value, dict):
+        for key, entry in value.items():
+            fields = [model.model_fields[key].annotation for model in models if key in model.model_fields]
+            hidden = secret or _is_secret_name(key) or any(mentions(one, SecretStr) for one in fields)
+            yield from _secret_texts(entry, secret=hidden, models=models if key == "config" else ())
+    elif isinstance(value, list):
+        for element in value:
+            yield from _secret_texts(element, secret=secret)
+    elif secret and value is not None:
+        yield str(value)

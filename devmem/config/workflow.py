@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pathlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, field_validator
 
 from devmem.config.agent import AgentConfig, Condition, EdgeCondition, LiteralConfig, PassthroughConfig, RecordedType
-from devmem.config.base import ConfigModel, Duration, MemoryOptions, Placed
+from devmem.config.base import ConfigModel, Duration, MemoryOptions, Placed, StoreTypes
 from devmem.config.document import DocumentPath
 from devmem.config.findings import Rule
 from devmem.config.placeholders import Unresolved, has_placeholder
-from devmem.config.store import StoreDeclaration, StoreTypes
+from devmem.config.store import StoreDeclaration
 from devmem.errors import ConfigError, Finding, PluginError
 from devmem.model.interactions import Interaction, InteractionKind, Participant, ParticipantType
 from devmem.text.files import expanded
@@ -93,6 +93,12 @@ class NodeConfig(Placed):
     """A step of the workflow; only agent nodes have settings that are read here."""
 
     model_config = ConfigDict(extra="ignore")
+    foreign: ClassVar[Mapping[str, str]] = {
+        "log_output": "",
+        "position": "",
+        "context_window": "a node keeps no earlier messages here; use a memory instead of `context_window`",
+        "dynamic": "the node runs once; `dynamic` is not carried out",
+    }
 
     id: str = Field(min_length=1, title="ID")
     """Name of the node; unique in the workflow."""
@@ -118,6 +124,13 @@ class Edge(ConfigModel):
     """An arrow between two nodes."""
 
     model_config = ConfigDict(extra="ignore", populate_by_name=True)
+    foreign: ClassVar[Mapping[str, str]] = {
+        "process": "the output is passed on unchanged; `process` is not carried out",
+        "dynamic": "the target runs once; `dynamic` is not carried out",
+        "keep_message": "nothing is kept between runs of a node; `keep_message` is not read",
+        "clear_context": "nothing is kept between runs of a node; `clear_context` is not read",
+        "clear_kept_context": "nothing is kept between runs of a node; `clear_kept_context` is not read",
+    }
 
     source: str = Field(alias="from", title="From")
     """ID of the node whose output goes on."""

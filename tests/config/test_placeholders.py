@@ -241,7 +241,7 @@ def _chain(last: str, link: str, length: int = 30) -> str:
         (_chain("xxxxxxxxxx", "'" + "@" * 10 + "'"), "more than 4,194,304 characters"),
         (_chain("[1, 1]", "[" + "'@', " * 10 + "]"), "more than 50,000 values"),
         (_chain("x", "[" * 40 + "'@'" + "]" * 40), "nests deeper than 64 levels"),
-        (_chain("x", "'@'", length=5000), "through more than 32 steps"),
+        (_chain("x", "'@'", length=5000), "through more than 64 steps"),
     ],
     ids=["text", "lists", "depth", "steps"],
 )

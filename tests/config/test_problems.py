@@ -85,7 +85,7 @@ def test_problems_of_a_devall_document_have_its_paths(problems: Callable[[str], 
         ),
         (
             "memory:\n- name: a\n  type: zzz",
-            "3: memory[0].type: unknown store type 'zzz'. Possible types: notes, files, clou",
+            "3: memory[0].type: unknown store type 'zzz'. Possible: notes, files, clou",
         ),
         (
             "memory:\n- name: a\n  type: broken",
@@ -235,7 +235,7 @@ def test_attachments(refuse: Refuse, attachment: str, line: str) -> None:
         ("nodes: [{id: a, type: agent, config: {memories: x}}]", "1: nodes[0].config.memories: expected a list, found"),
         (
             "nodes: [{id: a, type: agent, config: {memory: x}}]",
-            "1: nodes[0].config.memory: an agent no longer has its own",
+            "1: nodes[0].config.memory: an agent has no `memory` of its own",
         ),
         (
             "nodes: [{id: a, type: agent, config: {name: 4}}]",

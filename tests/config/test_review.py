@@ -139,7 +139,7 @@ def test_a_file_where_the_models_folder_is_asked_for(tmp_path: Path) -> None:
 
 
 def test_a_package_that_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("devmem.config.closer_look.find_spec", lambda name: None)
+    monkeypatch.setattr("devmem.config.review.find_spec", lambda name: None)
     ((level, rule, _, message),) = checked(tmp_path, agent("provider: openai, name: m,"))
     assert (level, rule) == (Level.ERROR, Rule.MISSING_EXTRA)
     assert install_command("openai") in message
@@ -168,7 +168,7 @@ def test_a_workflow_in_order_has_no_findings(tmp_path: Path) -> None:
 
 
 def test_a_model_package_that_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("devmem.config.closer_look.find_spec", lambda name: None)
+    monkeypatch.setattr("devmem.config.review.find_spec", lambda name: None)
     text = agent("").replace("type: notes}", "type: notes, config: {embedding: {provider: minilm}}}")
     ((level, rule, path, message),) = checked(tmp_path, text)
     assert (level, rule, path) == (Level.ERROR, Rule.MISSING_EXTRA, "memory[0].config.embedding.provider")

@@ -150,28 +150,6 @@ def test_a_subgraph_that_includes_itself_is_an_error(problems: Callable[..., lis
     )
 
 
-def test_nesting_is_bounded(problems: Callable[..., list[Finding]], tmp_path: Path) -> None:
-    for level in range(12):
-        (tmp_path / f"{level}.yaml").write_text(f"nodes: [{_node(f'{level + 1}.yaml')}]")
-    (found,) = problems(_named("0.yaml"))
-    assert found.message == "subgraphs nest deeper than 10 levels"
-
-
-def test_files_are_read_once_for_each_graph_and_are_bounded(
-    problems: Callable[..., list[Finding]], tmp_path: Path
-) -> None:
-    """Files whose every level names two others would otherwise be read two to the tenth times."""
-    for level in range(9):
-        for half in "ab":
-            nodes = ", ".join(_node(f"{level + 1}{one}.yaml").replace("again", one) for one in "abab"[:2])
-            (tmp_path / f"{level}{half}.yaml").write_text(f"nodes: [{nodes}]")
-    for half in "ab":
-        (tmp_path / f"9{half}.yaml").write_text(f"nodes: [{_agent('notes')}]")
-    assert {found.message for found in problems(_named("0a.yaml"))} == {
-        "the workflow's subgraphs read more than 200 files"
-    }
-
-
 def test_a_store_that_only_a_subgraph_attaches_is_used(tmp_path: Path) -> None:
     file = tmp_path / "w.yaml"
     file.write_text(_inline(f"{{nodes: [{_agent('notes')}]}}"))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from devmem.config.compose import ScalarError, compose, scalar_value
+from devmem.config.compose import compose
 from devmem.errors import ConfigError
 
 AGREED = """\
@@ -93,6 +93,12 @@ def test_shared_values_are_not_copied() -> None:
             "a: [1\nb: 2",
             "2: this is not valid YAML: did not find expected ',' or ']', while parsing a flow sequence on line 1",
         ),
+        ("a:b\nc: d", "1: this is not valid YAML: write the key as `a: `, with a space"),
+        ("memory\uff1a\n  - name: a", "1: this is not valid YAML: write the key as `memory: `, with a space"),
+        (
+            "a:\n  - b: c\n   d: e",
+            "3: this is not valid YAML: the indentation does not fit the list that begins on line 2",
+        ),
         ("a: b: c", "1: this is not valid YAML: mapping values are not allowed"),
         ("a: 'b", "1: this is not valid YAML: found unexpected end of stream"),
         ("a:\n\tb: 1", "2: a tab stands where YAML wants spaces"),
@@ -124,8 +130,8 @@ def test_shared_values_are_not_copied() -> None:
         ("a: !!int ''", "1: this is not a valid number"),
         ("a: !!float ''", "1: this is not a valid number"),
         ("a: !!bool x", "1: this is not a valid flag"),
-        ("a: " + "9" * 301, "1: a number of 301 characters is too long; quote it"),
-        ("a: 1" + ":1" * 1000, "1: a number of 2001 characters is too long"),
+        ("a: " + "9" * 301, "1: this is not a valid number; quote it"),
+        ("a: 1" + ":1" * 1000, "1: this is not a valid number"),
         ("a: \x01", "1: the character U+0001 may not stand"),
         ("a: b\n\x7f", "2: the character U+007F may not stand"),
         ("a: \ud800", "1: the character U+D800 may not stand"),
@@ -154,12 +160,6 @@ def test_very_many_repeated_keys_are_cut_short() -> None:
     with pytest.raises(ConfigError) as caught:
         compose("a: 1\n" * 1000)
     assert len(caught.value.problems) == 100
-
-
-def test_half_a_surrogate_pair_is_no_text() -> None:
-    """Only PyYAML's parser in Python lets one through."""
-    with pytest.raises(ScalarError, match="surrogate"):
-        scalar_value(yaml.ScalarEvent(None, None, (False, True), "\ud800"))
 
 
 def _laughs(levels: int, width: int) -> str:
@@ -205,7 +205,6 @@ def test_too_deep(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "".join(f"%TAG !a{index}! b\n" for index in range(50_000)) + "--- {}",
         "a: " + "&a " * 100_000,
         "a: " + "!a " * 100_000,
         "a: " + "'" * 900_001,
@@ -213,7 +212,7 @@ def test_too_deep(text: str) -> None:
         "---\n" * 200_000,
         "a: *" + "b" * 900_000,
     ],
-    ids=["directives", "anchors", "tags", "quotes", "bars", "documents", "alias"],
+    ids=["anchors", "tags", "quotes", "bars", "documents", "alias"],
 )
 def test_long_nonsense(text: str) -> None:
     with pytest.raises(ConfigError):

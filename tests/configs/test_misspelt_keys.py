@@ -9,10 +9,8 @@ from typing import Final
 import pytest
 import yaml
 
-from devmem.config.compose import compose
-from devmem.config.placeholders import Environment
-from devmem.config.reading import Reader
-from devmem.errors import ConfigError, Finding
+from devmem.config import check_workflow
+from devmem.errors import Finding
 from devmem.plugins import registry
 
 CONFIGS: Final = Path(__file__).parents[2] / "configs"
@@ -40,20 +38,18 @@ def misspelt(word: str) -> str:
     return word + word[-1]
 
 
-def findings(text: str) -> tuple[Finding, ...]:
-    try:
-        reader = Reader(compose(text), registry, Environment(SET))
-        return reader.review(reader.workflow(CONFIGS))
-    except ConfigError as error:
-        return tuple(error.findings)
+def findings(text: str, folder: Path) -> tuple[Finding, ...]:
+    file = folder / "w.yaml"
+    file.write_text(text, encoding="utf-8")
+    return check_workflow(file, registry, environ=SET).findings
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_a_misspelt_key_is_named_with_what_was_meant(name: str) -> None:
+def test_a_misspelt_key_is_named_with_what_was_meant(name: str, tmp_path: Path) -> None:
     text = (CONFIGS / name).read_text("utf-8")
     keys = list(keys_of(yaml.compose(text, Loader=yaml.SafeLoader)))
     for key in keys:
         wrong = misspelt(key.value)
-        found = findings(text[: key.start_mark.index] + wrong + text[key.end_mark.index :])
+        found = findings(text[: key.start_mark.index] + wrong + text[key.end_mark.index :], tmp_path)
         here = [each for each in found if each.line == key.start_mark.line + 1 and wrong in each.path]
         assert any(repr(key.value) in each.message for each in here), (key.start_mark.line + 1, wrong, found)
