@@ -71,7 +71,7 @@ class _Composer:
         self._origin = origin
         self._events = self._parsed(text)
         self._anchors: dict[str, _Value | None] = {}
-        """What each anchor names; None while that is being read."""
+        """Value that each anchor names; None while it is being read."""
         self._lines: dict[int, Mapping[Hashable, int] | Sequence[int]] = {}
         self._blank: dict[int, Collection[Hashable]] = {}
         self._repeated: list[Finding] = []
