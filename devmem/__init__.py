@@ -16,20 +16,13 @@ if TYPE_CHECKING:
     from devmem.config.filter_forms import dump_filter as dump_filter
     from devmem.config.filter_forms import load_filter as load_filter
     from devmem.config.workflow import Workflow as Workflow
-    from devmem.errors import CollectionError as CollectionError
     from devmem.errors import ConfigError as ConfigError
     from devmem.errors import DevmemError as DevmemError
-    from devmem.errors import EmbeddingError as EmbeddingError
-    from devmem.errors import MissingExtraError as MissingExtraError
     from devmem.memory.forgetting import forget as forget
     from devmem.memory.memory import Memory as Memory
     from devmem.memory.opening import aopen as aopen
     from devmem.memory.opening import open as open  # noqa: A004 - `devmem.open` is its name
-    from devmem.memory.reading import MemorySnapshot as MemorySnapshot
     from devmem.memory.runs import MemoryRun as MemoryRun
-    from devmem.memory.tables import History as History
-    from devmem.memory.tables import Hits as Hits
-    from devmem.memory.tables import Items as Items
     from devmem.model.caller import Caller as Caller
     from devmem.model.caller import Stage as Stage
     from devmem.model.caller import Turn as Turn
@@ -41,16 +34,10 @@ if TYPE_CHECKING:
     from devmem.model.items import Scope as Scope
     from devmem.model.results import Hit as Hit
     from devmem.model.results import MemoryRetrievalResult as MemoryRetrievalResult
-    from devmem.model.results import MemoryUpdateResult as MemoryUpdateResult
     from devmem.model.results import MemoryWritePayload as MemoryWritePayload
     from devmem.model.results import SearchReport as SearchReport
-    from devmem.model.results import StoreFailure as StoreFailure
     from devmem.model.results import WriteOutcome as WriteOutcome
     from devmem.model.results import WriteStatus as WriteStatus
-    from devmem.model.versions import Change as Change
-    from devmem.model.versions import Operation as Operation
-    from devmem.model.versions import RunInfo as RunInfo
-    from devmem.model.versions import RunState as RunState
     from devmem.plugins import register_memory_store as register_memory_store
     from devmem.recording.calls import trace as trace
     from devmem.recording.decorators import record_agent as record_agent
@@ -59,10 +46,7 @@ if TYPE_CHECKING:
     from devmem.recording.decorators import record_tool as record_tool
     from devmem.stores.erasing import ForgetReceipt as ForgetReceipt
     from devmem.stores.memory import MemoryBase as MemoryBase
-    from devmem.workflow.erasing import WorkflowReceipt as WorkflowReceipt
-    from devmem.workflow.graph import RunResult as RunResult
     from devmem.workflow.manager import MemoryManager as MemoryManager
-    from devmem.workflow.plan import WorkflowPlan as WorkflowPlan
     from devmem.workflow.plan import plan as plan
     from devmem.workflow.runner import WorkflowRunner as WorkflowRunner
     from devmem.workflow.stores import load_workflow as load_workflow
@@ -84,30 +68,22 @@ else:
     _ORIGINS = {
         "devmem.config.filter_forms": "dump_filter load_filter",
         "devmem.config.workflow": "Workflow",
-        "devmem.errors": "CollectionError ConfigError DevmemError EmbeddingError MissingExtraError",
+        "devmem.errors": "ConfigError DevmemError",
         "devmem.memory.forgetting": "forget",
         "devmem.memory.memory": "Memory",
         "devmem.memory.opening": "aopen open",
-        "devmem.memory.reading": "MemorySnapshot",
         "devmem.memory.runs": "MemoryRun",
-        "devmem.memory.tables": "History Hits Items",
         "devmem.model.caller": "Caller Stage Turn acting_as",
         "devmem.model.filters": "Filter",
         "devmem.model.items": "ANY MemoryContentSnapshot MemoryItem Scope",
-        "devmem.model.results": (
-            "Hit MemoryRetrievalResult MemoryUpdateResult MemoryWritePayload SearchReport StoreFailure "
-            "WriteOutcome WriteStatus"
-        ),
-        "devmem.model.versions": "Change Operation RunInfo RunState",
+        "devmem.model.results": "Hit MemoryRetrievalResult MemoryWritePayload SearchReport WriteOutcome WriteStatus",
         "devmem.plugins": "register_memory_store",
         "devmem.recording.calls": "trace",
         "devmem.recording.decorators": "record_agent record_knowledge record_llm record_tool",
         "devmem.stores.erasing": "ForgetReceipt",
         "devmem.stores.memory": "MemoryBase",
-        "devmem.workflow.erasing": "WorkflowReceipt",
-        "devmem.workflow.graph": "RunResult",
         "devmem.workflow.manager": "MemoryManager",
-        "devmem.workflow.plan": "WorkflowPlan plan",
+        "devmem.workflow.plan": "plan",
         "devmem.workflow.runner": "WorkflowRunner",
         "devmem.workflow.stores": "load_workflow open_stores",
     }

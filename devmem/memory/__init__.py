@@ -17,6 +17,12 @@ if TYPE_CHECKING:
     from devmem.memory.tables import History as History
     from devmem.memory.tables import Hits as Hits
     from devmem.memory.tables import Items as Items
+    from devmem.model.versions import Change as Change
+    from devmem.model.versions import ItemDifference as ItemDifference
+    from devmem.model.versions import ItemVersion as ItemVersion
+    from devmem.model.versions import Operation as Operation
+    from devmem.model.versions import RunInfo as RunInfo
+    from devmem.model.versions import RunState as RunState
 else:
     _ORIGINS = {
         "devmem.memory.contents": "checked_metadata",
@@ -25,6 +31,7 @@ else:
         "devmem.memory.opening": "open",
         "devmem.memory.reading": "MemorySnapshot record_recall",
         "devmem.memory.runs": "MemoryRun",
+        "devmem.model.versions": "Change ItemDifference ItemVersion Operation RunInfo RunState",
         "devmem.memory.tables": "History Hits Items",
         "devmem.memory.scope": "ScopeParts User",
     }

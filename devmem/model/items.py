@@ -548,22 +548,6 @@ KEY: Final = "key"
 REPEATS: Final = "devmem.stated_before"
 """Metadata key of the earlier statements of an item's text."""
 
-MERGED: Final = "devmem.merged"
-"""Metadata key of the near-duplicates that an item stands for, one mapping for each."""
-
-
-def merged_notes(item: MemoryItem) -> list[dict[str, JsonValue]]:
-    """Return what an item tells of the near-duplicates that it stands for."""
-    found = item.metadata.get(MERGED)
-    notes = found if isinstance(found, list) else []
-    return [dict(each) for each in notes if isinstance(each, Mapping) and "id" in each]
-
-
-def merged_ids(item: MemoryItem) -> list[str]:
-    """Return the ids of the near-duplicates that an item stands for."""
-    return [str(each["id"]) for each in merged_notes(item)]
-
-
 AGENT_KEY: Final = "agent"
 """Metadata key of the name of the agent that wrote an item."""
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Final
+
+from pydantic import JsonValue
 
 from devmem.model.items import MemoryItem, version_hash
 from devmem.model.times import datetime_of
@@ -159,3 +161,19 @@ def derived(item: MemoryItem, parents: Sequence[MemoryItem]) -> MemoryItem:
         expires_at=min(times, default=None),
         provenance=replace(item.provenance, parents=tuple(names), parent_hashes=()),
     )
+
+
+MERGED: Final = "devmem.merged"
+"""Metadata key of the near-duplicates that an item stands for, one mapping for each."""
+
+
+def merged_notes(item: MemoryItem) -> list[dict[str, JsonValue]]:
+    """Return what an item tells of the near-duplicates that it stands for."""
+    found = item.metadata.get(MERGED)
+    notes = found if isinstance(found, list) else []
+    return [dict(each) for each in notes if isinstance(each, Mapping) and "id" in each]
+
+
+def merged_ids(item: MemoryItem) -> list[str]:
+    """Return the ids of the near-duplicates that an item stands for."""
+    return [str(each["id"]) for each in merged_notes(item)]

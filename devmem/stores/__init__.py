@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from devmem.stores.config import ExpiryConfig as ExpiryConfig
     from devmem.stores.config import FactKeepingConfig as FactKeepingConfig
     from devmem.stores.config import FactsConfig as FactsConfig
-    from devmem.stores.config import History as History
+    from devmem.stores.config import HistoryDays as HistoryDays
     from devmem.stores.config import KeyRule as KeyRule
     from devmem.stores.config import KeysConfig as KeysConfig
     from devmem.stores.config import PlaceConfig as PlaceConfig
@@ -107,7 +107,7 @@ else:
         "devmem.stores.abilities": "versions_of viewed",
         "devmem.stores.collection_memory": "CollectionMemory",
         "devmem.stores.config": (
-            "CollectionConfig ExpiryConfig FactKeepingConfig FactsConfig History KeyRule "
+            "CollectionConfig ExpiryConfig FactKeepingConfig FactsConfig HistoryDays KeyRule "
             "KeysConfig PlaceConfig RetentionConfig"
         ),
         "devmem.stores.embedding_queue": "embed_items",

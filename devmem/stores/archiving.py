@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 from devmem.errors import NoArchiveError
 from devmem.model.filters import Filter
-from devmem.model.items import MemoryItem, merged_ids
+from devmem.model.items import MemoryItem
 from devmem.model.results import WriteOutcome
+from devmem.model.versions import merged_ids
 from devmem.storage.protocol import ArchivingCollection, SupportsArchiving
 from devmem.storage.recall_log import shown_items
 from devmem.stores.abilities import collection_of, viewed

@@ -15,7 +15,7 @@ from devmem.model.items import SourceKind
 from devmem.storage.opening import file_of
 from devmem.storage.protocol import DEFAULT_HISTORY_DAYS
 
-History: TypeAlias = Literal["keep", "none"] | Annotated[float, Field(gt=0)]
+HistoryDays: TypeAlias = Literal["keep", "none"] | Annotated[float, Field(gt=0)]
 """How long the versions of items are kept: permanently, not at all, or for a number of days."""
 
 
@@ -32,7 +32,7 @@ class PlaceConfig(ConfigModel):
     only."""
     durability: Literal["full", "normal"] = Field(default="full", json_schema_extra={"advanced": True})
     """`full` survives power loss; `normal` is faster and may lose the last writes then, but not when a process dies."""
-    history: History = Field(default=DEFAULT_HISTORY_DAYS, json_schema_extra={"advanced": True})
+    history: HistoryDays = Field(default=DEFAULT_HISTORY_DAYS, json_schema_extra={"advanced": True})
     """How long the versions of items that were changed or deleted are kept: a number of days, `keep` permanently,
     `none` not at all. What expires, or goes beyond a store's capacity, leaves no version."""
     guard: GuardConfig | None = Field(default=None, json_schema_extra={"advanced": True})

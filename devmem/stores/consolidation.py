@@ -25,19 +25,9 @@ from pydantic import JsonValue
 from devmem.errors import ConsolidationError, RunConflictError, RunStateError, VersionConflictError
 from devmem.model.caller import current_actor
 from devmem.model.filters import Filter
-from devmem.model.items import (
-    KEY,
-    MERGED,
-    REPEATS,
-    MemoryItem,
-    is_pinned,
-    is_quarantined,
-    merged_ids,
-    merged_notes,
-    version_hash,
-)
+from devmem.model.items import KEY, REPEATS, MemoryItem, is_pinned, is_quarantined, version_hash
 from devmem.model.message_json import holds_message
-from devmem.model.versions import ItemDifference, RunState
+from devmem.model.versions import MERGED, ItemDifference, RunState, merged_ids, merged_notes
 from devmem.stores.abilities import every_item, versions_of
 from devmem.stores.archiving import ArchiveRule, archivable, archive_of, shown_ids, write_archive
 from devmem.stores.collection_memory import CollectionMemory

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from devmem.model.items import MemoryItem, merged_ids
+from devmem.model.items import MemoryItem
 from devmem.model.results import html_table
+from devmem.model.versions import merged_ids
 from devmem.storage.erasure import EraseRequest, EraseResult, Residue, words_of
 from devmem.storage.protocol import ExportRecord
 from devmem.storage.recall_log import forget_shown

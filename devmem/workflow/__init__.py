@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     from devmem.workflow.attachments import User as User
     from devmem.workflow.attachments import log_operation as log_operation
     from devmem.workflow.attachments import visible_to as visible_to
+    from devmem.workflow.erasing import WorkflowReceipt as WorkflowReceipt
     from devmem.workflow.graph import NodeResult as NodeResult
     from devmem.workflow.graph import RunResult as RunResult
     from devmem.workflow.manager import MemoryManager as MemoryManager
+    from devmem.workflow.plan import WorkflowPlan as WorkflowPlan
     from devmem.workflow.rescue import UnsavedWrites as UnsavedWrites
     from devmem.workflow.rescue import dump_payload as dump_payload
     from devmem.workflow.rescue import load_payload as load_payload
@@ -40,6 +42,8 @@ if TYPE_CHECKING:
     from devmem.workflow.transaction import stores_of_runs as stores_of_runs
 else:
     _ORIGINS = {
+        "devmem.workflow.erasing": "WorkflowReceipt",
+        "devmem.workflow.plan": "WorkflowPlan",
         "devmem.config.reading": "WorkflowCheck",
         "devmem.model.caller": "DEFAULT_SESSION",
         "devmem.model.results": "CutHit MemoryRetrievalResult MemoryUpdateResult StoreFailure StoreWrite",

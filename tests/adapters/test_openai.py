@@ -188,7 +188,7 @@ def test_a_memory_that_fails_costs_the_request_nothing(
     client: openai.OpenAI, memory: devmem.Memory, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object, **__: object) -> None:
-        raise devmem.CollectionError("notes.db", "the disk is on fire.")
+        raise devmem.errors.CollectionError("notes.db", "the disk is on fire.")
 
     wrapped = wrap(client, memory)
     for name in ("search", "add", "update"):

@@ -7,8 +7,9 @@ from typing import cast
 
 import pytest
 
-from devmem import Filter, MemoryItem, Operation, RunState, Scope, WriteStatus
+from devmem import Filter, MemoryItem, Scope, WriteStatus
 from devmem.errors import CollectionReadOnlyError, RunConflictError
+from devmem.memory import Operation, RunState
 from devmem.storage import ErasableCollection, EraseRequest, SearchQuery
 from devmem.storage.protocol import ArchivingCollection, SupportsArchiving
 from devmem.storage.tombstones import TombstoneCollection

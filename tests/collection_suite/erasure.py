@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from devmem import Filter, MemoryItem, RunState, Scope
+from devmem import Filter, MemoryItem, Scope
+from devmem.memory import RunState
 from devmem.storage import ErasableCollection, EraseRequest, SearchQuery, VersionedCollection, file_of
 from devmem.testing import ManualClock
 from tests.collection_suite.fixtures import item

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from devmem import Filter, Operation, RunState, Scope, acting_as
+from devmem import Filter, Scope, acting_as
 from devmem.errors import RunConflictError, RunStateError
+from devmem.memory import Operation, RunState
 from devmem.storage import Collection, VersionedCollection
 from devmem.testing import ManualClock
 from tests.collection_suite.fixtures import item

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from devmem import Filter, MemoryItem, Operation, RunState, Scope, WriteStatus
+from devmem import Filter, MemoryItem, Scope, WriteStatus
 from devmem.errors import RunConflictError, RunStateError
+from devmem.memory import Operation, RunState
 from devmem.storage import Collection, SearchQuery, Unique, VersionedCollection
 from devmem.stores import PassageEmbeddings, Provenance
 from devmem.testing import ManualClock

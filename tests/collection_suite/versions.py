@@ -11,8 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from devmem import Change, Filter, MemoryItem, Operation, Scope
+from devmem import Filter, MemoryItem, Scope
 from devmem.errors import CollectionReadOnlyError, FilterError
+from devmem.memory import Change, Operation
 from devmem.storage import SearchQuery, VersionedCollection
 from devmem.testing import ManualClock
 from tests.collection_suite.fixtures import EMBEDDER, MODEL, OpenCollection, Opening, ids, item

@@ -152,10 +152,10 @@ def test_a_file_with_vectors_of_another_model_is_searched_by_words_and_says_so(
 
 
 def test_a_place_that_cannot_be_opened_raises_what_the_store_raises(tmp_path: Path) -> None:
-    with pytest.raises(devmem.CollectionError, match=r"postgresql://"):
+    with pytest.raises(devmem.errors.CollectionError, match=r"postgresql://"):
         devmem.open("postgresql://localhost:1/notes", embedding=None)
     (tmp_path / "damaged.db").write_bytes(b"not a database" * 100)
-    with pytest.raises(devmem.CollectionError):
+    with pytest.raises(devmem.errors.CollectionError):
         devmem.open(tmp_path / "damaged.db", embedding=None)
 
 
@@ -164,7 +164,7 @@ def test_a_closed_memory_says_so(file: Path) -> None:
     memory.close()
     memory.close()
     assert repr(memory) == f"<Memory {str(file)!r}: closed>"
-    with pytest.raises(devmem.CollectionError, match="closed"):
+    with pytest.raises(devmem.errors.CollectionError, match="closed"):
         memory.add("too late")
 
 
@@ -183,7 +183,7 @@ def test_any_file_name_is_meant_as_it_is(tmp_path: Path, name: str) -> None:
 
 
 def test_a_password_in_a_url_is_not_shown() -> None:
-    with pytest.raises(devmem.CollectionError, match="cannot be reached") as caught:
+    with pytest.raises(devmem.errors.CollectionError, match="cannot be reached") as caught:
         opening.declared_store("postgresql://ann:hunter2@localhost:1/notes", None)
     assert "hunter2" not in str(caught.value) + repr(caught.value)
 

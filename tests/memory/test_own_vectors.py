@@ -80,7 +80,7 @@ def test_the_model_is_known_when_it_is_opened_again(memory: devmem.Memory, place
         assert again.search(vector=VECTORS[2], limit=1)[0].id == "n2"
         np.testing.assert_allclose(vector_of(again, "n2"), VECTORS[2], rtol=1e-5)
     with (
-        pytest.raises(devmem.CollectionError, match="other"),
+        pytest.raises(devmem.errors.CollectionError, match="other"),
         devmem.open(place, embedding={**GIVEN, "model": "other"}),
     ):
         pass

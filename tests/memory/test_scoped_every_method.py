@@ -13,7 +13,8 @@ import pytest
 
 import devmem
 from devmem.errors import DevmemError
-from devmem.model.versions import ItemVersion
+from devmem.memory import MemorySnapshot
+from devmem.model.versions import ItemVersion, RunState
 from devmem.stores import dump_item
 
 CANARY: Final = "cinnamon"
@@ -96,7 +97,7 @@ def raises(attempt: Callable[[], object]) -> object:
         return None
 
 
-def read_all(snapshot: devmem.MemorySnapshot) -> object:
+def read_all(snapshot: MemorySnapshot) -> object:
     with snapshot:
         return [snapshot.search(CANARY), snapshot.list(100), snapshot.get("cinnamon-1"), len(snapshot)]
 
@@ -130,7 +131,7 @@ def test_no_public_method_is_forgotten() -> None:
     twins = {name for name in methods if name.startswith("a") and name[1:] in tried}
     assert methods - twins == tried
     assert public_methods(devmem.MemoryRun) == {"commit", "discard", "close"}, "each is tried below"
-    assert public_methods(devmem.MemorySnapshot) - {"close"} <= tried | twins
+    assert public_methods(MemorySnapshot) - {"close"} <= tried | twins
 
 
 @pytest.fixture
@@ -216,7 +217,7 @@ def test_a_scoped_handle_ends_its_own_runs(memory: devmem.Memory) -> None:
     pending.close()
     assert [(run.run, run.state.value) for run in ann.runs()] == [("two", "pending"), ("one", "committed")]
     assert [change.after.text for change in ann.diff(run="two") if change.after] == ["rain"]
-    assert ann.commit("two").state is devmem.RunState.COMMITTED
+    assert ann.commit("two").state is RunState.COMMITTED
     assert ann.revert("two").run == "revert of two"
     assert [record.text for record in ann] == ["tea"]
     with ann.run("nothing left") as run:

@@ -35,7 +35,7 @@ def _is_installed(name: str) -> bool:
     """Whether a package can be imported; an adapter cannot where its framework is not installed."""
     try:
         import_module(name)
-    except (devmem.MissingExtraError, HostNotFoundError):
+    except (devmem.errors.MissingExtraError, HostNotFoundError):
         return False
     return True
 

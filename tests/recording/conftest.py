@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from devmem import CollectionError
+from devmem.errors import CollectionError
 from devmem.recording import Interaction, InteractionRecorder
 
 

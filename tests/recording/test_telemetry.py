@@ -229,7 +229,7 @@ def test_nothing_is_emitted_or_imported_until_it_is_enabled(tmp_path: Path) -> N
 
 def test_without_the_package_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
-    with pytest.raises(devmem.MissingExtraError, match=r"\[otel\]"):
+    with pytest.raises(devmem.errors.MissingExtraError, match=r"\[otel\]"):
         telemetry.enable()
 
 

@@ -9,7 +9,8 @@ from random import Random
 
 import pytest
 
-from devmem import MemoryItem, RunState
+from devmem import MemoryItem
+from devmem.memory import RunState
 from devmem.storage import Collection, SearchQuery, SqliteCollection
 from devmem.testing import ManualClock
 

@@ -106,7 +106,7 @@ def test_a_store_that_fails_fails_the_search(workflow: Path, tmp_path: Path) -> 
         stores["all"].add([MemoryItem(content_summary=f"tea {number}") for number in range(9)])
     (tmp_path / "two.db").write_bytes(b"not a database" * 100)
     with (
-        pytest.raises(devmem.CollectionError, match=r"two\.db"),
+        pytest.raises(devmem.errors.CollectionError, match=r"two\.db"),
         devmem.open_stores(devmem.load_workflow(workflow), ["all"]),
     ):
         raise AssertionError("a damaged store was opened")

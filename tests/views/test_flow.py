@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from devmem import MemoryContentSnapshot, MemoryItem, MemoryWritePayload, MissingExtraError, Scope
-from devmem.errors import ExportError
+from devmem import MemoryContentSnapshot, MemoryItem, MemoryWritePayload, Scope
+from devmem.errors import ExportError, MissingExtraError
 from devmem.messages import AIMessage, UserMessage, dump_message
 from devmem.stores import Provenance, item_from
 from devmem.text.devall_frames import frame

@@ -14,18 +14,15 @@ from devmem import (
     MemoryContentSnapshot,
     MemoryItem,
     MemoryRetrievalResult,
-    MemoryUpdateResult,
-    RunResult,
     Scope,
     SearchReport,
     Stage,
-    StoreFailure,
     WriteOutcome,
 )
 from devmem.model.results import RejectedCandidate, RejectReason, StoreWrite
 from devmem.stores import HitGroup, WriteStatus
 from devmem.views.documents import groups_json, hit_json, hits_json, item_json, report_json, run_json
-from devmem.workflow import NodeResult
+from devmem.workflow import MemoryUpdateResult, NodeResult, RunResult, StoreFailure
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
 SECTION = re.findall(r"^\| ([^|]+) \| (`.*) \|$", PAGE[PAGE.index("## Output") : PAGE.index("## Running")], re.M)

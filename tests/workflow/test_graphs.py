@@ -7,8 +7,9 @@ from textwrap import dedent
 
 import pytest
 
-from devmem import RunResult, WorkflowRunner, load_workflow, open_stores
+from devmem import WorkflowRunner, load_workflow, open_stores
 from devmem.config import Rule
+from devmem.workflow import RunResult
 
 from .runner_doubles import ChatsByNode, ScriptedChat
 

@@ -21,7 +21,8 @@ import typer
 
 import devmem
 from devmem.memory.memory import Memory
-from devmem.model.items import MERGED, MemoryItem
+from devmem.model.items import MemoryItem
+from devmem.model.versions import MERGED
 from devmem.stores.consolidation import Consolidation
 from devmem.stores.digests import DIGEST
 from tools.bench.retrieval.command import read_datasets

@@ -14,7 +14,8 @@ from typing import Annotated, Final
 import typer
 
 import devmem
-from devmem import Memory, MemoryItem, MemorySnapshot, Scope
+from devmem import Memory, MemoryItem, Scope
+from devmem.memory import MemorySnapshot
 from tools.bench.rows import JsonFile, Row, report
 
 _WORDS: Final = 20_000

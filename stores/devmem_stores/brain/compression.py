@@ -9,8 +9,7 @@ from functools import partial
 from typing import Final
 from uuid import uuid4
 
-from devmem import MissingExtraError
-from devmem.errors import ChatModelError
+from devmem.errors import ChatModelError, MissingExtraError
 from devmem.models import Summarizer, SummaryMethod
 from devmem.text import Backoff, estimate_tokens
 from devmem_stores.brain.config import BrainBusyError, BrainConfig, ChatKey

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import urlsplit
 
-from devmem import MissingExtraError
+from devmem.errors import MissingExtraError
 from devmem.storage import StateKey, StateTable
 from devmem.text import Backoff
 from devmem_stores.brain.config import BrainBusyError, BrainRedisError, ChatKey, RedisConfig, escaped

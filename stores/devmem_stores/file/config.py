@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from devmem.config.base import KNOWN_HOME
-from devmem.stores import CollectionConfig, ConfigModel, History
+from devmem.stores import CollectionConfig, ConfigModel, HistoryDays
 
 
 def _as_list(value: object) -> object:
@@ -83,7 +83,7 @@ class FileConfig(CollectionConfig):
     in `x.db` beside it."""
     memory_path: Annotated[str, KNOWN_HOME] | None = None
     """Where the index lives when `index_path` is absent."""
-    history: History = Field(default="none", json_schema_extra={"advanced": True})
+    history: HistoryDays = Field(default="none", json_schema_extra={"advanced": True})
     """How long the versions of chunks that were changed or deleted are kept: a number of days, `keep` permanently,
     `none` not at all, as the files have a history of their own."""
     file_sources: Annotated[list[FileSource], _OneOrManySources] = Field(min_length=1)

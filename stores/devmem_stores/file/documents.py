@@ -9,7 +9,7 @@ import zipfile
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from devmem import MissingExtraError
+from devmem.errors import MissingExtraError
 from devmem.text import UnreadableError
 from devmem.text.html import Page, read_page
 from devmem_stores.file.chunks import Section

@@ -18,7 +18,8 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from devmem import MemoryContentSnapshot, MemoryItem, MissingExtraError
+from devmem import MemoryContentSnapshot, MemoryItem
+from devmem.errors import MissingExtraError
 from devmem.storage import Collection, StateTable, states_of
 from devmem.stores import (
     TRUST,

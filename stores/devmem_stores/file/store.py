@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
-from devmem import EmbeddingError, Hit, MemoryItem, MemoryWritePayload, WriteOutcome
-from devmem.errors import CollectionUnwritableError, DataFileError, EmbeddingMismatchError, Finding
+from devmem import Hit, MemoryItem, MemoryWritePayload, WriteOutcome
+from devmem.errors import CollectionUnwritableError, DataFileError, EmbeddingError, EmbeddingMismatchError, Finding
 from devmem.model.results import Fact
 from devmem.storage import EraseRequest, EraseResult, Residue, StateKey, Unique, file_of, states_of
 from devmem.stores import (

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from devmem import MissingExtraError
+from devmem.errors import MissingExtraError
 from devmem.forks import abandon, follow_forks
 
 try:

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar, Final
 
-from devmem import EmbeddingError, Filter, Hit, MemoryItem, MemoryWritePayload, Scope, WriteOutcome
-from devmem.errors import MessageError
+from devmem import Filter, Hit, MemoryItem, MemoryWritePayload, Scope, WriteOutcome
+from devmem.errors import EmbeddingError, MessageError
 from devmem.messages import Message, item_to_message
 from devmem.storage import SearchQuery, Unique, Weights
 from devmem.stores import CollectionMemory, ConfigModel, StoreSetup, Vector, WriteStatus, item_from, skipped

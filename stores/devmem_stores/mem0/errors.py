@@ -28,7 +28,8 @@ from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from devmem import DevmemError, MissingExtraError
+from devmem import DevmemError
+from devmem.errors import MissingExtraError
 from devmem.redaction import without_credentials, without_repeated
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from pydantic import JsonValue
 
-from devmem import MissingExtraError
+from devmem.errors import MissingExtraError
 from devmem.redaction import hide
 from devmem.stores import Embedder, StoreSetup
 from devmem_stores.mem0.backend import Ids, Page, Write

@@ -12,9 +12,9 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Final
 
-from devmem import CollectionError, Filter, Hit, MemoryItem, WriteOutcome
+from devmem import Filter, Hit, MemoryItem, WriteOutcome
 from devmem.encryption import key_of, unlock
-from devmem.errors import CollectionBusyError, CollectionClosedError, EmbeddingMismatchError
+from devmem.errors import CollectionBusyError, CollectionClosedError, CollectionError, EmbeddingMismatchError
 from devmem.messages import Message, item_to_message
 from devmem.storage import (
     STATE_FILE,

@@ -324,7 +324,7 @@ class TestRecall:
         self, memory: devmem.Memory, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
         def failing(*_: Any, **__: Any) -> None:
-            raise devmem.CollectionError("nowhere", "it is gone")
+            raise devmem.errors.CollectionError("nowhere", "it is gone")
 
         session = DevmemSession("s", memory)
         monkeypatch.setattr(memory.store, "search", failing)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from devmem import Memory, MemoryContentSnapshot, MemoryWritePayload, MissingExtraError
-from devmem.errors import ChatModelError
+from devmem import Memory, MemoryContentSnapshot, MemoryWritePayload
+from devmem.errors import ChatModelError, MissingExtraError
 from devmem.messages import Message
 from devmem.stores import ChatReply, ChatRequest, WriteStatus
 from devmem.testing import FailingChat, ManualClock, ScriptedChat

@@ -17,9 +17,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devmem import ConfigError, Filter, MissingExtraError, Scope, open_stores
+from devmem import ConfigError, Filter, Scope, open_stores
 from devmem.config import parse_workflow
-from devmem.errors import install_command
+from devmem.errors import MissingExtraError, install_command
 from devmem.messages import Message
 from devmem.plugins import registry
 from devmem.storage import EraseRequest

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from devmem import CollectionError
+from devmem.errors import CollectionError
 from devmem_stores.file import sources
 from devmem_stores.file.chunks import Limits
 from devmem_stores.file.sources import Found, Read

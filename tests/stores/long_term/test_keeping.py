@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from devmem import CollectionError, DevmemError, Scope
-from devmem.errors import MessageError
+from devmem import DevmemError, Scope
+from devmem.errors import CollectionError, MessageError
 from devmem.messages import AIMessage, Message, UserMessage
 from devmem.testing import HashEmbedder
 

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from devmem import CollectionError
-from devmem.errors import MessageError
+from devmem.errors import CollectionError, MessageError
 from devmem.messages import (
     USER_REQUIREMENT,
     AIMessage,

@@ -8,16 +8,10 @@ from typing import Any
 
 import pytest
 
-from devmem import (
-    ConfigError,
-    MemoryContentSnapshot,
-    MemoryManager,
-    MemoryWritePayload,
-    MissingExtraError,
-    load_workflow,
-)
+from devmem import ConfigError, MemoryContentSnapshot, MemoryManager, MemoryWritePayload, load_workflow
 from devmem.config import Attachment
 from devmem.config.base import field_description
+from devmem.errors import MissingExtraError
 from devmem.plugins import registry
 from devmem.stores import ConfigModel, StoreSetup
 from devmem_stores.mem0 import Mem0Config, Mem0Memory, in_process

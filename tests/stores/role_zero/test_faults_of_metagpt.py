@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from pydantic import BaseModel
 
-from devmem import EmbeddingError, MemoryContentSnapshot, MemoryWritePayload, Scope
+from devmem import MemoryContentSnapshot, MemoryWritePayload, Scope
+from devmem.errors import EmbeddingError
 from devmem.messages import (
     AIMessage,
     AttachmentRef,

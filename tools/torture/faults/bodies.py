@@ -18,8 +18,9 @@ from pydantic import JsonValue
 from typer.testing import CliRunner
 
 import devmem
-from devmem import ANY, DevmemError, Memory, MemoryItem, RunState
+from devmem import ANY, DevmemError, Memory, MemoryItem
 from devmem.cli.app import app
+from devmem.memory import RunState
 from devmem.model.border import clean_text, clean_values
 from devmem.model.items import LEAST_TRUST
 from tools.postgres_server import PostgresServer

@@ -8,8 +8,8 @@ from typing import Final
 
 import devmem
 from devmem.memory.memory import Memory
-from devmem.model.items import MERGED, MemoryItem, dump_item
-from devmem.model.versions import RunState
+from devmem.model.items import MemoryItem, dump_item
+from devmem.model.versions import MERGED, RunState
 from tools.postgres_server import USER, PostgresServer
 from tools.torture.children import EXIT_FAILED, Child
 from tools.torture.faults.statements import Trace, dying, traced, traced_postgres

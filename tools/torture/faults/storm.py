@@ -17,6 +17,7 @@ import psycopg
 
 import devmem
 from devmem import ANY, Memory, MemoryItem
+from devmem.memory import RunState
 from devmem.storage.postgres.location import Location
 from tools.postgres_server import PostgresServer
 from tools.torture.children import Child
@@ -115,7 +116,7 @@ def _judge(place: str, expected: dict[str, Texts], result: Result) -> None:
                 result.fail("leaked", f"{user}: {sorted(more)[:3]} are there", len(more))
         if found:
             result.fail("leaked", f"items of {sorted(found)} are there")
-        if pending := [info.run for info in memory.runs(_EVERY) if info.state is devmem.RunState.PENDING]:
+        if pending := [info.run for info in memory.runs(_EVERY) if info.state is RunState.PENDING]:
             result.fail("unrecovered", f"the runs {pending[:3]} are pending")
 
 
