@@ -16,12 +16,13 @@ from typing import Final, Literal, TypeAlias
 
 from devmem.errors import OutboxError
 from devmem.redaction import location_without_credentials
-from devmem.storage.pending import STATE_FILE, Outbox
+from devmem.storage.pending import STATE_FILE, Outbox, pending_rows
 from devmem.stores.config import PlaceConfig
 from devmem.stores.memory import StoreSetup
 from devmem.text.files import WorkMarker, is_at_work
 
 _LOG: Final = logging.getLogger(__name__)
+_ERASE: Final = "erase"
 RunOperation: TypeAlias = Literal["commit", "revert"]
 """The end of a run in every store."""
 
@@ -105,15 +106,16 @@ def erasures_file(base_dir: Path) -> Path:
     return base_dir / ".devmem" / STATE_FILE
 
 
-def _open_erasures(file: Path) -> Outbox[EraseRecord]:
-    def load(payload: str) -> EraseRecord:
-        raw = json.loads(payload)
-        return EraseRecord(**{**raw, "names": tuple(raw["names"])})
+def _load_erasure(payload: str) -> EraseRecord:
+    raw = json.loads(payload)
+    return EraseRecord(**{**raw, "names": tuple(raw["names"])})
 
+
+def _open_erasures(file: Path) -> Outbox[EraseRecord]:
     def dump(record: EraseRecord) -> str:
         return json.dumps({name: value for name, value in asdict(record).items() if name not in ("file", "key")})
 
-    return Outbox(file, dump=dump, load=load, kind="erase")
+    return Outbox(file, dump=dump, load=_load_erasure, kind=_ERASE)
 
 
 @contextmanager
@@ -141,14 +143,17 @@ def decide_erasure(file: Path, records: Sequence[EraseRecord]) -> Iterator[list[
 
 def erase_records(file: Path, setup: StoreSetup | None = None) -> list[EraseRecord]:
     """Return the records that are decided, not done, and carried out by no living process; of one store, or of all."""
-    if not file.exists():
-        return []
     try:
-        with closing(_open_erasures(file)) as erasures:
-            found = [replace(entry.value, file=file, key=entry.key) for entry in erasures.entries()]
+        rows = pending_rows(file, _ERASE)
     except OutboxError as error:
         _LOG.error("%s; run `devmem forget` again if an erasure was interrupted.", error)
         return []
+    found: list[EraseRecord] = []
+    for row in rows:
+        try:
+            found.append(replace(_load_erasure(row.payload), file=file, key=row.key))
+        except (ValueError, TypeError, LookupError) as error:
+            _LOG.error("%s: the decision %s cannot be read (%s); run `devmem forget` again.", file, row.key, error)
     return [
         record
         for record in found
