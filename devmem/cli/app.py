@@ -111,7 +111,7 @@ _COMMANDS: Final = {
     "tombstones": ("forgetting", "List what erased texts left to keep them out, or remove it."),
     "web": ("web", "Open a page that shows what is remembered, and why."),
     "mcp": ("mcp", "Serve a memory to MCP clients."),
-    "hook": ("agents", "Recall or remember a session of a coding agent, whose hooks call it."),
+    "hook": ("agents", "Recall when a session of a coding agent starts, or remember it when it ends."),
     "token": ("mcp", "Make, list and revoke the tokens of a server's users."),
     "new": ("new", "Write the package of a new store type or embedding provider."),
     "schema": ("checking", "Print the JSON Schema of workflows."),

@@ -271,7 +271,7 @@ def hook(
     is remembered of the project goes to standard output. Nothing of a session is stored twice.
 
     Examples:
-        echo '{"cwd": "/home/ann/ferry"}' | devmem hook start notes.db
+        devmem hook start notes.db < event.json
     """
     terminal: Terminal = ctx.obj
     try:
