@@ -1,27 +1,53 @@
-"""A LangChain vector store over a memory, and a retriever of all that is remembered."""
+"""A vector store, a retriever and a history of messages for LangChain; needs the extra `langchain`."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final, Self, TypeAlias
 from uuid import uuid4
 
 import numpy as np
-from langchain_core.callbacks import CallbackManagerForRetrieverRun
-from langchain_core.documents import Document
-from langchain_core.embeddings import Embeddings
-from langchain_core.retrievers import BaseRetriever
-from langchain_core.vectorstores import VectorStore
-from langchain_core.vectorstores.utils import maximal_marginal_relevance
 from pydantic import ConfigDict, PrivateAttr
 
 import devmem
-from devmem import Filter, Memory, MemoryItem, load_filter
-from devmem.adapters.hosts import KEY, collection_of, given_metadata, kept_metadata, metadata_key, shown, source_of
+from devmem import Filter, Memory, MemoryItem, Scope, load_filter
+from devmem.adapters.hosts import (
+    KEY,
+    collection_of,
+    given_metadata,
+    kept_message,
+    kept_metadata,
+    metadata_key,
+    require,
+    role_of,
+    shown,
+    source_of,
+    writing,
+)
 from devmem.errors import EmbeddingError
+from devmem.messages import Message
 from devmem.models import checked_vector
-from devmem.storage import SearchQuery, Weights, one_of, present
+from devmem.storage import SearchQuery, Unique, Weights, one_of, present, starts_with
+
+require("langchain_core", package="langchain-core", extra="langchain")
+
+from langchain_core.callbacks import CallbackManagerForRetrieverRun  # noqa: E402 - first the error with the extra
+from langchain_core.chat_history import BaseChatMessageHistory  # noqa: E402
+from langchain_core.documents import Document  # noqa: E402
+from langchain_core.embeddings import Embeddings  # noqa: E402
+from langchain_core.messages import (  # noqa: E402
+    BaseMessage,
+    convert_to_messages,
+    message_to_dict,
+    messages_from_dict,
+)
+from langchain_core.retrievers import BaseRetriever  # noqa: E402
+from langchain_core.vectorstores import VectorStore  # noqa: E402
+from langchain_core.vectorstores.utils import maximal_marginal_relevance  # noqa: E402
+
+__all__ = ["DevmemChatMessageHistory", "DevmemRetriever", "DevmemVectorStore"]
 
 DOCUMENT: Final = "langchain"
 """Metadata key that every document has."""
@@ -282,3 +308,57 @@ class DevmemRetriever(BaseRetriever):
             _HOST, self._memory, query, lambda: self._memory.search(query, vector=vector, limit=limit, where=where)
         )
         return [document_of(hit.item) for hit in hits]
+
+
+MESSAGE: Final = "langchain.message"
+"""Metadata key of a message as it came, as JSON text."""
+_ROLES: Final = {"human": "user", "ai": "assistant"}
+
+
+class DevmemChatMessageHistory(BaseChatMessageHistory):
+    """The messages of one conversation, which other programs find in the memory at the same time.
+
+    Messages are appended as they come, an equal one later in the conversation too.
+    """
+
+    def __init__(self, session_id: str, memory: Memory) -> None:
+        """Take the part of a memory that belongs to a conversation; the caller closes the memory.
+
+        Args:
+            session_id: name of the conversation, which is the `session` of its items' scope.
+            memory: a memory, or a scoped handle, which the history never leaves.
+
+        Raises:
+            TypeError: the memory is of a store type that keeps no collection, such as `mem0`.
+            ValueError: the id is blank.
+        """
+        self._store = collection_of(memory, "a history")
+        self.session_id = session_id
+        self._memory = memory.scoped().scoped(session=session_id)
+
+    @property
+    def messages(self) -> list[BaseMessage]:
+        """The messages, oldest first."""
+        return messages_from_dict([json.loads(str(item.metadata[MESSAGE])) for item in self._store.scan(self._where())])
+
+    def add_messages(self, messages: Sequence[BaseMessage]) -> None:
+        """Append messages, all of them or, after an error, none."""
+        scope, now = self._memory.guard.new_scope(), self._store.setup.clock()
+        items = [_item_of(message, scope, now) for message in convert_to_messages(messages)]
+        if items:
+            with writing(_HOST, self._memory):
+                self._store.store_items(items, unique=Unique.ID)
+
+    def clear(self) -> None:
+        """Delete the messages permanently."""
+        with writing(_HOST, self._memory):
+            self._store.erase(where=self._where())
+
+    def _where(self) -> Filter:
+        return self._memory.guard.matching(Filter(metadata={MESSAGE: starts_with("{")}))
+
+
+def _item_of(message: BaseMessage, scope: Scope, now: float) -> MemoryItem:
+    form = json.dumps(message_to_dict(message), ensure_ascii=False)
+    said = Message(str(message.text), role=role_of(_ROLES.get(message.type, message.type)), source=message.name or "")
+    return kept_message(said, scope, now, {MESSAGE: form})
