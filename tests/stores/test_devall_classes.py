@@ -108,7 +108,7 @@ def test_it_keeps_and_finds_what_nodes_say(team: Path) -> None:
     with devmem.open(f"{team}#wall") as memory:
         memory.add("The launch is in June.", user="ann")
         assert [hit.text for hit in memory.search("anything", user="ann", limit=1)] == ["The launch is in June."]
-    assert "The launch is in June." in run_devmem("show", team, "wall").stdout
+    assert "The launch is in June." in run_devmem("list", team, "wall").stdout
 
 
 def test_a_payload_is_made_by_position() -> None:
