@@ -14,10 +14,9 @@ import pytest
 from devmem import MemoryContentSnapshot, MemoryItem, MemoryWritePayload, load_workflow
 from devmem.messages import AttachmentRef, MessageBlock
 from devmem.recording import pending_file
-from devmem.storage import SqliteCollection
+from devmem.storage import Outbox, SqliteCollection
 from devmem.stores import SnapshotBlock
 from devmem.workflow import UnsavedWrites, make_store
-from devmem_stores.role_zero.window import open_outbox
 
 from .conftest import Devmem, one_paragraph
 
@@ -27,7 +26,7 @@ memory:
   - {name: devall, type: simple, config: {memory_path: devall.json}}
   - {name: docs, type: file, config: {memory_path: docs.db, file_sources: [{path: texts}]}}
   - {name: chats, type: brain, config: {memory_path: chats.db}}
-  - {name: role, type: role_zero, config: {memory_path: role.db, outbox: role-outbox.db}}
+  - {name: role, type: role_zero, config: {memory_path: role.db}}
   - {name: nowhere, type: simple}
 nodes: []
 """
@@ -116,16 +115,12 @@ def test_damage_is_an_error_of_its_file_alone(team: Path, devmem: Devmem) -> Non
 def test_unfinished_work_is_a_warning(team: Path, devmem: Devmem) -> None:
     added = "INSERT INTO states (kind, name, value) VALUES (?, ?, x'')"
     change(team.with_name("chats.db"), added, "conversation that waits for Redis", "ann:")
-    with closing(open_outbox(team.with_name("role-outbox.db"), "role")) as outbox:
-        outbox.put({"a": MemoryItem(id="a", content_summary="waits", created_at=5.0)})
     unsaved = UnsavedWrites(team.parent / ".devmem" / "default")
     with pytest.raises(OSError, match="no disk"):
         unsaved.write("notes", payload("lost?"), _fails)
     assert [file.name for file in unsaved.close(["notes"])] == ["state.db"]
     reports = examined(devmem, team)
     assert "1 states wait for Redis" in messages(reports["chats.db"], "warning")
-    assert "1 of the kind 'delivery' wait for role" in messages(reports["role-outbox.db"], "warning")
-    assert reports["role-outbox.db"]["store"] == "role"
     assert "1 of the kind 'write' wait for notes" in messages(reports["state.db"], "warning")
     assert reports["state.db"]["store"] is None
 
@@ -136,8 +131,8 @@ def _fails(_payload: MemoryWritePayload) -> Any:
 
 def test_damaged_and_refused_work_that_waits(team: Path, devmem: Devmem) -> None:
     path = pending_file(team.with_name("notes.db"))
-    with closing(open_outbox(path, "role")) as outbox:
-        outbox.put({name: MemoryItem(id=name, content_summary=name) for name in "abc"})
+    with closing(Outbox(path, dump=str, load=str, place="role")) as outbox:
+        outbox.put({name: name for name in "abc"})
         outbox.refuse("b", "too long")
     for report in (
         examined(devmem, path, code=1)[path.name],

@@ -116,7 +116,6 @@ def test_a_place_that_cannot_be_used_is_found_without_opening_it(devmem: Devmem,
         ),
         ("file", "file_sources: {path: ~no-such-user/x}", "file_sources.path"),
         ("file", "{index_path: ~no-such-user/x, file_sources: .}", "index_path"),
-        ("role_zero", "outbox: ~no-such-user/x", "outbox"),
         ("mem0", "outbox: ~no-such-user/x", "outbox"),
     ],
 )

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 from typing import cast
-
-import pytest
 
 import devmem
 from devmem import Memory
@@ -17,7 +14,6 @@ from devmem.transfer.filling import Filler
 from devmem_stores.brain import BrainMemory
 from devmem_stores.conversation import ConversationMemory
 from devmem_stores.long_term import LongTermMemory
-from devmem_stores.role_zero import RoleZeroMemory
 
 SECRET = "Her door code is 4711-Zeta."
 OTHER = "The launch is on May 5th."
@@ -45,22 +41,6 @@ def test_a_folder_that_is_indexed_again(tmp_path: Path) -> None:
         report = cast("Indexing", docs.store).index(rebuild=True)
         assert (report.kept_out, report.chunks) == (1, 1)
         assert ["4711" in record.text for record in docs.list()] == [False]
-
-
-def test_an_outbox_that_is_delivered(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with opened(tmp_path, "role_zero") as memory:
-        store = cast("RoleZeroMemory", memory.store)
-        memory.add([SECRET, OTHER])
-        (item,) = store.get([memory.search("door code")[0].id])
-        memory.forget(item.id, tombstone=True, verify=True)
-        outbox = store._outbox
-        # As if the database had been away.
-        assert outbox is not None
-        outbox.put({item.id: item})
-        with caplog.at_level(logging.INFO):
-            store.save()
-        assert "1 item(s) were not stored, as tombstones keep them out" in caplog.text
-        assert (store.unsent, [record.text for record in memory.list()]) == (0, [OTHER])
 
 
 def test_the_state_of_a_conversation(tmp_path: Path) -> None:
@@ -100,7 +80,7 @@ def test_a_summary_that_a_model_writes(tmp_path: Path) -> None:
         ]  # fmt: skip
         store.record(records)
         memory.forget(matching="door code", tombstone=True, verify=True)
-        store._maintenance._summarizer = Remembering()  # type: ignore[assignment]
+        store.summarizer = Remembering  # type: ignore[assignment, method-assign]
         assert store.compress() > 0
         summaries = [item.content_summary for item in store.scan() if item.id.startswith("summary-")]
         assert summaries == ["They met."]

@@ -15,7 +15,6 @@ from devmem import MemoryItem, Scope, Workflow, load_workflow, open_stores
 from devmem.errors import UnknownSessionError
 from devmem.model.interactions import Interaction, InteractionKind, Participant, ParticipantType
 from devmem.recording.forwarder import records_in
-from devmem.workflow import make_store
 from tests.conftest import StartScript
 from tests.dying import DYING
 from tools.forgetting_team import fill_team, left_in_files, make_team, words_of_user
@@ -118,28 +117,6 @@ def test_a_document_that_still_says_it_is_named(team: Workflow) -> None:
     receipt = devmem.forget(team, matching="opens at nine", user=devmem.ANY)
     assert receipt.items == 1
     assert [left.place for left in receipt.left] == ["docs/guide.md"]
-
-
-def test_what_waits_in_an_outbox_is_forgotten(team: Workflow) -> None:
-    with open_stores(team, ["role"]) as stores:
-        outbox = stores["role"]._outbox  # type: ignore[attr-defined]
-        for user in ("ann", "bob"):
-            outbox.put(
-                {
-                    f"late-{user}": MemoryItem(
-                        id=f"late-{user}", content_summary=f"Zymurgy {user}", scope=Scope(user=user)
-                    )
-                }
-            )
-    store = make_store(team, "role")
-    with closing(store):
-        assert [item.id for item in store.select_erasable(devmem.storage.EraseRequest(text="zymurgy ann"))] == [
-            "late-ann"
-        ]
-    devmem.forget(team, user="ann")
-    assert left_in_files(team.base_dir, ["Zymurgy ann"]) == {}
-    with open_stores(team, ["role"]) as stores:
-        assert stores["role"].get(["late-bob", "late-ann"])[0].content_summary == "Zymurgy bob"
 
 
 def test_refused_records_are_forgotten(team: Workflow) -> None:

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import blake2b
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from pydantic import JsonValue
 
-from devmem import Filter, MemoryContentSnapshot, MemoryItem, Scope, WriteOutcome
-from devmem.models import Summarizer, TextModel
+from devmem import Filter, MemoryContentSnapshot, MemoryItem, Scope
 from devmem.recording import Interaction, InteractionKind, Participant, ParticipantType
-from devmem.storage import Collection, Order
-from devmem.stores import LEAST_TRUST, StoreSetup, derived, without_erased
+from devmem.storage import Order
+from devmem.stores import LEAST_TRUST, derived, without_erased
 from devmem.text import estimate_tokens, shorten
-from devmem_stores.conversation.config import ConversationConfig
 from devmem_stores.conversation.items import View, item_to_interaction, sentence, summaries_for, within
+
+if TYPE_CHECKING:
+    from devmem_stores.conversation.store import ConversationMemory
 
 UNTIL: Final = "until"
 """Key of a summary's extras: event time and sequence of the last record that it stands for."""
@@ -24,16 +25,6 @@ COUNT: Final = "records"
 """Key of a summary's extras: number of the records that it stands for."""
 _NOTHING_LEFT: Final = "…"
 """Text of a summary every sentence of which tombstones keep out."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Summarized:
-    """A summary, and the number of records that it adds to the one before."""
-
-    record: Interaction
-    added: int
-    sources: tuple[str, ...]
-    """Ids of the records, and of the summary before, that it is made of."""
 
 
 def stands_for(summary: Interaction, record: Interaction) -> bool:
@@ -48,52 +39,6 @@ def covered_until(summary: Interaction | None) -> tuple[float, int]:
         return (float("-inf"), 0)
     time, sequence = until
     return (float(str(time)), int(str(sequence)))
-
-
-def open_summarizer(config: ConversationConfig, setup: StoreSetup) -> Summarizer:
-    """Return the summarizer of a store; without a language model it selects sentences."""
-    llm = config.summary.llm
-    asks = llm is not None and llm.provider != "extractive"
-    model = TextModel(lambda: setup.open_chat(llm), llm.params) if llm is not None and asks else None
-    return Summarizer(model, language=config.language, instruction=config.summary.prompt or "")
-
-
-def summarize(
-    records: Sequence[Interaction],
-    before: Interaction | None,
-    *,
-    agent: str | None,
-    config: ConversationConfig,
-    summarizer: Summarizer,
-) -> Summarized | None:
-    """Return the summary that continues the one before; None where too few records are new.
-
-    Args:
-        records: the records of a view of one conversation, in order.
-        before: the last summary of that view.
-        agent: name of the agent whose view it is; None is everybody's.
-        config: the store's configuration: the latest records stay as they are.
-        summarizer: makes the text.
-
-    Raises:
-        ChatModelError: the language model gave no answer.
-    """
-    options = config.summary
-    new = [one for one in records if before is None or not stands_for(before, one)]
-    older = new[: max(len(new) - options.keep, 0)]
-    if not older:
-        return None
-    said = [sentence(one, me=agent, language=config.language) for one in older]
-    text = "\n".join([*([before.content] if before is not None else []), *said])
-    made = summarizer.summarize(text, max_words=options.words)
-    told = before.extras.get(COUNT) if before is not None else 0
-    about: dict[str, JsonValue] = {
-        UNTIL: [older[-1].event_time, older[-1].sequence],
-        COUNT: len(older) + (told if isinstance(told, int) else 0),
-        "method": made.method,
-    }
-    sources = tuple(one.id for one in ([before] if before is not None else []) + older)
-    return Summarized(record=_record(made.text, agent, older[-1], about), added=len(older), sources=sources)
 
 
 def _record(text: str, agent: str | None, last: Interaction, about: Mapping[str, JsonValue]) -> Interaction:
@@ -121,37 +66,16 @@ def _summary_id(last: Interaction, agent: str) -> str:
     return f"summary-{blake2b(named.encode(), digest_size=12).hexdigest()}"
 
 
-class Archive(Protocol):
-    """The store whose records are kept small."""
-
-    @property
-    def collection(self) -> Collection:
-        """The place where the items are."""
-        ...
-
-    def records(self, where: Filter) -> list[Interaction]:
-        """Return the records that match a filter as they happened."""
-        ...
-
-    def items_of(self, interactions: Sequence[Interaction]) -> list[MemoryItem]:
-        """Return the items that keep records."""
-        ...
-
-    def store_items(self, items: Sequence[MemoryItem]) -> list[WriteOutcome]:
-        """Store items."""
-        ...
-
-
 class Maintenance:
     """Makes and forgets the summaries of one store, and trims it."""
 
-    def __init__(self, archive: Archive, config: ConversationConfig, summarizer: Summarizer) -> None:
-        self._archive, self._config, self._summarizer = archive, config, summarizer
+    def __init__(self, store: ConversationMemory) -> None:
+        self._store, self._config = store, store.config
 
     def compress(self) -> int:
         """Summarize what is due of every view of every conversation; return the number of newly summarized records."""
         conversations: dict[tuple[str | None, str], set[str]] = {}
-        for item in self._archive.collection.scan():
+        for item in self._store.collection.scan():
             if item.scope.conversation is not None:
                 agents = conversations.setdefault((item.scope.user, item.scope.conversation), set())
                 agents.update(_agents_in(item.metadata))
@@ -162,20 +86,32 @@ class Maintenance:
         )
 
     def _compress_view(self, where: Filter, agent: str | None) -> int:
-        found = self._archive.collection.recent(1, summaries_for(agent, where), order=Order.EVENT)
+        """Continue the last summary of a view with the records since, but the latest; return their number."""
+        collection, options = self._store.collection, self._config.summary
+        found = collection.recent(1, summaries_for(agent, where), order=Order.EVENT)
         before = item_to_interaction(found[0]) if found else None
         view = View(agent=agent, counterparts=frozenset(self._config.view.memory_types))
         start = covered_until(before)[0] if before is not None else None
-        records = self._archive.records(view.filter(replace(where, after=start, min_trust=LEAST_TRUST)))
-        made = summarize(records, before, agent=agent, config=self._config, summarizer=self._summarizer)
-        if made is None:
+        records = self._store.records(view.filter(replace(where, after=start, min_trust=LEAST_TRUST)))
+        new = [one for one in records if before is None or not stands_for(before, one)]
+        older = new[: max(len(new) - options.keep, 0)]
+        if not older:
             return 0
+        said = [sentence(one, me=agent, language=self._config.language) for one in older]
+        text = "\n".join([*([before.content] if before is not None else []), *said])
+        made = self._store.summarizer().summarize(text, max_words=options.words)
+        told = before.extras.get(COUNT) if before is not None else 0
+        about: dict[str, JsonValue] = {
+            UNTIL: [older[-1].event_time, older[-1].sequence],
+            COUNT: len(older) + (told if isinstance(told, int) else 0),
+            "method": made.method,
+        }
         # A language model may know more than the records say.
-        text = without_erased(self._archive.collection, made.record.content, made.record.user) or _NOTHING_LEFT
-        items = self._archive.items_of([replace(made.record, content=text)])
-        parents = self._archive.collection.get(made.sources)
-        self._archive.store_items([derived(item, parents) for item in items])
-        return made.added
+        text = without_erased(collection, made.text, older[-1].user) or _NOTHING_LEFT
+        parents = collection.get([one.id for one in ([before] if before is not None else []) + older])
+        (item,) = self._store.items_of([_record(text, agent, older[-1], about)])
+        self._store.store_items([derived(item, parents)])
+        return len(older)
 
     def forget_summaries(self, ids: Sequence[str] | None, where: Filter | None) -> None:
         """Delete the summaries that tell of items which are about to be deleted; `compress` makes them again.
@@ -184,7 +120,7 @@ class Maintenance:
         """
         if ids is None and where is None:
             return
-        collection = self._archive.collection
+        collection = self._store.collection
         items = collection.get(ids) if ids is not None else collection.scan(where)
         told = summaries_of(items, collection.scan)
         if told:
@@ -192,15 +128,15 @@ class Maintenance:
 
     def forget_too_trusted(self, changed: Sequence[MemoryItem]) -> None:
         """Delete the summaries that are trusted more than a changed record of theirs; `compress` makes them again."""
-        told = summaries_of(changed, self._archive.collection.scan)
+        told = summaries_of(changed, self._store.collection.scan)
         trusts = {item.id: item.trust for item in changed}
         gone = [one.id for one in told if any(trusts.get(parent, 1.0) < one.trust for parent in one.provenance.parents)]
         if gone:
-            self._archive.collection.delete(ids=gone)
+            self._store.collection.delete(ids=gone)
 
     def trim_to_tokens(self, max_tokens: int, where: Filter) -> int:
         """Delete the oldest items that match until the others have at most `max_tokens` tokens; see the store."""
-        collection = self._archive.collection
+        collection = self._store.collection
         sizes = [(item.id, estimate_tokens(_text_of(item))) for item in collection.scan(where, order=Order.EVENT)]
         room, gone = max_tokens, [item_id for item_id, _ in sizes[:-1]]
         for place in range(len(sizes) - 1, -1, -1):
@@ -209,7 +145,7 @@ class Maintenance:
                 break
             gone = [item_id for item_id, _ in sizes[:place]]
         if sizes and sizes[-1][1] > max_tokens:
-            self._archive.store_items([self._shortened(item, max_tokens) for item in collection.get([sizes[-1][0]])])
+            self._store.store_items([self._shortened(item, max_tokens) for item in collection.get([sizes[-1][0]])])
         return collection.delete(ids=gone) if gone else 0
 
     def _shortened(self, item: MemoryItem, max_tokens: int) -> MemoryItem:

@@ -10,7 +10,7 @@ from uuid import uuid4
 from pydantic import JsonValue
 
 from devmem import Caller, Filter, MemoryContentSnapshot, MemoryItem, MemoryWritePayload, Scope, WriteOutcome
-from devmem.models import Summarizer
+from devmem.models import Summarizer, TextModel
 from devmem.recording import Interaction, InteractionKind, Participant, ParticipantType, caller_in_trace, in_order
 from devmem.storage import EraseRequest, Order
 from devmem.stores import (
@@ -41,7 +41,7 @@ from devmem_stores.conversation.items import (
     without_facts,
     worded,
 )
-from devmem_stores.conversation.maintenance import Maintenance, open_summarizer, stands_for, summaries_of
+from devmem_stores.conversation.maintenance import Maintenance, stands_for, summaries_of
 
 
 class ConversationMemory(FactKeepingMemory):
@@ -59,7 +59,7 @@ class ConversationMemory(FactKeepingMemory):
     def __init__(self, setup: StoreSetup) -> None:
         super().__init__(setup)
         self.config = setup.config_as(ConversationConfig)
-        self._maintenance = Maintenance(self, self.config, open_summarizer(self.config, setup))
+        self._maintenance = Maintenance(self)
 
     def record(self, interactions: Sequence[Interaction]) -> None:
         """Store records; one that is stored already is left unchanged.
@@ -293,8 +293,11 @@ class ConversationMemory(FactKeepingMemory):
         return [*derived, *(item for item in told if item.id not in known)]
 
     def summarizer(self) -> Summarizer:
-        """Return what makes the store's summaries."""
-        return open_summarizer(self.config, self.setup)
+        """Return what makes the store's summaries; without a language model it selects sentences."""
+        options, setup = self.config.summary, self.setup
+        llm = None if options.llm is None or options.llm.provider == "extractive" else options.llm
+        model = TextModel(lambda: setup.open_chat(llm), llm.params) if llm is not None else None
+        return Summarizer(model, language=self.config.language, instruction=options.prompt or "")
 
     def compress(self) -> int:
         """Summarize the older records of each agent's view of each conversation; return the number of new ones.

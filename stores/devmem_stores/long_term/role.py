@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import fields, replace
 from functools import lru_cache
 from hashlib import sha256
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from devmem import MemoryItem, Scope
 from devmem.messages import (
@@ -22,7 +22,10 @@ from devmem.messages import (
 )
 from devmem.stores import WriteStatus, as_async
 from devmem.text import shorten
-from devmem_stores.long_term.config import LongTermConfig, watches
+from devmem_stores.long_term.config import watches
+
+if TYPE_CHECKING:
+    from devmem_stores.long_term.store import LongTermMemory
 
 
 def item_id(scope: Scope, message_id: str) -> str:
@@ -87,36 +90,6 @@ class Kept(NamedTuple):
     scope: Scope
 
 
-class LongTerm(Protocol):
-    """Operations of the store behind a role's memory."""
-
-    config: LongTermConfig
-
-    def keep(self, messages: Sequence[Message], scope: Scope) -> list[WriteStatus]:
-        """Keep messages durably; return for each whether it was there already."""
-        ...
-
-    def forget(self, item_ids: Sequence[str]) -> int:
-        """Delete items; return their number."""
-        ...
-
-    def forget_all(self, scope: Scope) -> int:
-        """Delete every item of a scope; return their number."""
-        ...
-
-    def kept(self, item_ids: Sequence[str]) -> set[str]:
-        """Return those of the items that are kept."""
-        ...
-
-    def similar(self, texts: Sequence[str], scope: Scope, k: int) -> list[list[Message]]:
-        """Return for each text at most `k` kept messages that say the same, the most similar first."""
-        ...
-
-    def recall(self, scope: Scope, count: int) -> list[tuple[Kept, Message]]:
-        """Return the messages that were kept last, oldest first, each with where it is kept."""
-        ...
-
-
 class RoleMemory(ShortTermMemory):
     """A short-term memory whose watched messages are kept for long; made by `LongTermMemory.recover`.
 
@@ -125,7 +98,7 @@ class RoleMemory(ShortTermMemory):
     reaches the long-term memory raises `CollectionError` when that cannot do its work, and has changed nothing then.
     """
 
-    def __init__(self, store: LongTerm, scope: Scope) -> None:
+    def __init__(self, store: LongTermMemory, scope: Scope) -> None:
         super().__init__(dedupe=store.config.dedupe, max_messages=store.config.short_term)
         self.scope = scope
         """Whose memory it is; `agent` is the role."""

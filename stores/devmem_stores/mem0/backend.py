@@ -3,31 +3,25 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from typing import Final, Protocol, TypeAlias, TypeVar
 from uuid import UUID
 
 from pydantic import JsonValue
 
-from devmem import Filter, MemoryItem, Scope
+from devmem import Filter, Scope
 from devmem.text import Backoff
 from devmem_stores.mem0.config import Mem0Config
-from devmem_stores.mem0.errors import (
-    Mem0AnswerError,
-    Mem0Error,
-    Mem0RateLimitError,
-    Mem0ScopeError,
-    Mem0UnavailableError,
-)
-from devmem_stores.mem0.items import ID_KEY, Change, Record, to_item
+from devmem_stores.mem0.errors import Mem0Error, Mem0RateLimitError, Mem0ScopeError, Mem0UnavailableError
+from devmem_stores.mem0.items import Record
 
 Filters: TypeAlias = dict[str, JsonValue]
 
 _LONGEST_ID: Final = 120
+PAGE: Final = 100
+"""Number of memories on a page."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,12 +97,6 @@ def restricts_more(where: Filter, ids: Ids) -> bool:
     return where != by_user or ids.agent_id is not None or ids.run_id is not None
 
 
-def matches(item: MemoryItem, where: Filter) -> bool:
-    """Whether an item passes a filter."""
-    # mem0 itself leaves out what has expired.
-    return where.admits(item, now=-math.inf)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Write:
     """A text to remember."""
@@ -131,28 +119,6 @@ class Page:
     total: int
     """Number of memories on all pages."""
     more: bool
-
-
-_MOST_PAGES: Final = 10_000
-
-
-def every_page(fetch: Callable[[int], Page], operation: str) -> Iterator[Page]:
-    """Yield all pages, each of which `fetch` returns by its number (from 1).
-
-    Raises:
-        Mem0AnswerError: they do not end.
-    """
-    seen: set[str] = set()
-    for number in range(1, _MOST_PAGES + 1):
-        page = fetch(number)
-        yield page
-        if not page.more:
-            return
-        ids = {record.id for record in page.records}
-        if ids <= seen:
-            raise Mem0AnswerError(operation, f"page {number} repeats those before it, and names another one")
-        seen |= ids
-    raise Mem0AnswerError(operation, f"after {_MOST_PAGES:,} pages it names another one")
 
 
 class Backend(Protocol):
@@ -187,13 +153,18 @@ class Backend(Protocol):
         """Delete every memory that has all of these ids (at least one)."""
         ...
 
-    def history(self, memory_id: str) -> list[Change]:
-        """Return the changes of a memory, oldest first."""
-        ...
-
     def close(self) -> None:
         """Release connections and files; closing twice is allowed."""
         ...
+
+
+def every_record(fetch: Callable[[int], Page]) -> Iterator[Record]:
+    """Return the memories of every page, each of which `fetch` returns by its number (from 1)."""
+    number, more = 1, True
+    while more:
+        page = fetch(number)
+        yield from page.records
+        number, more = number + 1, page.more
 
 
 T = TypeVar("T")
@@ -201,20 +172,15 @@ T = TypeVar("T")
 _FIRST_WAIT: Final = 0.5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetryPolicy:
-    """Limits of repeating requests; all times in seconds."""
-
-    retries: int = 2
-    budget: float = 30.0
-    """Time after the start of a call from which on no request of it is repeated."""
-    longest_wait: float = 20.0
-    """A longer `Retry-After` is not waited for: the call fails, and the next ones do until then."""
-    failures: int = 3
-    """Number of failed requests in a row that open the circuit breaker."""
-    first_pause: float = 30.0
-    """Length of the first pause; it doubles each time that the request after it fails too."""
-    longest_pause: float = 300.0
+_BUDGET: Final = 30.0
+"""Seconds after the start of a call from which on no request of it is repeated."""
+_LONGEST_WAIT: Final = 20.0
+"""A longer `Retry-After` is not waited for: the call fails, and the next ones do until then."""
+_FAILURES: Final = 3
+"""Number of failed requests in a row that open the circuit breaker."""
+_FIRST_PAUSE: Final = 30.0
+_LONGEST_PAUSE: Final = 300.0
+"""A pause doubles each time that the request after it fails too."""
 
 
 class Retrier:
@@ -223,12 +189,10 @@ class Retrier:
     Safe to use from several threads.
     """
 
-    def __init__(self, policy: RetryPolicy, *, clock: Callable[[], float], sleep: Callable[[float], None]) -> None:
+    def __init__(self, retries: int, *, clock: Callable[[], float], sleep: Callable[[float], None]) -> None:
         """Start with a closed circuit; `clock` is monotonic, in seconds."""
-        self._policy, self._clock, self._sleep = policy, clock, sleep
-        self._backoff = Backoff(
-            first=policy.first_pause, longest=policy.longest_pause, failures=policy.failures, clock=clock
-        )
+        self._retries, self._clock, self._sleep = retries, clock, sleep
+        self._backoff = Backoff(first=_FIRST_PAUSE, longest=_LONGEST_PAUSE, failures=_FAILURES, clock=clock)
         self._lock = threading.Lock()
         self._last: Mem0Error | None = None
 
@@ -254,7 +218,7 @@ class Retrier:
                 result = action()
             except Mem0Error as error:
                 wait = self._wait_after(error, attempts)
-                if wait is None or self._clock() - started + wait > self._policy.budget:
+                if wait is None or self._clock() - started + wait > _BUDGET:
                     raise
                 attempts += 1
                 self._sleep(wait)
@@ -269,77 +233,17 @@ class Retrier:
             return None
         retry_after = error.retry_after if isinstance(error, Mem0RateLimitError) else None
         self._last = error
-        too_long = retry_after is not None and retry_after > self._policy.longest_wait
+        too_long = retry_after is not None and retry_after > _LONGEST_WAIT
         self._backoff.failed(retry_after if retry_after is not None and too_long else 0.0)
-        if self.resting or not error.retryable or attempts >= self._policy.retries:
+        if self.resting or not error.retryable or attempts >= self._retries:
             return None
         if retry_after is not None:
             return retry_after
-        return min(_FIRST_WAIT * 2.0**attempts, self._policy.longest_wait)
+        return min(_FIRST_WAIT * 2.0**attempts, _LONGEST_WAIT)
 
     def _worked(self) -> None:
         self._last = None
         self._backoff.worked()
-
-
-_PAGE: Final = 100
-
-
-class Records:
-    """The memories of one store's ids."""
-
-    def __init__(self, config: Mem0Config, backend: Backend, retrier: Retrier) -> None:
-        self._config, self._backend, self._retrier = config, backend, retrier
-
-    def ids(self, scope: Scope | None, operation: str) -> Ids:
-        """Return the ids whose memories are meant when no agent asks; raises `Mem0ScopeError` when nobody's are."""
-        return find_ids(self._config, scope or Scope(), "", operation=operation)
-
-    def can_list(self, scope: Scope) -> bool:
-        """Whether the configuration or a scope says whose memories are meant, without which mem0 lists none."""
-        config = self._config
-        return any((config.user_id, config.agent_id, config.run_id, scope.user, scope.agent))
-
-    def page(self, ids: Ids, number: int, metadata: Mapping[str, str] | None = None) -> Page:
-        """Return one page (from 1)."""
-        return self._retrier.call("list memories", lambda: self._backend.page(ids, number, _PAGE, metadata))
-
-    def records(self, ids: Ids, metadata: Mapping[str, str] | None = None) -> Iterator[Record]:
-        """Return every record, page by page."""
-        for page in every_page(lambda number: self.page(ids, number, metadata), "list memories"):
-            yield from page.records
-
-    def items(self, where: Filter | None, operation: str) -> Iterator[tuple[Record, MemoryItem]]:
-        """Return every item that passes the filter, with its record."""
-        where = own_filter(where or Filter(), self._config)
-        for record in self.records(self.ids(where.scope, operation)):
-            item = to_item(record)
-            if matches(item, where):
-                yield record, item
-
-    def find(self, item_id: str, scope: Scope | None = None) -> Record | None:
-        """Find the record of an item, by mem0's id or by the one that it was imported with."""
-        if is_mem0_id(item_id):
-            record = self._retrier.call("get", partial(self._backend.get, item_id))
-            if record is not None:
-                return record
-        # Compared again, because a server may not know filters by metadata.
-        found = self.records(self.ids(scope, "get"), {ID_KEY: item_id})
-        return next((record for record in found if record.marked(ID_KEY) == item_id), None)
-
-    def delete(self, record_ids: Sequence[str]) -> int:
-        """Delete records one by one; return their number."""
-        return sum(self._retrier.call("delete", partial(self._backend.delete, one)) for one in record_ids)
-
-    def history(self, item_id: str) -> list[Change]:
-        """Return what happened to an item; empty when there is no such item."""
-        record_id: str | None = item_id
-        if not is_mem0_id(item_id):
-            record = self.find(item_id)
-            record_id = record.id if record else None
-        if record_id is None:
-            return []
-        return self._retrier.call("history", partial(self._backend.history, record_id))
 
 
 def is_mem0_id(item_id: str) -> bool:

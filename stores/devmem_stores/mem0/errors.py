@@ -45,8 +45,9 @@ class Mem0Error(DevmemError):
     ill: ClassVar[bool] = True
     """It speaks against the service, not against one request."""
 
-    def __init__(self, operation: str, detail: str, *, maybe_done: bool = False) -> None:
-        self.operation, self.detail, self.maybe_done = operation, detail, maybe_done
+    def __init__(self, operation: str, detail: str, *, maybe_done: bool = False, status: int | None = None) -> None:
+        """Take what was tried, why it failed, whether it may have been done all the same, and the HTTP status."""
+        self.operation, self.detail, self.maybe_done, self.status = operation, detail, maybe_done, status
         advice = f" {self.advice}" if self.advice else ""
         super().__init__(f"mem0 could not {operation}: {detail.rstrip('.')}.{advice}")
 
@@ -98,10 +99,6 @@ class Mem0ServerError(Mem0Error):
 
     retryable = True
 
-    def __init__(self, operation: str, detail: str, *, status: int) -> None:
-        self.status = status
-        super().__init__(operation, detail, maybe_done=True)
-
 
 class Mem0ModelError(Mem0Error):
     """A model behind `mode: oss` failed."""
@@ -120,10 +117,6 @@ class Mem0RejectedError(Mem0Error):
     """mem0 will never take this request."""
 
     ill = False
-
-    def __init__(self, operation: str, detail: str, *, status: int | None = None) -> None:
-        self.status = status
-        super().__init__(operation, detail)
 
 
 class Mem0UnavailableError(Mem0Error):
@@ -228,7 +221,7 @@ def _by_status(status: int, headers: Mapping[str, str], said: str, operation: st
     if status == 429:
         return Mem0RateLimitError(operation, detail, retry_after=_retry_after(headers))
     if status in (408, 425) or status >= 500:
-        return Mem0ServerError(operation, detail, status=status)
+        return Mem0ServerError(operation, detail, maybe_done=True, status=status)
     return Mem0RejectedError(operation, detail, status=status)
 
 

@@ -19,7 +19,7 @@ from devmem_stores.mem0.backend import Ids, Page, Write, platform_filters
 from devmem_stores.mem0.config import SERVICE, Mem0Config
 from devmem_stores.mem0.errors import Mem0AnswerError, Mem0RejectedError, Mem0SetupError, translated_errors
 from devmem_stores.mem0.in_process import load_mem0
-from devmem_stores.mem0.items import Change, Record, read_history, read_record, read_records
+from devmem_stores.mem0.items import Record, read_record, read_records
 
 
 class HostedMem0:
@@ -137,11 +137,6 @@ class HostedMem0:
     def delete(self, memory_id: str) -> bool:
         """Delete one memory."""
         return self._unless_missing("delete", memory_id) is not None
-
-    def history(self, memory_id: str) -> list[Change]:
-        """Return a memory's history; empty when there is no such memory."""
-        raw = self._unless_missing("history", memory_id)
-        return [] if raw is None else read_history(raw, "history")
 
     def _unless_missing(self, verb: str, memory_id: str) -> Any:  # noqa: ANN401 - JSON
         try:

@@ -33,7 +33,7 @@ from devmem_stores.mem0.errors import (
     hide_in_logs,
     translated_errors,
 )
-from devmem_stores.mem0.items import Change, Record, read_history, read_record, read_records
+from devmem_stores.mem0.items import Record, read_record, read_records
 
 EMBEDDER: Final = "devmem"
 NO_LLM: Final = "devmem_none"
@@ -43,18 +43,15 @@ _FENCE: Final = re.compile(r"^```\w*\s*|\s*```$")
 class Watch:
     """Remembers what went wrong inside mem0 where mem0 would go on without it: it logs, and stores nothing."""
 
-    def __init__(self) -> None:
-        self._local = threading.local()
+    failure: Exception | None = None
 
     def note(self, error: Exception) -> None:
-        """Remember a failure of this thread's call."""
-        if getattr(self._local, "failure", None) is None:
-            self._local.failure = error
+        """Remember the first failure of a call, of which one runs at a time."""
+        self.failure = self.failure or error
 
     def take(self) -> Exception | None:
-        """Return and forget the first failure of this thread's call."""
-        failure: Exception | None = getattr(self._local, "failure", None)
-        self._local.failure = None
+        """Return and forget the failure of the call."""
+        failure, self.failure = self.failure, None
         return failure
 
 
@@ -363,12 +360,6 @@ class InProcessMem0:
         """Delete every memory that has all of the ids."""
         with self._asking("delete all") as memory:
             memory.delete_all(**ids)
-
-    def history(self, memory_id: str) -> list[Change]:
-        """Return a memory's history."""
-        with self._asking("history") as memory:
-            raw = memory.history(memory_id)
-        return read_history(raw, "history")
 
     def close(self) -> None:
         """Close mem0's files, so that another process can open them, and the connections of its parts."""

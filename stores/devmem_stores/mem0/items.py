@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, timedelta
 from typing import Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter, ValidationError
 
 from devmem import MemoryItem
 from devmem.stores import dump_item, load_item, parse_time
@@ -49,30 +48,7 @@ class Record(BaseModel):
         return (self.metadata or {}).get(key)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """One step of a memory's history."""
-
-    event: str
-    """`ADD`, `UPDATE` or `DELETE`."""
-    before: str | None
-    after: str | None
-    at: float | None
-    """Seconds since the epoch."""
-
-
-class _RawChange(BaseModel):
-    model_config = ConfigDict(extra="ignore", hide_input_in_errors=True)
-
-    event: str
-    old_memory: str | None = None
-    new_memory: str | None = None
-    created_at: str | None = Field(default=None)
-    updated_at: str | None = Field(default=None)
-
-
 _RECORDS: Final = TypeAdapter(list[Record])
-_CHANGES: Final = TypeAdapter(list[_RawChange])
 
 
 def read_record(raw: object, operation: str) -> Record:
@@ -92,18 +68,6 @@ def read_records(raw: object, operation: str) -> list[Record]:
         return _RECORDS.validate_python(found)
     except ValidationError as error:
         raise _malformed(operation, error) from None
-
-
-def read_history(raw: object, operation: str) -> list[Change]:
-    """Read a memory's history; raises `Mem0AnswerError` when it is none."""
-    try:
-        steps = _CHANGES.validate_python(raw)
-    except ValidationError as error:
-        raise _malformed(operation, error) from None
-    return [
-        Change(event=s.event, before=s.old_memory, after=s.new_memory, at=_seconds(s.updated_at or s.created_at))
-        for s in steps
-    ]
 
 
 def _malformed(operation: str, error: ValidationError) -> Mem0AnswerError:

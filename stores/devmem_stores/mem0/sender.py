@@ -12,12 +12,11 @@ from typing import Final
 from devmem import MemoryItem, WriteOutcome
 from devmem.storage import Delivery, DeliveryPolicy, Entry, Outbox, deliver
 from devmem.stores import WriteStatus
-from devmem_stores.mem0.backend import Backend, Ids, Retrier, Write, every_page
+from devmem_stores.mem0.backend import PAGE, Backend, Ids, Retrier, Write, every_record
 from devmem_stores.mem0.errors import Mem0Error, Mem0RejectedError, Mem0ScopeError
 from devmem_stores.mem0.items import WRITE_KEY, Record, to_item
 
 _LOG: Final = logging.getLogger(__name__)
-_PAGE: Final = 100
 
 
 def open_outbox(file: Path, store: str) -> Outbox[Write]:
@@ -100,17 +99,11 @@ class Sender:
         reason = f"it waits in {self._outbox.location} and is sent later: {stopped}"
         return WriteOutcome(status=WriteStatus.QUEUED, reason=reason, failure=stopped)
 
-    def catch_up(self) -> int:
-        """Try to send what waits, and return the number of writes that still do; their writers were told already."""
-        if self._outbox is None or not self._outbox.waiting():
-            return 0
-        stopped = self._deliver(self._outbox).stopped_by
-        waiting = self._outbox.waiting()
-        if waiting:
-            _LOG.warning(
-                "memory store %r: %d write(s) wait in %s: %s", self._name, waiting, self._outbox.location, stopped
-            )
-        return waiting
+    def catch_up(self, outbox: Outbox[Write]) -> None:
+        """Try to send what waits; what still does is logged."""
+        stopped = self._deliver(outbox).stopped_by
+        if waiting := outbox.waiting():
+            _LOG.warning("memory store %r: %d write(s) wait in %s: %s", self._name, waiting, outbox.location, stopped)
 
     def _deliver(self, outbox: Outbox[Write]) -> Delivery[str | None]:
         def send(entries: Sequence[Entry[Write]]) -> list[str | None]:
@@ -145,8 +138,6 @@ class Sender:
     def _find(self, write: Write) -> str | None:
         """Return the id of a memory that was made of the write; None when there is none."""
         mark = {WRITE_KEY: write.key}
-        for page in every_page(lambda number: self._backend.page(write.ids, number, _PAGE, mark), "list memories"):
-            for record in page.records:
-                if record.marked(WRITE_KEY) == write.key:
-                    return record.id
-        return None
+        found = every_record(lambda number: self._backend.page(write.ids, number, PAGE, mark))
+        # Compared again, because a server may not know filters by metadata.
+        return next((record.id for record in found if record.marked(WRITE_KEY) == write.key), None)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import heapq
+import math
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, Final, TypeVar
+from typing import ClassVar, Final
 from urllib.parse import quote
 from uuid import uuid4
 
@@ -40,26 +41,28 @@ from devmem.stores import (
 )
 from devmem.text import strip_frames
 from devmem_stores.mem0.backend import (
+    PAGE,
     Backend,
-    Records,
+    Ids,
+    Page,
     Retrier,
-    RetryPolicy,
     Write,
+    every_record,
     find_ids,
     is_mem0_id,
-    matches,
     own_filter,
     restricts_more,
 )
 from devmem_stores.mem0.config import Mem0Config
 from devmem_stores.mem0.errors import Mem0SetupError
 from devmem_stores.mem0.in_process import check_package
-from devmem_stores.mem0.items import ID_KEY, WRITE_KEY, Change, carried_metadata, to_item
+from devmem_stores.mem0.items import ID_KEY, WRITE_KEY, Record, carried_metadata, to_item
 from devmem_stores.mem0.sender import Sender, item_of_write, open_outbox
 
-T = TypeVar("T")
 Progress = Callable[[int], None]
 
+_NEVER: Final = -math.inf
+"""Time at which nothing has expired: mem0 itself leaves out what has."""
 _WIDER: Final = 10
 """Factor by which `top_k` is widened when a filter that mem0 does not know picks from the results."""
 
@@ -74,16 +77,10 @@ class Mem0Memory(MemoryBase):
     summary: ClassVar[str] = "mem0: extracts what is worth remembering; hosted, self-hosted or in this process"
 
     def __init__(self, setup: StoreSetup, *, sleep: Callable[[float], None] = time.sleep) -> None:
-        """Prepare the store; nothing is imported or asked yet.
-
-        Raises:
-            ValueError: the setup holds the configuration of another store type.
-        """
+        """Prepare the store; nothing is imported or asked yet."""
         super().__init__(setup)
-        if not isinstance(setup.config, Mem0Config):
-            raise ValueError(f"Mem0 memory store configuration expected, not {type(setup.config).__name__}")  # noqa: TRY004
-        self.config = setup.config
-        self._retrier = Retrier(RetryPolicy(retries=self.config.retries), clock=setup.monotonic, sleep=sleep)
+        self.config = setup.config_as(Mem0Config)
+        self._retrier = Retrier(self.config.retries, clock=setup.monotonic, sleep=sleep)
         self._opening = threading.Lock()
         self._opened: Backend | None = None
         self._closed = False
@@ -129,10 +126,6 @@ class Mem0Memory(MemoryBase):
         return InProcessMem0(self.setup, self.config, embedder, folder / quote(self.name, safe=""))
 
     @property
-    def _records(self) -> Records:
-        return Records(self.config, self.backend, self._retrier)
-
-    @property
     def _sender(self) -> Sender:
         return Sender(self.name, self.backend, self._retrier, self._outbox, patience=self.config.timeout)
 
@@ -144,7 +137,7 @@ class Mem0Memory(MemoryBase):
     def save(self) -> None:
         """Send what waits in the outbox, if mem0 answers; what still waits is logged and stays."""
         if self._outbox is not None and self._outbox.waiting() and not self._retrier.resting:
-            self._sender.catch_up()
+            self._sender.catch_up(self._outbox)
 
     @property
     def unsent(self) -> int:
@@ -168,7 +161,7 @@ class Mem0Memory(MemoryBase):
         threshold = query.similarity_threshold if query.similarity_threshold >= 0 else None
         found = self._retrier.call("search", lambda: self.backend.search(text, ids, limit, threshold))
         hits = [Hit(item=to_item(record, role=query.agent_role), score=record.score or 0.0) for record in found]
-        admitted = [hit for hit in hits if matches(hit.item, where)]
+        admitted = [hit for hit in hits if where.admits(hit.item, _NEVER)]
         return SearchReport(hits=tuple(admitted[: query.limit]), candidates=len(hits))
 
     def update(self, payload: MemoryWritePayload) -> WriteOutcome:
@@ -218,7 +211,7 @@ class Mem0Memory(MemoryBase):
     def _add(self, item: MemoryItem) -> WriteOutcome:
         if not item.content_summary.strip():
             return skipped("the item has no text")
-        old = self._records.find(item.id, item.scope)
+        old = self._record_of(item.id, item.scope)
         if old is not None and old.memory == item.content_summary:
             return WriteOutcome(status=WriteStatus.DUPLICATE, item_id=item.id)
         key = uuid4().hex
@@ -235,20 +228,46 @@ class Mem0Memory(MemoryBase):
         if old is None:
             return WriteOutcome(status=WriteStatus.STORED, item_id=item.id)
         # Only now: a crash in between leaves both, never neither.
-        self._records.delete([old.id])
+        self._remove_records([old.id])
         return WriteOutcome(status=WriteStatus.SUPERSEDED, item_id=item.id)
+
+    def _can_list(self, scope: Scope) -> bool:
+        """Whether the configuration or a scope says whose memories are meant, without which mem0 lists none."""
+        config = self.config
+        return any((config.user_id, config.agent_id, config.run_id, scope.user, scope.agent))
+
+    def _page(self, ids: Ids, number: int, metadata: Mapping[str, str] | None = None) -> Page:
+        return self._retrier.call("list memories", lambda: self.backend.page(ids, number, PAGE, metadata))
+
+    def _listed(self, where: Filter | None, operation: str) -> Iterator[tuple[str, MemoryItem]]:
+        """Return every item that passes the filter, with mem0's id of it."""
+        where = own_filter(where or Filter(), self.config)
+        ids = find_ids(self.config, where.scope, "", operation=operation)
+        for record in every_record(partial(self._page, ids)):
+            if where.admits(item := to_item(record), _NEVER):
+                yield record.id, item
+
+    def _record_of(self, item_id: str, scope: Scope | None = None) -> Record | None:
+        """Return the record of an item, by mem0's id or by the one that it was imported with."""
+        if is_mem0_id(item_id):
+            record = self._retrier.call("get", partial(self.backend.get, item_id))
+            if record is not None:
+                return record
+        ids = find_ids(self.config, scope or Scope(), "", operation="get")
+        # Compared again, because a server may not know filters by metadata.
+        found = every_record(lambda number: self._page(ids, number, {ID_KEY: item_id}))
+        return next((record for record in found if record.marked(ID_KEY) == item_id), None)
+
+    def _remove_records(self, ids: Iterable[str]) -> int:
+        return sum(self._retrier.call("delete", partial(self.backend.delete, one)) for one in ids)
 
     def get_all(self, where: Filter | None = None) -> Iterator[MemoryItem]:
         """Return every item, as mem0 orders them, a page at a time."""
-        return (item for _, item in self._records.items(where, "list memories"))
+        return (item for _, item in self._listed(where, "list memories"))
 
     def get(self, ids: Sequence[str]) -> list[MemoryItem]:
         """Return the items that are there, in the order of `ids`."""
-        return [to_item(record) for record in map(self._records.find, ids) if record is not None]
-
-    def history(self, item_id: str) -> list[Change]:
-        """Return what happened to an item in mem0, as mem0 tells it; empty when there is no such item."""
-        return self._records.history(item_id)
+        return [to_item(record) for record in map(self._record_of, ids) if record is not None]
 
     def recent(
         self, limit: int, where: Filter | None = None, *, order: Order = Order.STORED, offset: int = 0
@@ -259,10 +278,9 @@ class Mem0Memory(MemoryBase):
         return heapq.nlargest(first + max(limit, 0), self.get_all(where), key=key)[first:]
 
     def _delete(self, ids: Sequence[str] | None, where: Filter | None) -> int:
-        if ids is not None:
-            found = [record.id for record in map(self._records.find, ids) if record is not None]
-            return self._records.delete(found)
-        return self._records.delete([record.id for record, _ in self._records.items(where, "delete")])
+        if ids is None:
+            return self._remove_records([record_id for record_id, _ in self._listed(where, "delete")])
+        return self._remove_records([record.id for record in map(self._record_of, ids) if record is not None])
 
     def select_erasable(self, request: EraseRequest) -> list[MemoryItem]:
         """Return the items that are selected to be erased, those that wait in the outbox included.
@@ -270,7 +288,7 @@ class Mem0Memory(MemoryBase):
         Raises:
             Mem0ScopeError: neither the selection nor the configuration says whose memories are meant.
         """
-        if request.ids is not None and not self._records.can_list(request.where.scope):
+        if request.ids is not None and not self._can_list(request.where.scope):
             found: Iterable[MemoryItem] = self.get([one for one in request.ids if is_mem0_id(one)])
         else:
             found = self.get_all(request.where)
@@ -278,7 +296,7 @@ class Mem0Memory(MemoryBase):
 
     def derived_from(self, ids: Sequence[str]) -> list[MemoryItem]:
         """Return the items that were derived from some items, of those that the configuration's ids find."""
-        listed = self.get_all() if self._records.can_list(Scope()) else ()
+        listed = self.get_all() if self._can_list(Scope()) else ()
         return descendants([*listed, *self._waiting()], ids)
 
     def _waiting(self) -> list[MemoryItem]:
@@ -308,10 +326,10 @@ class Mem0Memory(MemoryBase):
 
     def _erase(self, ids: set[str], where: Filter) -> int:
         """Delete the items of some ids, in as few requests as the filter allows."""
-        if not self._records.can_list(where.scope):
+        if not self._can_list(where.scope):
             return self._delete([one for one in ids if is_mem0_id(one)], None)
-        found = self._records.items(Filter(scope=where.scope), "delete")
-        return self._records.delete([record.id for record, item in found if item.id in ids])
+        found = self._listed(Filter(scope=where.scope), "delete")
+        return self._remove_records([record_id for record_id, item in found if item.id in ids])
 
     def files(self) -> list[Path]:
         """Return the outbox, and the folder of a mem0 in this process."""
@@ -321,25 +339,25 @@ class Mem0Memory(MemoryBase):
 
     def clear(self) -> int:
         """Forget everything that this store can find, whoever wrote it, in one request for each id."""
-        ids = self._records.ids(None, "delete all")
-        count = self._records.page(ids, 1).total
+        ids = find_ids(self.config, Scope(), "", operation="delete all")
+        count = self._page(ids, 1).total
         for owner in ids.alternatives():
             self._retrier.call("delete all", partial(self.backend.delete_all, owner))
         return count
 
     def trim(self, *, keep: int | None = None, stored_before: float | None = None) -> int:
         """Forget all but the newest items, and those that are too old."""
-        newest = sorted(self._records.items(None, "trim"), key=lambda pair: -pair[1].created_at)
-        gone = {record.id for record, _ in newest[keep:]} if keep is not None else set()
+        newest = sorted(self._listed(None, "trim"), key=lambda pair: -pair[1].created_at)
+        gone = {record_id for record_id, _ in newest[keep:]} if keep is not None else set()
         if stored_before is not None:
-            gone |= {record.id for record, item in newest if item.created_at < stored_before}
-        return self._records.delete(sorted(gone))
+            gone |= {record_id for record_id, item in newest if item.created_at < stored_before}
+        return self._remove_records(sorted(gone))
 
     def count(self, where: Filter | None = None) -> int:
         """Count the items."""
         if where is None or own_filter(where, self.config).everything():
-            return self._records.page(self._records.ids(None, "count"), 1).total
-        return sum(1 for _ in self._records.items(where, "count"))
+            return self._page(find_ids(self.config, Scope(), "", operation="count"), 1).total
+        return sum(1 for _ in self._listed(where, "count"))
 
     def info(self) -> CollectionInfo:
         """Describe the memories; `waiting` counts the writes in the outbox."""

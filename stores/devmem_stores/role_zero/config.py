@@ -62,9 +62,6 @@ class RoleZeroConfig(RetentionConfig, CollectionConfig):
     """Maximum number of characters of a message that a search shows; the whole text is kept and searched."""
     llm_ranker: RankerConfig | None = None
     """A chat model that picks the related messages among the candidates; absent leaves the search's own order."""
-    outbox: Annotated[str, KNOWN_HOME] | None = Field(default="auto", json_schema_extra={"advanced": True})
-    """Where messages wait when the file of `memory_path` cannot be written: a path, `auto` for a file of the session;
-    null has the write fail instead."""
 
 
 _TASK: Final = (

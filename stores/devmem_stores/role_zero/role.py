@@ -6,9 +6,9 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from devmem import DevmemError, Filter, Hit, MemoryItem, Scope, WriteOutcome
 from devmem.errors import MessageError, RerankerError
@@ -16,8 +16,10 @@ from devmem.messages import Message, Role, action_names, item_to_message, messag
 from devmem.stores import MemoryQuery, QueryEmbedding, as_async
 from devmem.text import shorten
 from devmem.workflow import StoreFailure
-from devmem_stores.role_zero.config import Rules, Situation
-from devmem_stores.role_zero.window import Fresh, OutboxMemory, Recall
+from devmem_stores.role_zero.config import Importance, Rules, Situation
+
+if TYPE_CHECKING:
+    from devmem_stores.role_zero.store import RoleZeroMemory
 
 
 def item_of(message: Message, scope: Scope, *, stored_at: float, limit: int) -> MemoryItem:
@@ -50,6 +52,51 @@ def item_id_of(message_id: str, scope: Scope) -> str:
     return f"{message_id}@{sha256(owner.encode()).hexdigest()[:16]}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recall:
+    """Result of a recall: a role's newest messages, and older ones that are related."""
+
+    recent: tuple[Message, ...]
+    """The newest messages, in the order in which they came."""
+    related: tuple[Message, ...] = ()
+    """Older messages, none of which is in `recent`, the best first."""
+    hits: tuple[Hit, ...] = ()
+    """Hits of the search, in the order of `related`."""
+    query: str = ""
+    """Text that was searched for; empty when nothing was."""
+    failures: tuple[StoreFailure, ...] = ()
+    """Failures of the search; the newest messages are there all the same."""
+
+    @property
+    def messages(self) -> list[Message]:
+        """The related messages by the time at which they were made, then the newest in the order of their arrival."""
+        return [*sorted(self.related, key=lambda message: message.created_at), *self.recent]
+
+
+class Fresh:
+    """Predicate for recall: a message with a text, not a recent one, not a repetition, and important enough."""
+
+    def __init__(self, recent: Sequence[MemoryItem], importance: Importance, least: float) -> None:
+        self._importance, self._least = importance, least
+        self._ids = {item.id for item in recent}
+        self._texts = {_said(item) for item in recent}
+        self._seen: dict[str, str] = {}
+
+    def __call__(self, item: MemoryItem) -> bool:
+        """Whether the item may be recalled; the answer about an item is always the same."""
+        said = _said(item)
+        if not said or item.id in self._ids or said in self._texts:
+            return False
+        # The same words twice are recalled once; asked again about the same item, the answer is the same.
+        if self._seen.setdefault(said, item.id) != item.id:
+            return False
+        return self._least <= 0 or self._importance(item_to_message(item)) >= self._least
+
+
+def _said(item: MemoryItem) -> str:
+    return " ".join(item.content_summary.casefold().split())
+
+
 _LOG: Final = logging.getLogger(__name__)
 
 EmbeddingOf: TypeAlias = Callable[[str], QueryEmbedding]
@@ -67,7 +114,7 @@ class RoleMemory:
     It holds nothing itself: two of them, also in two processes, show the same.
     """
 
-    def __init__(self, store: OutboxMemory, rules: Rules, embedding_of: EmbeddingOf, scope: Scope) -> None:
+    def __init__(self, store: RoleZeroMemory, rules: Rules, embedding_of: EmbeddingOf, scope: Scope) -> None:
         """Look at the messages of one scope; `RoleZeroMemory.role` makes it."""
         self._store, self._rules, self._embedding_of, self.scope = store, rules, embedding_of, scope
         self._where = Filter(scope=scope)

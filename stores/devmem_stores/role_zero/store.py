@@ -7,7 +7,7 @@ came, and so nothing is moved between two places: no kill can lose a message on 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import ClassVar, Final
@@ -16,6 +16,7 @@ from devmem import DevmemError, Hit, MemoryItem, MemoryWritePayload, Scope, Writ
 from devmem.messages import Message, Role, UserMessage, holds_message, item_to_message
 from devmem.stores import (
     AGENT_KEY,
+    CollectionMemory,
     ConfigModel,
     MemoryQuery,
     QueryEmbedding,
@@ -39,82 +40,36 @@ from devmem_stores.role_zero.config import (
     importance_of,
 )
 from devmem_stores.role_zero.role import RoleMemory
-from devmem_stores.role_zero.window import OutboxMemory
 
 
 def is_own(item: MemoryItem, query: MemoryQuery) -> bool:
-    """Whether the asking agent wrote an item, or nobody is known to have written it.
-
-    An agent is known by its name. Items of devmem 0.1.0 name the prompt that their agent had, and the node: either is
-    enough, so that an edited prompt costs no memory.
-    """
+    """Whether the asking agent wrote an item, by its name or else its role, or no one is known to have written it."""
     names = {query.caller.agent, query.caller.node, query.agent_role} - {""}
-    if not names:
-        return True
-    writer = item.scope.agent or item.metadata.get(AGENT_KEY)
-    if writer is not None:
-        return writer in names
-    prompt = item.metadata.get("agent_role")
-    return not prompt or not names.isdisjoint((prompt, item.provenance.name))
+    writer = item.scope.agent or item.metadata.get(AGENT_KEY) or item.metadata.get("agent_role")
+    return not names or not writer or writer in names
+
+
+def related_hits(
+    search: Callable[[int], Sequence[Hit]], wanted: int, admit: Callable[[MemoryItem], bool], spare: int = 0
+) -> list[Hit]:
+    """Return the best hits whose item is admitted.
+
+    Args:
+        search: returns at most that many hits, best first.
+        wanted: maximum number of hits.
+        admit: whether an item may be among them.
+        spare: number of items that are likely to be refused, to save a second search.
+    """
+    limit = wanted + spare
+    while True:
+        hits = search(limit)
+        found = [hit for hit in hits if admit(hit.item)]
+        if len(found) >= wanted or len(hits) < limit:
+            return found[:wanted]
+        limit *= 4
 
 
 _LOG: Final = logging.getLogger(__name__)
-
-
-class NodeRecall:
-    """Applies a store's rules to the queries of nodes; safe to use from several threads."""
-
-    def __init__(self, store: OutboxMemory, rules: Rules, embedding_of: Callable[[str], QueryEmbedding]) -> None:
-        self._store, self._rules, self._embedding_of = store, rules, embedding_of
-
-    def related(self, query: MemoryQuery, own: Callable[[MemoryItem], bool]) -> SearchReport:
-        """Return the related messages, best first, when the trigger says so.
-
-        Args:
-            query: the node's query; its `top_k` and `similarity_threshold` narrow those of the configuration.
-            own: whether an item belongs to what the node may recall.
-        """
-        rules, config, asked = self._rules, self._rules.config, incoming_message(query)
-        where = query.where
-        if config.across_sessions:
-            where = replace(where, scope=replace(where.scope, session=None))
-        count = self._store.count(where)
-        if not rules.trigger(Situation(k=query.limit, last=asked, count=count, memory_k=0, shown=0)):
-            return SearchReport()
-        text = rules.query_builder([*self._earlier(query, own), asked])
-        if not text.strip():
-            return SearchReport()
-        limit = min(query.limit, config.similarity_top_k)
-        wanted = replace(
-            query,
-            text=text,
-            limit=limit if rules.ranker is None else max(limit, rules.candidates),
-            similarity_threshold=max(query.similarity_threshold, config.similarity_threshold),
-            where=where,
-            embedding=query.embedding if text == query.text else self._embedding_of(text),
-        )
-        found = self._ranked(text, self._store.related(wanted, lambda item: own(item) and self._is_important(item)))
-        return replace(found, hits=found.hits[:limit])
-
-    def _earlier(self, query: MemoryQuery, own: Callable[[MemoryItem], bool]) -> list[Message]:
-        """Return the newest messages before the query that the query builder reads, oldest first."""
-        if not self._rules.earlier_messages:
-            return []
-        items = self._store.recent(self._rules.earlier_messages, query.where)
-        return [item_to_message(item) for item in reversed(items) if own(item)]
-
-    def _ranked(self, text: str, report: SearchReport) -> SearchReport:
-        if self._rules.ranker is None:
-            return report
-        try:
-            return replace(report, hits=tuple(self._rules.ranker.rank(text, report.hits)))
-        except DevmemError as error:
-            _LOG.exception("memory store %r: the hits keep the order of the search", self._store.name)
-            return replace(report, failure=str(error))
-
-    def _is_important(self, item: MemoryItem) -> bool:
-        least = self._rules.config.min_importance
-        return least <= 0 or self._rules.importance(_rated(item)) >= least
 
 
 def _rated(item: MemoryItem) -> Message:
@@ -137,11 +92,8 @@ def incoming_message(query: MemoryQuery) -> Message:
 _QUERIES_KEPT: Final = 128
 
 
-class RoleZeroMemory(OutboxMemory):
-    """Keeps whole conversations; `role` returns one role's memory, with its window and what it recalls.
-
-    A write that the collection cannot take waits in the outbox, in order, and is delivered later, once.
-    """
+class RoleZeroMemory(CollectionMemory):
+    """Keeps whole conversations; `role` returns one role's memory, with its window and what it recalls."""
 
     config_model: ClassVar[type[ConfigModel]] = RoleZeroConfig
     summary: ClassVar[str] = (
@@ -167,7 +119,7 @@ class RoleZeroMemory(OutboxMemory):
             importance: rates a message from 0 to 1, for `min_importance`.
         """
         super().__init__(setup)
-        config = self.config
+        self.config = config = setup.config_as(RoleZeroConfig)
         self._rules = Rules(
             config=config,
             trigger=trigger or configured_trigger(config),
@@ -176,7 +128,6 @@ class RoleZeroMemory(OutboxMemory):
             importance=importance,
             earlier_messages=config.memory_k if query_builder else _earlier_messages(config),
         )
-        self._node_recall = NodeRecall(self, self._rules, self._embedding_of)
         self._query_embedding = lru_cache(_QUERIES_KEPT)(QueryEmbedding)
 
     def role(self, name: str, *, user: str = "", session: str = "") -> RoleMemory:
@@ -202,7 +153,7 @@ class RoleZeroMemory(OutboxMemory):
         def own(item: MemoryItem) -> bool:
             return self.config.shared or is_own(item, query)
 
-        related = self._node_recall.related(query, own)
+        related = self._related(query, own)
         room = query.limit - len(related.hits)
         if room > 0 and query.similarity_threshold <= -1:
             there = {hit.item.id for hit in related.hits}
@@ -211,6 +162,69 @@ class RoleZeroMemory(OutboxMemory):
             filling = (Hit(item=item, score=0.0, recency=1 / (1 + age)) for age, item in enumerate(newest[:room]))
             return replace(related, hits=(*related.hits, *filling))
         return related
+
+    def related(self, query: MemoryQuery, admit: Callable[[MemoryItem], bool], spare: int = 0) -> SearchReport:
+        """Return the best hits whose item is admitted, at most `query.limit`, also those that say the same.
+
+        Args:
+            query: the query.
+            admit: whether an item may be among them.
+            spare: number of items that are likely to be refused.
+        """
+        # A hit that is not admitted must not have taken the place of another.
+        ranking = replace(self.ranking, collapse=False)
+        # Searching may take several turns, but the reranker reads once.
+        found = related_hits(
+            lambda limit: self.collection.search(self.search_query(query, limit=limit, ranking=ranking)).hits,
+            self.search_depth(query.limit),
+            admit,
+            spare,
+        )
+        return self.rerank(query, SearchReport.of(found))
+
+    def _related(self, query: MemoryQuery, own: Callable[[MemoryItem], bool]) -> SearchReport:
+        """Return the related messages that a node may recall, best first, when the trigger says so."""
+        rules, config, asked = self._rules, self.config, incoming_message(query)
+        where = query.where
+        if config.across_sessions:
+            where = replace(where, scope=replace(where.scope, session=None))
+        count = self.count(where)
+        if not rules.trigger(Situation(k=query.limit, last=asked, count=count, memory_k=0, shown=0)):
+            return SearchReport()
+        text = rules.query_builder([*self._earlier(query, own), asked])
+        if not text.strip():
+            return SearchReport()
+        limit = min(query.limit, config.similarity_top_k)
+        wanted = replace(
+            query,
+            text=text,
+            limit=limit if rules.ranker is None else max(limit, rules.candidates),
+            similarity_threshold=max(query.similarity_threshold, config.similarity_threshold),
+            where=where,
+            embedding=query.embedding if text == query.text else self._embedding_of(text),
+        )
+        found = self._ranked(text, self.related(wanted, lambda item: own(item) and self._is_important(item)))
+        return replace(found, hits=found.hits[:limit])
+
+    def _earlier(self, query: MemoryQuery, own: Callable[[MemoryItem], bool]) -> list[Message]:
+        """Return the newest messages before the query that the query builder reads, oldest first."""
+        if not self._rules.earlier_messages:
+            return []
+        items = self.recent(self._rules.earlier_messages, query.where)
+        return [item_to_message(item) for item in reversed(items) if own(item)]
+
+    def _ranked(self, text: str, report: SearchReport) -> SearchReport:
+        if self._rules.ranker is None:
+            return report
+        try:
+            return replace(report, hits=tuple(self._rules.ranker.rank(text, report.hits)))
+        except DevmemError as error:
+            _LOG.exception("memory store %r: the hits keep the order of the search", self.name)
+            return replace(report, failure=str(error))
+
+    def _is_important(self, item: MemoryItem) -> bool:
+        least = self.config.min_importance
+        return least <= 0 or self._rules.importance(_rated(item)) >= least
 
 
 def _earlier_messages(config: RoleZeroConfig) -> int:

@@ -145,15 +145,6 @@ def test_trimming(store: Mem0Memory, fake: FakeMem0) -> None:
     assert fake.texts() == ["day 4", "day 5"]
 
 
-def test_history(store: Mem0Memory, fake: FakeMem0) -> None:
-    memory = fake.remember("I like tea", user_id="ann")
-    (change,) = store.history(memory["id"])
-    assert (change.event, change.before, change.after) == ("ADD", None, "I like tea")
-    assert change.at == datetime(2024, 5, 1, 12, tzinfo=UTC).timestamp()
-    assert store.history("00000000-0000-0000-0000-000000000000") == []
-    assert store.history("unknown") == []
-
-
 def test_items_keep_their_ids_and_are_stored_once(store: Mem0Memory, fake: FakeMem0) -> None:
     item = MemoryItem(
         id="item-1",
@@ -173,7 +164,6 @@ def test_items_keep_their_ids_and_are_stored_once(store: Mem0Memory, fake: FakeM
     changed = replace(item, content_summary="I like coffee.")
     assert [o.status for o in store.add([changed])] == [WriteStatus.SUPERSEDED]
     assert fake.texts() == ["I like coffee."]
-    assert store.history("item-1")[0].after == "I like coffee."
     assert store.delete(ids=["item-1"]) == 1
     assert [o.status for o in store.add([replace(item, content_summary=" ")])] == [WriteStatus.SKIPPED]
     assert counted == [1]

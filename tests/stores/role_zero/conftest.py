@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
 
-from devmem import Filter, MemoryItem, WriteOutcome
-from devmem.errors import CollectionBusyError
 from devmem.messages import AIMessage, Message, UserMessage
-from devmem.storage import Collection, PreparedItem, SqliteCollection, Unique
 from devmem.stores import ChatModel, Embedder, StoreSetup, open_chat
 from devmem.testing import HashEmbedder, ManualClock
 from devmem_stores.role_zero import RoleZeroConfig, RoleZeroMemory
@@ -95,47 +92,3 @@ def fill(memory: RoleMemory, count: int) -> list[Message]:
 
 def ids(messages: Sequence[Message] | Iterator[Message]) -> list[str]:
     return [message.id for message in messages]
-
-
-class Flaky(SqliteCollection):
-    """A collection that takes no writes while it is told so."""
-
-    down = False
-    unreadable = False
-    refused = 0
-
-    def add(
-        self,
-        items: Sequence[MemoryItem | PreparedItem],
-        *,
-        unique: Unique = Unique.ID,
-        expected: Mapping[str, str | None] | None = None,
-        absent: Filter | None = None,
-    ) -> list[WriteOutcome]:
-        if self.down:
-            self.refused += 1
-            raise CollectionBusyError(self.location, "another process held the write lock for too long.")
-        return super().add(items, unique=unique, expected=expected, absent=absent)
-
-    def get(self, ids: Sequence[str]) -> list[MemoryItem]:
-        if self.unreadable:
-            raise CollectionBusyError(self.location, "it does not answer.")
-        return super().get(ids)
-
-
-class FlakyStore(RoleZeroMemory):
-    """A store on a flaky collection."""
-
-    place: Flaky
-
-    def open_collection(self, *, claim: bool = True) -> Collection:
-        model = self.embedder.identity if self.embedder and claim else None
-        self.place = Flaky(self.setup.base_dir / "roles.db", model=model, clock=self.setup.clock)
-        return self.place
-
-
-@pytest.fixture
-def flaky(make_store: MakeStore) -> FlakyStore:
-    store = make_store(made=FlakyStore, memory_k=3, recall="always")
-    assert isinstance(store, FlakyStore)
-    return store

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from devmem import Caller, MemoryManager, MemoryWritePayload, Scope, WorkflowRunner, load_workflow, open_stores
 from devmem.config import Attachment
-from devmem.stores import MemoryQuery
 from devmem.testing import ScriptedChat
 
 from .conftest import MakeStore
@@ -52,25 +49,6 @@ def test_a_renamed_node_keeps_the_memory_of_its_agent(tmp_path: Path) -> None:
 def test_agents_with_the_same_prompt_have_their_own_memory(tmp_path: Path) -> None:
     run(tmp_path, "agent: anna, role: You vote.", FACT)
     assert run(tmp_path, "agent: berta, role: You vote.", "Where is the boat moored?") == []
-
-
-@pytest.mark.parametrize(
-    ("source", "prompt", "found"),
-    [
-        ("keeper", "You keep the harbour.", True),
-        ("", "You keep the harbour well.", True),
-        ("other", "You keep something else.", False),
-        ("", "", True),
-    ],
-)
-def test_memory_of_an_earlier_version_is_found_by_node_or_prompt(
-    make_store: MakeStore, source: str, prompt: str, found: bool
-) -> None:
-    """devmem 0.1.0 wrote the prompt and the node, and no agent."""
-    store = make_store()
-    store.update(MemoryWritePayload(inputs_text=FACT, agent_role=prompt, source=source))
-    query = MemoryQuery(text=FACT, agent_role="You keep the harbour well.", caller=Caller(node="keeper"))
-    assert bool(store.search(query)) is found
 
 
 def test_the_manager_says_who_asks_and_writes(make_store: MakeStore) -> None:

@@ -22,7 +22,7 @@ class TestInSqliteWithASmallWindow(StoreSuite):
 
 class TestInJson(StoreSuite):
     store_class = RoleZeroMemory
-    config: ClassVar[Mapping[str, JsonValue]] = {"memory_path": "memory/memory.json", "outbox": "out.db"}
+    config: ClassVar[Mapping[str, JsonValue]] = {"memory_path": "memory/memory.json"}
 
 
 class TestInMemory(StoreSuite):

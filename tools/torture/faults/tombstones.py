@@ -55,7 +55,6 @@ def _in_place(plan: Plan, place: str, count: int, server: PostgresServer) -> Res
         _restored(result, team, gone, stay)
     if place != "memory":
         _indexed(result, folder, gone, stay)
-        _delivered(result, team, folder, gone, stay)
     shutil.rmtree(folder)
     return result
 
@@ -76,14 +75,12 @@ def _ids(texts: dict[str, str]) -> list[str]:
 
 def _write_team(folder: Path, place: str) -> Path:
     docs = place if "://" in place else "docs.db"
-    inbox = place.replace("tombstones", "inbox") if "://" in place else "inbox.db"
     path = "" if place == ":memory:" else f"memory_path: '{place}'"
     (folder / "team.yaml").write_text(
         f"memory:\n"
         f"  - {{name: notes, type: simple, config: {{{path}}}}}\n"
         f"  - {{name: docs, type: file, config: {{index_path: '{docs.replace('tombstones', 'docs')}', "
-        f"file_sources: [{{path: docs}}]}}}}\n"
-        f"  - {{name: inbox, type: role_zero, config: {{memory_path: '{inbox}'}}}}\n",
+        f"file_sources: [{{path: docs}}]}}}}\n",
         encoding="utf-8",
     )
     return folder / "team.yaml"
@@ -154,21 +151,6 @@ def _indexed(result: Result, folder: Path, gone: dict[str, str], stay: dict[str,
     with devmem.open(f"{folder / 'team.yaml'}#docs") as docs:
         docs.store.index(rebuild=True)  # type: ignore[attr-defined]
         _judge(result, docs, gone, stay, "indexed", user=None)
-
-
-def _delivered(result: Result, team: Path, folder: Path, gone: dict[str, str], stay: dict[str, str]) -> None:
-    """Erase, then deliver an outbox in which the texts wait."""
-    with devmem.open(f"{team}#inbox") as inbox:
-        _add(inbox, gone | stay)
-        inbox.forget(*_ids(gone), tombstone=True)
-        outbox = inbox.store._outbox  # type: ignore[attr-defined]  # noqa: SLF001 - where writes wait for a lost server
-        with devmem.open(folder / "before.db", embedding=None) as before:
-            items = before.store.get(_ids(gone))
-        outbox.put({f"late-{item.id}": item for item in items})
-        inbox.store.save()
-        if inbox.store.unsent:  # type: ignore[attr-defined]
-            result.fail("unrecovered", f"{inbox.store.unsent} writes still wait")  # type: ignore[attr-defined]
-        _judge(result, inbox, gone, stay, "delivered")
 
 
 def _judge(
