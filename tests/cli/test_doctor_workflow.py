@@ -162,7 +162,7 @@ def test_attachments_are_compared_by_their_hash(tmp_path: Path, devmem: Devmem, 
 
 
 def test_a_store_that_cannot_be_made_leaves_the_others_to_be_examined(team: Path, devmem: Devmem) -> None:
-    text = team.read_text(encoding="utf-8").replace("{memory_path: role.db,", "{memory_path: '${NO_SUCH_VALUE}',")
+    text = team.read_text(encoding="utf-8").replace("memory_path: role.db", "memory_path: '${NO_SUCH_VALUE}'")
     team.write_text(text, encoding="utf-8")
     reports = examined(devmem, team, code=1)
     assert "it cannot be examined" in messages(reports["role"], "error")
