@@ -50,7 +50,8 @@
     ├── DistributionClashError       another project's package `devmem` is mixed with this one
     ├── DataFileError                a file given to `devmem import` or found beside a store
     │   └── DateOrderError           the order of day and month in its dates has to be named
-    └── ExportError                  a store cannot be written in the form that was asked for
+    ├── ExportError                  a store cannot be written in the form that was asked for
+    └── ReadOnlyPageError            the page of `devmem web` was asked to change something and may not
 
 An error keeps its facts as attributes and words its own message: what, which, and what to do next.
 """
@@ -532,3 +533,7 @@ class DateOrderError(DataFileError):
 
 class ExportError(DevmemError):
     """The content of a store cannot be written in the form that was asked for."""
+
+
+class ReadOnlyPageError(DevmemError):
+    """Nothing may be changed through this page."""

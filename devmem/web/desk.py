@@ -15,7 +15,7 @@ from typing import Final
 
 import devmem
 from devmem.config.workflow import NodeConfig, Workflow
-from devmem.errors import DevmemError, ItemNotFoundError, NoVersionsError
+from devmem.errors import DevmemError, ItemNotFoundError, NoVersionsError, ReadOnlyPageError
 from devmem.memory.memory import Memory
 from devmem.memory.reading import MemoryReader
 from devmem.memory.scope import ScopeParts, make_filter
@@ -594,10 +594,6 @@ def _editor() -> str:
     except (KeyError, OSError):
         # A container may run as a number that has no account.
         return "devmem web"
-
-
-class ReadOnlyPageError(DevmemError):
-    """Nothing may be changed through this page."""
 
 
 def _history(memory: Memory, item: str) -> History | None:

@@ -18,7 +18,7 @@ from starlette.datastructures import FormData, UploadFile
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response, StreamingResponse
 
-from devmem.errors import DevmemError, VersionConflictError
+from devmem.errors import DevmemError, ReadOnlyPageError, VersionConflictError
 from devmem.model.caller import Stage
 from devmem.model.items import MemoryItem, is_pinned, is_quarantined
 from devmem.model.results import SearchReport
@@ -31,7 +31,7 @@ from devmem.text.spelling import corrected
 from devmem.views.diagrams import transfers_of
 from devmem.views.documents import receipt_lines, workflow_receipt_lines
 from devmem.web import charts
-from devmem.web.desk import MOST_HITS, UNSCOPED, Answer, Desk, Question, ReadOnlyPageError
+from devmem.web.desk import MOST_HITS, UNSCOPED, Answer, Desk, Question
 from devmem.web.guard import CSRF_FIELD, MAX_BODY, Guard
 from devmem.web.languages import Language, language_of, translated
 from devmem.web.texts import compared, marked, shown
