@@ -9,14 +9,15 @@ HOST_ENVS ?= build/hosts
 # An environment that turns the caching of bytecode off has every process compile every module again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test checked-unit lint types mypy pyright unit test-wheel test-kits test-postgres test-web web-pictures test-local test-hosts container bench docs generated clean
+.PHONY: help demo test checked-unit lint types mypy pyright unit test-wheel test-kits test-postgres test-citus test-web web-pictures test-local test-hosts container bench docs generated clean
 
 help:
 	@echo "make demo        a team of agents remembers in one process and answers from memory in another"
 	@echo "make test        lint, types and all tests"
 	@echo "make test-wheel  the suite on the installed wheel, in a folder without the sources"
 	@echo "make test-kits   the short forms of the long kits: torture, benchmarks, the oldest mem0; five times the generated examples"
-	@echo "make test-postgres  the stores, the torture and the scaling tests on a PostgreSQL server that it starts"
+	@echo "make test-postgres  the stores, the torture and the scaling tests on a PostgreSQL server that it starts; POSTGRES_BIN=folder names its programs"
+	@echo "make test-citus  the contract of a collection, with versions, on a cluster that you have: CITUS_URL=postgresql://..."
 	@echo "make test-web    the page of devmem web in a headless Chromium, which must be installed; PICTURES=folder keeps screenshots"
 	@echo "make web-pictures  the same, and the pictures of docs/web.md are taken again"
 	@echo "make test-local  the tests that compare with sentence-transformers (installs torch for the CPU)"
@@ -90,6 +91,11 @@ test-kits: $(VENV)/.docs
 
 test-postgres: $(VENV)/.dev
 	$(BIN)/pytest -n 2 --dist worksteal -m postgres
+
+# The cluster keeps what the tests store.
+test-citus: $(VENV)/.dev
+	@test -n "$(CITUS_URL)" || { echo "CITUS_URL is missing: name a database of a Citus cluster, postgresql://user@coordinator/database"; exit 1; }
+	CITUS_URL="$(CITUS_URL)" $(BIN)/pytest tests/storage/postgres/test_suite_postgres.py tests/storage/postgres/test_versions_postgres.py tests/storage/postgres/test_states.py
 
 # A browser is of the machine: Debian's package `chromium`, or the path in CHROMIUM.
 test-web: $(VENV)/.dev

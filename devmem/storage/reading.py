@@ -10,7 +10,7 @@ from devmem.model.conditions import Order
 from devmem.model.filters import NO_FILTER, Filter
 from devmem.model.items import MemoryItem
 from devmem.storage.searching import SearchingCollection
-from devmem.storage.sql import FilterDialect
+from devmem.storage.sql import Dialect
 
 BATCH_SIZE: Final = 500
 """Number of items that one statement reads."""
@@ -22,15 +22,11 @@ _MOST_ROWS: Final = 100_000
 class SqlReader(SearchingCollection):
     """The reading methods of `Collection`, on a table or view `items` and what a subclass runs its statements with."""
 
-    _filters: FilterDialect
+    _filters: Dialect
     _of: str = ""
     """Condition that a row of `items` is of the collection, and others follow; empty where all are."""
     _select_whole: ClassVar[str]
     """Query of the arguments of `_item`, to which a condition is added."""
-    _is_derived: ClassVar[str]
-    """Condition of the items that name what they were derived from."""
-    _key: ClassVar[str]
-    """Column by which items are found."""
     _last_change: str
     """Query of what tells the newest removal or change of an item from the one before; no row where there is none."""
 
@@ -42,16 +38,12 @@ class SqlReader(SearchingCollection):
     def _item(self, row: int, *columns: Any) -> MemoryItem:  # noqa: ANN401 - they are the database's
         """Return the item of a selected row, with its embedding."""
 
-    @abstractmethod
-    def _key_of(self, item_id: str) -> object:
-        """Return the value of an item's key column."""
-
     def _page(self, condition: str, ordered: str) -> str:
         """Return the clause that selects the items that match at some places of an order; a limit and an offset follow.
 
         A subclass restricts them in another way where that is faster.
         """
-        return f"{condition} ORDER BY {ordered} LIMIT {self._filters.mark} OFFSET {self._filters.mark}"
+        return f"{condition} ORDER BY {ordered} LIMIT ? OFFSET ?"
 
     def _fetch_number(self, query: str, values: Sequence[object]) -> int:
         """Return the only value of a statement that counts."""
@@ -67,7 +59,7 @@ class SqlReader(SearchingCollection):
 
     def get(self, ids: Sequence[str]) -> list[MemoryItem]:
         """Return the items that are there, in the order of `ids`."""
-        return list(self._in_order([self._key_of(wanted) for wanted in ids], NO_FILTER))
+        return list(self._in_order(ids, NO_FILTER))
 
     def recent(
         self, limit: int, where: Filter | None = None, *, order: Order = Order.STORED, offset: int = 0
@@ -85,12 +77,12 @@ class SqlReader(SearchingCollection):
         wanted, dialect = where or NO_FILTER, self._filters
         condition, values = dialect.where(wanted, self._now())
         if order is not Order.STORED:
-            # By key, as an item that is changed meanwhile gets another row.
-            query = f"SELECT {self._key} FROM items WHERE {self._of}{condition} ORDER BY {dialect.order(order)}"
+            # By id, as an item that is changed meanwhile gets another row.
+            query = f"SELECT id FROM items WHERE {self._of}{condition} ORDER BY {dialect.order(order)}"
             found = self._fetch(query, values)
-            yield from self._in_order([key for (key,) in found[max(offset, 0) :]], wanted)
+            yield from self._in_order([item_id for (item_id,) in found[max(offset, 0) :]], wanted)
             return
-        page = self._page(f"items.row > {dialect.mark} AND {condition}", dialect.order(order))
+        page = self._page(f"items.row > ? AND {condition}", dialect.order(order))
         if found := self._fetch_items(page, (0, *values, BATCH_SIZE, max(offset, 0))):
             yield from self._items(found)
             for rows in self._rows_after(found[-1][0], condition, values):
@@ -103,23 +95,20 @@ class SqlReader(SearchingCollection):
         Where an index on the filter is used, the database sorts all that match for each statement, as the index has
         them in another order. So each finds the rows of many batches.
         """
-        mark, most = self._filters.mark, _GROWTH * BATCH_SIZE
-        query = (
-            f"SELECT items.row FROM items WHERE {self._of}items.row > {mark} AND {condition} "
-            f"ORDER BY items.row LIMIT {mark}"
-        )
+        most = _GROWTH * BATCH_SIZE
+        query = f"SELECT items.row FROM items WHERE {self._of}items.row > ? AND {condition} ORDER BY items.row LIMIT ?"
         while rows := [row for (row,) in self._fetch(query, (last, *values, most))]:
             yield from (rows[start : start + BATCH_SIZE] for start in range(0, len(rows), BATCH_SIZE))
             last, most = rows[-1], min(_GROWTH * most, _MOST_ROWS)
 
-    def _in_order(self, keys: Sequence[object], where: Filter) -> Iterator[MemoryItem]:
-        """Return the items of some keys that match, in their order, reading them in batches."""
-        for start in range(0, len(keys), BATCH_SIZE):
-            part = keys[start : start + BATCH_SIZE]
-            items = self._items(self._fetch_items(*self._filters.among(self._key, part)))
+    def _in_order(self, ids: Sequence[str], where: Filter) -> Iterator[MemoryItem]:
+        """Return the items with some ids that match, in their order, reading them in batches."""
+        for start in range(0, len(ids), BATCH_SIZE):
+            part = ids[start : start + BATCH_SIZE]
+            items = self._items(self._fetch_items(*self._filters.among("id", part)))
             admits = where.matcher(self._now())
-            found = {self._key_of(item.id): item for item in items if admits(item)}
-            yield from (found[key] for key in part if key in found)
+            found = {item.id: item for item in items if admits(item)}
+            yield from (found[item_id] for item_id in part if item_id in found)
 
     def count(self, where: Filter | None = None) -> int:
         """Return the number of items that a search could find."""
@@ -130,7 +119,7 @@ class SqlReader(SearchingCollection):
         """Return the items in rows after one that name what they were derived from, oldest first."""
         dialect = self._filters
         condition, values = dialect.where(NO_FILTER, self._now())
-        has_parents = f"items.row > {dialect.mark} AND {self._is_derived} AND {condition}"
+        has_parents = f"items.row > ? AND derived AND {condition}"
         query = f"SELECT items.row FROM items WHERE {self._of}{has_parents} ORDER BY items.row"
         rows = [row for (row,) in self._fetch(query, (after, *values))]
         found: list[MemoryItem] = []
@@ -148,10 +137,9 @@ class SqlReader(SearchingCollection):
 
     def waiting(self, limit: int) -> list[MemoryItem]:
         """Return items whose embedding is pending and was not refused, oldest first."""
-        mark = self._filters.mark
         # The plus signs keep SQLite from the index of expiring items: waiting ones are fewer, and have one in order.
-        lives = f"(+expires_at IS NULL OR +expires_at > {mark})"
-        clause = f"waiting AND refusal IS NULL AND {lives} ORDER BY items.row LIMIT {mark}"
+        lives = "(+expires_at IS NULL OR +expires_at > ?)"
+        clause = f"waiting AND refusal IS NULL AND {lives} ORDER BY items.row LIMIT ?"
         return self._items(self._fetch_items(clause, (self._now(), max(limit, 0))))
 
     def refusals(self) -> dict[str, str]:

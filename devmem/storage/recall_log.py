@@ -241,9 +241,9 @@ class RecallLog:
                 recall.query if keeps else None, frame if keeps else None, recall.sha256, recall.tokens, recall.budget,
                 json.dumps(recall.failures if keeps else ()), recall.seconds,
             )  # fmt: skip
-            number = db.execute(f"INSERT INTO recalls ({_COLUMNS}) VALUES ({_marks(14)})", values).lastrowid  # noqa: S608 - constants
+            number = db.execute(f"INSERT INTO recalls ({_COLUMNS}) VALUES ({_marks(14)})", values).lastrowid
             rows = (_row(number or 0, at, entry, keeps) for at, entry in enumerate(recall.entries))
-            db.executemany(f"INSERT INTO entries VALUES ({_marks(8)})", rows)  # noqa: S608 - constants
+            db.executemany(f"INSERT INTO entries VALUES ({_marks(8)})", rows)
             return number or 0
 
         return self._use(lambda db: write_transaction(db, insert, db))
@@ -277,7 +277,7 @@ class RecallLog:
             " OR id IN (SELECT recall FROM entries WHERE cut IS NULL AND instr(lower(text), lower(:text)) > 0))": text,
         }
         where = " AND ".join(condition for condition, value in wanted.items() if value is not None) or "1"
-        query = f"SELECT id, {_COLUMNS} FROM recalls WHERE {where} ORDER BY id DESC LIMIT :limit"  # noqa: S608 - constants
+        query = f"SELECT id, {_COLUMNS} FROM recalls WHERE {where} ORDER BY id DESC LIMIT :limit"
         values = {"run": run, "node": node, "item": item, "text": text, "limit": limit}
 
         def read(db: sqlite3.Connection) -> list[Recall]:
@@ -294,7 +294,7 @@ class RecallLog:
         """
 
         def read(db: sqlite3.Connection) -> Recall | None:
-            row = db.execute(f"SELECT id, {_COLUMNS} FROM recalls WHERE id = ?", (number,)).fetchone()  # noqa: S608 - constants
+            row = db.execute(f"SELECT id, {_COLUMNS} FROM recalls WHERE id = ?", (number,)).fetchone()
             return None if row is None else _recall(row, _entries(db, number))
 
         return self._read(read, None)
@@ -339,7 +339,7 @@ class RecallLog:
         rates = f"""
             SELECT {{name}}, count(*), sum({shown}), avg(tokens), avg(seconds)
             FROM recalls GROUP BY 1 ORDER BY 2 DESC, 1
-        """  # noqa: S608 - constants
+        """
         stores = """
             SELECT store, count(DISTINCT recall), count(DISTINCT CASE WHEN cut IS NULL THEN recall END),
             sum(cut IS NULL), sum(cut IS NOT NULL) FROM entries GROUP BY 1 ORDER BY 3 DESC, 1
@@ -374,7 +374,7 @@ class RecallLog:
             condition = "1" if request.is_everything else "user = ?"
             whole = (user,) if is_whole_user else ()
             steps = (
-                db.execute(f"SELECT id FROM recalls WHERE {condition}", whole)  # noqa: S608 - constants
+                db.execute(f"SELECT id FROM recalls WHERE {condition}", whole)
                 if is_whole_user or request.is_everything
                 else ()
             )

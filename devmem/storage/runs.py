@@ -1,266 +1,114 @@
-"""Runs of a collection: beginning, ending and listing them, by statements that are the same in every database."""
+"""The runs of a store: beginning, ending, committing and undoing them, within one transaction."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from itertools import zip_longest
+from typing import Any, Final
 
-from devmem.errors import RunStateError
-from devmem.model.items import MemoryItem, SourceKind
-from devmem.model.versions import Operation, RunInfo, RunState
-from devmem.storage.sql import GONE_SQL, VersionDialect
-from devmem.storage.writing import recorded, seconds
+from devmem.errors import RunConflictError, RunStateError
+from devmem.model.caller import current_actor
+from devmem.model.items import PARENT_HASH, MemoryItem, is_fact
+from devmem.model.versions import GONE, Operation, RunInfo, RunState
+from devmem.storage.changes import CurrentVersionWriter
+from devmem.storage.tables import GONE_SQL, NOW, StoreTables, slot_of
+from devmem.storage.writing import VersionEnd, recorded, seconds
 
-
-def author_of(item: MemoryItem) -> str | None:
-    """Return who wrote an item, as far as it says so itself; the name of a file or an import is not a writer."""
-    is_place = item.provenance.kind in (SourceKind.FILE, SourceKind.IMPORT)
-    return (None if is_place else item.provenance.name) or item.scope.agent
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunRow:
-    """A run as a database records it, with recorded times."""
-
-    run: str
-    state: RunState
-    actor: str | None = None
-    started: int
-    ended: int | None = None
-    committed: int | None = None
-
-    @classmethod
-    def read(cls, columns: Sequence[Any], read_text: Callable[[str | None], str | None]) -> RunRow:
-        """Return the run of a row with the columns in this order; `read_text` reverses how texts are stored."""
-        run, state, actor, started, ended, committed = columns
-        return cls(
-            run=read_text(run) or "",
-            state=RunState(state),
-            actor=read_text(actor),
-            started=started,
-            ended=ended,
-            committed=committed,
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PendingVersion:
-    """A version that a pending run wrote."""
-
-    row: int
-    operation: Operation
-    base: int | None
-    """Row of the current item that it replaces, or deletes; None where there was none."""
-    actor: str | None
-
-
-class VersionTables(ABC):
-    """The tables of versions and runs of a collection, within one transaction."""
-
-    def __init__(self, dialect: VersionDialect, location: str) -> None:
-        """Take how statements are written, and the place of the collection, for errors."""
-        self.dialect, self.location = dialect, location
-
-    @abstractmethod
-    def execute(self, statement: str, values: Mapping[str, object] | Sequence[object]) -> list[tuple[Any, ...]]:
-        """Run a statement in the dialect; return its rows, if it has any."""
-
-    @abstractmethod
-    def text(self, text: str | None) -> str | None:
-        """Return a text as a column holds it."""
-
-    @abstractmethod
-    def read_text(self, text: str | None) -> str | None:
-        """Return the text of a column."""
-
-    @abstractmethod
-    def key_of(self, item_id: str) -> object:
-        """Return the value of the key column of an item."""
-
-    @abstractmethod
-    def many(self, values: Iterable[object]) -> object:
-        """Return several values as one that `among` compares with."""
-
-    @abstractmethod
-    def item_of(self, row: int, *body: Any) -> MemoryItem:  # noqa: ANN401 - columns of the database
-        """Return the item of the columns `body` of the dialect."""
-
-    @abstractmethod
-    def lock_runs(self, runs: Iterable[str]) -> None:
-        """Let no other transaction write in runs, or end them, until this one ends."""
-
-    @abstractmethod
-    def remove_versions(self, condition: str, values: Sequence[object]) -> None:
-        """Delete versions permanently, with what only they use."""
-
-    def fetch(self, statement: str, **values: object) -> list[tuple[Any, ...]]:
-        """Run a shared statement with named values; return its rows, if it has any."""
-        return self.execute(self.dialect.statement(statement), values)
-
-    def among(self, column: str, name: str) -> str:
-        """Return the condition that a column is one of the values of a name; see `many`."""
-        return self.dialect.among.format(column, name)
-
-    def items(self, numbers: Iterable[int]) -> dict[int, MemoryItem]:
-        """Return current items and versions by their row numbers."""
-        wanted = sorted(set(numbers))
-        found: dict[int, MemoryItem] = {}
-        for table in ("items", "versions") if wanted else ():
-            query = f"SELECT {{body}} FROM {table} WHERE {{of}}{self.among('row', 'rows')}"
-            for row, *body in self.fetch(query, rows=self.many(wanted)):
-                found[row] = self.item_of(row, *body)
-        return found
-
-
-TOUCHED: Final = (
-    "SELECT {{key}} FROM items WHERE {{of}}change_run = {run} UNION SELECT {{key}} FROM versions "
-    "WHERE {{of}}change_run = {run} UNION SELECT {{key}} FROM versions WHERE {{of}}end_run = {run}"
-)
-"""Selects the keys of the items that a run changed, or is about to."""
-_TOUCHED: Final = TOUCHED.format(run=":run")
-_CHANGES: Final = (
-    "SELECT change_run AS run, {{began}} AS at FROM items WHERE {{of}}change_run {which} "
-    "UNION ALL SELECT change_run, recorded_from FROM versions "
-    "WHERE {{of}}change_run {which} AND recorded_until IS NOT NULL "
-    "UNION ALL SELECT end_run, recorded_until FROM versions WHERE {{of}}end_run {which}"
-)
-_SPAN: Final = f"SELECT min(at), max(at) FROM ({_CHANGES.format(which='= :run')}) AS changes"
-_NEVER_PENDING: Final = (
-    f"SELECT run, min(at), max(at) FROM ({_CHANGES.format(which='IS NOT NULL')}) AS changes "
-    "WHERE run NOT IN (SELECT run FROM runs WHERE {of}true) GROUP BY run ORDER BY 2 DESC, run LIMIT :limit"
-)
-_CONFLICTS: Final = (
-    "SELECT own.id FROM versions AS own LEFT JOIN (SELECT {key}, row FROM items WHERE {of}true) AS now "
-    "ON now.{key} = own.{key} WHERE {of}own.change_run = :run AND own.recorded_until IS NULL "
-    "AND now.row {differs} own.base "
-    f"AND NOT (own.operation IN ({GONE_SQL}) AND now.row IS NULL) ORDER BY own.row"
-)
 _COLUMNS: Final = "run, state, actor, started_at, ended_at, committed_at"
-_PENDING: Final = (
-    "SELECT row, operation, base, change_actor FROM versions "
-    "WHERE {of}change_run = :run AND recorded_until IS NULL ORDER BY row"
-)
-_INSERT: Final = (
-    f"INSERT INTO runs({{into}}{_COLUMNS}) VALUES ({{store}}:run, :state, :actor, :started, :ended, :committed) "
-    "ON CONFLICT DO NOTHING"
-)
-_END: Final = (
-    "UPDATE runs SET state = :state, ended_at = :at, committed_at = COALESCE(:committed, committed_at) "
-    "WHERE {of}run = :run"
-)
-_NO_CHANGE: Final = (
-    "NOT EXISTS (SELECT 1 FROM items WHERE {of}change_run = runs.run) "
-    "AND NOT EXISTS (SELECT 1 FROM versions WHERE {of}change_run = runs.run) "
-    "AND NOT EXISTS (SELECT 1 FROM versions WHERE {of}end_run = runs.run)"
-)
+_FOREVER: Final = 1 << 62
+"""Later than every recorded time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Undo:
+    """The versions by which a run's change of one item is undone."""
+
+    left: int | None
+    """Row of the current item, which the run wrote; None where it deleted the item."""
+    replaced: int | None
+    """Row of the version that was the current one before; None where there was none, or where it is back already."""
 
 
 class Runs:
-    """The runs of a collection within one transaction."""
+    """The runs of a store within one transaction."""
 
-    def __init__(self, tables: VersionTables) -> None:
-        """Take the tables of the collection."""
-        self.tables, self.location = tables, tables.location
+    def __init__(self, tables: StoreTables) -> None:
+        """Take the tables of the store."""
+        self._tables, self._of, self.location = tables, tables.of, tables.location
 
-    def _of(self, statement: str, run: str) -> list[tuple[Any, ...]]:
-        return self.tables.fetch(statement, run=self.tables.text(run))
+    def touched(self, run: str) -> str:
+        """Return the query of the ids of the items that a run changed, or is about to; `run` is an expression."""
+        ids = f"SELECT id FROM items WHERE {self._of} AND"
+        return f"{ids} change_run = {run} UNION {ids} end_run = {run}"
 
-    def lock(self, run: str) -> None:
-        """Let no other transaction write in a run, or end it, until this one ends."""
-        self.tables.lock_runs([run])
+    def _changes(self, which: str) -> str:
+        """Return the query of run and recorded time of the committed changes of some runs."""
+        return (
+            f"SELECT change_run AS run, began AS at FROM items WHERE {self._of} AND change_run {which} "
+            f"AND began IS NOT NULL UNION ALL SELECT end_run, ended FROM items WHERE {self._of} AND end_run {which}"
+        )
 
-    def end(self, run: str, state: RunState, at: int) -> None:
-        """Record that a run is in a state since a recorded time."""
-        committed = at if state is RunState.COMMITTED else None
-        self.tables.fetch(_END, run=self.tables.text(run), state=state.value, at=at, committed=committed)
+    def find(self, run: str) -> RunInfo | None:
+        """Return what is known of a run; None when it has written nothing."""
+        found = self._one(f"SELECT {_COLUMNS} FROM runs WHERE {self._of} AND run = ?", run)
+        if found is not None:
+            return self._info(*found)
+        times = self.span(run)
+        return None if times is None else self._seen_at_once(run, *times)
 
-    def conflicts(self, run: str) -> list[str]:
-        """Return the ids of the items that others changed since a pending run did; what both deleted is in none."""
-        return [self.tables.read_text(found) or "" for (found,) in self._of(_CONFLICTS, run)]
+    def read(self, run: str) -> RunInfo:
+        """Return what is known of a run.
 
-    def pending(self, run: str) -> list[PendingVersion]:
-        """Return the versions that a pending run wrote, oldest first."""
-        return [
-            PendingVersion(row=row, operation=Operation(operation), base=base, actor=self.tables.read_text(actor))
-            for row, operation, base, actor in self._of(_PENDING, run)
-        ]
+        Raises:
+            RunStateError: it has written nothing.
+        """
+        found = self.find(run)
+        if found is None:
+            raise RunStateError(self.location, run, "unknown", "no run of this id has written anything here")
+        return found
 
-    def remove_pending(self, run: str) -> None:
-        """Remove the versions that a pending run wrote, and what only they use."""
-        condition = f"change_run = {self.tables.dialect.mark} AND recorded_until IS NULL"
-        self.tables.remove_versions(condition, [self.tables.text(run)])
+    def newest(self, limit: int) -> list[RunInfo]:
+        """Return the runs that began last, newest first, at most `limit`."""
+        query = f"SELECT {_COLUMNS} FROM runs WHERE {self._of} ORDER BY started_at DESC, run LIMIT ?"
+        found = [self._info(*row) for row in self._tables.execute(query, (limit,))]
+        never_pending = (
+            f"SELECT run, min(at), max(at) FROM ({self._changes('IS NOT NULL')}) AS changes "
+            f"WHERE run NOT IN (SELECT run FROM runs WHERE {self._of}) GROUP BY run ORDER BY 2 DESC, run LIMIT ?"
+        )
+        found += [self._seen_at_once(*each) for each in self._tables.execute(never_pending, (limit,))]
+        return sorted(found, key=lambda info: (-info.started_at, info.run))[:limit]
+
+    def _info(
+        self, run: str, state: str, actor: str | None, started: int, ended: int | None, _committed: int | None
+    ) -> RunInfo:
+        ((changes,),) = self._tables.execute(f"SELECT count(*) FROM ({self.touched('?')}) AS touched", (run, run))
+        return RunInfo(
+            run=run,
+            state=RunState(state),
+            actor=actor,
+            started_at=seconds(started),
+            ended_at=None if ended is None else seconds(ended),
+            changes=changes,
+        )
+
+    def _seen_at_once(self, run: str, first: int, last: int) -> RunInfo:
+        """Return a run whose changes were seen by all at once, and of which only they tell."""
+        return self._info(run, RunState.COMMITTED, None, first, last, last)
 
     def span(self, run: str) -> tuple[int, int] | None:
         """Return the recorded times of a run's first and last committed change; None when no change of it is kept."""
-        ((first, last),) = self._of(_SPAN, run)
+        query = f"SELECT min(at), max(at) FROM ({self._changes('= ?')}) AS changes"
+        ((first, last),) = self._tables.execute(query, (run, run))
         return None if first is None else (first, last)
 
-    def touched(self, run: str) -> list[Any]:
-        """Return the keys of the items that a run changed, or is about to."""
-        return [key for (key,) in self._of(_TOUCHED, run)]
-
-    def naming(self, table: Literal["items", "versions"], condition: str, values: Sequence[object]) -> set[str]:
-        """Return the runs, as the tables name them, that began or ended the rows which match a condition."""
-        columns = ("change_run",) if table == "items" else ("change_run", "end_run")
-        where = f"FROM {table} WHERE {self.tables.dialect.of}({condition})"
-        query = " UNION ".join(f"SELECT {column} {where}" for column in columns)
-        return {run for (run,) in self.tables.execute(query, [*values] * len(columns)) if run is not None}
-
-    def forget(self, runs: Iterable[str]) -> None:
-        """Remove the rows of those runs of which no change is kept any more: name and actor tell who was there.
-
-        A pending one begins again with what it writes next.
-        """
-        named = sorted(runs)
-        if named:
-            self.tables.lock_runs(self.tables.read_text(run) or "" for run in named)
-            statement = f"DELETE FROM runs WHERE {{of}}{self.tables.among('run', 'runs')} AND {_NO_CHANGE}"
-            self.tables.fetch(statement, runs=self.tables.many(named))
-
-    def erase_versions(self, condition: str, values: Sequence[object]) -> None:
-        """Delete the versions that match a condition permanently, and the runs of which no change is left."""
-        named = self.naming("versions", condition, values)
-        self.tables.remove_versions(condition, values)
-        self.forget(named)
-
-    def _row(self, run: str) -> RunRow | None:
-        """Return the recorded row of a run."""
-        found = self._of(f"SELECT {_COLUMNS} FROM runs WHERE {{of}}run = :run", run)
-        return RunRow.read(found[0], self.tables.read_text) if found else None
-
-    def _insert(self, row: RunRow) -> None:
-        """Record a run, unless it is recorded already."""
-        self.tables.fetch(
-            _INSERT,
-            run=self.tables.text(row.run),
-            state=row.state.value,
-            actor=self.tables.text(row.actor),
-            started=row.started,
-            ended=row.ended,
-            committed=row.committed,
-        )
-
-    def _newest(self, limit: int) -> list[RunRow]:
-        """Return the recorded runs that began last, newest first."""
-        query = f"SELECT {_COLUMNS} FROM runs WHERE {{of}}true ORDER BY started_at DESC, run LIMIT :limit"
-        return [RunRow.read(found, self.tables.read_text) for found in self.tables.fetch(query, limit=limit)]
-
-    def _never_pending(self, limit: int) -> list[tuple[str, int, int]]:
-        """Return id, first and last recorded time of the newest runs that only their changes tell of."""
-        found = self.tables.fetch(_NEVER_PENDING, limit=limit)
-        return [(self.tables.read_text(run) or "", first, last) for run, first, last in found]
-
-    def _count_changes(self, run: str) -> int:
-        """Return the number of items that a run changed, or is about to."""
-        ((count,),) = self._of(f"SELECT count(*) FROM ({_TOUCHED}) AS touched", run)
-        return int(count)
-
-    def state_of(self, run: str) -> RunState | None:
-        """Return the state of a run; None when it has not written anything as a run."""
-        found = self._row(run)
-        return None if found is None else found.state
+    def committed_at(self, run: str) -> int | None:
+        """Return the recorded time from which on everybody sees what a run wrote; None when none of it is kept."""
+        found = self._one(f"SELECT committed_at FROM runs WHERE {self._of} AND run = ?", run)
+        if found is not None:
+            return None if found[0] is None else int(found[0])
+        times = self.span(run)
+        return None if times is None else times[1]
 
     def check_open(self, run: str) -> None:
         """Refuse a run that has ended.
@@ -268,26 +116,53 @@ class Runs:
         Raises:
             RunStateError: it has.
         """
-        state = self.state_of(run)
-        if state not in (None, RunState.PENDING):
-            raise RunStateError(self.location, run, state.value, "nothing can be written in it; use another id")
+        found = self._one(f"SELECT state FROM runs WHERE {self._of} AND run = ?", run)
+        if found is not None and found[0] != RunState.PENDING:
+            raise RunStateError(self.location, run, found[0], "nothing can be written in it; use another id")
 
-    def begin(self, run: str, actor: str | None, now: float) -> None:
-        """Record a run as pending, unless it is already, and lock it; `now` is in seconds since the epoch.
+    def begin(self, run: str, actor: str | None, at: int) -> None:
+        """Record a run as pending since a recorded time, unless it is already.
 
         Raises:
             RunStateError: it has ended.
         """
-        self.lock(run)
         self.check_open(run)
-        self._insert(RunRow(run=run, state=RunState.PENDING, actor=actor, started=recorded(now)))
+        self._insert(run, RunState.PENDING, actor, at)
 
-    def record(self, info: RunInfo) -> None:
-        """Record a committed run that was never pending, unless it is recorded already."""
-        started, ended = (recorded(each or 0.0) for each in (info.started_at, info.ended_at))
-        self._insert(RunRow(run=info.run, state=info.state, started=started, ended=ended, committed=ended))
+    def _insert(self, run: str, state: RunState, actor: str | None, started: int, ended: int | None = None) -> None:
+        dialect = self._tables.dialect
+        inserted = (
+            f"INSERT INTO runs({dialect.into}{_COLUMNS}) VALUES ({dialect.own}?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
+        )
+        self._tables.execute(inserted, (run, state.value, actor, started, ended, ended))
 
-    def is_to_end(self, run: str, wanted: RunState) -> bool:
+    def _end(self, run: str, state: RunState, at: int) -> None:
+        committed = ", committed_at = ?" if state is RunState.COMMITTED else ""
+        statement = f"UPDATE runs SET state = ?, ended_at = ?{committed} WHERE {self._of} AND run = ?"
+        self._tables.execute(statement, (state.value, at, *([at] if committed else []), run))
+
+    def conflicts(self, run: str) -> list[str]:
+        """Return the ids of the items that keep a pending run from being committed, or a committed one from revert.
+
+        Raises:
+            RunStateError: the run is neither, or what it replaced is not kept any more.
+        """
+        info = self.find(run)
+        if info is None or info.state is RunState.PENDING:
+            return self._changed_by_others(run)
+        return self._undoing(info)[1]
+
+    def _changed_by_others(self, run: str) -> list[str]:
+        """Return the items that others changed since a pending run did; what both deleted is in none."""
+        query = (
+            f"SELECT own.id FROM items AS own LEFT JOIN (SELECT id, row FROM items WHERE {self._of} AND {NOW}) AS now "
+            f"ON now.id = own.id WHERE {self._of} AND own.began IS NULL AND own.slot = ? "
+            f"AND COALESCE(now.row, 0) <> COALESCE(own.base, 0) AND NOT (own.operation IN ({GONE_SQL}) "
+            "AND now.row IS NULL) ORDER BY own.row"
+        )
+        return [item_id for (item_id,) in self._tables.execute(query, (slot_of(run),))]
+
+    def _is_to_end(self, run: str, wanted: RunState) -> bool:
         """Whether a run is pending, and not in the wanted state already.
 
         Raises:
@@ -307,49 +182,181 @@ class Runs:
         if info.state not in states:
             raise RunStateError(self.location, info.run, info.state.value, f"this needs one that is {states[0].value}")
 
-    def newest(self, limit: int) -> list[RunInfo]:
-        """Return the runs that began last, newest first, at most `limit`."""
-        found = [*self._newest(limit), *(_seen_at_once(*each) for each in self._never_pending(limit))]
-        newest = sorted(found, key=lambda row: (-row.started, row.run))[:limit]
-        return [self._info(row) for row in newest]
+    def commit(self, run: str, writer: CurrentVersionWriter, clock: Callable[[], float]) -> None:
+        """Make what a pending run wrote the current items, but for texts that a tombstone keeps out.
 
-    def find(self, run: str) -> RunInfo | None:
-        """Return what is known of a run; None when it has written nothing."""
-        row = self._row(run)
-        if row is None and (times := self.span(run)) is not None:
-            row = _seen_at_once(run, *times)
-        return None if row is None else self._info(row)
-
-    def read(self, run: str) -> RunInfo:
-        """Return what is known of a run.
+        `clock` returns seconds since the epoch.
 
         Raises:
-            RunStateError: it has written nothing.
+            RunConflictError: others changed the same items since; nothing was committed.
+            RunStateError: the run was discarded or reverted, or there is none.
         """
-        found = self.find(run)
-        if found is None:
-            raise RunStateError(self.location, run, "unknown", "no run of this id has written anything here")
-        return found
+        if not self._is_to_end(run, RunState.COMMITTED):
+            return
+        if found := self._changed_by_others(run):
+            raise RunConflictError(self.location, run, found)
+        columns = f"row, operation, base, change_actor, {self._tables.dialect.body}"
+        query = f"SELECT {columns} FROM items WHERE {self._of} AND began IS NULL AND slot = ? ORDER BY row"
+        pending = self._tables.execute(query, (slot_of(run),))
+        items = {row: self._tables.load(row, body) for row, operation, *_, body in pending if operation not in GONE}
+        erased = self._tables.erased_among(items.values())
+        for row, operation, base, actor, _ in pending:
+            if base is not None:
+                ended_by = Operation(operation) if operation in GONE else Operation.UPDATE
+                writer.end("row = ?", [base], VersionEnd(operation=ended_by, run=run, actor=actor))
+            if row in items and items[row].id not in erased:
+                self._tables.copy(row, writer.origin(Operation(operation), run, actor))
+        self._remove_pending(run)
+        writer.stamp(clock())
+        self._end(run, RunState.COMMITTED, writer.at)
 
-    def committed_at(self, run: str) -> int | None:
-        """Return the recorded time from which on everybody sees what a run wrote; None when none of it is kept."""
-        row = self._row(run)
-        if row is not None:
-            return row.committed
+    def discard(self, run: str, at: int) -> None:
+        """Drop what a pending run wrote, as of a recorded time; one that is discarded stays so.
+
+        Raises:
+            RunStateError: the run was committed, or there is none.
+        """
+        if self._is_to_end(run, RunState.DISCARDED):
+            self._remove_pending(run)
+            self._end(run, RunState.DISCARDED, at)
+
+    def _remove_pending(self, run: str) -> None:
+        self._tables.delete("began IS NULL AND slot = ?", [slot_of(run)])
+
+    def revert(self, run: str, writer: CurrentVersionWriter, clock: Callable[[], float]) -> None:
+        """Undo a run; a text that a tombstone keeps out stays away. `clock` returns seconds since the epoch.
+
+        Raises:
+            RunConflictError: later versions build on what the run wrote; nothing was changed.
+            RunStateError: the run is not committed, or what it replaced is not kept any more.
+        """
+        inverse, actor = undoing(run), current_actor().name
+        info = self.read(run)
+        changes, conflicts = self._undoing(info)
         times = self.span(run)
-        return None if times is None else times[1]
+        if times is not None and not writer.keeps_since(times[0]):
+            # What it deleted would stay deleted without a word.
+            reason = "versions of its time are not kept any more (`history` of the store), so it cannot be undone"
+            raise RunStateError(self.location, run, info.state.value, f"{reason} as a whole")
+        if conflicts:
+            raise RunConflictError(self.location, run, conflicts)
+        started, ended = (recorded(each or 0.0) for each in (info.started_at, info.ended_at))
+        self._insert(run, info.state, None, started, ended)
+        self.begin(inverse, actor, writer.at)
+        replaced = self._tables.fetch_items(each.replaced for each in changes if each.replaced is not None)
+        erased = self._tables.erased_among(replaced.values())
+        for change in changes:
+            if change.left is not None:
+                operation = Operation.FORGET if change.replaced is None else Operation.RESTORE
+                writer.end("row = ?", [change.left], VersionEnd(operation=operation, run=inverse, actor=actor))
+            if change.replaced is not None and replaced[change.replaced].id not in erased:
+                self._tables.copy(change.replaced, writer.origin(Operation.RESTORE, inverse, actor))
+        writer.stamp(clock())
+        self._end(run, RunState.REVERTED, writer.at)
+        self._end(inverse, RunState.COMMITTED, writer.at)
 
-    def _info(self, row: RunRow) -> RunInfo:
-        return RunInfo(
-            run=row.run,
-            state=row.state,
-            actor=row.actor,
-            started_at=seconds(row.started),
-            ended_at=None if row.ended is None else seconds(row.ended),
-            changes=self._count_changes(row.run),
+    def _undoing(self, info: RunInfo) -> tuple[list[_Undo], list[str]]:
+        """Return what undoes a committed run, and the ids of the items that build on it.
+
+        Raises:
+            RunStateError: the run is not committed, or what it replaced is not kept any more.
+        """
+        self.require(info, RunState.COMMITTED)
+        derived = self._derived(info.run)
+        # A fact is deleted with its turn: it was extracted in the background, and nothing else was derived from it.
+        changes = [_Undo(left=row, replaced=None) for row, item in derived.items() if is_fact(item)]
+        conflicts = {item.id for item in derived.values() if not is_fact(item)}
+        for (item_id,) in self._tables.execute(self.touched("?"), (info.run, info.run)):
+            change = self._undo(item_id, info.run)
+            if change is None:
+                conflicts.add(item_id)
+            else:
+                changes.append(change)
+        return changes, sorted(conflicts)
+
+    def _derived(self, run: str) -> dict[int, MemoryItem]:
+        """Return the items that were derived, by others, from what the run wrote, by their rows."""
+        written = f"SELECT id, content_hash FROM items WHERE {self._of} AND {NOW} AND change_run = ?"
+        says = dict(self._tables.execute(written, (run,)))
+        if not says:
+            return {}
+        with_parents = (
+            f"SELECT row FROM items WHERE {self._of} AND {NOW} AND derived AND COALESCE(change_run <> ?, true)"
         )
+        items = self._tables.fetch_items(row for (row,) in self._tables.execute(with_parents, (run,)))
+        return {
+            row: item
+            for row, item in items.items()
+            if any(_is_derived_from(item, parent, content_hash) for parent, content_hash in says.items())
+        }
+
+    def _undo(self, item_id: str, run: str) -> _Undo | None:
+        """Return what undoes a run's change of an item; None where others changed it since."""
+        of_item = f"FROM items WHERE {self._of} AND id = ?"
+        current = self._one(f"SELECT row, change_run {of_item} AND {NOW}", item_id)
+        newest = current or self._last_ended(item_id, _FOREVER)
+        if newest is None or newest[1] != run:
+            # The change of an item that was taken out of the archive next is undone already.
+            archived = f"SELECT max(ended) {of_item} AND end_run = ? AND end_operation = '{Operation.ARCHIVE.value}'"
+            begun = f"SELECT operation, change_run {of_item} AND began >= ({archived}) ORDER BY began LIMIT 1"
+            restored = self._one(begun, item_id, item_id, run) == (Operation.RESTORE, None)
+            return _Undo(left=None, replaced=None) if restored else None
+        by_others = "end_run = ? AND COALESCE(change_run <> ?, true) ORDER BY ended LIMIT 2"
+        replaced = self._tables.execute(f"SELECT row {of_item} AND {by_others}", (item_id, run, run))
+        ended_by_others = "change_run = ? AND ended IS NOT NULL AND COALESCE(end_run <> ?, true) LIMIT 1"
+        # A second one shows that others wrote in between.
+        if len(replaced) > 1 or self._one(f"SELECT 1 {of_item} AND {ended_by_others}", item_id, run, run):
+            return None
+        if not replaced and self._lost(item_id, run):
+            reason = f"the version of {item_id!r} that it replaced is not kept any more"
+            raise RunStateError(self.location, run, RunState.COMMITTED.value, reason)
+        return _Undo(left=None if current is None else current[0], replaced=replaced[0][0] if replaced else None)
+
+    def _last_ended(self, item_id: str, before: int) -> tuple[Any, ...] | None:
+        """Return the operation and the run that ended the last version that had ended by a recorded time."""
+        ended = f"FROM items WHERE {self._of} AND id = ? AND ended <= ? ORDER BY ended DESC LIMIT 1"
+        return self._one(f"SELECT end_operation, end_run {ended}", item_id, before)
+
+    def _lost(self, item_id: str, run: str) -> bool:
+        """Whether a run's first change of an item replaced a version, although none is kept."""
+        begun = (
+            f"FROM items WHERE {self._of} AND id = ? AND change_run = ? AND began IS NOT NULL ORDER BY began LIMIT 1"
+        )
+        first = self._one(f"SELECT operation, began {begun}", item_id, run)
+        if first is None or first[0] == Operation.ADD:
+            return False
+        # What was restored had been deleted before, or replaced what is not kept.
+        before = self._last_ended(item_id, first[1])
+        return before is None or before[0] not in GONE
+
+    def _one(self, query: str, *values: object) -> tuple[Any, ...] | None:
+        return next(iter(self._tables.execute(query, values)), None)
+
+    def erase_versions(self, condition: str, values: Sequence[object]) -> int:
+        """Delete the versions that match a condition permanently, and the runs of which no change is left.
+
+        Name and actor of a run tell who was there. A pending one begins again with what it writes next. Return the
+        number of versions.
+        """
+        where = f"FROM items WHERE {self._of} AND ({condition})"
+        query = f"SELECT change_run {where} UNION SELECT end_run {where}"
+        named = [run for (run,) in self._tables.execute(query, [*values, *values]) if run is not None]
+        deleted = self._tables.delete(condition, values)
+        self._forget(named)
+        return deleted
+
+    def _forget(self, runs: Iterable[str]) -> None:
+        among, values = self._tables.dialect.among("run", sorted(set(runs)))
+        touched = self.touched("runs.run")
+        self._tables.execute(f"DELETE FROM runs WHERE {self._of} AND {among} AND NOT EXISTS ({touched})", values)
 
 
-def _seen_at_once(run: str, first: int, last: int) -> RunRow:
-    """Return the row of a run whose changes were seen by all at once."""
-    return RunRow(run=run, state=RunState.COMMITTED, started=first, ended=last, committed=last)
+def _is_derived_from(item: MemoryItem, parent: str, content_hash: str) -> bool:
+    """Whether an item was derived from another one with this content, as far as it knows what that said."""
+    known = dict(zip_longest(item.provenance.parents, item.provenance.parent_hashes))
+    return parent in known and known[parent] in (None, "", content_hash[:PARENT_HASH])
+
+
+def undoing(run: str) -> str:
+    """Return the id of the run that undoes another one."""
+    return f"revert of {run}"

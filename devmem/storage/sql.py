@@ -1,4 +1,4 @@
-"""SQL that databases share: filters as conditions, and what statements about versions and runs have in different forms.
+"""SQL that databases share: filters as conditions, and what statements have in different forms.
 
 `Filter.admits` is what the conditions have to agree with.
 """
@@ -6,8 +6,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar, Final, NoReturn, TypeAlias
 
 from devmem.errors import CollectionReadOnlyError
@@ -15,7 +14,6 @@ from devmem.model.conditions import Condition, Operator, Order
 from devmem.model.filters import SCOPE_PARTS, Filter, Wanted, conditions_of
 from devmem.model.items import MemoryItem
 from devmem.model.results import WriteOutcome
-from devmem.model.versions import GONE
 from devmem.models.embedder import EmbeddingRefusal, PassageEmbeddings
 from devmem.search.indexes.doc_values import DocEntry
 from devmem.storage.writing import PreparedItem, Unique
@@ -32,29 +30,27 @@ DOC_COLUMNS: Final = ", ".join({"time": EVENT_TIME, "user": '"user"'}.get(name, 
 """Columns of the table `items` that a `DocEntry` holds, in its order."""
 
 
-GONE_SQL: Final = ", ".join(f"'{operation.value}'" for operation in GONE)
-"""The changes after which there is no current version, as a list of SQL."""
-PARENTS: Final = '"parents":["'
-"""Begins the parents of an item in its body."""
+class Dialect(ABC):
+    """Differences between databases in the statements on a store, which name each value `?`."""
 
-
-class FilterDialect(ABC):
-    """The parts of a condition that differ between databases: marks, names, texts, and how values are compared."""
-
-    mark: ClassVar[str]
-    """A parameter's place in a statement."""
+    of: str = "true"
+    """Condition that a row of a table is the store's."""
+    into: str = ""
+    """First columns of a row that is inserted."""
+    own: str = ""
+    """Values of these."""
+    tail: str = ""
+    """Last columns of a unique key."""
+    body: ClassVar[str]
+    """Expression of an item's JSON form."""
     position: ClassVar[str]
     """Function that finds a text in another."""
     sequence: ClassVar[str]
     """Expression of an item's place among those of one time; NULL where it has none."""
 
     @abstractmethod
-    def column(self, name: str) -> str:
-        """Return the name of a column as statements write it."""
-
-    @abstractmethod
-    def text(self, value: str) -> str | None:
-        """Return a text as its column holds it."""
+    def literal(self, text: str) -> str:
+        """Return a text as an expression without a parameter."""
 
     @abstractmethod
     def among(self, column: str, values: Sequence[object]) -> Sql:
@@ -78,7 +74,7 @@ class FilterDialect(ABC):
 
     def where(self, where: Filter, now: float) -> Sql:
         """Return the condition of a filter; expired items never match. `now` is in seconds since the epoch."""
-        alive = f"(expires_at IS NULL OR expires_at > {self.mark})"
+        alive = "(expires_at IS NULL OR expires_at > ?)"
         return joined(" AND ", [(alive, [now]), *self._conditions(where)])
 
     def metadata(self, metadata: Mapping[str, Wanted]) -> Sql:
@@ -92,9 +88,9 @@ class FilterDialect(ABC):
                 yield self._column(column, wanted)
         for operator, bound in ((">=", where.after), ("<", where.before)):
             if bound is not None:
-                yield f"{EVENT_TIME} {operator} {self.mark}", [bound]
+                yield f"{EVENT_TIME} {operator} ?", [bound]
         if where.min_trust:
-            yield f"trust >= {self.mark}", [where.min_trust]
+            yield "trust >= ?", [where.min_trust]
         yield from self._metadata_conditions(where.metadata)
         yield from map(self._nested, where.all_of)
         if where.any_of:
@@ -108,10 +104,10 @@ class FilterDialect(ABC):
 
     def _scope_conditions(self, where: Filter) -> Iterator[Sql]:
         for part in SCOPE_PARTS:
-            column = self.column(part)
+            column = f'"{part}"'
             if (value := getattr(where.scope, part)) is not None:
                 unbound = f" OR {column} IS NULL" if where.include_unscoped else ""
-                yield f"({column} = {self.mark}{unbound})", [self.text(value)]
+                yield f"({column} = ?{unbound})", [value]
             if part in where.unbound:
                 yield f"{column} IS NULL", []
             if part in where.scope_in:
@@ -120,8 +116,8 @@ class FilterDialect(ABC):
     def _column(self, column: str, wanted: str | Condition) -> Sql:
         """Return the condition on a text column."""
         if not isinstance(wanted, Condition):
-            return f"{column} = {self.mark}", [self.text(wanted)]
-        values: list[object] = [self.text(str(value)) for value in wanted.values]
+            return f"{column} = ?", [wanted]
+        values: list[object] = [str(value) for value in wanted.values]
         match wanted.operator:
             case Operator.ONE_OF:
                 return self.among(column, values)
@@ -133,9 +129,9 @@ class FilterDialect(ABC):
             case Operator.STARTS_WITH:
                 return self.starts_with(column, str(wanted.values[0]))
             case Operator.CONTAINS_TEXT:
-                return f"{self.position}({column}, {self.mark}) > 0", values
+                return f"{self.position}({column}, ?) > 0", values
             case operator:
-                return f"{column} {SQL_OPERATORS[operator]} {self.mark}", values
+                return f"{column} {SQL_OPERATORS[operator]} ?", values
 
     def _metadata_conditions(self, metadata: Mapping[str, Wanted]) -> Iterator[Sql]:
         for key, wanted in metadata.items():
@@ -156,77 +152,6 @@ def joined(operator: str, parts: Sequence[Sql]) -> Sql:
 
 def _enclosed(found: Sql) -> Sql:
     return f"({found[0]})", found[1]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VersionDialect:
-    """Forms of one database in the statements about versions and runs, which are written once.
-
-    In them `{of}` restricts a table to the collection, `{key}` is the column by which items are found, `{differs}`
-    compares values of which one may be NULL, `{began}` is the recorded time at which a version began, and `:name` is a
-    value.
-    """
-
-    mark: str
-    """A parameter's place in a condition whose values have no names."""
-    key: str
-    differs: str
-    began: str
-    columns: str
-    """Columns by which a state of the collection is read."""
-    body: str
-    """Columns from which an item is read, the row first."""
-    position: str
-    """Function that finds a text in another."""
-    among: str
-    """Condition that `{0}` is one of the values `:{1}`."""
-    literal: Callable[[str], str]
-    """Writes a text as an expression without a parameter."""
-    main: str = ""
-    """Prefix of tables that a view of a state hides."""
-    store: int | None = None
-    """Number of the collection, where tables hold several."""
-
-    def statement(self, text: str) -> str:
-        """Return a statement in this dialect; names of values stay as they are."""
-        return text.format(
-            of=self.of,
-            key=self.key,
-            differs=self.differs,
-            began=self.began,
-            body=self.body,
-            position=self.position,
-            into="" if self.store is None else "store, ",
-            store="" if self.store is None else f"{self.store}, ",
-        )
-
-    @property
-    def of(self) -> str:
-        """Condition that a row is of the collection, and others follow."""
-        return "" if self.store is None else f"store = {self.store} AND "
-
-    def current(self) -> str:
-        """Return the query of the current items."""
-        return f"SELECT {self.columns} FROM {self.main}items WHERE {self.of}true"
-
-    def as_of(self, at: int) -> str:
-        """Return the query of the items at a recorded time."""
-        return (
-            f"{self.current()} AND {self.began} <= {at} UNION ALL SELECT {self.columns} FROM {self.main}versions "
-            f"WHERE {self.of}recorded_from <= {at} AND recorded_until > {at}"
-        )
-
-    def of_run(self, run: str) -> str:
-        """Return the query of the items that a pending run sees: its own, and those that it did not change."""
-        versions, own = f"{self.main}versions", f"{self.of}change_run = {self.literal(run)} AND recorded_until IS NULL"
-        return (
-            f"{self.current()} AND {self.key} NOT IN (SELECT {self.key} FROM {versions} WHERE {own}) UNION ALL "
-            f"SELECT {self.columns} FROM {versions} WHERE {own} AND operation NOT IN ({GONE_SQL})"
-        )
-
-    def archived(self) -> str:
-        """Return the query of the archived items."""
-        return f"SELECT {self.columns} FROM {self.main}versions WHERE {self.of}archived"
 
 
 class ReadOnly:

@@ -10,7 +10,7 @@ from copy import copy
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from functools import cached_property
-from typing import Final, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,9 @@ from devmem.search.indexes.doc_values import STRING_COLUMNS
 from devmem.search.indexes.passages import indexed_text, passages_of
 from devmem.search.indexes.scoring import EncodedTerms, encode_terms
 from devmem.text.cues import cues_of_item
+
+if TYPE_CHECKING:
+    from devmem.storage.changes import ItemChanges
 
 T = TypeVar("T")
 
@@ -109,20 +112,14 @@ def check_deletion(ids: Sequence[str] | None, where: Filter | None) -> None:
 class StoredVersion:
     """The current version of an item that is about to be written."""
 
-    row: int | None
-    """None for one of the same batch."""
+    row: int
     content_hash: str
-    item: MemoryItem | None
-    """None where it is damaged."""
+    item: MemoryItem
 
     @cached_property
     def version(self) -> str:
-        """Its `version_hash`; empty where it is damaged, which is not a version that a caller knows."""
-        return "" if self.item is None else version_hash(self.item)
-
-    def has_expired(self, now: float) -> bool:
-        """Whether it is past its `expires_at` at `now` (seconds since the epoch), and only waits to be removed."""
-        return self.item is not None and self.item.expired(now)
+        """Its `version_hash`."""
+        return version_hash(self.item)
 
 
 def unstored_outcome(
@@ -211,39 +208,6 @@ def seconds(time: int) -> float:
     return time / MICROSECONDS
 
 
-class ItemChanges(Protocol):
-    """Changes the items within one write transaction: the current ones, or those that a pending run sees."""
-
-    def add(
-        self,
-        batch: Sequence[PreparedItem],
-        unique: Unique,
-        expected: Mapping[str, str | None],
-        absent: Filter | None,
-    ) -> list[WriteOutcome]:
-        """Store the items that are not stored already; see `Collection.add`."""
-        ...
-
-    def pop(self, count: int, where: Filter) -> list[MemoryItem]:
-        """Delete the items that match and were stored last; return them with attachments, newest first."""
-        ...
-
-    def delete(self, ids: Sequence[str] | None, where: Filter | None) -> int:
-        """Delete the items with these ids that match the filter; None for either does not restrict."""
-        ...
-
-    def archive(self, ids: Sequence[str]) -> int:
-        """Move the items with these ids into the archive; return their number."""
-        ...
-
-    def trim(self, keep: int | None, stored_before: float | None) -> int:
-        """Delete all but the newest items, and those stored before a time, permanently.
-
-        What has expired and is still there takes no item's place; pinned items stay beside the newest.
-        """
-        ...
-
-
 class WritingCollection(ABC):
     """The writing methods of `Collection`, on the transactions of a subclass."""
 
@@ -255,8 +219,8 @@ class WritingCollection(ABC):
         """Run an operation that deletes in a write transaction."""
         return self._adding(operation)
 
-    def _note(self, *, written: int = 0, deleted: int = 0) -> None:  # noqa: B027 - most have nothing to do
-        """Note how many items a committed transaction wrote and deleted."""
+    def _note(self, written: int) -> None:  # noqa: B027 - most have nothing to do
+        """Note how many items a committed transaction wrote."""
 
     def add(
         self,
@@ -272,7 +236,7 @@ class WritingCollection(ABC):
         # Analysed before the transaction begins, as that takes longer than to insert them.
         prepared = [PreparedItem.of(item).analysed() for item in items]
         outcomes = self._adding(lambda changes: changes.add(prepared, unique, expected or {}, absent))
-        self._note(written=len(prepared))
+        self._note(len(prepared))
         return outcomes
 
     def pop(self, count: int = 1, where: Filter | None = None) -> list[MemoryItem]:
@@ -304,31 +268,27 @@ COLUMNS: Final = ("id", "content_hash", *REAL_COLUMNS, *STRING_COLUMNS, *INTEGER
 """Columns of items that searches and filters read, in the order of `item_columns`; the others are texts."""
 
 
-TextForm: TypeAlias = Callable[[str | None], str | None]
-"""Returns the form in which a database's columns can hold a text; different texts have different ones."""
-
-
-def item_columns(prepared: PreparedItem, text: TextForm) -> tuple[str | float | int | None, ...]:
-    """Return the values of `COLUMNS`; `text` is the database's form of a text."""
+def item_columns(prepared: PreparedItem) -> tuple[str | float | int | None, ...]:
+    """Return the values of `COLUMNS`."""
     item = prepared.item
     scope = item.scope
     return (
-        text(item.id),
+        item.id,
         item.content_hash,
         _number(item.created_at),
         None if item.event_time is None else _number(item.event_time),
         None if item.expires_at is None else _number(item.expires_at),
         _number(item.trust),
         _importance(item),
-        text(scope.agent),
-        text(scope.user),
-        text(scope.session),
-        text(scope.conversation),
-        text(scope.trace),
-        text(scope.run),
+        scope.agent,
+        scope.user,
+        scope.session,
+        scope.conversation,
+        scope.trace,
+        scope.run,
         item.provenance.kind.value,
-        text(item.provenance.name),
-        speaker_of(item, text),
+        item.provenance.name,
+        speaker_of(item),
         int(cues_of_item(item)),
         prepared.length(),
     )
@@ -349,11 +309,11 @@ def _importance(item: MemoryItem) -> float | None:
     return _number(min(max(found, 0), 1))
 
 
-def speaker_of(item: MemoryItem, text: TextForm) -> str | None:
-    """Return who speaks, or of a record whom it is shared with; `text` is the database's form of a text."""
+def speaker_of(item: MemoryItem) -> str | None:
+    """Return who speaks, or of a record whom it is shared with."""
     shared = ", ".join(people_of(item)) if is_record(item) else ""
     found = shared or item.metadata.get("speaker")
-    return text(found) if isinstance(found, str) and found else None
+    return found if isinstance(found, str) and found else None
 
 
 _FIELDS: Final = '"indexed_fields":'

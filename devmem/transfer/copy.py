@@ -13,6 +13,7 @@ from typing import Final
 from devmem.model.items import MemoryItem, Scope, version_hash
 from devmem.model.results import WriteOutcome, WriteStatus
 from devmem.models.embedder import TokenEmbedder
+from devmem.storage.version_copy import copy_versions
 from devmem.stores.abilities import TakesStates, every_item
 from devmem.stores.archiving import archive_of, archived, archived_items, every_archived, has_archive
 from devmem.stores.collection_memory import CollectionMemory
@@ -42,6 +43,8 @@ class CopyReport:
     """Ids of items that were erased in the target, whose tombstones keep them out; these are not missing."""
     vectors_left: str = ""
     """Why the source's vectors were not taken over; empty where they were, or where there are none."""
+    versions: int = 0
+    """Number of versions that ended and that the target took over."""
     states: int = 0
     """Number of states beside the items, such as conversations with their summaries, that the target took over."""
     archived: int = 0
@@ -74,8 +77,8 @@ def copy_items(source: MemoryBase, target: MemoryBase, advance: Callable[[int], 
     Archived items are archived in the target, too, where they are current items until then. Items that are archived in
     the target stay so, unless the source has another content of them.
 
-    Vectors are taken over where the target's model made them; everything else the target embeds. What the stores keep
-    beside their items follows these.
+    Vectors are taken over where the target's model made them; everything else the target embeds. Versions that ended
+    follow the items, with their times, where both stores keep versions, and then what the stores keep beside them.
 
     Args:
         source: where the items are.
@@ -92,6 +95,8 @@ def copy_items(source: MemoryBase, target: MemoryBase, advance: Callable[[int], 
         _copy([replace(item, embedding=None) for item in batch], target, report, embeddings)
         advance(len(batch))
     _copy_archive(source, target, report, embeddings)
+    if isinstance(source, CollectionMemory) and isinstance(target, CollectionMemory):
+        report.versions = copy_versions(source.collection, target.collection, embedded=embeddings is not None)
     if isinstance(target, TakesStates):
         report.states = target.take_states(source)
     return report

@@ -10,8 +10,8 @@ import pytest
 
 from devmem.search.indexes.codes import TokenCache
 from devmem.storage.sqlite.reader import SqliteTokenRows
-from devmem.storage.sqlite.rows import insert_codes
 from devmem.storage.sqlite.schema import create_tables
+from devmem.storage.sqlite.tables import insert_codes
 
 WIDTH = 4
 KEPT = 10

@@ -184,7 +184,7 @@ with devmem.open(where, embedding=None) as memory:
         assert memory.forget(f"item-{writer}-{n}").items == 1
         # The same for all: they wait for each other.
         memory.add(f"Secret{writer}x{n}", id="shared")
-        assert (forgotten := memory.forget("shared")) in (0, 1), forgotten
+        assert (forgotten := memory.forget("shared")).items in (0, 1), forgotten
         with devmem.open(where, embedding=None) as other:
             other.add(f"kept {writer} {n}")
 """

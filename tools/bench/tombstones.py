@@ -16,7 +16,8 @@ import typer
 
 from devmem import MemoryItem, Scope
 from devmem.storage import SqliteCollection
-from devmem.storage.sqlite.writes import erased_among
+from devmem.storage.sqlite.predicates import SqliteDialect
+from devmem.storage.sqlite.tables import SqliteTables
 from devmem.storage.tombstones import new_key
 from tools.bench.rows import JsonFile, Row, report
 
@@ -81,9 +82,10 @@ def _check(path: Path) -> float:
     item, count = _item(10**7), 2_000
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("BEGIN")
+        tables = SqliteTables(connection, str(path), None, SqliteDialect())
         started = time.perf_counter()
         for _ in range(count):
-            erased_among(connection, [item])
+            tables.erased_among([item])
         return 1e6 * (time.perf_counter() - started) / count
 
 

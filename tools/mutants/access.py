@@ -91,8 +91,8 @@ ACCESS: Final[tuple[Change, ...]] = (
         name="leak-in-counts",
         breaks="no count, value or page has an item of another user",
         file="devmem/storage/sql.py",
-        old='yield f"({column} = {self.mark}{unbound})", [self.text(value)]',
-        new='yield f"({column} = {self.mark}{unbound} OR row - row / 1000 * 1000 = 999)", [self.text(value)]',
+        old='yield f"({column} = ?{unbound})", [value]',
+        new='yield f"({column} = ?{unbound} OR row - row / 1000 * 1000 = 999)", [value]',
         tests=("tests/storage/test_thousands_of_users.py",),
     ),
     Change(

@@ -528,6 +528,8 @@ def _show(terminal: Terminal, report: CopyReport, direction: str, now: str) -> N
     counted = ", ".join(f"{count:,} {name}" for name, count in report.counts.items() if count) or "nothing to copy"
     checked = f", the same by SHA-256 ({report.source_hash:064x})" if report.identical and report.counts else ""
     terminal.print(f"{direction}: {counted}; {now}{checked}")
+    if report.versions:
+        terminal.print(f"{report.versions:,} earlier versions were taken over")
     if report.states:
         terminal.print(f"{report.states:,} states beside the items were taken over")
     _show_archive(terminal, report)
@@ -574,6 +576,7 @@ def _as_json(report: CopyReport, total: int) -> dict[str, Any]:
         "kept_out": sorted(report.kept_out),
         "vectors_left": report.vectors_left,
         "states": report.states,
+        "versions": report.versions,
         "archived": report.archived,
         "archived_not_taken": report.archived_left,
         "still_archived": report.still_archived,

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
 from devmem import telemetry
 from devmem.errors import CollectionError
-from devmem.models.embedder import EmbeddingRefusal, ModelIdentity, PassageEmbeddings
+from devmem.models.embedder import ModelIdentity
 from devmem.storage.postgres.database import Connection
 from devmem.storage.postgres.location import Location
-from devmem.storage.postgres.rows import key_of, refresh_analysis
-from devmem.storage.searching import check_length, check_model, check_name, check_store_type, is_replaceable
+from devmem.storage.postgres.tables import refresh_analysis
+from devmem.storage.searching import check_model, check_store_type, is_replaceable
 from devmem.text.analysis import ANALYSIS_VERSION
 
 _SELECT: Final = "SELECT store_type, analysis, model, dimension FROM stores WHERE store = %s"
@@ -103,7 +102,7 @@ def _record(
         connection.execute("UPDATE items SET refusal = NULL WHERE store = %s AND refusal IS NOT NULL", (store,))
 
 
-_WORDS_ONLY: Final = ("devmem.index", "words_only")
+_WORDS_ONLY: Final = ("devmem", "words_only")
 """Kind and name of the state of a store that has no model on purpose; one that has a model disregards it."""
 SELECT_WORDS_ONLY: Final = (
     "SELECT FROM {} AS state WHERE state.store = store.store AND (state.kind, state.name) "
@@ -116,42 +115,7 @@ def record_words_only(connection: Connection, store: int) -> None:
     """Record that a store has no model on purpose, unless it has one."""
     kind, name = _WORDS_ONLY
     connection.execute(
-        "INSERT INTO states(store, kind, name_key, name, value) SELECT store, %s, %s, %s, '1' FROM stores "
+        "INSERT INTO states(store, kind, name, value) SELECT store, %s, %s, '1' FROM stores "
         "WHERE store = %s AND model IS NULL ON CONFLICT DO NOTHING",
-        (kind, key_of(name), name, store),
+        (kind, name, store),
     )
-
-
-def check_embeddings(
-    connection: Connection,
-    location: str,
-    store: int,
-    model: str | None,
-    embeddings: Iterable[PassageEmbeddings | EmbeddingRefusal | None],
-) -> bool:
-    """Refuse embeddings of another model or length; the first embedding of all sets the length.
-
-    Args:
-        connection: in a write transaction.
-        location: location of the collection, for the error.
-        store: number of the store.
-        model: name of the model that made the embeddings; None when it is not known.
-        embeddings: embeddings that are to be stored.
-
-    Returns:
-        Whether the store has a model.
-
-    Raises:
-        EmbeddingMismatchError: the model or the length is another.
-    """
-    query = "SELECT model, dimension FROM stores WHERE store = %s"
-    ((recorded, dimension),) = connection.execute(query, (store,)).fetchall()
-    lengths = {encoding.vectors.shape[1] for encoding in embeddings if isinstance(encoding, PassageEmbeddings)}
-    if lengths:
-        check_name(location, made=recorded, given=model)
-        if dimension is None:
-            dimension = min(lengths)
-            connection.execute("UPDATE stores SET dimension = %s WHERE store = %s", (dimension, store))
-        for length in lengths:
-            check_length(location, made=dimension, given=length)
-    return recorded is not None

@@ -6,28 +6,34 @@ index, so one may serve any number of stores.
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final
+
+import psycopg
 
 from devmem.config.store import IndexConfig
-from devmem.models.embedder import EmbeddingRefusal, ModelIdentity, PassageEmbeddings
+from devmem.models.embedder import ModelIdentity
 from devmem.storage.opening import StoreMetadata
-from devmem.storage.postgres import claim, writes
-from devmem.storage.postgres.attachments import PostgresStates
-from devmem.storage.postgres.claim import check_embeddings
-from devmem.storage.postgres.database import Access, Connection, composed, run_alone
+from devmem.storage.postgres import claim
+from devmem.storage.postgres.database import Access, Connection, composed, connect, run_alone, translate_errors
+from devmem.storage.postgres.erasing import PostgresEraser
 from devmem.storage.postgres.hnsw import HnswIndex, drop_hnsw
 from devmem.storage.postgres.location import Location
-from devmem.storage.postgres.reader import record_fields, replace_fields
-from devmem.storage.postgres.schema import STORE_TABLES, owns_tables, prepare_database, recorded_properties
+from devmem.storage.postgres.reader import PostgresRunView, PostgresView, record_fields, replace_fields
+from devmem.storage.postgres.schema import STORE_TABLES, dropped, owns_tables, prepare_database, recorded_properties
+from devmem.storage.postgres.tables import replace_model
 from devmem.storage.postgres.transactions import Database
-from devmem.storage.postgres.versions import PostgresVersions
 from devmem.storage.protocol import DEFAULT_HISTORY_DAYS, Durability
-from devmem.storage.writing import HistoryLimit, ItemChanges
+from devmem.storage.states import StoredStates
+from devmem.storage.tables import State
+from devmem.storage.versions import VersionedStore
+from devmem.storage.writing import HistoryLimit
 
-T = TypeVar("T")
+_LOG: Final = logging.getLogger(__name__)
 
 
 _UNRECORDED: Final = (
@@ -35,7 +41,7 @@ _UNRECORDED: Final = (
 )
 
 
-class PostgresCollection(PostgresVersions):
+class PostgresCollection(PostgresEraser, VersionedStore):
     """Items of one store in a PostgreSQL database; `Collection` documents the methods."""
 
     def __init__(
@@ -75,40 +81,69 @@ class PostgresCollection(PostgresVersions):
         run_alone(access, partial(_prepare, access, model, store_type))
         store = access.location.number
         database = Database(access, store)
-        self.states = PostgresStates(database, access, store)
+        self.states = StoredStates(self._reading, self._writing, self._exclusive)
         """Values of the store beside its items; see `StatefulCollection`."""
         super().__init__(access, database, store, HnswIndex(access, database, store, self._index.threshold()), clock)
 
     def _model_name(self) -> str | None:
         return self._model
 
-    def _adding(self, operation: Callable[[ItemChanges], T]) -> T:
-        return self._database.write(lambda connection: operation(self._item_changes(connection)))
+    def _view(self, state: State, shown: str, *, clock: Callable[[], float]) -> PostgresView:
+        return PostgresView(self, state, shown, clock=clock)
 
-    def set_embeddings(self, embeddings: Mapping[str, PassageEmbeddings | EmbeddingRefusal]) -> int:
-        """Store the embeddings of waiting items."""
+    def _run_view(self, run: str, actor: str | None) -> PostgresRunView:
+        return PostgresRunView(self, run, actor)
 
-        def store(connection: Connection) -> int:
-            check_embeddings(connection, self.location, self._store, self._model, embeddings.values())
-            return writes.set_embeddings(connection, self._store, embeddings)
-
-        return self._database.write(store)
+    @contextmanager
+    def _exclusive(self, purpose: str) -> Iterator[None]:
+        """Hold an advisory lock in a transaction on its own connection, which a pooler ends with nobody else's."""
+        with translate_errors(self.location):
+            connection = connect(self._access)
+        with closing(connection):
+            with translate_errors(self.location):
+                # Waiting, and what is excluded, may take as long as it takes.
+                connection.execute(
+                    composed(
+                        f"BEGIN; {self._access.settings(writes=True)}; SET LOCAL lock_timeout = 0; "
+                        "SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0"
+                    )
+                )
+                # The store of another schema may have the same number.
+                named = "SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || ' ' || %s, 0))"
+                connection.execute(named, (f"{self._store} {purpose}",))
+                if connection.execute("SELECT FROM stores WHERE store = %s", (self._store,)).fetchone() is None:
+                    raise dropped(self.location)
+            yield
+            try:
+                connection.execute("COMMIT")
+            except psycopg.Error:
+                _LOG.warning(
+                    "%s: the connection that excluded others from %s was lost; another process may have done the same "
+                    "meanwhile.",
+                    self.location, purpose,
+                )  # fmt: skip
 
     def replace_model(self, model: str, dimension: int | None) -> int:
         """Delete every embedding and record the model of the new ones."""
-        waiting = self._database.write(
-            lambda connection: writes.replace_model(connection, self._store, model, dimension)
-        )
+
+        def replace(connection: Connection) -> int:
+            waiting = replace_model(connection, self._store, model, dimension)
+            # Last, as it excludes searches of all stores.
+            if owns_tables(connection):
+                drop_hnsw(connection, self._store)
+            return waiting
+
+        waiting = self._database.write(replace)
         self._model = model
         return waiting
 
     def index_fields(self, fields: Sequence[str]) -> int:
         """Search the items by other fields of theirs."""
-        return self._database.write(lambda connection: replace_fields(connection, self._store, tuple(fields)))
+        return self._database.write(lambda connection: replace_fields(self._tables(connection), tuple(fields)))
 
     def record_fields(self, fields: Sequence[str]) -> None:
         """Record that items are written with other fields, too."""
-        self._database.write(lambda connection: record_fields(connection, self._store, tuple(fields)))
+        self._writing(lambda tables: record_fields(tables, tuple(fields)))
 
     def record_words_only(self) -> None:
         """Record that the store has no model on purpose."""

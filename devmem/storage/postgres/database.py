@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 import struct
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +14,7 @@ from typing import Any, Final, LiteralString, TypeAlias, TypeVar
 import numpy as np
 import psycopg
 from psycopg import errors
-from psycopg.abc import Buffer, Params, QueryNoTemplate
+from psycopg.abc import Buffer
 from psycopg.adapt import Dumper
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import Format
@@ -145,28 +144,6 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
 
     schema: str
     """Schema of the tables."""
-    shown: str | None = None
-    """Common table expressions by which the statements of a transaction read another state; see `state_ctes`."""
-
-    def execute(  # type: ignore[override]
-        self, query: QueryNoTemplate, params: Params | None = None, *, prepare: bool | None = None, binary: bool = False
-    ) -> Cursor:
-        """Run a statement; where another state is shown, on the tables of that state."""
-        if self.shown is not None and isinstance(query, str):
-            query = composed(_with_expressions(query, self.shown))
-        return super().execute(query, params, prepare=prepare, binary=binary)
-
-
-_BEGINS: Final = re.compile(r"\s*(WITH|SELECT|INSERT|UPDATE|DELETE)\b")
-
-
-def _with_expressions(query: str, expressions: str) -> str:
-    """Return a statement with common table expressions before its own."""
-    begins = _BEGINS.match(query)
-    if begins is None:
-        return query
-    rest = f", {query[begins.end() :]}" if begins[1] == "WITH" else f" {query}"
-    return f"WITH {expressions}{rest}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,15 +169,17 @@ class Access:
             # Where extensions are by default, and where hosted databases put them.
             "search_path": f'"{schema}", public, extensions',
             # Rounded up, since 0 is unlimited.
-            "statement_timeout": math.ceil(self.location.statement_timeout * 1000),
-            "lock_timeout": busy,
-            "idle_in_transaction_session_timeout": max(60_000, busy),
-            "devmem.tenant": self.location.tenant,
+            "statement_timeout": f"{math.ceil(self.location.statement_timeout * 1000)}",
+            "lock_timeout": f"{busy}",
+            "idle_in_transaction_session_timeout": f"{max(60_000, busy)}",
         }
+        # A server alone takes the name for one of nobody's settings; a distributed one hands on what follows.
+        named = {"citus.propagate_set_commands": "local", "devmem.tenant": self.location.tenant}
         parts = [
-            f"set_config('{name}', {Literal(str(value)).as_string(None)}, true)" for name, value in settings.items()
+            f"SELECT set_config('{name}', {Literal(value).as_string(None)}, true)" for name, value in settings.items()
         ]
-        statement = f"SELECT {', '.join(parts)}"
+        parts += [f"SET LOCAL {name} = {Literal(value).as_string(None)}" for name, value in named.items()]
+        statement = "; ".join(parts)
         if not writes:
             return statement
         if self.durability == "normal":
@@ -213,8 +192,8 @@ class Access:
 
 
 def composed(query: str) -> LiteralString:
-    """Return a query that was put together from our own constants and marks; psycopg asks for literal text."""
-    return query  # pyright: ignore[reportReturnType]
+    """Return a query of our own constants, as psycopg asks for literal text, with its name of a parameter."""
+    return query.replace("?", "%s")  # pyright: ignore[reportReturnType]
 
 
 def connect(access: Access) -> Connection:
@@ -335,25 +314,6 @@ def pipelined(connection: Connection) -> Iterator[None]:
             raise
     if raised is not None:
         raise raised
-
-
-# Each is replaced by characters that sort where it does, and that its prefix begins with.
-_FORMS: Final = {"\x00": "\x01\x01", "\x01": "\x01\x02", "\ud7ff": "\ud7ff\x02"} | {
-    chr(0xD800 + at): f"\ud7ff\x03{chr(0xE000 + at)}" for at in range(0x800)
-}
-_TEXTS: Final = {form: text for text, form in _FORMS.items()}
-_SPECIAL: Final = re.compile("[\x00\x01\ud7ff-\udfff]")
-_ESCAPED: Final = re.compile("\x01[\x01\x02]|\ud7ff(?:\x02|\x03[\ue000-\ue7ff])")
-
-
-def stored_text(text: str | None) -> str | None:
-    """Return a text as a column holds it; different texts differ, in the same order by code points."""
-    return None if text is None else _SPECIAL.sub(lambda found: _FORMS[found[0]], text)
-
-
-def read_text(text: str | None) -> str | None:
-    """Return the text of which `stored_text` made this."""
-    return None if text is None else _ESCAPED.sub(lambda found: _TEXTS[found[0]], text)
 
 
 _INT8, _INT8_ARRAY = 20, 1016

@@ -11,12 +11,16 @@ from devmem.storage.postgres.database import Access, Connection, composed, run_a
 from devmem.storage.postgres.location import Location
 from devmem.storage.postgres.schema import SCHEMA_VERSION, recorded_properties
 from devmem.storage.postgres.transactions import Database
+from devmem.storage.tables import NOW
 from devmem.text.analysis import ANALYSIS_VERSION
 
 _COUNTS: Final = {
-    **{name: f"FROM {name} WHERE store = %(store)s" for name in ("items", "passages", "vectors", "tokens", "versions")},
+    "items": f"FROM items WHERE store = %(store)s AND {NOW}",
+    "versions": f"FROM items WHERE store = %(store)s AND NOT {NOW}",
+    **{name: f"FROM {name} WHERE store = %(store)s AND is_current" for name in ("passages", "vectors")},
+    "tokens": "FROM tokens WHERE store = %(store)s",
     # Without a model items are marked too, in case one is added; nothing waits.
-    "waiting": "FROM items WHERE store = %(store)s AND waiting AND %(model)s::text IS NOT NULL",
+    "waiting": f"FROM items WHERE store = %(store)s AND {NOW} AND waiting AND %(model)s::text IS NOT NULL",
 }
 _UNUSED: Final = (
     "FROM attachments AS kept WHERE store = %(store)s AND NOT EXISTS (SELECT FROM attachment_uses AS used "
@@ -24,7 +28,7 @@ _UNUSED: Final = (
 )
 _WAITING: Final = {
     "erasures that have begun and not ended; whoever opens the store finishes them": (
-        "FROM (SELECT DISTINCT plan FROM erasures WHERE store = %(store)s) AS plans"
+        "FROM pending WHERE store = %(store)s AND kind = 'erasure'"
     ),
     "items that wait for their embedding": _COUNTS["waiting"],
     "attachments that no item uses": _UNUSED,
@@ -79,7 +83,8 @@ def _report_store(
         findings.append(
             unfinished("its terms are of another version of the text analysis; the next opening makes them again")
         )
-    refused = "SELECT id, refusal FROM items WHERE store = %(store)s AND waiting AND refusal IS NOT NULL ORDER BY row"
+    waits = f"FROM items WHERE store = %(store)s AND {NOW} AND waiting AND refusal IS NOT NULL"
+    refused = composed(f"SELECT id, refusal {waits} ORDER BY row")
     reasons: dict[str, str] = dict(connection.execute(refused, values).fetchall())
     findings += refused_embeddings(reasons)
     for kind, rows in _WAITING.items():

@@ -42,7 +42,7 @@ def hnsw_condition(store: int, dimension: int) -> str:
 
     While the index is made, the model may be replaced: vectors of another length are left out of it, not refused.
     """
-    return f"store = {store:d} AND vector_dims(vector) = {dimension:d}"
+    return f"store = {store:d} AND is_current AND vector_dims(vector) = {dimension:d}"
 
 
 def drop_hnsw(connection: Connection, store: int) -> None:
@@ -54,7 +54,8 @@ _STATE: Final = f"""
 SELECT dimension, (SELECT indisvalid FROM pg_index WHERE indexrelid = {table_of("%(index)s")}),
     EXISTS (SELECT FROM pg_stat_progress_create_index WHERE relid = 'vectors'::regclass
         AND index_relid = {table_of("%(index)s")}),
-    (SELECT count(*) FROM (SELECT FROM vectors WHERE store = %(store)s LIMIT %(least)s) AS first) >= %(least)s
+    %(least)s <= (
+        SELECT count(*) FROM (SELECT FROM vectors WHERE store = %(store)s AND is_current LIMIT %(least)s) AS first)
 FROM stores WHERE store = %(store)s
 """
 

@@ -3,121 +3,100 @@
 from __future__ import annotations
 
 import json
-from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any, Final, TypeVar
-from uuid import UUID
 
 from devmem.model.conditions import Scalar
 from devmem.model.filters import NO_FILTER, Filter
 from devmem.model.items import MemoryItem, dump_item_json
 from devmem.models.embedder import PassageEmbeddings
-from devmem.search.indexes.passages import has_text, passages_of
+from devmem.search.indexes.passages import passages_of
 from devmem.search.query import SearchQuery
 from devmem.search.source import SearchSource
-from devmem.storage.postgres import rows
 from devmem.storage.postgres.attachments import inlined, read_attachments
 from devmem.storage.postgres.database import Access, Connection, composed
 from devmem.storage.postgres.hnsw import HnswIndex
-from devmem.storage.postgres.inserting import insert_passages
-from devmem.storage.postgres.predicates import DIALECT, distinct_values, read_info, value_counts
-from devmem.storage.postgres.rows import ITEM_TABLES, VERSION_TABLES, Tables
-from devmem.storage.postgres.schema import PASSAGE_BITS
+from devmem.storage.postgres.predicates import PostgresDialect, distinct_values, read_info, value_counts
+from devmem.storage.postgres.rows import each_body, item_from
 from devmem.storage.postgres.search import SEARCH_SETTINGS, PostgresSource
+from devmem.storage.postgres.tables import SELECT_WHOLE, PostgresTables, count_terms_again, replace_passages
 from devmem.storage.postgres.transactions import Database, read_store
 from devmem.storage.protocol import CollectionInfo
 from devmem.storage.reading import BATCH_SIZE, SqlReader
-from devmem.storage.sql import PARENTS, ReadOnly
+from devmem.storage.sql import ReadOnly, Sql
+from devmem.storage.tables import CURRENT, NOW, State, StoreTables, TransactionalStore, of_run
+from devmem.storage.versions import RunView
 from devmem.storage.writing import Fields, PreparedItem, recorded_first, recorded_too, with_fields
 
-_KIND: Final = "devmem.index"
-_NAME: Final = "fields"
-_KEY: Final = rows.key_of(_NAME)
+_FIELDS: Final = "fields"
 
 
-def read_fields(connection: Connection, store: int) -> Fields:
+def read_fields(tables: StoreTables) -> Fields:
     """Return the fields that are recorded now."""
-    return next(iter(_recorded(connection, store)), ())
+    return next(iter(_recorded(tables)), ())
 
 
-def record_fields(connection: Connection, store: int, fields: Fields) -> None:
+def record_fields(tables: StoreTables, fields: Fields) -> None:
     """Record that items are written with other fields, too."""
-    _record(connection, store, recorded_too(fields, _recorded(connection, store)))
+    _record(tables, recorded_too(fields, _recorded(tables)))
 
 
-def _recorded(connection: Connection, store: int) -> list[Fields]:
+def _recorded(tables: StoreTables) -> list[Fields]:
     """Return the fields that are recorded, the current ones first, then all earlier ones."""
-    query = "SELECT value FROM states WHERE store = %s AND kind = %s AND name_key = %s"
-    found = connection.execute(query, (store, _KIND, _KEY), binary=True).fetchone()
-    return [] if found is None else [tuple(each) for each in json.loads(bytes(found[0]))]
+    found = tables.property(_FIELDS)
+    return [tuple(each) for each in json.loads(found)] if isinstance(found, str) else []
 
 
-def _record(connection: Connection, store: int, recorded: list[Fields]) -> None:
-    connection.execute(
-        "INSERT INTO states(store, kind, name_key, name, value) VALUES (%s, %s, %s, %s, %s) "
-        "ON CONFLICT (store, kind, name_key) DO UPDATE SET value = excluded.value, version = states.version + 1",
-        (store, _KIND, _KEY, _NAME, json.dumps(recorded).encode()),
-    )
+def _record(tables: StoreTables, recorded: list[Fields]) -> None:
+    tables.set_property(_FIELDS, json.dumps(recorded))
 
 
-def replace_fields(connection: Connection, store: int, fields: Fields) -> int:
-    """Search items and versions by other fields; return the number of items that wait for embeddings."""
+def replace_fields(tables: PostgresTables, fields: Fields) -> int:
+    """Search all versions by other fields; return the number of items that wait for embeddings."""
+    connection, store = tables.connection, tables.store
     connection.execute("SET LOCAL statement_timeout = 0")
-    recorded = _recorded(connection, store)
-    changed = sum(_replace_in(connection, store, fields, recorded, tables) for tables in (ITEM_TABLES, VERSION_TABLES))
-    if changed:
-        rows.count_terms_again(connection, store)
-    _record(connection, store, recorded_first(fields, recorded))
-    query = "SELECT count(*) FROM items WHERE store = %s AND waiting"
-    return int((connection.execute(query, (store,)).fetchone() or (0,))[0])
-
-
-def _replace_in(connection: Connection, store: int, fields: Fields, recorded: Sequence[Fields], tables: Tables) -> int:
-    """Replace the fields of the items in some tables; return the number of those whose passages are others now."""
-    update = composed(f"UPDATE {tables.items} SET body = %s WHERE store = %s AND row = %s")
-    changed, bodies = 0, rows.each_body(connection, store, tables)
+    recorded = _recorded(tables)
+    changed = False
+    bodies = each_body(connection, store)
     while some := list(islice(bodies, BATCH_SIZE)):
         other_passages: list[tuple[int, PreparedItem]] = []
         for row, body in some:
-            item = rows.item_from(row, body)
+            item = tables.load(row, body)
             new = with_fields(item, fields, recorded)
             if new is item:
                 continue
-            connection.execute(update, (dump_item_json(new).decode(), store, row))
+            tables.change(
+                f"UPDATE items SET body = ? WHERE {tables.of} AND row = ?", (dump_item_json(new).decode(), row)
+            )
             if passages_of(new) != passages_of(item):
                 other_passages.append((row, PreparedItem.of(new)))
-        for row, prepared in other_passages:
-            _drop_passages(connection, store, row, prepared, tables)
-        insert_passages(connection, store, other_passages, tables)
-        changed += len(other_passages)
-    return changed
-
-
-def _drop_passages(connection: Connection, store: int, row: int, prepared: PreparedItem, tables: Tables) -> None:
-    update = composed(
-        f"UPDATE {tables.items} SET length = %s, waiting = %s, refusal = NULL WHERE store = %s AND row = %s"
-    )
-    connection.execute(update, (prepared.length(), has_text(prepared.item), store, row))
-    own = (store, row << PASSAGE_BITS, (row + 1) << PASSAGE_BITS)
-    for table in (tables.vectors, tables.tokens, tables.passages):
-        connection.execute(composed(f"DELETE FROM {table} WHERE store = %s AND passage >= %s AND passage < %s"), own)
+        replace_passages(connection, store, other_passages)
+        changed = changed or bool(other_passages)
+    if changed:
+        count_terms_again(connection, store)
+    _record(tables, recorded_first(fields, recorded))
+    ((waiting,),) = tables.execute(f"SELECT count(*) FROM items WHERE {tables.of} AND {NOW} AND waiting")
+    return int(waiting)
 
 
 T = TypeVar("T")
 
 
-class PostgresReader(SqlReader):
-    """Items of one store as the connections of a database show them; `Collection` documents the methods."""
+class PostgresReader(SqlReader, TransactionalStore):
+    """A state of one store as the connections of a database show it; `Collection` documents the methods."""
 
-    _filters, _select_whole, _key = DIALECT, rows.SELECT_WHOLE, "id_key"
-    _is_derived = f"strpos(items.body, '{PARENTS}') > 0"
-
-    _expressions: str | None = None
-    """Common table expressions of the state that statements read; None for the current one."""
+    _select_whole = SELECT_WHOLE
+    _filters: PostgresDialect
 
     def __init__(
-        self, access: Access, database: Database, store: int, hnsw: HnswIndex, clock: Callable[[], float]
+        self,
+        access: Access,
+        database: Database,
+        store: int,
+        hnsw: HnswIndex,
+        clock: Callable[[], float],
+        state: State = CURRENT,
     ) -> None:
         """Take what reads the store.
 
@@ -127,16 +106,13 @@ class PostgresReader(SqlReader):
             store: number of the store.
             hnsw: the index of its vectors.
             clock: current time in seconds since the epoch, for expiry.
+            state: the versions that are shown.
         """
         self.location = str(access.location)
         self._access, self._database, self._store, self._hnsw = access, database, store, hnsw
-        self._clock = clock
-        self._of = f"items.store = {store:d} AND "
-        self._last_change = f"SELECT changes FROM stores WHERE store = {store:d}"
-
-    @abstractmethod
-    def _model_name(self) -> str | None:
-        """Return the name of the model that queries are embedded with; None when it is not known."""
+        self._clock, self._viewed, self._filters = clock, state, PostgresDialect(store)
+        self._of = f"items.{self._filters.of} AND {state.shown} AND "
+        self._last_change = f"SELECT changes FROM stores WHERE {self._filters.of}"
 
     def _now(self) -> float:
         return self._clock()
@@ -147,7 +123,16 @@ class PostgresReader(SqlReader):
         Raises:
             CollectionError: the store was dropped.
         """
-        return read_store(self._database, self.location, self._store, operation, shown=self._expressions)
+        return read_store(self._database, self.location, self._store, operation)
+
+    def _tables(self, connection: Connection) -> PostgresTables:
+        return PostgresTables(connection, self._store, self.location, self._filters)
+
+    def _reading(self, operation: Callable[[StoreTables], T]) -> T:
+        return self._read(lambda connection: operation(self._tables(connection)))
+
+    def _writing(self, operation: Callable[[StoreTables], T]) -> T:
+        return self._database.write(lambda connection: operation(self._tables(connection)))
 
     def with_source(self, query: SearchQuery, run: Callable[[SearchSource, float], T]) -> T:
         """Call a function with the store as one search sees it."""
@@ -157,15 +142,17 @@ class PostgresReader(SqlReader):
             source = PostgresSource(
                 connection,
                 self.location,
-                self._store,
+                self._filters,
+                self._viewed,
                 query,
+                store=self._store,
                 model=self._model_name(),
                 now=now,
                 hnsw=self._hnsw,
             )
             return run(source, now)
 
-        return self._database.read(search, shown=self._expressions, settings=SEARCH_SETTINGS)
+        return self._database.read(search, settings=SEARCH_SETTINGS)
 
     def _with_attachments(self, items: Sequence[MemoryItem]) -> list[MemoryItem]:
         def read(names: Sequence[str]) -> dict[str, bytes]:
@@ -181,59 +168,68 @@ class PostgresReader(SqlReader):
         return self._read(lambda connection: int((connection.execute(composed(query), values).fetchone() or (0,))[0]))
 
     def _item(self, row: int, *columns: Any) -> MemoryItem:  # noqa: ANN401 - they are the database's
-        return rows.item_from(row, *columns)
+        return item_from(row, *columns)
 
-    def _key_of(self, item_id: str) -> UUID:
-        return rows.key_of(item_id)
+    def _condition(self, where: Filter) -> Sql:
+        """Return the condition of the shown items that match a filter."""
+        condition, values = self._filters.where(where, self._clock())
+        return f"{self._of}{condition}", values
 
     def values(
         self, key: str, where: Filter | None = None, *, prefix: str = "", limit: int | None = None, offset: int = 0
     ) -> list[Scalar]:
         """Return the distinct values that items have."""
-        condition = self._filters.where(where or NO_FILTER, self._clock())
+        condition = self._condition(where or NO_FILTER)
         return self._read(
             lambda connection: distinct_values(
-                connection, self._store, key, condition, prefix=prefix, limit=limit, offset=max(offset, 0)
+                connection, key, condition, prefix=prefix, limit=limit, offset=max(offset, 0)
             )
         )
 
     def _value_counts(self, key: str, where: Filter) -> list[tuple[Scalar | None, int]]:
-        condition = self._filters.where(where, self._clock())
-        return self._read(lambda connection: value_counts(connection, self._store, key, condition))
+        condition = self._condition(where)
+        return self._read(lambda connection: value_counts(connection, key, condition))
 
     def embeddings(self, ids: Sequence[str]) -> dict[str, PassageEmbeddings]:
         """Return the embeddings of those of the items that have them, by id."""
-        return self._read(lambda connection: rows.read_embeddings(connection, self._store, ids))
+        return self._reading(lambda tables: tables.embeddings(ids, self._viewed.shown))
 
     def indexed_fields(self) -> Fields:
         """Return the fields by which items are searched that were written without a choice of their own."""
-        return self._database.read(lambda connection: read_fields(connection, self._store))
+        return self._reading(read_fields)
 
     def info(self) -> CollectionInfo:
         """Report what the collection is and how much it holds; the size is an estimate."""
-        return self._read(lambda connection: read_info(connection, self.location, self._store))
+        return self._read(lambda connection: read_info(connection, self.location, self._store, self._viewed))
 
 
 class PostgresView(ReadOnly, PostgresReader):
     """A state of a store that is read only; `Collection` documents the methods."""
 
-    def __init__(
-        self, whole: PostgresReader, *, items: str, state: str, clock: Callable[[], float] | None = None
-    ) -> None:
+    def __init__(self, whole: PostgresReader, state: State, shown: str, *, clock: Callable[[], float]) -> None:
         """Show a state of a collection, whose connections it uses.
 
         Args:
             whole: the collection.
-            items: query of the items.
-            state: the state that it shows, for messages.
-            clock: time of the view in seconds since the epoch: what has expired by it is not there; None takes that of
-                the collection.
+            state: the versions that are shown.
+            shown: the state, for messages.
+            clock: time of the view in seconds since the epoch: what has expired by it is not there.
         """
-        super().__init__(whole._access, whole._database, whole._store, whole._hnsw, clock or whole._clock)  # noqa: SLF001
-        self._whole, self._state, self._expressions = whole, state, rows.state_ctes(items)
+        super().__init__(whole._access, whole._database, whole._store, whole._hnsw, clock, state)  # noqa: SLF001
+        self._whole, self._state = whole, shown
 
     def _model_name(self) -> str | None:
         return self._whole._model_name()  # noqa: SLF001 - a collection of this package
 
     def close(self) -> None:
         """Do nothing: the collection stays open."""
+
+
+class PostgresRunView(RunView, PostgresView):
+    """The items that a pending run sees."""
+
+    def __init__(self, whole: PostgresReader, run: str, actor: str | None) -> None:
+        """Take the collection and the run; nothing is written yet."""
+        state = of_run(whole._filters, run)  # noqa: SLF001 - see above
+        super().__init__(whole, state, f"run {run!r} is pending", clock=whole._clock)  # noqa: SLF001
+        self._run, self._actor = run, actor

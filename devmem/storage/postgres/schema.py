@@ -2,7 +2,9 @@
 
 `store` begins every primary key, unique index and foreign key, and its number is a hash of tenant and name that the
 client makes. Rows are numbered by a counter in the row of the store, which every writing transaction updates first: so
-numbers ascend in the order of commits, and nothing depends on sequences, transaction ids or snapshots.
+numbers ascend in the order of commits, and nothing depends on sequences, transaction ids or snapshots. Each row names
+its tenant, since a policy cannot look it up in another table there, and ends its keys with it, so that nobody's row is
+in the way of another's. `StoreTables` documents what the tables hold.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ from psycopg import errors, sql
 from devmem.errors import CollectionError, CollectionUnwritableError
 from devmem.storage.postgres.database import Connection, composed
 from devmem.storage.postgres.location import Location
+from devmem.storage.sql import EVENT_TIME
+from devmem.storage.tables import NOW
 
 SCHEMA_VERSION: Final = 1
 _SCHEMA_LOCK: Final = 0x6465766D656D
@@ -22,55 +26,8 @@ _SCHEMA_LOCK: Final = 0x6465766D656D
 PASSAGE_BITS: Final = 20
 """A passage's number is its item's row, shifted by these, and its place in the item."""
 
-_ITEM: Final = """
-    store bigint NOT NULL,
-    row bigint NOT NULL,
-    id_key uuid NOT NULL,
-    content_key uuid NOT NULL,
-    id text COLLATE "C" NOT NULL,
-    content_hash text COLLATE "C" NOT NULL,
-    created_at double precision NOT NULL,
-    event_time double precision,
-    expires_at double precision,
-    trust double precision NOT NULL,
-    importance double precision,
-    agent text COLLATE "C", "user" text COLLATE "C", session text COLLATE "C",
-    conversation text COLLATE "C", trace text COLLATE "C", run text COLLATE "C",
-    source_kind text COLLATE "C" NOT NULL,
-    source_name text COLLATE "C" NOT NULL,
-    speaker text COLLATE "C",
-    cues integer NOT NULL,
-    length integer NOT NULL,
-    waiting boolean NOT NULL,
-    refusal text,
-    metadata jsonb NOT NULL,
-    body text NOT NULL,
-    operation text,
-    change_run text COLLATE "C",
-    recorded_from bigint,
-    change_actor text COLLATE "C",
-    PRIMARY KEY (store, row)
-"""
-_PASSAGE: Final = """
-    store bigint NOT NULL,
-    passage bigint NOT NULL,
-    terms integer[] NOT NULL,
-    counts bytea NOT NULL,
-    length integer NOT NULL,
-    PRIMARY KEY (store, passage)
-"""
-_VECTOR: Final = """
-    store bigint NOT NULL,
-    passage bigint NOT NULL,
-    vector vector NOT NULL,
-    PRIMARY KEY (store, passage)
-"""
-_TOKENS: Final = """
-    store bigint NOT NULL,
-    passage bigint NOT NULL,
-    codes bytea NOT NULL,
-    PRIMARY KEY (store, passage)
-"""
+_TENANT: Final = "current_setting('devmem.tenant')"
+_OWNED: Final = f"store bigint NOT NULL, tenant text NOT NULL DEFAULT {_TENANT}"
 # Codes of more than 2 KB would be kept apart from their row, where reading them takes twice as long. Words are looked
 # up in an index on hashes of the store and a term, so that a small store does not read the postings of all others.
 _STATEMENTS: Final = f"""
@@ -85,109 +42,135 @@ CREATE TABLE stores(
     dimension integer,
     changes bigint NOT NULL DEFAULT 0,
     next_row bigint NOT NULL DEFAULT 1,
+    recorded bigint,
     texts bigint NOT NULL DEFAULT 0,
     total_length bigint NOT NULL DEFAULT 0,
     CHECK (store = (('x' || left(encode(sha256(convert_to(length(tenant) || ':' || tenant || name, 'UTF8')), 'hex'), 16)
         )::bit(64) >> 1)::bigint)
 ) WITH (fillfactor = 50);
-CREATE TABLE commits(
-    store bigint NOT NULL,
+CREATE TABLE commits({_OWNED},
     token uuid NOT NULL,
     at timestamptz NOT NULL DEFAULT now(),
-    PRIMARY KEY (store, token)
+    PRIMARY KEY (store, token, tenant)
 );
-CREATE TABLE terms(
-    store bigint NOT NULL,
+CREATE TABLE terms({_OWNED},
     term integer NOT NULL,
     texts integer NOT NULL,
-    PRIMARY KEY (store, term)
+    PRIMARY KEY (store, term, tenant)
 ) WITH (fillfactor = 80);
-CREATE TABLE items({_ITEM});
-CREATE UNIQUE INDEX items_by_id ON items(store, id_key);
-CREATE INDEX items_by_content ON items(store, content_key);
-CREATE INDEX items_by_time ON items(store, (COALESCE(event_time, created_at)));
-CREATE INDEX items_of_user ON items(store, "user", agent, conversation) INCLUDE (row, expires_at);
-CREATE INDEX items_by_source ON items(store, "user", agent, source_name);
-CREATE INDEX items_by_turn ON items(store, conversation, row) WHERE conversation IS NOT NULL;
-CREATE INDEX items_by_turn_of_session ON items(store, session, row) WHERE session IS NOT NULL;
-CREATE INDEX items_by_trace ON items(store, trace) WHERE trace IS NOT NULL;
+CREATE TABLE items({_OWNED},
+    row bigint NOT NULL,
+    id text COLLATE "C" NOT NULL,
+    slot text COLLATE "C" NOT NULL,
+    content_hash text COLLATE "C" NOT NULL,
+    created_at double precision NOT NULL,
+    event_time double precision,
+    expires_at double precision,
+    trust double precision NOT NULL,
+    importance double precision,
+    agent text COLLATE "C", "user" text COLLATE "C", session text COLLATE "C",
+    conversation text COLLATE "C", trace text COLLATE "C", run text COLLATE "C",
+    source_kind text COLLATE "C" NOT NULL,
+    source_name text COLLATE "C" NOT NULL,
+    speaker text COLLATE "C",
+    cues integer NOT NULL,
+    length integer NOT NULL,
+    operation text NOT NULL, change_run text COLLATE "C", change_actor text COLLATE "C", began bigint,
+    ended bigint, end_operation text, end_run text COLLATE "C", end_actor text COLLATE "C",
+    base bigint,
+    archived boolean,
+    derived boolean,
+    waiting boolean NOT NULL,
+    refusal text,
+    metadata jsonb NOT NULL,
+    body text NOT NULL,
+    PRIMARY KEY (store, row, tenant),
+    UNIQUE (store, id, slot, tenant)
+);
+CREATE INDEX items_pending ON items(store, slot) WHERE began IS NULL;
+CREATE INDEX items_current ON items(store, row) WHERE {NOW};
+CREATE INDEX items_by_content ON items(store, content_hash) WHERE {NOW};
+CREATE INDEX items_by_time ON items(store, ({EVENT_TIME})) WHERE {NOW};
+CREATE INDEX items_of_user ON items(store, "user", agent, conversation) INCLUDE (row, expires_at) WHERE {NOW};
+CREATE INDEX items_by_source ON items(store, "user", source_name, agent) WHERE {NOW};
+CREATE INDEX items_by_turn ON items(store, conversation, row) WHERE {NOW} AND conversation IS NOT NULL;
+CREATE INDEX items_by_turn_of_session ON items(store, session, row) WHERE {NOW} AND session IS NOT NULL;
+CREATE INDEX items_by_trace ON items(store, trace) WHERE {NOW} AND trace IS NOT NULL;
 CREATE INDEX items_expiring ON items(store, expires_at) WHERE expires_at IS NOT NULL;
 CREATE INDEX items_waiting ON items(store, row) WHERE waiting;
-CREATE INDEX items_standing ON items(store, row) WHERE cues & 12 <> 0;
+CREATE INDEX items_standing ON items(store, row) WHERE {NOW} AND cues & 12 <> 0;
+CREATE INDEX items_derived ON items(store, row) WHERE derived;
+CREATE INDEX items_ended ON items(store, ended) WHERE ended IS NOT NULL AND archived IS NULL;
+CREATE INDEX items_archived ON items(store, id) WHERE archived;
 CREATE INDEX items_by_change_run ON items(store, change_run) WHERE change_run IS NOT NULL;
-CREATE TABLE passages({_PASSAGE});
-CREATE INDEX passages_by_term ON passages USING gin (terms) WITH (gin_pending_list_limit = 256);
-CREATE TABLE vectors({_VECTOR});
-CREATE TABLE tokens({_TOKENS});
-CREATE TABLE versions({_ITEM},
-    recorded_until bigint,
-    end_operation text,
-    end_run text COLLATE "C",
-    end_actor text COLLATE "C",
-    base bigint,
-    archived boolean
+CREATE INDEX items_by_end_run ON items(store, end_run) WHERE end_run IS NOT NULL;
+CREATE TABLE passages({_OWNED},
+    passage bigint NOT NULL,
+    is_current boolean NOT NULL,
+    terms integer[] NOT NULL,
+    counts bytea NOT NULL,
+    length integer NOT NULL,
+    PRIMARY KEY (store, passage, tenant)
 );
-CREATE INDEX versions_by_id ON versions(store, id_key);
-CREATE INDEX versions_by_end ON versions(store, recorded_until);
-CREATE INDEX versions_past ON versions(store, recorded_until) WHERE archived IS NULL;
-CREATE INDEX versions_archived ON versions(store, id_key) WHERE archived;
-CREATE INDEX versions_by_change_run ON versions(store, change_run) WHERE change_run IS NOT NULL;
-CREATE INDEX versions_by_end_run ON versions(store, end_run) WHERE end_run IS NOT NULL;
-CREATE UNIQUE INDEX versions_pending ON versions(store, change_run, id_key) WHERE recorded_until IS NULL;
-CREATE INDEX versions_expiring ON versions(store, expires_at) WHERE expires_at IS NOT NULL;
-CREATE TABLE version_passages({_PASSAGE});
-CREATE TABLE version_vectors({_VECTOR});
-CREATE TABLE version_tokens({_TOKENS});
+CREATE INDEX passages_by_term ON passages USING gin (terms) WITH (gin_pending_list_limit = 256) WHERE is_current;
+CREATE TABLE vectors({_OWNED},
+    passage bigint NOT NULL,
+    is_current boolean NOT NULL,
+    vector vector NOT NULL,
+    PRIMARY KEY (store, passage, tenant)
+);
+CREATE TABLE tokens({_OWNED},
+    passage bigint NOT NULL,
+    codes bytea NOT NULL,
+    PRIMARY KEY (store, passage, tenant)
+);
 ALTER TABLE tokens ALTER codes SET STORAGE MAIN;
-ALTER TABLE version_tokens ALTER codes SET STORAGE MAIN;
-CREATE TABLE runs(
-    store bigint NOT NULL,
+CREATE TABLE runs({_OWNED},
     run text COLLATE "C" NOT NULL,
     state text NOT NULL,
     actor text COLLATE "C",
     started_at bigint NOT NULL,
     committed_at bigint,
     ended_at bigint,
-    PRIMARY KEY (store, run)
+    PRIMARY KEY (store, run, tenant)
 );
-CREATE TABLE erasures(
-    store bigint NOT NULL,
-    plan uuid NOT NULL,
-    place integer NOT NULL,
-    id text COLLATE "C",
-    row bigint,
-    backend integer,
-    backend_start timestamptz,
-    at timestamptz NOT NULL DEFAULT now(),
-    PRIMARY KEY (store, plan, place)
+CREATE TABLE tombstones({_OWNED},
+    digest text COLLATE "C" NOT NULL,
+    owner text COLLATE "C" NOT NULL,
+    whole boolean NOT NULL,
+    erasure text COLLATE "C" NOT NULL,
+    erased_at double precision NOT NULL,
+    PRIMARY KEY (store, digest, tenant)
 );
-CREATE TABLE attachments(
-    store bigint NOT NULL,
+CREATE TABLE pending({_OWNED},
+    kind text COLLATE "C" NOT NULL,
+    place text COLLATE "C" NOT NULL DEFAULT '',
+    key text COLLATE "C" NOT NULL,
+    payload text NOT NULL,
+    PRIMARY KEY (store, kind, place, key, tenant)
+);
+CREATE TABLE attachments({_OWNED},
     sha256 text NOT NULL,
     content bytea NOT NULL,
-    PRIMARY KEY (store, sha256)
+    PRIMARY KEY (store, sha256, tenant)
 );
-CREATE TABLE attachment_uses(
-    store bigint NOT NULL,
+CREATE TABLE attachment_uses({_OWNED},
     sha256 text NOT NULL,
     row bigint NOT NULL,
-    PRIMARY KEY (store, sha256, row),
-    FOREIGN KEY (store, sha256) REFERENCES attachments
+    PRIMARY KEY (store, sha256, row, tenant),
+    FOREIGN KEY (store, sha256, tenant) REFERENCES attachments
 );
 CREATE INDEX attachment_uses_by_row ON attachment_uses(store, row);
-CREATE TABLE states(
-    store bigint NOT NULL,
-    kind text NOT NULL,
-    name_key uuid NOT NULL,
+CREATE TABLE states({_OWNED},
+    kind text COLLATE "C" NOT NULL,
     name text COLLATE "C" NOT NULL,
-    version bigint NOT NULL DEFAULT 0,
     value bytea NOT NULL,
-    PRIMARY KEY (store, kind, name_key)
+    PRIMARY KEY (store, kind, name, tenant)
 )
 """
 STORE_TABLES: Final = (
-    "commits", "terms", "items", "passages", "vectors", "tokens", "versions", "version_passages", "version_vectors",
-    "version_tokens", "runs", "erasures", "attachment_uses", "attachments", "states",
+    "commits", "terms", "items", "passages", "vectors", "tokens", "runs", "tombstones", "pending", "attachment_uses",
+    "attachments", "states",
 )  # fmt: skip
 """Tables with what a store holds, each of which may be emptied before those that follow."""
 
@@ -266,22 +249,29 @@ def _create(connection: Connection, location: Location) -> None:
         ) from error
     _run(connection, _STATEMENTS.strip().split(";\n"))
     connection.execute("INSERT INTO properties(name, value) VALUES ('version', %s)", (str(SCHEMA_VERSION),))
+    _distribute(connection)
 
 
-_TENANT: Final = "current_setting('devmem.tenant')"
+def _distribute(connection: Connection) -> None:
+    """Spread the tables by `store` where the database is one of Citus."""
+    if connection.execute("SELECT to_regproc('create_distributed_table')").fetchone() == (None,):
+        return
+    connection.execute("SELECT create_distributed_table('stores', 'store')")
+    # A table before those that refer to it.
+    for table in reversed(STORE_TABLES):
+        connection.execute("SELECT create_distributed_table(%s, 'store', colocate_with => 'stores')", (table,))
 
 
 def _secure(connection: Connection) -> None:
     """Show each tenant the rows of its own stores; the owner of the tables is subject to it too, superusers never."""
-    conditions = dict.fromkeys(STORE_TABLES, f"store IN (SELECT store FROM stores WHERE tenant = {_TENANT})")
-    for table, condition in {"stores": f"tenant = {_TENANT}", **conditions}.items():
+    for table in ("stores", *STORE_TABLES):
         _run(
             connection,
             (
                 f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY",
                 f"ALTER TABLE {table} FORCE ROW LEVEL SECURITY",
                 f"DROP POLICY IF EXISTS devmem_tenant ON {table}",
-                f"CREATE POLICY devmem_tenant ON {table} USING ({condition})",
+                f"CREATE POLICY devmem_tenant ON {table} USING (tenant = {_TENANT})",
             ),
         )
     connection.execute("INSERT INTO properties(name, value) VALUES ('row_security', 'on') ON CONFLICT DO NOTHING")

@@ -9,7 +9,7 @@ terms are those of the whole store.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Final
@@ -20,19 +20,20 @@ from numpy.typing import NDArray
 from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem, Vector
 from devmem.models.embedder import TokenCodes
-from devmem.search.indexes.columns import Mask, Positions, Rows, Scores, distinct, places_in, ranges
-from devmem.search.indexes.doc_values import RUNNING, thread_of
+from devmem.search.indexes.columns import Positions, Rows, Scores, distinct, places_in, ranges
 from devmem.search.indexes.scoring import K1, B, Codes, impact_table, posting_codes, term_hash
 from devmem.search.query import MAX_QUERY_CHARACTERS, SearchQuery
 from devmem.search.source import FilterMatches
 from devmem.search.token_matching import widened
-from devmem.storage.postgres.database import Connection, Cursor, RowNumbers, composed, read_text
+from devmem.storage.postgres.database import Connection, Cursor, RowNumbers, composed
+from devmem.storage.postgres.doc_values import DocValues
 from devmem.storage.postgres.hnsw import HnswIndex, hnsw_condition, hnsw_operand, index_name
-from devmem.storage.postgres.predicates import DIALECT
+from devmem.storage.postgres.predicates import PostgresDialect
 from devmem.storage.postgres.rows import fetch_bodies, hashed, of_item, vector_from
 from devmem.storage.postgres.schema import PASSAGE_BITS, dropped, table_of
 from devmem.storage.searching import check_length, check_name
 from devmem.storage.sql import EVENT_TIME
+from devmem.storage.tables import CURRENT, State
 from devmem.text.analysis import terms
 from devmem.text.query_text import QueryText
 
@@ -59,9 +60,9 @@ SEARCH_SETTINGS: Final = "; ".join(
 _STATE: Final = f"""
 SELECT model, dimension, texts, total_length,
     COALESCE((SELECT indisvalid FROM pg_index WHERE indexrelid = {table_of("%(index)s")}), false),
-    EXISTS (SELECT FROM items WHERE store = {{store}} AND conversation IS NOT NULL)
-    OR EXISTS (SELECT FROM items WHERE store = {{store}} AND session IS NOT NULL),
-    EXISTS (SELECT FROM items WHERE store = {{store}} AND expires_at <= %(now)s),
+    EXISTS (SELECT FROM items WHERE store = {{store}} AND {{shown}} AND conversation IS NOT NULL)
+    OR EXISTS (SELECT FROM items WHERE store = {{store}} AND {{shown}} AND session IS NOT NULL),
+    EXISTS (SELECT FROM items WHERE store = {{store}} AND {{shown}} AND expires_at <= %(now)s),
     (SELECT string_agg(int4send(term) || int4send(texts), ''::bytea) FROM terms
         WHERE store = {{store}} AND term = ANY(%(terms)s)),
     {{admitted}}, {{hidden}}
@@ -71,7 +72,9 @@ _ADMITTED: Final = (
     "(SELECT count(*) FROM (SELECT FROM items WHERE store = {store} AND {condition} "
     f"LIMIT {_MOST_EXACT + 1}) AS admitted)"
 )
-_HIDDEN: Final = "(SELECT count(*) FROM items WHERE store = {store} AND {scope} AND ({condition}) IS NOT TRUE)"
+_HIDDEN: Final = (
+    "(SELECT count(*) FROM items WHERE store = {store} AND {shown} AND {scope} AND ({condition}) IS NOT TRUE)"
+)
 _PASSAGES: Final = (
     "SELECT passages.passage, -(vector <#> %(query)s), length, "
     "CASE WHEN terms && %(terms)s THEN terms END, CASE WHEN terms && %(terms)s THEN counts END "
@@ -88,12 +91,14 @@ _IS_ADMITTED: Final = (
     "AND {condition})"
 )
 _BY_WORDS: Final = (
-    "SELECT passage FROM passages AS found WHERE store = {store} AND terms && {found_by} AND {admitted} "
+    "SELECT passage FROM passages AS found WHERE store = {store} AND {current} AND terms && {found_by} AND {admitted} "
     "ORDER BY ({score}) DESC, passage DESC LIMIT %(limit)s"
 )
 _DISTANCE: Final = "vector <#> %(query)s"
 """The negative inner product."""
-_NEAREST: Final = f"SELECT passage, {_DISTANCE} FROM vectors WHERE store = {{store}} ORDER BY 2 LIMIT %(limit)s"
+_NEAREST: Final = (
+    f"SELECT passage, {_DISTANCE} FROM vectors WHERE store = {{store}} AND is_current ORDER BY 2 LIMIT %(limit)s"
+)
 _NEAREST_ADMITTED: Final = (
     f"SELECT passage, {_DISTANCE} FROM (SELECT row FROM items WHERE store = {{store}} AND {{condition}} OFFSET 0) "
     f"AS found CROSS JOIN {of_item('vectors', 'passage, vector', 'found.row')} ORDER BY 2 LIMIT %(limit)s"
@@ -145,9 +150,11 @@ class PostgresSource:
         self,
         connection: Connection,
         location: str,
-        store: int,
+        dialect: PostgresDialect,
+        shown: State,
         query: SearchQuery,
         *,
+        store: int,
         model: str | None,
         now: float,
         hnsw: HnswIndex,
@@ -157,8 +164,10 @@ class PostgresSource:
         Args:
             connection: in a read transaction that began with `SEARCH_SETTINGS`.
             location: of the store, without a password.
-            store: number of the store.
+            dialect: of the store's statements.
+            shown: the versions that are searched.
             query: what is searched for.
+            store: number of the store.
             model: name of the model that made the query's vector; None when it is not known.
             now: seconds since the epoch.
             hnsw: the index of the store's vectors.
@@ -168,7 +177,8 @@ class PostgresSource:
         focus = query.ranking.focus and query.weights is None
         self._text = QueryText.of(query.text[:MAX_QUERY_CHARACTERS], focus=focus)
         self._indexes: _Indexes | None = None
-        self._condition, self._values = "true", dict[str, object]()
+        self._dialect, self._shown = dialect, shown
+        self._condition, self._values = shown.shown, dict[str, object]()
 
     @property
     def indexes(self) -> _Indexes:
@@ -179,16 +189,17 @@ class PostgresSource:
     def execute(self, statement: str, /, **values: object) -> Cursor:
         """Run a statement on the admitted items; its rows are waited for when they are asked for."""
         number = f"{self.store:d}"
-        text = statement.replace("{condition}", self._condition).replace("{store}", number).replace("%(store)s", number)
+        text = statement.replace("{condition}", self._condition).replace("{shown}", self._shown.shown)
+        text = text.replace("{store}", number).replace("%(store)s", number)
         return self.connection.execute(composed(text), {**self._values, **values}, binary=True)
 
     def apply_filter(self, where: Filter, period: tuple[float, float] | None) -> FilterMatches:
         """Restrict the indexes to what a filter admits."""
-        condition, values = DIALECT.where(where, self._now)
+        condition, values = self._dialect.where(where, self._now)
         if period is not None:
-            condition, values = f"{condition} AND {EVENT_TIME} >= %s AND {EVENT_TIME} < %s", [*values, *period]
-        self._values = {f"admitted_{at}": value for at, value in enumerate(values)}
-        self._condition = condition % tuple(f"%({name})s" for name in self._values)
+            condition, values = f"{condition} AND {EVENT_TIME} >= ? AND {EVENT_TIME} < ?", [*values, *period]
+        condition, self._values = _named(condition, values, "admitted")
+        self._condition = f"{self._shown.shown} AND {condition}"
         restricts = period is not None or not where.everything() or self.shows_state
         every = list(dict.fromkeys([*self._text.term_weights(), *terms(self._text.asked)]))
         numbers = dict(zip(every, self.numbers_of(every), strict=True))
@@ -197,7 +208,7 @@ class PostgresSource:
         if state.texts <= _FEW if state.admitted is None else state.admitted <= _FEW_ADMITTED:
             read.read_all()
         self._indexes = _Indexes(
-            doc_values=_DocValues(self, self._query.vector, has_conversations=state.has_conversations),
+            doc_values=DocValues(self, self._query.vector, has_conversations=state.has_conversations),
             passage_map=_PassageMap(read),
             postings=_Postings(self, read, self._text),
             vectors=None if state.dimension is None else _Vectors(self, read, state.dimension),
@@ -225,9 +236,8 @@ class PostgresSource:
                 unbound=where.unbound,
                 scope_in=where.scope_in,
             )
-            condition, given = DIALECT.where(scope, self._now)
-            values = {f"scope_{at}": value for at, value in enumerate(given)}
-            hidden = _HIDDEN.replace("{scope}", condition % tuple(f"%({name})s" for name in values))
+            condition, values = _named(*self._dialect.where(scope, self._now), "scope")
+            hidden = _HIDDEN.replace("{scope}", condition)
         query = _STATE.replace("{admitted}", _ADMITTED if restricts else "NULL").replace("{hidden}", hidden)
         asked = {"index": index_name(self.store), "now": self._now, "terms": numbers, **values}
         found = self.execute(query, **asked).fetchone()
@@ -259,7 +269,7 @@ class PostgresSource:
     @property
     def shows_state(self) -> bool:
         """Whether the statements show another state than the current one."""
-        return self.connection.shown is not None
+        return self._shown is not CURRENT
 
     def note_exact_search(self) -> None:
         """Count a search that an index of the vectors would speed up."""
@@ -276,6 +286,12 @@ class PostgresSource:
         codes = [each if len(each) % width == 0 else b"" for each in codes]
         counts = np.fromiter(map(len, codes), dtype=np.int64, count=len(codes)) // width
         return widened(np.frombuffer(b"".join(codes), dtype=np.uint8).reshape(-1, width)), counts
+
+
+def _named(condition: str, values: Sequence[object], prefix: str) -> tuple[str, dict[str, object]]:
+    """Return a condition whose values have names, and the values by these."""
+    named = {f"{prefix}_{at}": value for at, value in enumerate(values)}
+    return condition.replace("?", "%s") % tuple(f"%({name})s" for name in named), named
 
 
 class _Read:
@@ -441,7 +457,8 @@ class _WordQuery:
             for number, _, idf in self._terms
         ]
         norm = f"{1 + K1 * (1 - B)!r}::float8 + {K1 * B / max(self._read.mean_length, 1e-9)!r}::float8 * length"
-        query = _BY_WORDS.replace("{found_by}", f"ARRAY[{','.join(rarest)}]::int[]")
+        current = "true" if self._source.shows_state else "is_current"
+        query = _BY_WORDS.replace("{current}", current).replace("{found_by}", f"ARRAY[{','.join(rarest)}]::int[]")
         query = query.replace("{score}", f"({' + '.join(parts)}) / ({norm})")
         return self._source.execute(_admitting(query, self._read, "found.passage"), limit=round(_EACH * limit))
 
@@ -592,186 +609,11 @@ class _PassageMap:
         return self.passages_of(np.sort(rows))[0]
 
 
-_STANDING: Final = 200
-"""Maximum number of instructions and preferences that are looked at, the nearest to the query."""
-_FIELDS: Final = (
-    'SELECT row, conversation, session, agent, "user", speaker, COALESCE(event_time, created_at), length, cues, '
-    "importance FROM items WHERE store = {store} AND row = ANY(%(rows)s)"
-)
-_TYPES: Final = {"thread": "<i8", "time": "<f8", "length": "<i4", "cues": "<u2", "importance": "<f4"}
-_NEIGHBORS: Final = """
-SELECT own.row, turn.row FROM unnest(%(rows)s::bigint[]) AS at(row)
-JOIN items AS own ON own.store = {store} AND own.row = at.row
-CROSS JOIN LATERAL (
-    (SELECT row FROM items WHERE store = {store} AND {same} AND row < own.row AND {condition}
-        ORDER BY row DESC LIMIT %(reach)s)
-    UNION ALL
-    (SELECT row FROM items WHERE store = {store} AND {same} AND row > own.row AND {condition}
-        ORDER BY row LIMIT %(reach)s)
-) AS turn
-"""
-_SAME: Final = (
-    '{key} = own.{key} AND {other} AND agent IS NOT DISTINCT FROM own.agent AND "user" IS NOT DISTINCT FROM own."user"'
-)
-_KEYS: Final = {"conversation": "session IS NOT DISTINCT FROM own.session", "session": "conversation IS NULL"}
-"""A conversation is found by its name, and by its session where it has none."""
-_WITH_CUES: Final = "SELECT row FROM items WHERE store = {store} AND cues & %(cues)s <> 0 AND {condition}"
-_LAST: Final = f"{_WITH_CUES} ORDER BY {EVENT_TIME} DESC, row DESC LIMIT %(limit)s"
-_SPREAD: Final = f"""
-SELECT row FROM (
-    SELECT row, row_number() OVER (ORDER BY happened, row) - 1 AS at, count(*) OVER () AS total FROM (
-        SELECT row, {EVENT_TIME} AS happened FROM items WHERE store = {{store}} AND {{within}} AND {{condition}}
-    ) AS found
-) AS numbered WHERE total <= %(limit)s OR at * %(limit)s / total > (at - 1) * %(limit)s / total ORDER BY at
-"""
-"""Rows in the order of their times; of more than the limit, an even spread."""
-_WITHIN: Final = f"{EVENT_TIME} >= %(start)s AND {EVENT_TIME} < %(end)s"
-_IS_OF: Final = "conversation IS NOT DISTINCT FROM %(conversation)s AND session IS NOT DISTINCT FROM %(session)s"
-_SESSION_AT: Final = f"""
-SELECT conversation, session FROM items
-WHERE store = {{store}} AND (conversation IS NOT NULL OR session IS NOT NULL) AND {{condition}}
-GROUP BY conversation, session
-HAVING %(place)s >= 0 OR max({EVENT_TIME}) <= %(now)s - %(running)s OR max({EVENT_TIME}) > %(now)s
-ORDER BY min({EVENT_TIME}) {{order}} LIMIT 1 OFFSET %(skipped)s
-"""
-_NEAREST_WITH_CUES: Final = (
-    f"SELECT found.row FROM ({_WITH_CUES}) AS found CROSS JOIN {of_item('vectors', 'vector', 'found.row')} "
-    f"ORDER BY vector <#> %(query)s LIMIT {_STANDING}"
-)
-
-
-class _DocValues:
-    """Fields of items by position; see `DocValuesReader`. An item has a position once it was asked for."""
-
-    def __init__(self, source: PostgresSource, query: Vector | None, *, has_conversations: bool) -> None:
-        """Show the admitted items; `query` is the query's vector, None where similarity does not count."""
-        self._source, self._query = source, query
-        self.has_conversations = has_conversations
-        """Whether any item is of a conversation."""
-        self._rows: Rows = _NO_ROWS
-        self._order: Positions = _NO_ROWS
-        self._columns: dict[str, NDArray[Any]] = {name: np.empty(0, dtype=kind) for name, kind in _TYPES.items()}
-        self._texts: list[tuple[str | None, str | None, str | None]] = []
-        """Conversation, user and speaker of each item."""
-
-    def positions(self, rows: Rows) -> Positions:
-        """Return the position of each row; -1 for one that is not there."""
-        new = distinct(rows[self._known(rows) < 0])
-        if len(new):
-            self._add(self._source.execute(_FIELDS, rows=RowNumbers(new)).fetchall())
-        return self._known(rows)
-
-    def _known(self, rows: Rows) -> Positions:
-        if not len(self._rows):
-            return np.full(rows.shape, -1, dtype=np.int64)
-        at = places_in(self._rows[self._order], rows)
-        return np.where(at >= 0, self._order[at], -1)
-
-    def _add(self, found: Sequence[tuple[Any, ...]]) -> None:
-        if not found:
-            return
-        rows, *texts, time, length, cues, importance = zip(*found, strict=True)
-        conversation, session, agent, user, speaker = map(_indexed_forms, texts)
-        new: dict[str, Sequence[Any]] = {
-            "thread": [thread_of(*each) for each in zip(conversation, session, agent, user, strict=True)],
-            "time": time,
-            "length": length,
-            "cues": cues,
-            "importance": [value or 0.0 for value in importance],
-        }
-        self._texts += zip(conversation, user, speaker, strict=True)
-        for name, kind in _TYPES.items():
-            self._columns[name] = np.append(self._columns[name], np.array(new[name], dtype=kind))
-        self._rows = np.append(self._rows, np.array(rows, dtype=np.int64))
-        self._order = np.argsort(self._rows)
-
-    def rows(self, positions: Positions) -> Rows:
-        """Return the rows at some positions."""
-        return self._rows[positions]
-
-    def column(self, name: str) -> NDArray[Any]:
-        """Return a column, one value for each position; see `DocValues.column`."""
-        return self._columns[name]
-
-    def speakers(self, positions: Positions) -> list[str | None]:
-        """Return the speaker of each item at some positions."""
-        return [self._texts[position][2] for position in positions.tolist()]
-
-    def users(self, positions: Positions) -> list[str | None]:
-        """Return the user of each item at some positions."""
-        return [self._texts[position][1] for position in positions.tolist()]
-
-    def conversations(self, positions: Positions) -> list[str | None]:
-        """Return the conversation of each item at some positions."""
-        return [self._texts[position][0] for position in positions.tolist()]
-
-    def _positions_of(self, found: Iterable[tuple[Any, ...]]) -> Positions:
-        return self.positions(np.array([row for (row,) in found], dtype=np.int64))
-
-    def with_cues(self, cues: int, admitted: Mask | None = None) -> Positions:  # noqa: ARG002 - it is the search's
-        """Return the positions of those of the nearest items whose text has one of some cues."""
-        query = _WITH_CUES if self._query is None else _NEAREST_WITH_CUES
-        found = self._source.execute(query, cues=int(cues), query=self._query).fetchall()
-        return self._positions_of(sorted(set(found)))
-
-    def last_with_cues(self, cues: int, limit: int, admitted: Mask | None = None) -> Positions:  # noqa: ARG002
-        """Return the positions of the last items with one of some cues, in the order of their times."""
-        return self._positions_of(reversed(self._source.execute(_LAST, cues=int(cues), limit=limit).fetchall()))
-
-    def in_period(self, start: float, end: float, limit: int, admitted: Mask | None = None) -> Positions:  # noqa: ARG002
-        """Return the positions of the items of a time, in its order; of more than `limit`, an even spread."""
-        query = _SPREAD.replace("{within}", _WITHIN)
-        return self._positions_of(self._source.execute(query, start=start, end=end, limit=limit).fetchall())
-
-    def in_session(self, place: int, now: float, limit: int, admitted: Mask | None = None) -> Positions:  # noqa: ARG002
-        """Return the positions of the items of a session, in the order of their times; see `DocValuesReader`."""
-        query = _SESSION_AT.replace("{order}", "ASC" if place >= 0 else "DESC")
-        skipped = place if place >= 0 else -1 - place
-        found = self._source.execute(query, place=place, now=now, running=RUNNING, skipped=skipped).fetchone()
-        if found is None:
-            return _NO_ROWS
-        query = _SPREAD.replace("{within}", _IS_OF)
-        cursor = self._source.execute(query, conversation=found[0], session=found[1], limit=limit)
-        return self._positions_of(cursor.fetchall())
-
-    def around(self, positions: Positions, reach: int, visible: Mask | None = None) -> list[Positions]:  # noqa: ARG002
-        """Return the positions of the `reach` items before each in its conversation, then those after, nearest first.
-
-        Returns:
-            2 * `reach` arrays of the shape of `positions`; -1 stands for none.
-        """
-        found = [np.full(len(positions), -1, dtype=np.int64) for _ in range(2 * reach)]
-        if not len(positions) or not (self.column("thread")[positions] != 0).any():
-            return found
-        rows, turns = self.rows(positions), dict[int, list[int]]()
-        named = np.array([each is not None for each in self.conversations(positions)], dtype=np.bool_)
-        cursors = []
-        for (key, other), some in zip(_KEYS.items(), (rows[named], rows[~named]), strict=True):
-            if len(some):
-                query = _NEIGHBORS.replace("{same}", _SAME.format(key=key, other=other))
-                cursors.append(self._source.execute(query, rows=RowNumbers(some), reach=reach))
-        for row, turn in (pair for cursor in cursors for pair in cursor.fetchall()):
-            turns.setdefault(row, []).append(turn)
-        every = np.array(sorted({row for each in turns.values() for row in each}), dtype=np.int64)
-        places = dict(zip(every.tolist(), self.positions(every).tolist(), strict=True))
-        for at, row in enumerate(rows.tolist()):
-            before = sorted((each for each in turns.get(row, ()) if each < row), reverse=True)
-            after = sorted(each for each in turns.get(row, ()) if each > row)
-            for first, side in ((0, before), (reach, after)):
-                for step, each in enumerate(side, first):
-                    found[step][at] = places[each]
-        return found
-
-
-def _indexed_forms(column: Sequence[str | None]) -> list[str | None]:
-    return [None if text is None else read_text(text) for text in column]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Indexes:
     """See `IndexesReader`; they show what the filter admits."""
 
-    doc_values: _DocValues
+    doc_values: DocValues
     passage_map: _PassageMap
     postings: _Postings
     vectors: _Vectors | None

@@ -120,14 +120,12 @@ class Database:
         self,
         operation: Callable[[Connection], T],
         *,
-        shown: str | None = None,
         settings: str | None = None,
     ) -> T:
         """Run an operation that sees the database as of one moment: that of its first statement.
 
         Args:
             operation: may run several times.
-            shown: common table expressions of the state that its statements read; None for the current one.
             settings: statements, of our own constants, that set what holds until the transaction ends. With these, no
                 statement waits for its result before that is asked for: the server works while the operation goes on.
 
@@ -138,18 +136,14 @@ class Database:
 
         def read(connection: Connection) -> T:
             connection.execute(begin)
-            connection.shown = shown
-            try:
-                with nullcontext() if settings is None else pipelined(connection):
-                    result = operation(connection)
-            finally:
-                connection.shown = None
+            with nullcontext() if settings is None else pipelined(connection):
+                result = operation(connection)
             connection.execute("COMMIT")
             return result
 
         return self._run(read)
 
-    def write(self, operation: Callable[[Connection], T], *, shown: str | None = None) -> T:
+    def write(self, operation: Callable[[Connection], T]) -> T:
         """Run an operation and commit what it wrote, or nothing when anything is raised; durable when it returns.
 
         It runs in the isolation level READ COMMITTED, behind the row of the store: until it ends no other transaction
@@ -157,7 +151,6 @@ class Database:
 
         Args:
             operation: may run several times.
-            shown: common table expressions of the state that its statements read; None for the current one.
 
         Raises:
             CollectionError: it cannot be done, or the store was dropped; see `translate_errors`.
@@ -180,11 +173,7 @@ class Database:
                     raise dropped(self._location)
                 connection.rollback()
                 return results[-1]
-            connection.shown = shown
-            try:
-                results.append(operation(connection))
-            finally:
-                connection.shown = None
+            results.append(operation(connection))
             if _RANDOM.randrange(_PRUNED_EVERY) == 0:
                 connection.execute(_PRUNE_COMMITS, (self._store,))
             connection.execute("COMMIT")
@@ -254,8 +243,6 @@ def read_store(
     location: str,
     store: int,
     operation: Callable[[Connection], T],
-    *,
-    shown: str | None = None,
 ) -> T:
     """Run an operation that reads a store, of which finding nothing may mean that there is no store any more.
 
@@ -269,7 +256,7 @@ def read_store(
             raise dropped(location)
         return found
 
-    return database.read(read, shown=shown)
+    return database.read(read)
 
 
 def without_conflict(transaction: Callable[[Connection], T], connection: Connection) -> T:

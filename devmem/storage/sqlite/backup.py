@@ -14,7 +14,7 @@ from devmem.errors import CollectionDamagedError, CollectionUnwritableError, Enc
 from devmem.storage.sqlite.collection import SqliteCollection
 from devmem.storage.sqlite.database import translate_errors
 from devmem.storage.sqlite.examination import connect_read_only
-from devmem.storage.sqlite.schema import NOW
+from devmem.storage.tables import NOW
 from devmem.storage.tombstones import SUFFIX
 from devmem.text.files import create_beside, remove_leftovers
 

@@ -11,7 +11,7 @@ from devmem.models.embedder import ModelIdentity
 from devmem.storage.searching import check_model, check_store_type, is_replaceable
 from devmem.storage.sidecar_db import read_transaction, write_transaction
 from devmem.storage.sqlite.database import check_header, read_header, read_meta, set_meta
-from devmem.storage.sqlite.rows import passages_of_row, update_terms
+from devmem.storage.sqlite.tables import passages_of_row, update_terms
 from devmem.storage.writing import PreparedItem, speaker_of
 from devmem.text.analysis import ANALYSIS_VERSION
 from devmem.text.cues import cues_of_item
@@ -25,7 +25,7 @@ def refresh_analysis(connection: sqlite3.Connection) -> None:
         item = load_item_json(body)
         for passage, encoded in zip(passages_of_row(connection, row), PreparedItem.of(item).terms(), strict=True):
             update_terms(connection, passage, encoded)
-        values = (int(cues_of_item(item)), speaker_of(item, lambda text: text), row)
+        values = (int(cues_of_item(item)), speaker_of(item), row)
         connection.execute("UPDATE items SET cues = ?, speaker = ? WHERE row = ?", values)
     set_meta(connection, "analysis", ANALYSIS_VERSION)
     connection.execute("UPDATE meta SET value = value + 1 WHERE key = 'generation'")

@@ -13,8 +13,9 @@ import threading
 import time
 from abc import abstractmethod
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
@@ -25,13 +26,13 @@ from devmem.config.store import IndexConfig
 from devmem.encryption import connect
 from devmem.errors import CollectionClosedError, CollectionError, CollectionUnwritableError
 from devmem.forks import UNFORKED, abandon, follow_forks
-from devmem.model.filters import NO_FILTER, Filter
-from devmem.models.embedder import EmbeddingRefusal, ModelIdentity, PassageEmbeddings
+from devmem.models.embedder import ModelIdentity
 from devmem.search.indexes.columns import locked
 from devmem.storage.opening import CollectionOptions, path_of
 from devmem.storage.protocol import DEFAULT_HISTORY_DAYS, MOST_EXPORTS, Durability, ExportRecord
 from devmem.storage.sidecar_db import ConnectionPool, SharedLock, empty_log, read_transaction, write_transaction
-from devmem.storage.sqlite import database, writes
+from devmem.storage.sql import ReadOnly
+from devmem.storage.sqlite import database
 from devmem.storage.sqlite.claim import WORDS_ONLY, claim_file, record_words_only
 from devmem.storage.sqlite.database import (
     MEMORY,
@@ -42,11 +43,13 @@ from devmem.storage.sqlite.database import (
 from devmem.storage.sqlite.follower import SqliteFollower
 from devmem.storage.sqlite.indexed_fields import record_fields, replace_fields
 from devmem.storage.sqlite.reader import Opened, SqliteReader
-from devmem.storage.sqlite.schema import NOW, ensure_indexes
-from devmem.storage.sqlite.states import SqliteStates
-from devmem.storage.sqlite.versions import SqliteVersions
-from devmem.storage.sqlite.writes import CurrentVersionWriter, SqliteItemChanges, surplus_of
-from devmem.storage.writing import HistoryLimit, ItemChanges, check_deletion
+from devmem.storage.sqlite.schema import ensure_indexes
+from devmem.storage.sqlite.tables import replace_model
+from devmem.storage.sqlite.tombstones import SqliteTombstones
+from devmem.storage.states import StoredStates
+from devmem.storage.tables import ARCHIVED, State, StoreTables, of_run
+from devmem.storage.versions import RunView, VersionedStore
+from devmem.storage.writing import HistoryLimit
 from devmem.text.files import OWNER_ONLY
 
 T = TypeVar("T")
@@ -56,7 +59,52 @@ _LOG: Final = logging.getLogger(__name__)
 _INDEXED_AT_ONCE: Final = 10_000
 """Number of items that may be written before the indexes follow without being asked."""
 _SECURE_DELETE: Final = "PRAGMA secure_delete = ON"
+_MOST_STATES: Final = 4
+"""Number of states whose indexes are kept for the next search."""
 _PRUNE: Final = "DELETE FROM exports WHERE number <= (SELECT max(number) FROM exports) - ?"
+
+
+class SqliteView(ReadOnly, SqliteReader):
+    """A state of a collection that is read only; `Collection` documents the methods."""
+
+    def __init__(self, of: SqliteCollection, state: State, shown: str, *, clock: Callable[[], float]) -> None:
+        """Take what the view reads.
+
+        Args:
+            of: the collection.
+            state: the versions that are shown.
+            shown: the state, for messages.
+            clock: time of the view: what has expired by it is not there; seconds since the epoch.
+        """
+        super().__init__(
+            replace(of._opened, clock=clock),  # noqa: SLF001 - this module's own classes share them
+            follower=of._follower_of(state),  # noqa: SLF001
+            statement_lock=of._statement_lock,  # noqa: SLF001
+            state=state,
+        )
+        self._collection, self._state = of, shown
+
+    def _read_shared(self, operation: Callable[[sqlite3.Connection], T]) -> T:
+        return self._collection._read_shared(operation)  # noqa: SLF001 - see above
+
+    def _writing(self, operation: Callable[[StoreTables], T]) -> T:
+        return self._collection._writing(operation)  # noqa: SLF001 - see above
+
+    def _model_name(self) -> str | None:
+        return self._collection._model_name()  # noqa: SLF001 - see above
+
+    def close(self) -> None:
+        """Do nothing: the collection, which stays open, keeps the indexes for the next view."""
+
+
+class SqliteRunView(RunView, SqliteView):
+    """The items that a pending run sees."""
+
+    def __init__(self, of: SqliteCollection, run: str, actor: str | None) -> None:
+        """Take the collection and the run; nothing is written yet."""
+        state = of_run(of._filters, run)  # noqa: SLF001 - see above
+        super().__init__(of, state, f"run {run!r} is pending", clock=of._clock)  # noqa: SLF001
+        self._run, self._actor = run, actor
 
 
 class SqliteExports(SqliteReader):
@@ -102,7 +150,7 @@ def _record(connection: sqlite3.Connection, export: ExportRecord) -> None:
     connection.execute(_PRUNE, (MOST_EXPORTS,))
 
 
-class SqliteCollection(SqliteVersions, SqliteExports):
+class SqliteCollection(SqliteTombstones, VersionedStore, SqliteExports):
     """Items in a SQLite file, or in memory; `Collection` documents the methods.
 
     Threads read side by side, each with its own connection, so a search waits for no other one and for no write.
@@ -147,6 +195,7 @@ class SqliteCollection(SqliteVersions, SqliteExports):
         follower = SqliteFollower(index, snapshot_path=snapshot)
         super().__init__(opened, follower=follower, statement_lock=nullcontext() if in_file else threading.Lock())
         self._in_file, self._history, self._markers = in_file, HistoryLimit(days=history_days), {}
+        self._states: OrderedDict[State, SqliteFollower]
         self._states, self._states_lock, self._purposes = OrderedDict(), threading.Lock(), threading.Lock()
         self._closed, self._model = False, model.name if model else None
         self._unindexed = 0
@@ -206,14 +255,14 @@ class SqliteCollection(SqliteVersions, SqliteExports):
         self, writer: sqlite3.Connection, model: ModelIdentity | None, store_type: str | None, *, had_log: bool
     ) -> None:
         if self._read_only:
-            self._has_model = claim_file(writer, self.location, model, store_type, read_only=True)
+            claim_file(writer, self.location, model, store_type, read_only=True)
             _LOG.warning("%s cannot be written here: it is opened for reading only.", self.location)
             return
         # What is deleted is overwritten, whatever the library was compiled with.
         writer.execute(_SECURE_DELETE)
         database.prepare_schema(writer, self.location, store_type, had_log=had_log)
         ensure_indexes(writer, self._indexed)
-        self._has_model = claim_file(writer, self.location, model, store_type)
+        claim_file(writer, self.location, model, store_type)
 
     def _write(self, operation: Callable[[sqlite3.Connection], T]) -> T:
         """Run an operation in a write transaction."""
@@ -273,7 +322,7 @@ class SqliteCollection(SqliteVersions, SqliteExports):
         if self._closed:
             raise CollectionClosedError(self.location, "the collection was closed.")
 
-    def _note(self, *, written: int = 0, deleted: int = 0) -> None:  # noqa: ARG002 - what is deleted is applied at once
+    def _note(self, written: int) -> None:
         """Have the indexes follow while much is written, so that the next search need not wait for all of it."""
         self._unindexed += written
         if self._unindexed < _INDEXED_AT_ONCE:
@@ -289,69 +338,34 @@ class SqliteCollection(SqliteVersions, SqliteExports):
             # The items are stored; the next search reports it, if it still holds.
             _LOG.warning("%s: the indexes do not follow what was written: %s", self.location, error)
 
-    def _adding(self, operation: Callable[[ItemChanges], T]) -> T:
-        return self._write(lambda connection: operation(self._item_changes(connection)))
+    def _follower_of(self, state: State) -> SqliteFollower:
+        """Return what keeps the indexes of a state."""
+        with self._states_lock:
+            if state not in self._states:
+                # The archive has nothing in common with the current items.
+                current = None if state is ARCHIVED else self._follower
+                self._states[state] = SqliteFollower(self._opened.index, state=state, current=current)
+            self._states.move_to_end(state)
+            while len(self._states) > _MOST_STATES:
+                self._states.popitem(last=False)
+            return self._states[state]
 
-    def _deleting(self, operation: Callable[[ItemChanges], T]) -> T:
-        return self._delete(lambda connection: operation(self._item_changes(connection)))
+    def _view(self, state: State, shown: str, *, clock: Callable[[], float]) -> SqliteView:
+        return SqliteView(self, state, shown, clock=clock)
 
-    def _item_changes(self, connection: sqlite3.Connection, limit: HistoryLimit | None = None) -> SqliteItemChanges:
-        """Return what changes the current items, whose versions are kept as long as a limit says."""
-        version_writer = CurrentVersionWriter(
-            connection, self._attachments, limit=limit or self._history, now=self._clock()
-        )
-        return SqliteItemChanges(version_writer, self._opened, model=self._model, has_model=self._has_model)
+    def _run_view(self, run: str, actor: str | None) -> SqliteRunView:
+        return SqliteRunView(self, run, actor)
 
-    def trim(self, *, keep: int | None = None, stored_before: float | None = None) -> int:
-        """Delete all but the newest items, and those stored before a time."""
+    def _writing(self, operation: Callable[[StoreTables], T]) -> T:
+        return self._write(lambda connection: operation(self._tables(connection)))
 
-        def is_due(connection: sqlite3.Connection) -> bool:
-            query = f"SELECT 1 FROM items WHERE ({NOW} OR archived = 1) AND created_at < ? LIMIT 1"
-            if stored_before is not None and connection.execute(query, (stored_before,)).fetchone():
-                return True
-            return keep is not None and surplus_of(connection, self._total(connection), keep, self._clock()) > 0
-
-        # Asked without the write lock, which another process may hold: most stores are within their limits.
-        return super().trim(keep=keep, stored_before=stored_before) if self._read(is_due) else 0
-
-    def erase(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
-        """Delete the named or the matching items permanently, with every version that they ever had."""
-        if ids is None and where is None:
-            check_deletion(ids, where)
-        return self._delete(lambda connection: self._erased(connection, ids, where))
-
-    def _erased(self, connection: sqlite3.Connection, ids: Sequence[str] | None, where: Filter | None) -> int:
-        """Erase the versions that match, and all of items that are not there without them; return their number."""
-        condition, values = self._filters.where(where or NO_FILTER, self._clock())
-        if ids is not None:
-            condition, values = (
-                f"id IN (SELECT value FROM json_each(?)) AND {condition}",
-                [json.dumps(list(ids)), *values],
-            )
-        found = connection.execute(f"SELECT row, id, slot, archived FROM items WHERE {condition}", values).fetchall()
-        there = {item_id for _, item_id, slot, _ in found if slot == "now"}
-        named = {item_id for _, item_id, _, _ in found}
-        query = f"SELECT id FROM items WHERE {NOW} AND id IN (SELECT value FROM json_each(?))"
-        stay = {item_id for (item_id,) in connection.execute(query, (json.dumps(sorted(named - there)),))}
-        rows, whole = [row for row, *_ in found], sorted(named - stay)
-        listed = "(SELECT value FROM json_each(?))"
-        every = f"row IN {listed} OR id IN {listed}"
-        self._runs(connection).erase_versions(every, [json.dumps(rows), json.dumps(whole)])
-        return len(there) + sum(bool(archived) for *_, archived in found)
-
-    def set_embeddings(self, embeddings: Mapping[str, PassageEmbeddings | EmbeddingRefusal]) -> int:
-        """Store the embeddings of waiting items."""
-
-        def store(connection: sqlite3.Connection) -> int:
-            writes.check_embeddings(connection, self.location, self._model, embeddings.values())
-            return writes.set_embeddings(connection, embeddings)
-
-        return self._write(store)
+    def _removing(self, operation: Callable[[StoreTables], T]) -> T:
+        return self._delete(lambda connection: operation(self._tables(connection)))
 
     def replace_model(self, model: str, dimension: int | None) -> int:
         """Delete every embedding and record the model of the new ones."""
-        waiting = self._write(lambda connection: writes.replace_model(connection, model, dimension))
-        self._model, self._has_model = model, True
+        waiting = self._write(lambda connection: replace_model(connection, model, dimension))
+        self._model = model
         return waiting
 
     def index_fields(self, fields: Sequence[str]) -> int:
@@ -369,9 +383,9 @@ class SqliteCollection(SqliteVersions, SqliteExports):
             self._write(record_words_only)
 
     @property
-    def states(self) -> SqliteStates:
+    def states(self) -> StoredStates:
         """Further values of the store."""
-        return SqliteStates(self._read, self._write, self._exclusive)
+        return StoredStates(self._reading, self._writing, self._exclusive)
 
     @contextmanager
     def _exclusive(self, purpose: str) -> Iterator[None]:

@@ -37,8 +37,8 @@ from devmem.storage.sqlite.database import (
     translate_errors,
 )
 from devmem.storage.sqlite.indexed_fields import renumber
-from devmem.storage.sqlite.rows import fetch_items
-from devmem.storage.sqlite.schema import NOW
+from devmem.storage.sqlite.tables import fetch_items
+from devmem.storage.tables import NOW
 from devmem.storage.writing import PreparedItem
 from devmem.text.files import remove_leftovers
 

@@ -27,8 +27,8 @@ from devmem.storage.sidecar_db import read_transaction, write_transaction
 from devmem.storage.sql import DOC_COLUMNS
 from devmem.storage.sqlite.compact_rows import unpack_terms
 from devmem.storage.sqlite.database import read_meta, set_meta
-from devmem.storage.sqlite.rows import check_dimension, decode_vectors
-from devmem.storage.sqlite.schema import CURRENT, State
+from devmem.storage.sqlite.tables import check_dimension, decode_vectors
+from devmem.storage.tables import CURRENT, State
 
 _LOG: Final = logging.getLogger(__name__)
 _BATCH_SIZE: Final = 5000

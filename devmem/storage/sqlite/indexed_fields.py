@@ -9,9 +9,10 @@ from typing import Final
 
 from devmem.model.items import dump_item_json, load_item_json
 from devmem.search.indexes.passages import has_text, passages_of
-from devmem.storage.sqlite import database, rows
+from devmem.storage.sqlite import database
+from devmem.storage.sqlite import tables as rows
 from devmem.storage.sqlite.compact_rows import parts_of
-from devmem.storage.sqlite.schema import NOW
+from devmem.storage.tables import NOW
 from devmem.storage.writing import Fields, PreparedItem, recorded_first, recorded_too, with_fields
 
 FIELDS: Final = "fields"

@@ -2,40 +2,41 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from devmem.model.conditions import Condition, Operator, Scalar, after_prefix, comparable_number, micros_of
-from devmem.storage.sql import SQL_OPERATORS, FilterDialect, Sql, joined
+from devmem.storage.sql import SQL_OPERATORS, Dialect, Sql, joined
 from devmem.storage.sqlite.schema import SEQUENCE, metadata_type, metadata_value
 
+_MOST_MARKS: Final = 100
+"""Number of values up to which each has a mark."""
 TEXT_MARK: Final = "+?"
 """A parameter without affinity, with which a comparison would not use the index on an expression."""
 _TYPES: Final = {str: "('text')", bool: "('true', 'false')", float: "('integer', 'real')"}
 """SQLite's names of the JSON types that a value may have: true is not a number there."""
 
 
-class SqliteDialect(FilterDialect):
+class SqliteDialect(Dialect):
     """Filters on the items of a connection."""
 
-    mark, position = "?", "instr"
+    body, position = "CAST(body AS BLOB)", "instr"
     sequence = SEQUENCE
 
     def __init__(self, indexed: Collection[str] = ()) -> None:
         """Take the metadata keys that have an index."""
         self._indexed = indexed
 
-    def column(self, name: str) -> str:
-        """Return the name itself."""
-        return name
-
-    def text(self, value: str) -> str | None:
-        """Return the text itself."""
-        return value
+    def literal(self, text: str) -> str:
+        """Return a text as an expression without a parameter."""
+        return "'" + text.replace("'", "''") + "'"
 
     def among(self, column: str, values: Sequence[object]) -> Sql:
         """Return the condition that a column has one of some values."""
+        if len(values) > _MOST_MARKS:
+            return f"{column} IN (SELECT value FROM json_each(?))", [json.dumps(list(values))]
         return f"{column} IN ({', '.join('?' * len(values))})", list(values)
 
     def starts_with(self, column: str, prefix: str) -> Sql:

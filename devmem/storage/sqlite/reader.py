@@ -33,7 +33,7 @@ from devmem.storage.protocol import CollectionInfo
 from devmem.storage.reading import BATCH_SIZE, SqlReader
 from devmem.storage.searching import ReadSnapshot, check_length, check_name
 from devmem.storage.sql import Sql
-from devmem.storage.sqlite import rows
+from devmem.storage.sqlite import tables as rows
 from devmem.storage.sqlite.compact_rows import (
     IS_FIRST_PART,
     PARTS_OF_PASSAGE,
@@ -45,8 +45,9 @@ from devmem.storage.sqlite.database import MEMORY, read_meta, unreadable_item_er
 from devmem.storage.sqlite.follower import SqliteFollower
 from devmem.storage.sqlite.indexed_fields import read_fields
 from devmem.storage.sqlite.predicates import TEXT_MARK, SqliteDialect
-from devmem.storage.sqlite.rows import fetch_items
-from devmem.storage.sqlite.schema import CURRENT, NOW, State, metadata_type, metadata_value
+from devmem.storage.sqlite.schema import metadata_type, metadata_value
+from devmem.storage.sqlite.tables import SqliteTables, fetch_items
+from devmem.storage.tables import CURRENT, NOW, State, StoreTables, TransactionalStore
 from devmem.storage.writing import Fields
 
 T = TypeVar("T")
@@ -332,10 +333,10 @@ class Opened:
         )
 
 
-class SqliteReader(SqlReader):
+class SqliteReader(SqlReader, TransactionalStore):
     """The reading methods of `Collection`, on a state of a database."""
 
-    _select_whole, _key, _is_derived = rows.SELECT_WHOLE, "id", "derived = 1"
+    _select_whole = rows.SELECT_WHOLE
     _last_change = "SELECT number FROM changes ORDER BY number DESC LIMIT 1"
 
     def __init__(
@@ -365,15 +366,18 @@ class SqliteReader(SqlReader):
     def _read_shared(self, operation: Callable[[sqlite3.Connection], T]) -> T:
         """Run an operation as `_read` does, which holds `_statement_lock` only while it uses the connection."""
 
-    @abstractmethod
-    def _model_name(self) -> str | None:
-        """Return the name of the model that queries are embedded with; None when it is not known."""
-
     def _read(self, operation: Callable[[sqlite3.Connection], T]) -> T:
         """Run an operation that sees the database as of one commit."""
         if isinstance(self._statement_lock, nullcontext):
             return self._read_shared(operation)
         return self._read_shared(lambda connection: locked(self._statement_lock, lambda: operation(connection)))
+
+    def _tables(self, connection: sqlite3.Connection) -> SqliteTables:
+        return SqliteTables(connection, self.location, self._attachments, self._filters)
+
+    def _reading(self, operation: Callable[[StoreTables], T]) -> T:
+        """Run an operation that sees the database as of one commit."""
+        return self._read(lambda connection: operation(self._tables(connection)))
 
     def with_source(self, query: SearchQuery, run: Callable[[SearchSource, float], T]) -> T:
         """Bring the indexes up to date and call a function with the source of a search on them."""
@@ -418,9 +422,6 @@ class SqliteReader(SqlReader):
         # A sort of all that match would carry the items along; this one has numbers.
         page = super()._page(f"{self._of}{condition}", ordered)
         return f"items.row IN (SELECT items.row FROM items WHERE {page}) ORDER BY {ordered}"
-
-    def _key_of(self, item_id: str) -> str | None:
-        return item_id
 
     def values(
         self, key: str, where: Filter | None = None, *, prefix: str = "", limit: int | None = None, offset: int = 0
@@ -473,17 +474,11 @@ class SqliteReader(SqlReader):
 
     def _total(self, connection: sqlite3.Connection) -> int:
         """Return the number of items, expired ones that are still there included."""
-        if self._viewed is CURRENT:
-            return int(read_meta(connection)["count"] or 0)
-        return int(connection.execute(f"SELECT count(*) FROM items WHERE {self._viewed.shown}").fetchone()[0])
+        return self._tables(connection).count(self._viewed)
 
     def embeddings(self, ids: Sequence[str]) -> dict[str, PassageEmbeddings]:
         """Return the embeddings of those of the items that have them, by id."""
-
-        def read(connection: sqlite3.Connection) -> dict[str, PassageEmbeddings | None]:
-            return {wanted: rows.read_embeddings(connection, wanted, self._viewed.shown) for wanted in ids}
-
-        return {wanted: found for wanted, found in self._read(read).items() if found is not None}
+        return self._reading(lambda tables: tables.embeddings(ids, self._viewed.shown))
 
     def indexed_fields(self) -> Fields:
         """Return the fields by which items are searched that were written without a choice of their own."""
@@ -496,7 +491,7 @@ class SqliteReader(SqlReader):
             meta = read_meta(connection)
             waits = f"SELECT count(*) FROM items WHERE waiting AND {self._viewed.shown}"
             (waiting,) = connection.execute(waits).fetchone()
-            (archived,) = connection.execute("SELECT count(*) FROM items WHERE archived = 1").fetchone()
+            (archived,) = connection.execute("SELECT count(*) FROM items WHERE archived").fetchone()
             model, dimension = meta.get("model"), meta.get("dimension")
             return CollectionInfo(
                 location=self.location,

@@ -1,28 +1,19 @@
-"""The tables of a collection's file.
-
-`items` holds every version of every item; `slot` tells which one it is: `now` of the current version, `run:ID` of what
-a pending run wrote, and `was:ROW` of one that ended. What a state of the collection shows, now, at a time, in a run or
-in the archive, is a condition on this table (`State`). A version keeps its row number, and with it its passages,
-vectors and token codes, until it is removed. Recorded times are microseconds since the epoch and differ between any two
-transactions; a pending version has none.
-"""
+"""The schema of a collection's file; see `StoreTables` for what its tables hold."""
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from devmem.model.filters import SEQUENCE_KEY
 from devmem.storage.pending import PENDING_TABLE
 from devmem.storage.sidecar_db import read_transaction, write_transaction
-from devmem.storage.sql import EVENT_TIME, GONE_SQL
+from devmem.storage.sql import EVENT_TIME
 from devmem.storage.sqlite.compact_rows import PARTS_OF_PASSAGE
+from devmem.storage.tables import NOW
 
 SCHEMA_VERSION: Final = 1
-NOW: Final = "slot = 'now'"
-"""Condition of the current versions."""
 
 _SCHEMA: Final = f"""
 CREATE TABLE meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -62,9 +53,9 @@ CREATE INDEX items_by_source ON items(user, source_name, agent) WHERE {NOW};
 CREATE INDEX items_by_time ON items({EVENT_TIME}) WHERE {NOW};
 CREATE INDEX items_expiring ON items(expires_at) WHERE expires_at IS NOT NULL;
 CREATE INDEX items_waiting ON items(row) WHERE waiting;
-CREATE INDEX items_derived ON items(derived) WHERE derived = 1;
+CREATE INDEX items_derived ON items(derived) WHERE derived;
 CREATE INDEX items_ended ON items(ended) WHERE ended IS NOT NULL;
-CREATE INDEX items_archived ON items(archived) WHERE archived = 1;
+CREATE INDEX items_archived ON items(archived) WHERE archived;
 CREATE INDEX items_by_change_run ON items(change_run) WHERE change_run IS NOT NULL;
 CREATE INDEX items_by_end_run ON items(end_run) WHERE end_run IS NOT NULL;
 CREATE TABLE passages(
@@ -82,7 +73,7 @@ CREATE TABLE runs(
     committed_at INTEGER, ended_at INTEGER
 ) WITHOUT ROWID;
 CREATE TABLE tombstones(
-    digest TEXT PRIMARY KEY, owner BLOB NOT NULL, whole INTEGER NOT NULL, erasure TEXT NOT NULL, erased_at REAL NOT NULL
+    digest TEXT PRIMARY KEY, owner TEXT NOT NULL, whole INTEGER NOT NULL, erasure TEXT NOT NULL, erased_at REAL NOT NULL
 ) WITHOUT ROWID;
 {PENDING_TABLE}CREATE TABLE states(kind TEXT, name TEXT, value BLOB NOT NULL, PRIMARY KEY (kind, name)) WITHOUT ROWID;
 CREATE TABLE exports(number INTEGER PRIMARY KEY, body TEXT NOT NULL);
@@ -161,51 +152,3 @@ def _existing(connection: sqlite3.Connection) -> set[str]:
 def _create(connection: sqlite3.Connection, wanted: Mapping[str, str]) -> None:
     for name, indexed in wanted.items():
         connection.execute(f'CREATE INDEX IF NOT EXISTS "{name}" ON items({indexed}) WHERE {NOW}')
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class State:
-    """A state of the collection: the versions that it shows, as conditions on `items`."""
-
-    shown: str
-    """The versions that it shows."""
-    hidden: str = ""
-    """Current versions that it does not show."""
-    added: str = ""
-    """Versions that it shows and that are not current."""
-    is_past: bool = False
-    """Whether later versions count in no statistics of words; those of a pending run are as after its commit."""
-
-
-CURRENT: Final = State(shown=NOW)
-ARCHIVED: Final = State(shown="archived = 1", hidden=NOW, added="archived = 1")
-
-
-def as_of(at: int) -> State:
-    """Return the state at a recorded time."""
-    # The rows of current versions are in the order in which they began.
-    last = f"SELECT before.row FROM items AS before WHERE before.began <= {at} ORDER BY before.row DESC LIMIT 1"
-    return State(
-        shown=f"began <= {at} AND (ended IS NULL OR ended > {at})",
-        hidden=f"{NOW} AND row > COALESCE(({last}), 0)",
-        added=f"began <= {at} AND ended > {at}",
-        is_past=True,
-    )
-
-
-def of_run(run: str) -> State:
-    """Return the state that a pending run sees: its own versions, and those that it did not change."""
-    own = own_of(run)
-    changed = f"id IN (SELECT own.id FROM items AS own WHERE own.began IS NULL AND own.{own})"
-    added = f"began IS NULL AND {own} AND operation NOT IN ({GONE_SQL})"
-    return State(shown=f"({NOW} AND NOT {changed} OR {added})", hidden=f"{NOW} AND {changed}", added=added)
-
-
-def own_of(run: str) -> str:
-    """Return the condition of the versions that a pending run wrote, in a table that has them all."""
-    return f"slot = {text_sql(f'run:{run}')}"
-
-
-def text_sql(text: str) -> str:
-    """Return a text as an SQL expression that needs no parameter."""
-    return "'" + text.replace("'", "''") + "'"

@@ -74,10 +74,10 @@ def test_terms_are_counted_as_items_come_and_go(store_url: str) -> None:
     counts = "SELECT term, texts FROM terms WHERE store = %s AND texts <> 0 ORDER BY term"
     again = (
         "SELECT term, count(DISTINCT passage)::integer FROM passages, unnest(terms) AS term WHERE store = %s "
-        "GROUP BY term ORDER BY term"
+        "AND is_current GROUP BY term ORDER BY term"
     )
     totals = "SELECT texts, total_length FROM stores WHERE store = %s"
-    totals_again = "SELECT count(*), sum(length)::bigint FROM passages WHERE store = %s"
+    totals_again = "SELECT count(*), sum(length)::bigint FROM passages WHERE store = %s AND is_current"
     with closing(PostgresCollection(store_url)) as store:
         store.add([MemoryItem(id=str(at), content_summary=f"tea and milk {at} " * at) for at in range(1, 9)])
         store.add([MemoryItem(id="1", content_summary="coffee, black")])

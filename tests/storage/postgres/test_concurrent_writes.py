@@ -90,15 +90,15 @@ def test_two_writers_of_the_same_items(
 _KILLED = """
 import os, sys
 import devmem
-from devmem.storage.postgres import version_writer
+from devmem.storage.postgres.tables import PostgresTables
 
-insert = version_writer.insert_items
+insert = PostgresTables.insert
 
 def dies(*given):
     insert(*given)
     os._exit(9)
 
-version_writer.insert_items = dies
+PostgresTables.insert = dies
 with devmem.open(sys.argv[1], embedding=None) as memory:
     memory.add([f"text number {n}" for n in range(300)])
 """

@@ -13,6 +13,7 @@ from typer.testing import CliRunner, Result
 import devmem
 from devmem.cli.app import app
 from devmem.memory.reading import MemoryReader
+from devmem.model.caller import acting_as
 from devmem.models import Embedder
 from devmem.stores import CollectionMemory
 from devmem.testing import HashTokenEmbedder
@@ -68,6 +69,30 @@ def test_a_store_moves_into_a_database_and_back(tmp_path: Path, store_url: str) 
         assert [(r.id, r.text, r.user, r.time) for r in one.scoped(user="ann")] == [
             (r.id, r.text, r.user, r.time) for r in two.scoped(user="ann")
         ]
+
+
+def test_versions_move_with_their_times_vectors_and_runs(tmp_path: Path, store_url: str) -> None:
+    """Also where the copy is repeated, and back again; what an earlier state says is the same everywhere."""
+    model, places = HashTokenEmbedder(32), (tmp_path / "a.db", store_url, tmp_path / "c.db")
+    with devmem.open(places[0], embedding=model) as memory:
+        for number in range(5):
+            memory.add(f"note {number}", id=str(number))
+        then = memory.history("4")[-1].since
+        with acting_as("ann", run="r"):
+            memory.update("1", text="note one")
+        memory.update("1", text="note uno")
+        collection_of(memory).collection.delete(ids=["3"])
+    for first, second in ((places[0], places[1]), (places[1], places[2]), (places[0], places[1])):
+        with devmem.open(first, embedding=model) as one, devmem.open(second, embedding=model) as two:
+            copy_items(one.store, two.store, lambda _: None)
+    told = list[object]()
+    for place in places:
+        with devmem.open(place, embedding=model) as memory, memory.as_of(then) as earlier:
+            histories = [list(memory.history(str(number))) for number in range(5)]
+            hits = [hit.text for hit in earlier.search("note 3", limit=2)]
+            told.append((histories, sorted(record.text for record in earlier), hits, memory.runs()))
+    assert told[0] == told[1] == told[2]
+    assert "note 1" in str(told[0])
 
 
 def test_fields_move_with_their_store(tmp_path: Path, store_url: str) -> None:

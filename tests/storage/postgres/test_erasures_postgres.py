@@ -13,6 +13,7 @@ from devmem.errors import CollectionUnwritableError
 from devmem.model.items import MemoryItem
 from devmem.storage.erasure import EraseRequest
 from devmem.storage.postgres.collection import PostgresCollection
+from devmem.storage.tables import StoreTables
 from tests.conftest import StartScript
 from tests.storage.test_erasures import storm
 
@@ -44,20 +45,24 @@ def test_a_storm_of_processes_ends_none_as_busy(store_url: str, start_script: St
     storm(start_script, store_url)
     with closing(PostgresCollection(store_url)) as store:
         assert store.planned_erasures() == []
-        assert store._fetch("SELECT count(*) FROM versions WHERE store = %s", [store._store]) == [(0,)]
+        assert store._fetch("SELECT count(*) FROM items WHERE store = %s AND ended IS NOT NULL", [store._store]) == [
+            (0,)
+        ]
+
+
+def _renamed(key: str, changed: str, tables: StoreTables) -> None:
+    tables.change("UPDATE pending SET key = ? WHERE key = ?", (changed, key))
 
 
 def test_an_erasure_of_a_session_that_ended_is_finished(store_url: str) -> None:
     """Also one of a session that a pooler keeps for others."""
     with closing(PostgresCollection(store_url)) as store:
         store.add([MemoryItem(id=name, content_summary=f"note {name}") for name in "abc"])
-        for name, change in (("a", "backend = 0"), ("b", "at = at - interval '1 hour'")):
-            store.begin_erasure(EraseRequest(ids=(name,)))
-            store._database.write(
-                partial(
-                    lambda sql, connection: connection.execute(sql), f"UPDATE erasures SET {change} WHERE id = '{name}'"
-                )
-            )
+        # Of a session that has ended, and of one from long ago.
+        for name, part, value in (("a", 1, "0"), ("b", 3, "1000")):
+            session = store.begin_erasure(EraseRequest(ids=(name,))).id.split(".")
+            key, changed = ".".join(session), ".".join((*session[:part], value, *session[part + 1 :]))
+            store._writing(partial(_renamed, key, changed))
         with devmem.open(store_url, embedding=None) as memory:
             assert [record.id for record in memory] == ["c"]
         assert store.planned_erasures() == []

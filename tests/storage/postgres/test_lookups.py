@@ -10,9 +10,7 @@ import pytest
 from devmem.model.items import MemoryItem, Scope
 from devmem.storage.postgres.collection import PostgresCollection
 from devmem.storage.postgres.database import Connection, composed
-from devmem.storage.postgres.rows import key_of, read_embeddings
-from devmem.storage.postgres.version_writer import FORGOTTEN, CurrentVersionWriter
-from devmem.storage.writing import HistoryLimit
+from devmem.storage.tables import NOW
 from devmem.testing import HashEmbedder
 from tools.postgres_server import PostgresServer
 
@@ -44,23 +42,16 @@ def store(postgres_server: PostgresServer) -> Iterator[PostgresCollection]:
         yield opened
 
 
-def _rows(connection: Connection, store: PostgresCollection) -> list[int]:
-    query = "SELECT row FROM items WHERE store = %s AND id_key = ANY(%s)"
-    return [row for (row,) in connection.execute(query, (store._store, [key_of(each) for each in _FEW])).fetchall()]
-
-
 def _embeddings(store: PostgresCollection, connection: Connection) -> int:
-    return len(read_embeddings(connection, store._store, _FEW))
+    return len(store._tables(connection).embeddings(_FEW, NOW))
 
 
 def _ended(store: PostgresCollection, connection: Connection) -> int:
-    writer = CurrentVersionWriter(connection, store._store, limit=HistoryLimit(days=None), now=1e9)
-    return writer.end("row = ANY(%s)", [_rows(connection, store)], FORGOTTEN)
+    return store._changes(store._tables(connection)).delete(_FEW, None)
 
 
 def _removed(store: PostgresCollection, connection: Connection) -> int:
-    writer = CurrentVersionWriter(connection, store._store, limit=HistoryLimit(days=None), now=1e9)
-    return writer.remove("id_key = ANY(%s)", [[key_of(each) for each in _FEW]])
+    return store._tables(connection).delete("id = ANY(?)", [_FEW])
 
 
 class _UndoneError(Exception):
@@ -95,8 +86,9 @@ def test_what_is_removed_takes_its_passages_along(store: PostgresCollection) -> 
         for at, (text, vector) in enumerate(zip(texts, _EMBEDDER.embed(texts), strict=True))
     ]
     store.add(items)
-    counts = [store._fetch(f"SELECT count(*) FROM {table}", [])[0][0] for table in ("passages", "vectors")]
+    counted = "SELECT count(*) FROM {} WHERE is_current"
+    counts = [store._fetch(counted.format(table), [])[0][0] for table in ("passages", "vectors")]
     assert store.delete(ids=["bus 0", "bus 2"]) == 2
-    left = [store._fetch(f"SELECT count(*) FROM {table}", [])[0][0] for table in ("passages", "vectors")]
+    left = [store._fetch(counted.format(table), [])[0][0] for table in ("passages", "vectors")]
     assert [before - after for before, after in zip(counts, left, strict=True)] == [2, 2]
     assert store.embeddings(["bus 1"])["bus 1"].vectors == pytest.approx(_EMBEDDER.embed(texts[1:2]), abs=1e-6)

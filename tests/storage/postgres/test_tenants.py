@@ -20,7 +20,6 @@ from devmem.storage.attachments import INLINE_LIMIT
 from devmem.storage.postgres.collection import PostgresCollection, drop_store
 from devmem.storage.postgres.database import composed
 from devmem.storage.postgres.location import Location
-from devmem.storage.postgres.rows import key_of
 from devmem.storage.postgres.schema import STORE_TABLES
 from tools.postgres_server import PostgresServer
 
@@ -124,7 +123,7 @@ def test_a_tenant_neither_sees_nor_changes_what_is_of_another(secured: Secured) 
         with secured.connect("postgres") as administrator:
             store = administrator.execute("SELECT store FROM devmem.stores WHERE tenant = 'acme'").fetchone()
         with pytest.raises(psycopg.errors.InsufficientPrivilege, match="row-level security"):
-            connection.execute("INSERT INTO terms(store, term, texts) VALUES (%s, 1, 1)", store)
+            connection.execute("INSERT INTO terms(store, tenant, term, texts) VALUES (%s, 'acme', 1, 1)", store)
     assert texts(secured.url("acme")) == ["The launch of acme."]
 
 
@@ -149,15 +148,16 @@ READS = [
     "SELECT query FROM pg_stat_activity",
 ]
 """Queries by which a tenant tries to see rows of others: through functions, views, errors, plans and statistics."""
-_COPY = "SELECT {store}, kind, name_key, name, value FROM states"
 WRITES = [
-    f"INSERT INTO states(store, kind, name_key, name, value) {_COPY}",
-    f"INSERT INTO states(store, kind, name_key, name, value) {_COPY} ON CONFLICT DO NOTHING",
-    f"INSERT INTO states(store, kind, name_key, name, value) {_COPY} "
-    "ON CONFLICT (store, kind, name_key) DO UPDATE SET value = 'x' RETURNING *",
-    "INSERT INTO attachments VALUES ({store}, 'x', 'x')",
-    "INSERT INTO attachment_uses SELECT {store}, sha256, 1 FROM attachments",
-    "UPDATE items SET store = {store}",
+    "INSERT INTO states(store, tenant, kind, name, value) SELECT {store}, 'acme', kind, name, value FROM states",
+    "INSERT INTO states(store, tenant, kind, name, value) SELECT {store}, 'acme', kind, name, value FROM states "
+    "ON CONFLICT DO NOTHING",
+    "INSERT INTO states(store, tenant, kind, name, value) SELECT {store}, 'acme', kind, name, value FROM states "
+    "ON CONFLICT (store, kind, name, tenant) DO UPDATE SET value = 'x' RETURNING *",
+    "INSERT INTO attachments VALUES ({store}, 'acme', 'x', 'x')",
+    "INSERT INTO attachment_uses SELECT {store}, 'acme', sha256, 1 FROM attachments",
+    "UPDATE items SET tenant = 'acme'",
+    "UPDATE items SET store = {store}, tenant = 'acme'",
     "UPDATE stores SET tenant = 'acme'",
     "INSERT INTO stores(store, tenant, name, analysis) VALUES ({more}, 'acme', 'more', '1')",
     "INSERT INTO stores(store, tenant, name, analysis) VALUES ({more}, 'zeta', 'more', '1')",
@@ -214,6 +214,21 @@ def test_a_tenant_writes_nothing_for_another(secured: Secured) -> None:
     assert "launch" not in str(told)
     for tenant in (*OTHERS, "zeta"):
         assert texts(secured.url(tenant)) == [f"The launch of {tenant}."]
+
+
+def test_rows_with_the_number_of_another_tenants_store_meet_none_of_its_own(secured: Secured) -> None:
+    """Neither an error nor a conflict tells what is there, and the other tenant does not see them."""
+    copied = "INSERT INTO states(store, kind, name, value) SELECT {store}, kind, name, 'x' FROM states"
+    with secured.connect("postgres") as administrator:
+        ((store,),) = administrator.execute("SELECT store FROM devmem.stores WHERE tenant = 'acme'").fetchall()
+        ((kind, name, value),) = administrator.execute(
+            "SELECT kind, name, value FROM devmem.states WHERE tenant = 'acme'"
+        ).fetchall()
+    with secured.connect() as connection:
+        connection.execute("SET search_path = devmem; SET devmem.tenant = 'zeta'")
+        assert connection.execute(composed(f"{copied.format(store=store)} ON CONFLICT DO NOTHING")).rowcount == 1
+    with closing(PostgresCollection(secured.url("acme"))) as notes:
+        assert notes.states.get([(str(kind), str(name))]) == {(kind, name): value}
 
 
 _READ = """
@@ -276,19 +291,6 @@ def test_what_another_tenant_has_changes_neither_answers_nor_what_is_read_for_th
     assert read[0] == read[1]
 
 
-def test_a_query_that_names_no_store_reads_what_others_have(secured: Secured) -> None:
-    """Which docs/scaling.md says of whoever may run any SQL, and by which the test above is known to notice it."""
-    read = list[int]()
-    for name in ("launch", "absent"):
-        _, before = _rows_read(secured)
-        with secured.connect() as connection:
-            connection.execute("SET search_path = devmem; SET devmem.tenant = 'nobody'; SET enable_seqscan = off")
-            connection.execute("SET enable_bitmapscan = off")
-            assert connection.execute("SELECT FROM items WHERE id_key = %s", (key_of(name),)).fetchall() == []
-        read.append(_rows_read(secured)[1] - before)
-    assert read[0] > read[1]
-
-
 def test_every_index_begins_with_the_store(secured: Secured) -> None:
     query = (
         "SELECT relname, pg_get_indexdef(indexrelid, 1, false) FROM pg_index JOIN pg_class ON pg_class.oid = indrelid "
@@ -299,6 +301,29 @@ def test_every_index_begins_with_the_store(secured: Secured) -> None:
     assert {table for table, _ in indexes} == {"stores", *STORE_TABLES}
     # Terms are hashed together with the store.
     assert {column for _, column in indexes} == {"store", "terms"}
+
+
+DISTRIBUTES = """
+CREATE TABLE public.distributed(name text, by text, beside text);
+CREATE FUNCTION public.create_distributed_table(regclass, text, colocate_with text DEFAULT 'default') RETURNS void
+    LANGUAGE sql AS 'INSERT INTO public.distributed VALUES ($1::text, $2, $3)'
+"""
+
+
+def test_a_database_that_distributes_tables_gets_them_by_store(postgres_server: PostgresServer) -> None:
+    """The function stands for that of Citus; what others refer to comes first."""
+    with psycopg.connect(Location.parse(postgres_server.url()).conninfo, autocommit=True) as administrator:
+        administrator.execute("CREATE DATABASE spread")
+    url = postgres_server.url("spread", store="notes")
+    with psycopg.connect(Location.parse(url).conninfo, autocommit=True) as administrator:
+        administrator.execute(DISTRIBUTES)
+        with closing(PostgresCollection(url)) as notes:
+            notes.add([MemoryItem(content_summary="tea")])
+        found = administrator.execute("SELECT name, by, beside FROM public.distributed").fetchall()
+    assert found[0] == ("stores", "store", "default")
+    assert sorted(found[1:]) == sorted((table, "store", "stores") for table in STORE_TABLES)
+    names = [name for name, *_ in found]
+    assert names.index("attachments") < names.index("attachment_uses")
 
 
 def test_a_store_is_dropped_and_the_others_stay(secured: Secured) -> None:

@@ -12,14 +12,13 @@ import pytest
 
 import devmem
 from devmem import WorkflowRunner, open_stores
-from devmem.errors import ChatModelError, CollectionBusyError, RunConflictError
+from devmem.errors import ChatModelError, RunConflictError
 from devmem.model.items import MemoryContentSnapshot, MemoryItem, Scope, SnapshotBlock
 from devmem.model.message import AttachmentRef, MessageBlock
 from devmem.storage import Filter, SearchQuery
 from devmem.storage.erasure import EraseRequest
 from devmem.storage.postgres import search
 from devmem.storage.postgres.collection import PostgresCollection
-from devmem.storage.runs import Runs
 from devmem.stores.abilities import versions_of
 from devmem.testing import ManualClock
 from devmem.workflow import revert_run
@@ -29,7 +28,7 @@ from tests.workflow.runner_doubles import DOWN, ChatsByNode, ScriptedChat, agent
 pytestmark = pytest.mark.postgres
 
 DAY = 86_400
-TABLES = ("versions", "version_passages", "version_vectors", "version_tokens", "passages", "attachments")
+TABLES = ("items", "passages", "vectors", "tokens", "attachments")
 
 
 class TestVersions(VersionSuite):
@@ -53,7 +52,7 @@ def test_history_is_bounded(store_url: str, days: float | None, kept: int) -> No
             clock.advance(20 * DAY)
         store.add([MemoryItem(id="2", content_summary="another")])
         assert [version.item.content_summary for version in store.history("1")] == ["one", "two", "three"][-kept:]
-        assert (rows(store, "versions"), rows(store, "version_passages")) == (kept - 1, kept - 1)
+        assert (rows(store, "items"), rows(store, "passages")) == (kept + 1, kept + 1)
 
 
 def test_times_of_one_item_never_go_back(store_url: str) -> None:
@@ -101,31 +100,6 @@ def test_of_runs_that_commit_at_once_one_wins(store_url: str) -> None:
         with ThreadPoolExecutor(4) as pool:
             assert sum(pool.map(commit, map(str, range(4)))) == 1
         assert len({item.content_summary.split()[-1] for item in store.scan()}) == 1
-
-
-def test_a_commit_holds_what_its_run_changed(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From before it looks for conflicts: what was written after that would be lost, or the run's deletion would."""
-    conflicts = Runs.conflicts
-    refused: list[str] = []
-
-    def looked(runs: Runs, run: str) -> list[str]:
-        found = conflicts(runs, run)
-        with pytest.raises(CollectionBusyError):
-            other.add([MemoryItem(id="a", content_summary="meanwhile")])
-        refused.append(run)
-        return found
-
-    with (
-        closing(PostgresCollection(store_url)) as collection,
-        closing(PostgresCollection(store_url, busy_timeout=0.2)) as other,
-    ):
-        collection.add([MemoryItem(id="a", content_summary="before")])
-        with closing(collection.run("plan")) as run:
-            run.delete(ids=["a"])
-        monkeypatch.setattr(Runs, "conflicts", looked)
-        collection.commit("plan")
-        assert refused == ["plan"]
-        assert collection.count() == 0
 
 
 def test_earlier_states_and_runs_are_searched(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:

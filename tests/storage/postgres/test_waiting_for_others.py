@@ -16,11 +16,12 @@ from psycopg import errors
 from devmem.errors import CollectionBusyError
 from devmem.model.items import MemoryItem
 from devmem.models import ModelIdentity, PassageEmbeddings
+from devmem.storage.changes import store_embeddings
 from devmem.storage.postgres import database, transactions
 from devmem.storage.postgres.collection import PostgresCollection
 from devmem.storage.postgres.database import Access, Connection, is_lost
 from devmem.storage.postgres.location import Location
-from devmem.storage.postgres.writes import set_embeddings
+from devmem.storage.tables import CURRENT
 
 pytestmark = pytest.mark.postgres
 
@@ -68,7 +69,10 @@ def test_no_embedding_stays_of_an_item_that_is_removed_meanwhile(store_url: str,
     """It would be found for ever after, as an item without a body; and an erased item would not be erased."""
     embeddings = {"1": PassageEmbeddings.of(np.eye(16, dtype=np.float32)[0])}
     waiting = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND wait_event_type = 'Lock'"
-    left = "SELECT (SELECT count(*) FROM vectors WHERE store = %s) + (SELECT count(*) FROM tokens WHERE store = %s)"
+    left = (
+        "SELECT (SELECT count(*) FROM vectors WHERE store = %s AND is_current) "
+        "+ (SELECT count(*) FROM passages WHERE store = %s AND is_current)"
+    )
     with (
         closing(PostgresCollection(store_url, model=ModelIdentity(name="m", dimension=16))) as store,
         connect(store_url) as administrator,
@@ -77,7 +81,7 @@ def test_no_embedding_stays_of_an_item_that_is_removed_meanwhile(store_url: str,
         store.add([TEA])
 
         def embed(connection: Connection) -> Future[int]:
-            assert set_embeddings(connection, store._store, embeddings) == 1
+            assert store_embeddings(store._tables(connection), None, embeddings, CURRENT) == 1
             removed = pool.submit(getattr(store, remove), ids=["1"])
             wait_until(lambda: removed.done() or administrator.execute(waiting).fetchall() == [(1,)])
             return removed

@@ -1,0 +1,501 @@
+"""The tables of one store of a PostgreSQL database: inserting, copying, ending and reading versions.
+
+Rows and passages are numbered by the client, see `schema`; how often terms occur among the current passages is counted
+in the statements that begin and end these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+from psycopg.types.json import Jsonb
+
+from devmem.model.filters import SCOPE_PARTS
+from devmem.model.items import MemoryItem
+from devmem.model.versions import Operation
+from devmem.models.embedder import EmbeddingRefusal, PassageEmbeddings
+from devmem.search.indexes.passages import has_text
+from devmem.storage.postgres.attachments import (
+    delete_unused,
+    externalized,
+    inlined,
+    insert_attachments,
+    read_attachments,
+)
+from devmem.storage.postgres.database import Connection, composed, pipelined
+from devmem.storage.postgres.rows import (
+    Insertion,
+    Row,
+    each_body,
+    fetch_bodies,
+    hashed_terms,
+    insert_rows,
+    item_from,
+    json_value,
+    of_item,
+    vector_from,
+)
+from devmem.storage.postgres.schema import PASSAGE_BITS
+from devmem.storage.searching import check_length, check_name
+from devmem.storage.sql import Dialect
+from devmem.storage.tables import NOW, NewItem, Origin, State, StoreTables
+from devmem.storage.writing import (
+    COLUMNS,
+    INTEGER_COLUMNS,
+    REAL_COLUMNS,
+    PreparedItem,
+    VersionEnd,
+    embeddings_from,
+    item_body,
+    item_columns,
+    speaker_of,
+    stored_hash,
+)
+from devmem.text.cues import cues_of_item
+
+_MOST_CHARACTERS: Final = 500
+"""Characters of a name that an index holds."""
+_CONTENT: Final = (*(f'"{name}"' for name in COLUMNS), "derived", "waiting", "refusal", "metadata", "body")
+_COPIED: Final = ", ".join(_CONTENT)
+"""Columns that a copy of a version has in common with it."""
+_ORIGIN: Final = ("slot", "operation", "change_run", "change_actor", "began", "base")
+SELECT_WHOLE: Final = (
+    "SELECT items.row, body, vector_send(vector) FROM items "
+    f"LEFT JOIN vectors ON vectors.store = items.store AND vectors.passage = items.row << {PASSAGE_BITS}"
+)
+"""Selects row numbers and the arguments of `item_from`."""
+_PROPERTIES: Final = "devmem"
+"""Kind of the values that are properties of the store without a column in `stores`."""
+_COLUMN_PROPERTIES: Final = frozenset({"model", "dimension", "recorded"})
+
+
+class PostgresTables(StoreTables):
+    """The tables of one store within a transaction."""
+
+    restamp_after = 1_000_000
+
+    def __init__(self, connection: Connection, store: int, location: str, dialect: Dialect) -> None:
+        """Take a connection in a transaction, the number of the store, its place, and how statements are written."""
+        super().__init__(dialect, location)
+        self.connection, self.store = connection, store
+
+    def execute(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """Run a statement; return its rows, if it has any."""
+        done = self.connection.execute(composed(statement), tuple(values) or None, binary=True)
+        return done.fetchall() if done.description else []
+
+    def change(self, statement: str, values: Sequence[object] = ()) -> int:
+        """Run a statement that changes rows; return their number."""
+        return self.connection.execute(composed(statement), tuple(values) or None).rowcount
+
+    def change_many(self, statement: str, values: Sequence[Sequence[object]]) -> None:
+        """Run a statement that changes rows once with each of some values."""
+        if values:
+            with pipelined(self.connection), self.connection.cursor() as cursor:
+                cursor.executemany(composed(statement), values)
+
+    def fetch_items(self, rows: Iterable[int]) -> dict[int, MemoryItem]:
+        """Return versions by row number, without their embeddings; one that is not there is `MISSING`."""
+        return fetch_bodies(self.connection, self.store, list(rows))
+
+    def load(self, row: int, body: str) -> MemoryItem:
+        """Return the item of a row."""
+        return item_from(row, body)
+
+    def whole(self, clause: str, values: Sequence[object]) -> list[tuple[int, MemoryItem]]:
+        """Return the rows and the items, with embeddings and attachments, that a clause after `WHERE` selects."""
+        clause = clause.replace(self.of, f"items.{self.of}", 1)
+        found = self.execute(f"{SELECT_WHOLE} WHERE {clause}", values)
+        items = [item_from(*each) for each in found]
+        with_attachments = inlined(items, lambda names: read_attachments(self.connection, self.store, names))
+        return list(zip((row for row, *_ in found), with_attachments, strict=True))
+
+    def embeddings(self, ids: Sequence[str], shown: str) -> dict[str, PassageEmbeddings]:
+        """Return the embeddings of those of some items of a state that have them, by id."""
+        query = (
+            "SELECT id, content_hash, CASE WHEN strpos(body, '\"indexed_fields\":') > 0 THEN body ELSE '' END, "
+            f"vector_send(vector), codes FROM items CROSS JOIN {of_item('vectors', 'passage, vector', 'items.row')} "
+            "LEFT JOIN LATERAL (SELECT codes FROM tokens WHERE tokens.store = %(store)s "
+            "AND tokens.passage = vectors.passage OFFSET 0) AS tokens ON true "
+            f"WHERE items.store = %(store)s AND {shown} AND id = ANY(%(ids)s) ORDER BY vectors.passage"
+        )
+        found: dict[str, list[tuple[Any, ...]]] = {}
+        values = {"store": self.store, "ids": list(ids)}
+        for item_id, *rest in self.connection.execute(composed(query), values, binary=True):
+            found.setdefault(item_id, []).append(tuple(rest))
+        return {
+            item_id: embeddings_from(
+                [(vector_from(vector), codes) for *_, vector, codes in each], stored_hash(*each[0][:2])
+            )
+            for item_id, each in found.items()
+        }
+
+    def check_embeddings(
+        self, model: str | None, embeddings: Iterable[PassageEmbeddings | EmbeddingRefusal | None]
+    ) -> bool:
+        """Refuse embeddings of another model or length; return whether the store has a model."""
+        ((made, dimension),) = self.execute(f"SELECT model, dimension FROM stores WHERE {self.of}")
+        lengths = {encoding.vectors.shape[1] for encoding in embeddings if isinstance(encoding, PassageEmbeddings)}
+        if lengths:
+            check_name(self.location, made=made, given=model)
+            if dimension is None:
+                dimension = min(lengths)
+                self.set_property("dimension", dimension)
+            for length in lengths:
+                check_length(self.location, made=dimension, given=length)
+        return made is not None
+
+    def property(self, name: str) -> str | int | None:
+        """Return a recorded property of the store; None where it has none of the name."""
+        if name in _COLUMN_PROPERTIES:
+            found = self.execute(f"SELECT {name} FROM stores WHERE {self.of}")
+            return found[0][0] if found else None
+        query = f"SELECT value FROM states WHERE {self.of} AND kind = '{_PROPERTIES}' AND name = ?"
+        found = self.execute(query, (name,))
+        return bytes(found[0][0]).decode() if found else None
+
+    def set_property(self, name: str, value: str | int | None) -> None:
+        """Record a property of the store."""
+        if name in _COLUMN_PROPERTIES:
+            self.execute(f"UPDATE stores SET {name} = ? WHERE {self.of}", (value,))
+        elif value is None:
+            self.execute(f"DELETE FROM states WHERE {self.of} AND kind = '{_PROPERTIES}' AND name = ?", (name,))
+        else:
+            self.execute(
+                f"INSERT INTO states(store, kind, name, value) VALUES ({self.dialect.own}'{_PROPERTIES}', ?, ?) "
+                "ON CONFLICT (store, kind, name, tenant) DO UPDATE SET value = excluded.value",
+                (name, str(value).encode()),
+            )
+
+    def count(self, state: State) -> int:
+        """Return the number of items of a state."""
+        ((number,),) = self.execute(f"SELECT count(*) FROM items WHERE {self.of} AND {state.shown}")
+        return int(number)
+
+    def insert(self, new: Sequence[NewItem], origins: Sequence[Origin]) -> list[int]:
+        """Insert versions with their passages and embeddings, each as its origin says; return their rows."""
+        for one in new:
+            _check_storable(one.prepared)
+        self._leave_archive([one.prepared.item.id for one, by in zip(new, origins, strict=True) if by.slot == "now"])
+        rows = self._new_rows(len(new))
+        items: list[Row] = []
+        passages: list[Row] = []
+        attachments: list[Mapping[str, bytes]] = []
+        embedded: list[tuple[int, bool, int, PassageEmbeddings]] = []
+        for row, one, origin in zip(rows, new, origins, strict=True):
+            body, contents = externalized(one.prepared.item)
+            attachments.append(contents)
+            items.append(_item_values(self.store, row, one, body, origin))
+            is_current = origin.slot == "now"
+            passages += _passage_rows(self.store, row, one.prepared, is_current=is_current)
+            if one.embeddings is not None:
+                embedded.append((row, is_current, len(one.prepared.passages), one.embeddings))
+        insert_rows(self.connection, [_of_items(items), _of_passages(passages), *_of_embeddings(self.store, embedded)])
+        _count_terms(self.connection, self.store, passages)
+        insert_attachments(self.connection, self.store, rows, attachments)
+        return rows
+
+    def _leave_archive(self, ids: Sequence[str]) -> None:
+        """Take items that get a current version out of the archive."""
+        if ids:
+            self.execute(f"UPDATE items SET archived = NULL WHERE {self.of} AND archived AND id = ANY(?)", (list(ids),))
+
+    def _new_rows(self, count: int) -> list[int]:
+        """Return row numbers that no version has or will have, in ascending order."""
+        ((end,),) = self.execute(
+            f"UPDATE stores SET next_row = next_row + ? WHERE {self.of} RETURNING next_row", (count,)
+        )
+        return list(range(end - count, end))
+
+    def copy(self, row: int, origin: Origin) -> None:
+        """Insert a copy of a version as the current one, with all that belongs to it."""
+        ((item_id,),) = self.execute(f"SELECT id FROM items WHERE {self.of} AND row = ?", (row,))
+        self._leave_archive([item_id])
+        (new,) = self._new_rows(1)
+        origins = (origin.slot, origin.operation, origin.run, origin.actor, origin.at, origin.base)
+        self.execute(
+            f"INSERT INTO items(store, row, {_COPIED}, {', '.join(_ORIGIN)}) SELECT store, ?, {_COPIED}, "
+            f"?, ?, ?, ?, ?::bigint, ?::bigint FROM items WHERE {self.of} AND row = ?",
+            (new, *origins, row),
+        )
+        values = {"store": self.store, "row": new, "version": row}
+        for statement in (*_COPY_PARTS, _COUNT_COPY, _COPY_USES):
+            self.connection.execute(composed(statement), values)
+
+    def mark_deleted(self, rows: Sequence[int], origin: Origin) -> None:
+        """Insert, for each of some current versions, the mark of a pending run that it deletes the item."""
+        first = self._new_rows(len(rows))[0] - 1
+        self.execute(
+            f"INSERT INTO items(store, row, {_COPIED}, {', '.join(_ORIGIN)}) SELECT store, ? + row_number() OVER (), "
+            f"{_COPIED}, ?, ?, ?, ?, NULL, row FROM items WHERE {self.of} AND row = ANY(?)",
+            (first, origin.slot, origin.operation, origin.run, origin.actor, list(rows)),
+        )
+
+    def end(self, condition: str, values: Sequence[object], ending: VersionEnd, at: int) -> int:
+        """End the current versions that match a condition; return their number."""
+        archived = True if ending.operation is Operation.ARCHIVE else None
+        change = (at, ending.operation.value, ending.run, ending.actor, archived)
+        ((number,),) = self.execute(_END.format(store=self.store, condition=condition), (*change, *values))
+        return int(number)
+
+    def delete(self, condition: str, values: Sequence[object]) -> int:
+        """Delete versions permanently, with what only they use; return their number."""
+        ((number, attachments),) = self.execute(_DELETE.format(store=self.store, condition=condition), values)
+        if attachments:
+            delete_unused(self.connection, self.store, attachments)
+        return int(number)
+
+    def embed(self, embeddings: Sequence[tuple[int, PassageEmbeddings]]) -> None:
+        """Insert the embeddings of versions that have none, by row."""
+        query = (
+            f"SELECT items.row, slot = 'now', (SELECT count(*) FROM passages WHERE passages.{self.of} "
+            f"AND passage >= items.row << {PASSAGE_BITS} AND passage < (items.row + 1) << {PASSAGE_BITS}) "
+            f"FROM items WHERE {self.of} AND row = ANY(?)"
+        )
+        found = {
+            row: (is_current, count)
+            for row, is_current, count in self.execute(query, ([row for row, _ in embeddings],))
+        }
+        insert_rows(self.connection, _of_embeddings(self.store, [(row, *found[row], each) for row, each in embeddings]))
+
+
+def _check_storable(prepared: PreparedItem) -> None:
+    """Refuse an item whose names are longer than an index holds.
+
+    Raises:
+        ValueError: it names the item and the field.
+    """
+    item = prepared.item
+    named = {
+        "id": item.id,
+        **{part: getattr(item.scope, part) for part in SCOPE_PARTS},
+        "content_hash": item.content_hash,
+    }
+    for name, value in named.items():
+        if len(value or "") > _MOST_CHARACTERS:
+            raise ValueError(
+                f"item {item.id[:40]!r} cannot be stored: its `{name}` has more than {_MOST_CHARACTERS} characters"
+            )
+    if len(prepared.passages) >> PASSAGE_BITS:
+        raise ValueError(f"item {item.id!r} cannot be stored: it has {len(prepared.passages):,} passages")
+
+
+_ITEM_COLUMNS: Final = ("store", "row", *_CONTENT, *_ORIGIN)
+_TYPES: Final = {
+    "store": "int8", "row": "int8", "waiting": "bool", "derived": "bool", "metadata": "jsonb", "began": "int8",
+    "base": "int8", **dict.fromkeys(REAL_COLUMNS, "float8"), **dict.fromkeys(INTEGER_COLUMNS, "int4"),
+}  # fmt: skip
+"""Types of the columns of items that are not texts."""
+
+
+def _of_items(rows: Sequence[Row]) -> Insertion:
+    types = tuple(_TYPES.get(name.strip('"'), "text") for name in _ITEM_COLUMNS)
+    return Insertion(table="items", columns=_ITEM_COLUMNS, types=types, rows=rows)
+
+
+def _item_values(store: int, row: int, new: NewItem, body: MemoryItem, origin: Origin) -> Row:
+    item = new.prepared.item
+    metadata = Jsonb(json_value(item.metadata), dumps=str)
+    content = (True if item.provenance.parents else None, new.waiting, new.prepared.refusal, metadata)
+    begun = (origin.slot, origin.operation, origin.run, origin.actor, origin.at, origin.base)
+    return (store, row, *item_columns(new.prepared), *content, item_body(body).decode(), *begun)
+
+
+def _of_passages(rows: Sequence[Row]) -> Insertion:
+    return Insertion(
+        table="passages",
+        columns=("store", "passage", "is_current", "terms", "counts", "length"),
+        types=("int8", "int8", "bool", "int4[]", "bytea", "int4"),
+        rows=rows,
+    )
+
+
+def _passage_rows(store: int, row: int, prepared: PreparedItem, *, is_current: bool) -> list[Row]:
+    return [
+        (store, passage, is_current, hashed_terms(store, encoded).tolist(), encoded.counts, encoded.length)
+        for passage, encoded in enumerate(prepared.terms(), row << PASSAGE_BITS)
+    ]
+
+
+def _of_embeddings(store: int, embedded: Iterable[tuple[int, bool, int, PassageEmbeddings]]) -> list[Insertion]:
+    """Return the rows of vectors and token codes; a single vector of an item is that of its first passage.
+
+    Each is of a row, which is current or not, with a number of passages.
+    """
+    vectors: list[Row] = []
+    codes: list[Row] = []
+    for row, is_current, passages, found in embedded:
+        first = row << PASSAGE_BITS
+        if len(found.vectors) not in (1, passages):
+            raise ValueError(f"{len(found.vectors)} embeddings for an item of {passages} passages")
+        of_passages = np.asarray(found.vectors, dtype=np.float32)
+        vectors += [(store, passage, is_current, vector) for passage, vector in enumerate(of_passages, first)]
+        if found.tokens is not None:
+            codes += [(store, passage, code.tobytes()) for passage, code in enumerate(found.tokens[:passages], first)]
+    return [
+        Insertion(
+            table="vectors",
+            columns=("store", "passage", "is_current", "vector"),
+            types=("int8", "int8", "bool", "vector"),
+            rows=vectors,
+        ),
+        Insertion(table="tokens", columns=("store", "passage", "codes"), types=("int8", "int8", "bytea"), rows=codes),
+    ]
+
+
+_COUNT_TERMS: Final = (
+    "INSERT INTO terms(store, term, texts) SELECT %s, term, texts "
+    "FROM unnest(%s::int[], %s::int[]) AS new(term, texts) "
+    "ON CONFLICT (store, term, tenant) DO UPDATE SET texts = terms.texts + excluded.texts"
+)
+_COUNT_TEXTS: Final = "UPDATE stores SET texts = texts + %s, total_length = total_length + %s WHERE store = %s"
+
+
+def _count_terms(connection: Connection, store: int, passages: Sequence[Row]) -> None:
+    """Count the passages that each term occurs in, for those rows of the table `passages` that are current."""
+    current = [(terms, int(str(length))) for _, _, is_current, terms, _, length in passages if is_current]
+    if not current:
+        return
+    numbers = np.concatenate([np.unique(np.asarray(terms, dtype=np.int32)) for terms, _ in current])
+    terms, texts = np.unique(numbers, return_counts=True)
+    with pipelined(connection):
+        connection.execute(_COUNT_TERMS, (store, terms.tolist(), texts.tolist()))
+        connection.execute(_COUNT_TEXTS, (len(current), sum(length for _, length in current), store))
+
+
+_OF_VERSION: Final = (
+    f"WHERE store = %(store)s AND passage >= %(version)s::bigint << {PASSAGE_BITS} "
+    f"AND passage < (%(version)s::bigint + 1) << {PASSAGE_BITS}"
+)
+_COPY_PARTS: Final = tuple(
+    f"INSERT INTO {table}(store, passage, {', '.join(columns)}) SELECT store, "
+    f"passage + ((%(row)s::bigint - %(version)s::bigint) << {PASSAGE_BITS}), {', '.join(columns.values())} "
+    f"FROM {table} {_OF_VERSION}"
+    for table, columns in {
+        "passages": {"is_current": "true", "terms": "terms", "counts": "counts", "length": "length"},
+        "vectors": {"is_current": "true", "vector": "vector"},
+        "tokens": {"codes": "codes"},
+    }.items()
+)
+_COUNT_COPY: Final = (
+    f"WITH new AS (SELECT passage, terms, length FROM passages {_OF_VERSION}), "
+    "counted AS (INSERT INTO terms(store, term, texts) SELECT %(store)s, term, count(*) "
+    "FROM (SELECT DISTINCT passage, term FROM new, unnest(terms) AS term) AS each GROUP BY term "
+    "ON CONFLICT (store, term, tenant) DO UPDATE SET texts = terms.texts + excluded.texts) "
+    "UPDATE stores SET texts = texts + (SELECT count(*) FROM new), "
+    "total_length = total_length + (SELECT COALESCE(sum(length), 0) FROM new) WHERE store = %(store)s"
+)
+_COPY_USES: Final = (
+    "INSERT INTO attachment_uses(store, sha256, row) SELECT store, sha256, %(row)s FROM attachment_uses "
+    "WHERE store = %(store)s AND row = %(version)s"
+)
+
+
+def _among_gone(table: str) -> str:
+    """Return the condition that a row of a table by passage belongs to one of the rows of the CTE `gone`."""
+    found = of_item(table, "passage", "gone.row", name="found", store="{store}")
+    return (
+        f"{table}.store = {{store}} AND {table}.passage = ANY(ARRAY(SELECT found.passage FROM gone CROSS JOIN {found}))"
+    )
+
+
+_UNCOUNT: Final = (
+    "uncounted AS (UPDATE terms SET texts = terms.texts - fewer_of.texts FROM (SELECT term, count(*) AS texts "
+    "FROM (SELECT DISTINCT passage, term FROM passages_gone, unnest(terms) AS term WHERE was_current) AS each "
+    "GROUP BY term) AS fewer_of WHERE terms.store = {store} AND terms.term = fewer_of.term), "
+    "fewer AS (UPDATE stores SET changes = changes + 1, texts = texts - (SELECT count(*) FROM passages_gone "
+    "WHERE was_current), total_length = total_length - (SELECT COALESCE(sum(length), 0) FROM passages_gone "
+    "WHERE was_current) WHERE store = {store} AND EXISTS (SELECT FROM gone))"
+)
+"""The CTEs that count the terms of passages that are not current any more."""
+_END: Final = (
+    "WITH gone AS (UPDATE items SET slot = 'was:' || row, ended = ?, end_operation = ?, end_run = ?, end_actor = ?, "
+    f"archived = ? WHERE store = {{store}} AND {NOW} AND ({{condition}}) RETURNING row), "
+    f"passages_gone AS (UPDATE passages SET is_current = false WHERE {_among_gone('passages')} "
+    "RETURNING passage, terms, length, true AS was_current), "
+    f"vectors_gone AS (UPDATE vectors SET is_current = false WHERE {_among_gone('vectors')}), "
+    f"{_UNCOUNT} SELECT count(*) FROM gone"
+)
+_DELETE: Final = (
+    "WITH gone AS (DELETE FROM items WHERE store = {store} AND ({condition}) RETURNING row), "
+    f"passages_gone AS (DELETE FROM passages WHERE {_among_gone('passages')} "
+    "RETURNING passage, terms, length, is_current AS was_current), "
+    f"vectors_gone AS (DELETE FROM vectors WHERE {_among_gone('vectors')}), "
+    f"tokens_gone AS (DELETE FROM tokens WHERE {_among_gone('tokens')}), "
+    "used AS (DELETE FROM attachment_uses AS use USING gone WHERE use.store = {store} AND use.row = gone.row "
+    f"RETURNING sha256), {_UNCOUNT} SELECT (SELECT count(*) FROM gone), (SELECT array_agg(DISTINCT sha256) FROM used)"
+)
+
+
+def refresh_analysis(connection: Connection, store: int) -> None:
+    """Replace terms, cues and speaker of every version: they are of another version of the text analysis."""
+    for row, body in each_body(connection, store):
+        item = item_from(row, body)
+        connection.execute(
+            "UPDATE items SET cues = %s, speaker = %s WHERE store = %s AND row = %s",
+            (int(cues_of_item(item)), speaker_of(item), store, row),
+        )
+        with connection.cursor() as cursor:
+            cursor.executemany(
+                "UPDATE passages SET terms = %s, counts = %s, length = %s WHERE store = %s AND passage = %s",
+                [
+                    (hashed_terms(store, one).tolist(), one.counts, one.length, store, passage)
+                    for passage, one in enumerate(PreparedItem.of(item).terms(), row << PASSAGE_BITS)
+                ],
+            )
+    count_terms_again(connection, store)
+
+
+def replace_passages(connection: Connection, store: int, changed: Sequence[tuple[int, PreparedItem]]) -> None:
+    """Replace the passages of some versions, which then wait for embeddings; the terms are not counted."""
+    slots: dict[int, str] = dict(
+        connection.execute(
+            "SELECT row, slot FROM items WHERE store = %s AND row = ANY(%s)", (store, [row for row, _ in changed])
+        ).fetchall()
+    )
+    inserted: list[Row] = []
+    for row, prepared in changed:
+        connection.execute(
+            "UPDATE items SET length = %s, waiting = %s, refusal = NULL WHERE store = %s AND row = %s",
+            (prepared.length(), has_text(prepared.item), store, row),
+        )
+        for table in ("vectors", "tokens", "passages"):
+            connection.execute(
+                composed(f"DELETE FROM {table} WHERE store = %s AND passage >= %s AND passage < %s"),
+                (store, row << PASSAGE_BITS, (row + 1) << PASSAGE_BITS),
+            )
+        inserted += _passage_rows(store, row, prepared, is_current=slots[row] == "now")
+    insert_rows(connection, [_of_passages(inserted)])
+
+
+def replace_model(connection: Connection, store: int, model: str, dimension: int | None) -> int:
+    """Delete every embedding and record the new model; return the number of items that wait for it."""
+    connection.execute("SET LOCAL statement_timeout = 0")
+    for table in ("vectors", "tokens"):
+        connection.execute(composed(f"DELETE FROM {table} WHERE store = %s"), (store,))
+    with_text = [row for row, body in each_body(connection, store) if has_text(item_from(row, body))]
+    connection.execute(
+        "UPDATE items SET waiting = true WHERE store = %s AND NOT waiting AND row = ANY(%s)", (store, with_text)
+    )
+    connection.execute("UPDATE items SET refusal = NULL WHERE store = %s AND refusal IS NOT NULL", (store,))
+    connection.execute("UPDATE stores SET model = %s, dimension = %s WHERE store = %s", (model, dimension, store))
+    query = composed(f"SELECT count(*) FROM items WHERE store = %s AND {NOW} AND waiting")
+    ((waiting,),) = connection.execute(query, (store,)).fetchall()
+    return int(waiting)
+
+
+_COUNT_AGAIN: Final = (
+    "DELETE FROM terms WHERE store = %(store)s",
+    "INSERT INTO terms(store, term, texts) SELECT %(store)s, term, count(*) FROM passages, unnest(terms) AS term "
+    "WHERE store = %(store)s AND is_current GROUP BY term",
+    "UPDATE stores SET (texts, total_length) = (SELECT count(*), COALESCE(sum(length), 0) FROM passages "
+    "WHERE store = %(store)s AND is_current) WHERE store = %(store)s",
+)
+
+
+def count_terms_again(connection: Connection, store: int) -> None:
+    """Count the passages that each term occurs in, and all of them."""
+    for statement in _COUNT_AGAIN:
+        connection.execute(composed(statement), {"store": store})

@@ -1,0 +1,382 @@
+"""The tables of a SQLite database: inserting, copying, ending and reading versions with all that belongs to them."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from devmem.model.items import MemoryItem, Vector, load_item_json
+from devmem.model.versions import Operation
+from devmem.models.embedder import EmbeddingRefusal, PassageEmbeddings
+from devmem.models.given_vectors import PREFIX
+from devmem.search.indexes.passages import has_text
+from devmem.search.indexes.scoring import EncodedTerms
+from devmem.storage.attachments import AttachmentFiles
+from devmem.storage.searching import MISSING, check_length, check_name
+from devmem.storage.sql import Dialect
+from devmem.storage.sqlite import database
+from devmem.storage.sqlite.compact_rows import (
+    PARTS_OF_PASSAGE,
+    joined_codes,
+    pack_terms,
+    parts_of,
+    split_codes,
+)
+from devmem.storage.tables import CURRENT, NOW, NewItem, Origin, State, StoreTables
+from devmem.storage.writing import (
+    COLUMNS,
+    PreparedItem,
+    VersionEnd,
+    embeddings_from,
+    item_body,
+    item_columns,
+    stored_hash,
+)
+
+_LARGEST: Final = 127
+
+
+def encode_vector(vector: Vector, *, exact: bool) -> bytes:
+    """Return the stored form of a unit vector: one byte per component, or float32.
+
+    Bytes need no scale, as the length of a vector is 1: the largest component is 127. Their form starts with the
+    number of zeros that end it, so that its length, unlike that of float32, is no multiple of 4.
+    """
+    if exact:
+        return np.asarray(vector, dtype="<f4").tobytes()
+    codes: NDArray[np.int8] = np.rint(vector * (_LARGEST / max(float(np.abs(vector).max()), 1e-30))).astype(np.int8)
+    padding = int((1 + len(codes)) % 4 == 0)
+    return b"".join((bytes([padding]), codes.tobytes(), bytes(padding)))
+
+
+def decode_vectors(stored: Sequence[bytes]) -> Vector:
+    """Return vectors of one dimension from their stored forms, shape (n, dimension).
+
+    Raises:
+        sqlite3.DatabaseError: they are of several dimensions; `translate_errors` reports it as damage.
+    """
+    found = np.empty((0, 0), dtype=np.float32)
+    for length in {len(raw) for raw in stored}:
+        places = [at for at, raw in enumerate(stored) if len(raw) == length]
+        vectors = _decoded([stored[at] for at in places], length)
+        if len(places) == len(stored):
+            return vectors
+        found = found if found.size else np.empty((len(stored), vectors.shape[1]), dtype=np.float32)
+        check_dimension(vectors.shape[1], found.shape[1])
+        found[places] = vectors
+    return found
+
+
+def check_dimension(dimension: int, known: int) -> None:
+    """Refuse vectors of another dimension than that of others.
+
+    Raises:
+        sqlite3.DatabaseError: it is another; `translate_errors` reports it as damage.
+    """
+    if dimension != known:
+        raise database.damage_error(
+            f"embeddings of {dimension} and {known} dimensions; `devmem reindex --force` makes new ones"
+        )
+
+
+def _decoded(stored: Sequence[bytes], length: int) -> Vector:
+    """Return vectors of which every stored form has the same length, which is at least 1."""
+    joined = b"".join(stored)
+    if length % 4 == 0:
+        return np.frombuffer(joined, dtype="<f4").reshape(len(stored), -1).astype(np.float32)
+    codes = np.frombuffer(joined, dtype=np.int8).reshape(len(stored), length)
+    vectors: Vector = codes[:, 1 : length - int(codes[0, 0])].astype(np.float32)
+    vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1)
+    return vectors
+
+
+CONTENT: Final = ", ".join((*COLUMNS, "derived", "waiting", "refusal", "body"))
+"""Columns that a copy of a version has in common with it."""
+_ORIGIN: Final = "slot, operation, change_run, change_actor, began, base"
+_INSERT: Final = f"INSERT INTO items({CONTENT}, {_ORIGIN}) VALUES ({', '.join('?' * (len(COLUMNS) + 10))})"
+_COPY: Final = f"INSERT INTO items({CONTENT}, {_ORIGIN}) SELECT {CONTENT}, ?, ?, ?, ?, ?, ? FROM items WHERE row = ?"
+_MARK: Final = f"INSERT INTO items({CONTENT}, {_ORIGIN}) SELECT {CONTENT}, ?, ?, ?, ?, ?, row FROM items WHERE row = ?"
+_END: Final = (
+    "UPDATE items SET slot = 'was:' || row, ended = ?, end_operation = ?, end_run = ?, end_actor = ?, archived = ? "
+    f"WHERE {NOW} AND "
+)
+_CHANGES_KEPT: Final = 20_000
+"""A cache that missed more changes than about this number is rebuilt."""
+_INSERT_PASSAGE: Final = "INSERT INTO passages(row, term_hashes, term_counts, term_length) VALUES (?, ?, ?, ?)"
+_COPY_PASSAGE: Final = (
+    "INSERT INTO passages(row, term_hashes, term_counts, term_length) "
+    "SELECT ?, term_hashes, term_counts, term_length FROM passages WHERE passage = ?"
+)
+_PASSAGES_OF: Final = "SELECT passage FROM passages WHERE row = ? ORDER BY passage"
+SELECT_WHOLE: Final = (
+    "SELECT items.row, CAST(body AS BLOB), content_hash, vector FROM items "
+    "LEFT JOIN vectors ON vectors.passage = (SELECT min(passage) FROM passages WHERE passages.row = items.row)"
+)
+"""Selects the arguments of `item_from_row`."""
+
+
+class SqliteTables(StoreTables):
+    """The tables of a SQLite database."""
+
+    restamp_after = 5_000
+
+    def __init__(
+        self, connection: sqlite3.Connection, location: str, attachments: AttachmentFiles | None, dialect: Dialect
+    ) -> None:
+        """Take a connection in a transaction, the path of the file, its attachments, and how filters are written."""
+        super().__init__(dialect, location)
+        self.connection, self.attachments = connection, attachments
+
+    def execute(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """Run a statement; return its rows, if it has any."""
+        return self.connection.execute(statement, tuple(values)).fetchall()
+
+    def change(self, statement: str, values: Sequence[object] = ()) -> int:
+        """Run a statement that changes rows; return their number."""
+        return self.connection.execute(statement, tuple(values)).rowcount
+
+    def change_many(self, statement: str, values: Sequence[Sequence[object]]) -> None:
+        """Run a statement that changes rows once with each of some values."""
+        self.connection.executemany(statement, values)
+
+    def fetch_items(self, rows: Iterable[int]) -> dict[int, MemoryItem]:
+        """Return versions by row number, without their embeddings; one that is not there is `MISSING`."""
+        return fetch_items(self.connection, list(rows))
+
+    def load(self, row: int, body: bytes) -> MemoryItem:  # noqa: ARG002 - the error names the file
+        """Return the item of a row."""
+        return load_item_json(body)
+
+    def whole(self, clause: str, values: Sequence[object]) -> list[tuple[int, MemoryItem]]:
+        """Return the rows and the items, with embeddings and attachments, that a clause after `WHERE` selects."""
+        found = self.execute(f"{SELECT_WHOLE} WHERE {clause}", values)
+        items = ((row, item_from_row(row, *rest)) for row, *rest in found)
+        resolve = self.attachments.resolve if self.attachments is not None else lambda item: item
+        return [(row, resolve(item)) for row, item in items]
+
+    def embeddings(self, ids: Sequence[str], shown: str) -> dict[str, PassageEmbeddings]:
+        """Return the embeddings of those of some items of a state that have them, by id."""
+        found = ((item_id, read_embeddings(self.connection, item_id, shown)) for item_id in ids)
+        return {item_id: each for item_id, each in found if each is not None}
+
+    def check_embeddings(
+        self, model: str | None, embeddings: Iterable[PassageEmbeddings | EmbeddingRefusal | None]
+    ) -> bool:
+        """Refuse embeddings of another model or length; return whether the store has a model."""
+        lengths = {encoding.vectors.shape[1] for encoding in embeddings if isinstance(encoding, PassageEmbeddings)}
+        made = self.property("model")
+        if lengths:
+            check_name(self.location, made=made, given=model)
+            known = self.property("dimension")
+            if known is None:
+                known = min(lengths)
+                self.set_property("dimension", known)
+            for length in lengths:
+                check_length(self.location, made=int(known), given=length)
+        return made is not None
+
+    def property(self, name: str) -> str | int | None:
+        """Return a recorded property of the store; None where it has none of the name."""
+        found = self.connection.execute("SELECT value FROM meta WHERE key = ?", (name,)).fetchone()
+        return None if found is None else found[0]
+
+    def set_property(self, name: str, value: str | int | None) -> None:
+        """Record a property of the store."""
+        database.set_meta(self.connection, name, value)
+
+    def count(self, state: State) -> int:
+        """Return the number of items of a state; that of the current ones is kept."""
+        if state is CURRENT:
+            return int(self.property("count") or 0)
+        return int(self.connection.execute(f"SELECT count(*) FROM items WHERE {state.shown}").fetchone()[0])
+
+    def insert(self, new: Sequence[NewItem], origins: Sequence[Origin]) -> list[int]:
+        """Insert versions with their passages and embeddings, each as its origin says; return their rows."""
+        return [self._insert(one, origin) for one, origin in zip(new, origins, strict=True)]
+
+    def _insert(self, new: NewItem, origin: Origin) -> int:
+        prepared, item = new.prepared, new.prepared.item
+        has_none = item.input_snapshot is None and item.output_snapshot is None
+        body = item if has_none or self.attachments is None else self.attachments.externalize(item)
+        derived = 1 if item.provenance.parents else None
+        values = (*item_columns(prepared), derived, int(new.waiting), prepared.refusal, item_body(body).decode())
+        began = (origin.slot, origin.operation, origin.run, origin.actor, origin.at, origin.base)
+        row = self.connection.execute(_INSERT, (*values, *began)).lastrowid or 0
+        passages = insert_passages(self.connection, row, prepared)
+        if new.embeddings is not None:
+            insert_embeddings(self.connection, passages, new.embeddings)
+        return row
+
+    def copy(self, row: int, origin: Origin) -> None:
+        """Insert a copy of a version as the current one, with all that belongs to it."""
+        began = (origin.slot, origin.operation, origin.run, origin.actor, origin.at, origin.base)
+        copied = self.connection.execute(_COPY, (*began, row)).lastrowid
+        for passage in passages_of_row(self.connection, row):
+            copy_passage(self.connection, passage, copied or 0)
+
+    def mark_deleted(self, rows: Sequence[int], origin: Origin) -> None:
+        """Insert, for each of some current versions, the mark of a pending run that it deletes the item."""
+        began = (origin.slot, origin.operation, origin.run, origin.actor, origin.at)
+        self.connection.executemany(_MARK, [(*began, row) for row in rows])
+
+    def end(self, condition: str, values: Sequence[object], ending: VersionEnd, at: int) -> int:
+        """End the current versions that match a condition; return their number."""
+        archived = 1 if ending.operation is Operation.ARCHIVE else None
+        change = (at, ending.operation.value, ending.run, ending.actor, archived)
+        return self._pruned(self.change(f"{_END}({condition})", (*change, *values)))
+
+    def delete(self, condition: str, values: Sequence[object]) -> int:
+        """Delete versions, and release their attachments for the last of whose versions the file goes."""
+        if self.attachments is not None:
+            query = f"SELECT body FROM items WHERE ({condition}) AND instr(body, '.files/')"
+            for (body,) in self.execute(query, values):
+                self.attachments.release(body)
+        return self._pruned(self.change(f"DELETE FROM items WHERE {condition}", values))
+
+    def _pruned(self, changed: int) -> int:
+        """Delete the oldest of the recorded changes where there are many, after some more."""
+        if not changed:
+            return 0
+        # As two aggregates of one SELECT, SQLite would read the whole table.
+        ((newest, oldest),) = self.execute(
+            "SELECT (SELECT max(number) FROM changes), (SELECT min(number) FROM changes)"
+        )
+        if newest is not None and newest - oldest > _CHANGES_KEPT:
+            floor = newest - _CHANGES_KEPT // 2
+            self.change("DELETE FROM changes WHERE number <= ?", (floor,))
+            self.set_property("changes_floor", floor)
+        return changed
+
+    def embed(self, embeddings: Sequence[tuple[int, PassageEmbeddings]]) -> None:
+        """Insert the embeddings of versions that have none, by row."""
+        for row, encoding in embeddings:
+            insert_embeddings(self.connection, passages_of_row(self.connection, row), encoding)
+        self._note([row for row, _ in embeddings], "embedded")
+
+    def note_hidden(self, rows: Sequence[int]) -> None:
+        """Note that a pending run does not show some current versions any more."""
+        self._note(rows, "hidden")
+
+    def _note(self, rows: Sequence[int], kind: str) -> None:
+        self.change_many("INSERT INTO changes(row, kind) VALUES (?, ?)", [(row, kind) for row in rows])
+        self._pruned(len(rows))
+
+
+def copy_passage(connection: sqlite3.Connection, passage: int, row: int) -> None:
+    """Insert a copy of a passage, with its vector and token codes, for the version in a row."""
+    number = connection.execute(_COPY_PASSAGE, (row, passage)).lastrowid or 0
+    connection.execute("INSERT INTO vectors SELECT ?, vector FROM vectors WHERE passage = ?", (number, passage))
+    shift = parts_of(number)[0] - parts_of(passage)[0]
+    copied = "SELECT part + ?, codes FROM tokens WHERE part BETWEEN ? AND ?"
+    connection.execute(f"INSERT INTO tokens {copied}", (shift, *parts_of(passage)))
+
+
+def insert_passages(connection: sqlite3.Connection, row: int, prepared: PreparedItem) -> list[int]:
+    """Insert the terms of the passages of the version in a row; return the passages' numbers."""
+    return [connection.execute(_INSERT_PASSAGE, (row, *pack_terms(terms))).lastrowid or 0 for terms in prepared.terms()]
+
+
+def update_terms(connection: sqlite3.Connection, passage: int, terms: EncodedTerms) -> None:
+    """Replace the terms of a passage."""
+    statement = "UPDATE passages SET term_hashes = ?, term_counts = ?, term_length = ? WHERE passage = ?"
+    connection.execute(statement, (*pack_terms(terms), passage))
+
+
+def passages_of_row(connection: sqlite3.Connection, row: int) -> list[int]:
+    """Return the numbers of a version's passages, in order."""
+    return [passage for (passage,) in connection.execute(_PASSAGES_OF, (row,))]
+
+
+def insert_embeddings(connection: sqlite3.Connection, passages: Sequence[int], encoding: PassageEmbeddings) -> None:
+    """Insert the embeddings of an item's passages; a single vector is that of the first passage."""
+    if len(encoding.vectors) not in (1, len(passages)):
+        raise ValueError(f"{len(encoding.vectors)} embeddings for an item of {len(passages)} passages")
+    exact = keeps_exact(connection)
+    vectors = (encode_vector(vector, exact=exact) for vector in encoding.vectors)
+    connection.executemany(
+        "INSERT OR REPLACE INTO vectors(passage, vector) VALUES (?, ?)", zip(passages, vectors, strict=False)
+    )
+    for passage, codes in zip(passages, encoding.tokens or (), strict=False):
+        # Earlier codes of the passage may have more parts.
+        connection.execute("DELETE FROM tokens WHERE part BETWEEN ? AND ?", parts_of(passage))
+        insert_codes(connection, passage, codes.tobytes())
+
+
+def insert_codes(connection: sqlite3.Connection, passage: int, codes: bytes) -> None:
+    """Insert the token codes of a passage that has none."""
+    parts = enumerate(split_codes(codes), parts_of(passage)[0])
+    connection.executemany("INSERT INTO tokens(part, codes) VALUES (?, ?)", parts)
+
+
+def keeps_exact(connection: sqlite3.Connection) -> bool:
+    """Whether vectors are stored to the last bit: those that the caller made, and all outside of a file.
+
+    A JSON file, which other programs may write, is held in memory and written again.
+    """
+    (_, _, file) = connection.execute("PRAGMA database_list").fetchone()
+    if not file:
+        return True
+    (model,) = connection.execute("SELECT value FROM meta WHERE key = 'model'").fetchone() or (None,)
+    return isinstance(model, str) and model.startswith(PREFIX)
+
+
+def read_embeddings(connection: sqlite3.Connection, item_id: str, shown: str = NOW) -> PassageEmbeddings | None:
+    """Return the embeddings of an item in a state; None when it is not there or not embedded."""
+    query = f"SELECT row, content_hash, CAST(body AS BLOB) FROM items WHERE id = ? AND {shown}"
+    found = connection.execute(query, (item_id,)).fetchone()
+    if found is None:
+        return None
+    row, content_hash, body = found
+    vectors = connection.execute(
+        "SELECT passage, vector FROM passages JOIN vectors USING (passage) WHERE row = ? ORDER BY passage", (row,)
+    ).fetchall()
+    if not vectors:
+        return None
+    parts = connection.execute(
+        f"SELECT passage, codes FROM passages CROSS JOIN tokens ON {PARTS_OF_PASSAGE} WHERE row = ? "
+        "ORDER BY passage, part",
+        (row,),
+    )
+    codes = dict(joined_codes(parts))
+    decoded = decode_vectors([vector for _, vector in vectors])
+    each = zip(decoded, (codes.get(passage) for passage, _ in vectors), strict=True)
+    return embeddings_from(list(each), stored_hash(content_hash, body))
+
+
+def item_from_row(_row: int, body: bytes, digest: str, vector: bytes | None) -> MemoryItem:
+    """Return the item of a selected row, with its embedding."""
+    return load_item_json(body, digest, None if vector is None else decode_vectors([vector])[0])
+
+
+def fetch_items(connection: sqlite3.Connection, rows: Sequence[int]) -> dict[int, MemoryItem]:
+    """Return items by row number, without their embeddings; one that is not there is `MISSING`."""
+    found = dict.fromkeys(rows, MISSING)
+    for start in range(0, len(rows), 500):
+        part = rows[start : start + 500]
+        query = f"SELECT row, CAST(body AS BLOB) FROM items WHERE row IN ({', '.join('?' * len(part))})"
+        found |= {row: load_item_json(body) for row, body in connection.execute(query, part)}
+    return found
+
+
+def any_expired(connection: sqlite3.Connection, now: float) -> bool:
+    """Whether a current item is past its `expires_at` at `now` (seconds since the epoch)."""
+    query = f"SELECT 1 FROM items WHERE {NOW} AND expires_at <= ? LIMIT 1"
+    return connection.execute(query, (now,)).fetchone() is not None
+
+
+def replace_model(connection: sqlite3.Connection, model: str, dimension: int | None) -> int:
+    """Delete every embedding and record the new model; return the number of items that wait for it."""
+    connection.execute("DELETE FROM vectors")
+    connection.execute("DELETE FROM tokens")
+    done = connection.execute(f"SELECT row, CAST(body AS BLOB) FROM items WHERE {NOW} AND NOT waiting").fetchall()
+    with_text = [(row,) for row, body in done if has_text(load_item_json(body))]
+    connection.executemany("UPDATE items SET waiting = 1 WHERE row = ?", with_text)
+    connection.execute("UPDATE items SET refusal = NULL WHERE refusal IS NOT NULL")
+    database.set_meta(connection, "model", model)
+    database.set_meta(connection, "dimension", dimension)
+    connection.execute("UPDATE meta SET value = value + 1 WHERE key = 'generation'")
+    return int(connection.execute(f"SELECT count(*) FROM items WHERE waiting AND {NOW}").fetchone()[0])

@@ -1,0 +1,251 @@
+"""The tables of a store, and what differs between databases in using them.
+
+`items` holds every version of every item; `slot` tells which one it is: `now` of the current version, `run:ID` of what
+a pending run wrote, and `was:ROW` of one that ended. What a state of the collection shows, now, at a time, in a run or
+in the archive, is a condition on this table (`State`). A version keeps its row number, and with it its passages,
+vectors and token codes, until it is removed. Recorded times are microseconds since the epoch and differ between any two
+transactions of a store; a pending version has none.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, TypeVar
+
+from devmem.model.items import MemoryItem
+from devmem.model.versions import GONE
+from devmem.models.embedder import EmbeddingRefusal, PassageEmbeddings
+from devmem.storage.sql import Dialect
+from devmem.storage.tombstones import erased_items
+from devmem.storage.writing import PreparedItem, VersionEnd
+
+NOW: Final = "slot = 'now'"
+"""Condition of the current versions."""
+TOMBSTONE_KEYS: Final = "tombstone_keys"
+"""Property with the keys of the tombstones, as JSON."""
+GONE_SQL: Final = ", ".join(f"'{operation.value}'" for operation in GONE)
+"""The changes after which there is no current version, as a list of SQL."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """A state of the collection: the versions that it shows, as conditions on `items`."""
+
+    shown: str
+    """The versions that it shows."""
+    hidden: str = ""
+    """Current versions that it does not show."""
+    added: str = ""
+    """Versions that it shows and that are not current."""
+    is_past: bool = False
+    """Whether later versions count in no statistics of words; those of a pending run are as after its commit."""
+
+
+CURRENT: Final = State(shown=NOW)
+ARCHIVED: Final = State(shown="archived", hidden=NOW, added="archived")
+
+
+def as_of(at: int) -> State:
+    """Return the state at a recorded time."""
+    # The rows of current versions are in the order in which they began.
+    begun = f"FROM items AS before WHERE before.{NOW} AND before.began <= {at}"
+    last = f"SELECT before.row {begun} ORDER BY before.row DESC LIMIT 1"
+    return State(
+        shown=f"began <= {at} AND (ended IS NULL OR ended > {at})",
+        hidden=f"{NOW} AND row > COALESCE(({last}), 0)",
+        added=f"began <= {at} AND ended > {at}",
+        is_past=True,
+    )
+
+
+def of_run(dialect: Dialect, run: str) -> State:
+    """Return the state that a pending run sees: its own versions, and those that it did not change."""
+    own = f"slot = {dialect.literal(slot_of(run))}"
+    changed = f"id IN (SELECT own.id FROM items AS own WHERE {dialect.of} AND own.began IS NULL AND own.{own})"
+    added = f"began IS NULL AND {own} AND operation NOT IN ({GONE_SQL})"
+    return State(shown=f"({NOW} AND NOT {changed} OR {added})", hidden=f"{NOW} AND {changed}", added=added)
+
+
+def slot_of(run: str) -> str:
+    """Return the slot of the versions that a pending run wrote."""
+    return f"run:{run}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """The change that begins a version, and the place of the version among those of its item."""
+
+    operation: str
+    run: str | None
+    actor: str | None
+    at: int | None
+    """Recorded time; None while its run is pending."""
+    slot: str = "now"
+    base: int | None = None
+    """Row of the current version that a pending one replaces."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewItem:
+    """An item that is about to be inserted."""
+
+    prepared: PreparedItem
+    embeddings: PassageEmbeddings | None
+    """Of unit length; None for an item that waits for them, or has no text."""
+    waiting: bool
+    replaces: bool
+    """Whether it takes the place of an older version."""
+
+
+class StoreTables(ABC):
+    """The tables of a store within one transaction, which writes unless only reading methods are called.
+
+    Statements name each value `?`, and restrict every table by `dialect.of`.
+    """
+
+    dialect: Dialect
+    location: str
+    restamp_after: ClassVar[int]
+    """Microseconds for which a transaction takes the time of its first change for that of its commit."""
+
+    def __init__(self, dialect: Dialect, location: str) -> None:
+        """Take how statements are written, and the place of the store, for errors."""
+        self.dialect, self.location = dialect, location
+        self.of = dialect.of
+
+    @abstractmethod
+    def execute(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """Run a statement; return its rows, if it has any."""
+
+    @abstractmethod
+    def change(self, statement: str, values: Sequence[object] = ()) -> int:
+        """Run a statement that changes rows; return their number."""
+
+    @abstractmethod
+    def change_many(self, statement: str, values: Sequence[Sequence[object]]) -> None:
+        """Run a statement that changes rows once with each of some values."""
+
+    @abstractmethod
+    def fetch_items(self, rows: Iterable[int]) -> dict[int, MemoryItem]:
+        """Return versions by row number, without their embeddings; one that is not there is `MISSING`."""
+
+    @abstractmethod
+    def load(self, row: int, body: Any) -> MemoryItem:  # noqa: ANN401 - as the database returns `dialect.body`
+        """Return the item of a row.
+
+        Raises:
+            CollectionDamagedError: it cannot be read.
+        """
+
+    @abstractmethod
+    def whole(self, clause: str, values: Sequence[object]) -> list[tuple[int, MemoryItem]]:
+        """Return the rows and the items, with embeddings and attachments, that a clause after `WHERE` selects."""
+
+    @abstractmethod
+    def embeddings(self, ids: Sequence[str], shown: str) -> dict[str, PassageEmbeddings]:
+        """Return the embeddings of those of some items of a state that have them, by id."""
+
+    @abstractmethod
+    def check_embeddings(
+        self, model: str | None, embeddings: Iterable[PassageEmbeddings | EmbeddingRefusal | None]
+    ) -> bool:
+        """Refuse embeddings of another model or length; the first embedding of all sets the length.
+
+        Args:
+            model: name of the model that made the embeddings; None when it is not known.
+            embeddings: embeddings that are to be stored.
+
+        Returns:
+            Whether the store has a model.
+
+        Raises:
+            EmbeddingMismatchError: the model or the length is another.
+        """
+
+    @abstractmethod
+    def property(self, name: str) -> str | int | None:
+        """Return a recorded property of the store; None where it has none of the name."""
+
+    @abstractmethod
+    def set_property(self, name: str, value: str | int | None) -> None:
+        """Record a property of the store."""
+
+    @abstractmethod
+    def count(self, state: State) -> int:
+        """Return the number of items of a state, expired ones that are still there included."""
+
+    @abstractmethod
+    def insert(self, new: Sequence[NewItem], origins: Sequence[Origin]) -> list[int]:
+        """Insert versions with their passages and embeddings, each as its origin says; return their rows."""
+
+    @abstractmethod
+    def copy(self, row: int, origin: Origin) -> None:
+        """Insert a copy of a version as the current one, with all that belongs to it."""
+
+    @abstractmethod
+    def mark_deleted(self, rows: Sequence[int], origin: Origin) -> None:
+        """Insert, for each of some current versions, the mark of a pending run that it deletes the item."""
+
+    @abstractmethod
+    def end(self, condition: str, values: Sequence[object], ending: VersionEnd, at: int) -> int:
+        """End the current versions that match a condition; return their number."""
+
+    @abstractmethod
+    def delete(self, condition: str, values: Sequence[object]) -> int:
+        """Delete the versions that match a condition permanently, with what only they use; return their number."""
+
+    @abstractmethod
+    def embed(self, embeddings: Sequence[tuple[int, PassageEmbeddings]]) -> None:
+        """Insert the embeddings of versions that have none, by row."""
+
+    def note_hidden(self, rows: Sequence[int]) -> None:  # noqa: B027 - a database without caches has nothing to note
+        """Note that a pending run does not show some current versions any more."""
+
+    def find_tombstones(self, digests: Sequence[bytes]) -> set[bytes]:
+        """Return those of some digests for which a tombstone stands."""
+        among, values = self.dialect.among("digest", [digest.hex() for digest in digests])
+        found = self.execute(f"SELECT digest FROM tombstones WHERE {self.of} AND {among}", values)
+        return {bytes.fromhex(digest) for (digest,) in found}
+
+    def tombstone_keys(self) -> tuple[bytes, ...]:
+        """Return the keys of the store's tombstones; none where it has no tombstones."""
+        found = self.property(TOMBSTONE_KEYS)
+        return tuple(map(bytes.fromhex, json.loads(found))) if isinstance(found, str) else ()
+
+    def erased_among(self, items: Iterable[MemoryItem]) -> frozenset[str]:
+        """Return the ids of the items that a tombstone keeps out."""
+        keys = self.tombstone_keys()
+        return erased_items(keys, items, self.find_tombstones) if keys else frozenset()
+
+
+T = TypeVar("T")
+
+
+class TransactionalStore(ABC):
+    """A collection, or a state of one, whose tables are used within transactions."""
+
+    location: str
+    _clock: Callable[[], float]
+
+    @abstractmethod
+    def _reading(self, operation: Callable[[StoreTables], T]) -> T:
+        """Run an operation that sees the database as of one commit."""
+
+    @abstractmethod
+    def _writing(self, operation: Callable[[StoreTables], T]) -> T:
+        """Run an operation in a write transaction."""
+
+    def _removing(self, operation: Callable[[StoreTables], T]) -> T:
+        """Run an operation that deletes in a write transaction, on a full disk too."""
+        return self._writing(operation)
+
+    @abstractmethod
+    def _model_name(self) -> str | None:
+        """Return the name of the model that queries are embedded with; None when it is not known."""
+
+    @abstractmethod
+    def _with_attachments(self, items: Sequence[MemoryItem]) -> list[MemoryItem]:
+        """Return the items, in their order, with their attachments as they are read."""
