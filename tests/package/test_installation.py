@@ -62,6 +62,10 @@ def dist_info(site: Path, name: str, *files: str) -> None:
     folder.mkdir(parents=True)
     (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
     (folder / "RECORD").write_text("".join(f"{file},,\n" for file in files))
+    for file in files:
+        # From Python 3.12 on a distribution does not list files that are missing.
+        (site / file).parent.mkdir(exist_ok=True)
+        (site / file).touch()
 
 
 def test_files_of_the_other_project_in_the_folder_are_refused(tmp_path: Path) -> None:
