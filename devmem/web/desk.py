@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import getpass
 import heapq
-import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime
+from datetime import date
 from typing import Final
 
 import devmem
@@ -18,14 +17,14 @@ from devmem.config.workflow import NodeConfig, Workflow
 from devmem.errors import DevmemError, ItemNotFoundError, NoVersionsError, ReadOnlyPageError
 from devmem.memory.memory import Memory
 from devmem.memory.reading import MemoryReader
-from devmem.memory.scope import ScopeParts, make_filter
+from devmem.memory.scope import ScopeParts
 from devmem.memory.statistics import counts_by_day
 from devmem.memory.tables import History
 from devmem.model.border import is_fit
-from devmem.model.caller import Caller, Stage
+from devmem.model.caller import Caller
 from devmem.model.conditions import Order
 from devmem.model.filters import Filter
-from devmem.model.items import ANY, LEAST_TRUST, PINNED, TRUST, AnyUser, MemoryItem, Scope, is_pinned, is_quarantined
+from devmem.model.items import ANY, LEAST_TRUST, PINNED, TRUST, MemoryItem, Scope, is_pinned, is_quarantined
 from devmem.model.results import FileReport, MemoryRetrievalResult, SearchReport
 from devmem.model.versions import RunInfo
 from devmem.recording.log import InteractionLog
@@ -37,16 +36,14 @@ from devmem.stores.fact_queue import FactStatus
 from devmem.stores.facts import FactKeepingMemory
 from devmem.stores.memory import MemoryBase, MemoryQuery
 from devmem.stores.query_embedding import QueryEmbedding
-from devmem.text.moments import asker_time, parse_moment
+from devmem.text.moments import parse_moment
 from devmem.views.diagrams import CallNode, call_tree
+from devmem.web.question import MOST_HITS, UNSCOPED, Question
 from devmem.web.texts import near_words
 from devmem.workflow.erasing import WorkflowReceipt
 from devmem.workflow.manager import MemoryManager
 from devmem.workflow.stores import session_folder
 
-UNSCOPED: Final = "-"
-"""Value of the field `user` for the items of no user."""
-MOST_HITS: Final = 50
 _LISTED: Final = 50
 """Number of items on a page of the list."""
 _COUNTED_EVERY: Final = 30.0
@@ -65,62 +62,6 @@ _MOST_SLOW: Final = 10
 """Number of slow searches that are listed."""
 _MOST_MESSAGES: Final = 60
 """Number of the last messages that one diagram shows."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """The fields of the page's form."""
-
-    text: str = ""
-    store: str = ""
-    """Name of a store; empty for all of them."""
-    user: str = ""
-    """A user's id, `UNSCOPED`, or empty for everybody's items."""
-    agent: str = ""
-    """Agent that the items belong to; empty for any."""
-    source: str = ""
-    """Name of the source of the items; empty for any."""
-    node: str = ""
-    """Id of the agent node as which the stores are asked; empty asks them directly."""
-    stage: Stage = Stage.GEN
-    limit: int = 5
-    after: str = ""
-    before: str = ""
-    min_trust: float = 0.0
-    max_trust: float = 1.0
-    as_of: str = ""
-    asked_at: str = ""
-    """Time of the question, with the asker's zone; empty is now."""
-    archived: bool = False
-    """Search the archived items instead."""
-    words_alone: bool = False
-    """Search without the embedding model."""
-
-    @property
-    def whose(self) -> str | AnyUser | None:
-        """The user as a search takes it."""
-        return None if self.user == UNSCOPED else self.user or ANY
-
-    def when(self) -> datetime | float | None:
-        """Return the time of the question.
-
-        Raises:
-            ValueError: it cannot be read.
-        """
-        return asker_time(self.asked_at) if self.asked_at else None
-
-    def where(self) -> Filter:
-        """Return the filter beside the scope.
-
-        Raises:
-            ValueError: a time cannot be read.
-        """
-        wanted = Filter(
-            scope=Scope(agent=self.agent or None), source_name=self.source or None, min_trust=self.min_trust
-        )
-        if self.max_trust < 1:
-            wanted &= Filter(none_of=(Filter(min_trust=math.nextafter(self.max_trust, 2)),))
-        return make_filter(wanted, after=self.after or None, before=self.before or None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

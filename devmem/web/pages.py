@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
@@ -31,9 +31,10 @@ from devmem.text.spelling import corrected
 from devmem.views.diagrams import transfers_of
 from devmem.views.documents import receipt_lines, workflow_receipt_lines
 from devmem.web import charts
-from devmem.web.desk import MOST_HITS, UNSCOPED, Answer, Desk, Question
+from devmem.web.desk import Answer, Desk
 from devmem.web.guard import CSRF_FIELD, MAX_BODY, Guard
 from devmem.web.languages import Language, language_of, translated
+from devmem.web.question import UNSCOPED, Question, address_of, question_of, start_of
 from devmem.web.texts import compared, marked, shown
 from devmem.web.transfers import Transfers
 from devmem.workflow.erasing import WorkflowReceipt
@@ -391,51 +392,3 @@ def _run_event(run: RecallRun) -> charts.Event:
     return charts.Event(
         at=run.began, lane=lane, label=f"{when(run.began)} {run.agents}", address=f"/shown?run={quote(run.run or '')}"
     )
-
-
-def question_of(fields: Mapping[str, str]) -> Question:
-    """Return the question of a form.
-
-    Raises:
-        ValueError: a field cannot be used.
-    """
-    limit, least_trust, most_trust = (fields.get(name) or "" for name in ("limit", "min_trust", "max_trust"))
-    try:
-        count, least, most = int(limit or 5), float(least_trust or 0), float(most_trust or 1)
-    except ValueError:
-        raise ValueError("the number of hits and the trust are numbers") from None
-    return Question(
-        text=fields.get("q", "").strip(),
-        store=fields.get("store", ""),
-        user=fields.get("user", "").strip(),
-        agent=fields.get("agent", "").strip(),
-        source=fields.get("source", "").strip(),
-        node=fields.get("node", ""),
-        stage=Stage(fields.get("stage") or Stage.GEN),
-        limit=min(max(count, 1), MOST_HITS),
-        after=fields.get("after", "").strip(),
-        before=fields.get("before", "").strip(),
-        min_trust=least,
-        max_trust=most,
-        as_of=fields.get("as_of", "").strip(),
-        asked_at=fields.get("asked_at", "").strip(),
-        archived=fields.get("archived") == "yes",
-    )
-
-
-def start_of(older: str, stores: int) -> tuple[int, ...]:
-    """Return where a page of the list begins, a number for each store; empty is the first page.
-
-    Raises:
-        ValueError: the field is not of this page.
-    """
-    numbers = tuple(int(number) for number in older.split(",") if number.isdecimal())
-    if older and (len(numbers) != stores or len(older.split(",")) != stores):
-        raise ValueError(f"{older!r:.60} is not a place in this list")
-    return numbers
-
-
-def address_of(fields: Mapping[str, str], **others: str) -> str:
-    """Return the address of a view with some fields changed; an empty one is left out."""
-    kept = {name: value for name, value in {**fields, **others}.items() if value}
-    return f"/?{urlencode(kept)}" if kept else "/"
