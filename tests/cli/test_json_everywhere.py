@@ -10,7 +10,7 @@ import pytest
 
 from .conftest import COMMANDS, Devmem, options_of
 
-WITHOUT = {"init", "schema", "export", "mcp", "web", "new"}
+WITHOUT = {"hook", "init", "schema", "export", "mcp", "web", "new"}
 """These print a document of another form, ask, or go on; `check` has `--format json`."""
 
 

@@ -340,7 +340,7 @@ class FactCases:
         memory.add("My diet is vegan.", user="ann")
         status = caught_up(memory)
         assert status.extracted == 1
-        assert ["fact" in each.metadata for each in memory.list(quarantined=True)] == [True]
+        assert ["fact" in each.metadata for each in memory.list(quarantined=True, user="ann")] == [True]
         assert [hit.text for hit in memory.search("vegan", user="ann")] == ["My diet is vegan."]
 
     def test_stored_turns_are_read_on_request_alone(self, open_memory: Open, service: ChatService) -> None:

@@ -204,8 +204,8 @@ STORAGE: Final[tuple[Change, ...]] = (
     Change(
         name="erasure-keeps-log",
         breaks="an erasure empties the write-ahead log",
-        file="devmem/storage/sqlite/erasing.py",
-        old='        is_busy, _, _ = writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()\n',
+        file="devmem/storage/sidecar_db.py",
+        old='        is_busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()\n',
         new="        is_busy = 0\n",
         tests=(
             "tests/storage/test_erasures.py::test_a_storm_of_processes_ends_none_as_busy",
@@ -406,8 +406,8 @@ STORAGE: Final[tuple[Change, ...]] = (
         name="erasure-keeps-waiting-writes",
         breaks="forgetting removes writes that wait for a store",
         file="devmem/workflow/erasing.py",
-        old="selection.waiting += [found] if found.checksums else []",
-        new="selection.waiting += []",
+        old='(selection.waiting if each.kind == "pending" else selection.shown).append(each)',
+        new='selection.shown.append(each) if each.kind != "pending" else None',
         tests=("tests/workflow/test_workflow.py::test_nothing_is_left_of_a_user_in_any_file",),
     ),
     Change(

@@ -14,7 +14,13 @@ from pydantic import JsonValue
 from devmem import Filter, Scope
 from devmem.text import Backoff
 from devmem_stores.mem0.config import Mem0Config
-from devmem_stores.mem0.errors import Mem0Error, Mem0RateLimitError, Mem0ScopeError, Mem0UnavailableError
+from devmem_stores.mem0.errors import (
+    Mem0AnswerError,
+    Mem0Error,
+    Mem0RateLimitError,
+    Mem0ScopeError,
+    Mem0UnavailableError,
+)
 from devmem_stores.mem0.items import Record
 
 Filters: TypeAlias = dict[str, JsonValue]
@@ -158,12 +164,24 @@ class Backend(Protocol):
         ...
 
 
+_LISTING: Final = "list memories"
+
+
 def every_record(fetch: Callable[[int], Page]) -> Iterator[Record]:
-    """Return the memories of every page, each of which `fetch` returns by its number (from 1)."""
+    """Return the memories of every page, each of which `fetch` returns by its number (from 1).
+
+    Raises:
+        Mem0AnswerError: the pages do not end, as of a proxy that answers each with the last one.
+    """
+    seen: set[str] = set()
     number, more = 1, True
     while more:
         page = fetch(number)
+        ids = {record.id for record in page.records}
+        if page.more and ids <= seen:
+            raise Mem0AnswerError(_LISTING, f"page {number} repeats those before it, and names another one")
         yield from page.records
+        seen |= ids
         number, more = number + 1, page.more
 
 
