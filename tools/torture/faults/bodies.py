@@ -18,7 +18,7 @@ from pydantic import JsonValue
 from typer.testing import CliRunner
 
 import devmem
-from devmem import ANY, DevmemError, Memory, MemoryItem
+from devmem import ANY, DevmemError, Hit, Memory, MemoryItem
 from devmem.cli.app import app
 from devmem.memory import RunState
 from devmem.model.border import clean_text, clean_values
@@ -205,18 +205,19 @@ def _nested(levels: int) -> JsonValue:
     return value
 
 
-def _same(record: MemoryItem | None, item: Accepted) -> bool:
+def _same(found: MemoryItem | Hit | None, item: Accepted) -> bool:
+    record = found.item if isinstance(found, Hit) else found
     return (
         record is not None
         and (record.text, record.user) == (item.text, item.user)
-        and dict(record.metadata) == item.metadata
+        and dict(record.caller_metadata) == item.metadata
     )
 
 
 def _check_one(memory: Memory, item_id: str, item: Accepted, result: Result) -> None:
     """Have every call that returns one item return it."""
     now = time.time() + 1
-    calls: dict[str, Callable[[], MemoryItem | None]] = {
+    calls: dict[str, Callable[[], MemoryItem | Hit | None]] = {
         "get": lambda: memory.get(item_id),
         "get_many": lambda: memory.get([item_id])[0],
         "history": lambda: memory.history(item_id)[-1].item,

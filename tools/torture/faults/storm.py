@@ -194,9 +194,9 @@ class _Worker:
     def _forget(self, way: str) -> None:
         if way == "forget":
             key = self._key()
-            self._expect(way, self._memory.forget(key), int(self._texts.pop(key, None) is not None))
+            self._expect(way, self._memory.forget(key).items, int(self._texts.pop(key, None) is not None))
         elif self._chance.random() < 0.3:
-            self._expect(way, self._memory.forget(where=devmem.Filter(min_trust=0.1)), len(self._texts))
+            self._expect(way, self._memory.forget(where=devmem.Filter(min_trust=0.1)).items, len(self._texts))
             self._texts.clear()
 
     def _run(self, way: str) -> None:
