@@ -29,6 +29,7 @@ QUESTIONS = {
     "How many items does a blackboard keep?": ("docs/stores/blackboard.md", "max_items"),
     "What does the simple store's devall ranking score?": ("docs/stores/simple.md", "0.7 x cosine"),
     "How long does a durable update take with 10,000 items?": ("docs/benchmarks.md", "`update` p50"),
+    "Which tables does the SQLite file have?": ("docs/decisions/storage.md", "| `vectors` |"),
 }  # fmt: skip
 
 
