@@ -15,7 +15,7 @@ _COLOURS: Final = 8
 """Number of colours of the parts of a score; see the style sheet."""
 
 
-_LABELS: Final = {
+LABELS: Final = {
     "match": "meaning and words",
     "lexical": "same words",
     "window": "lines around it",
@@ -38,7 +38,6 @@ _LABELS: Final = {
     "score": "score",
 }
 """The parts of a score in words of people."""
-LABELS: Final = frozenset(_LABELS.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +53,7 @@ class Segment:
     @property
     def label(self) -> str:
         """The name of the part for people."""
-        return _LABELS.get(self.name, self.name)
+        return LABELS.get(self.name, self.name)
 
 
 def score_bar(parts: Mapping[str, float], most: float) -> list[Segment]:

@@ -196,6 +196,11 @@ class Desk:
         older = tuple(offsets[name] + taken[name] for name in names) if len(merged) > len(rows) else None
         return Listing(rows=rows, older=older, problems=problems)
 
+    @property
+    def _everybody(self) -> ScopeParts:
+        """The widest scope: everybody's items, or those of the page's user."""
+        return {} if self.user is not None else {"user": ANY}
+
     def _scope(self, asked: Question) -> ScopeParts:
         return {} if self.user is not None else {"user": asked.whose}
 
@@ -206,11 +211,10 @@ class Desk:
         """
         if time.monotonic() < self._names[0]:
             return self._names[1]
-        scope: ScopeParts = {} if self.user is not None else {"user": ANY}
         counts = {kind: Counter[str]() for kind in ("user", "agent", "source_name")}
         for memory in self.memories.values():
             for kind, counted in counts.items():
-                for value, number in memory.count(by=kind, **scope):
+                for value, number in memory.count(by=kind, **self._everybody):
                     if value not in (None, ""):
                         counted[str(value)] += number
         found = {kind: [name for name, _ in counted.most_common(_OFFERED)] for kind, counted in counts.items()}
@@ -273,7 +277,7 @@ class Desk:
         node = next((node for node in self.agents if node.id == asked.node), None)
         if node is None or node.config is None:
             raise ValueError(f"there is no agent {asked.node!r}")
-        # An agent that acts for nobody is shown unscoped items.
+        # An agent without a user is shown unscoped items.
         user = self.user if self.user is not None else None if asked.user == UNSCOPED else asked.user or None
         with ExitStack() as shown:
             stores = {name: memory.store for name, memory in self.memories.items()}
@@ -405,9 +409,8 @@ class Desk:
     def quarantined(self) -> list[tuple[str, MemoryItem]]:
         """Return the latest records in quarantine, each with its store."""
         where = Filter(none_of=(Filter(min_trust=LEAST_TRUST),))
-        scope: ScopeParts = {} if self.user is not None else {"user": ANY}
         return [(name, record) for name, memory in self.memories.items()
-                for record in memory.list(_MOST_QUARANTINED, where=where, **scope)]  # fmt: skip
+                for record in memory.list(_MOST_QUARANTINED, where=where, **self._everybody)]  # fmt: skip
 
     def forget(self, store: str, item: str, *, dry_run: bool) -> list[ForgetReceipt | WorkflowReceipt]:
         """Forget a record, in a workflow in every store and log of it; return the receipts.
@@ -459,8 +462,7 @@ class Desk:
         """Return the conversations of the latest items: store, id and number of items, the latest first."""
         found: dict[tuple[str, str], int] = {}
         for name, memory in self.memories.items():
-            scope: ScopeParts = {} if self.user is not None else {"user": ANY}
-            for record in memory.list(_LATEST, **scope):
+            for record in memory.list(_LATEST, **self._everybody):
                 key = record.scope.conversation or record.scope.session or record.scope.run
                 if key is not None:
                     found[name, key] = found.get((name, key), 0) + 1
@@ -469,22 +471,20 @@ class Desk:
     def said(self, store: str, conversation: str) -> list[MemoryItem]:
         """Return the last items of a conversation, in the order of time."""
         memory = self.memory(store)
-        scope: ScopeParts = {} if self.user is not None else {"user": ANY}
         of_it = Filter(
             any_of=tuple(Filter(scope=Scope(**{part: conversation})) for part in ("conversation", "session", "run"))
         )
-        return memory.list(_MOST_MESSAGES, where=of_it, order=Order.EVENT, **scope)[::-1]
+        return memory.list(_MOST_MESSAGES, where=of_it, order=Order.EVENT, **self._everybody)[::-1]
 
     def answers(self, steps: Sequence[Recall]) -> dict[int, MemoryItem]:
         """Return for each step the item in which its agent's answer is recorded, by the number of the step."""
         found: dict[int, MemoryItem] = {}
-        scope: ScopeParts = {} if self.user is not None else {"user": ANY}
         for run in {step.run for step in steps if step.run}:
             of_run = Filter(scope=Scope(run=run))
             written = [
                 item
                 for memory in self.memories.values()
-                for item in memory.list(_LATEST, where=of_run, **scope)
+                for item in memory.list(_LATEST, where=of_run, **self._everybody)
                 if item.output_snapshot is not None
             ]
             for step in steps:
@@ -503,8 +503,7 @@ class Desk:
     def growth(self, store: str) -> list[tuple[date, int]]:
         """Return how many items within reach each of the last days has, today last."""
         memory = self.memory(store)
-        scope: ScopeParts = {} if self.user is not None else {"user": ANY}
-        return list(counts_by_day(memory.store, memory.guard.matching(**scope), days=_DAYS))
+        return list(counts_by_day(memory.store, memory.guard.matching(**self._everybody), days=_DAYS))
 
     def slowest(self) -> list[SlowRecall]:
         """Return the slowest recorded searches within reach, slowest first."""

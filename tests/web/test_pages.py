@@ -28,6 +28,7 @@ from devmem.models.embedding_providers import register_embedding_provider
 from devmem.storage import STATE_FILE, Outbox
 from devmem.stores import FactKeepingMemory, MemoryBase, Provenance, SourceKind
 from devmem.testing import HashTokenEmbedder
+from devmem.web.charts import LABELS
 from devmem.web.desk import Desk
 from devmem.web.languages import translated
 from devmem.web.pages import VIEWS
@@ -521,7 +522,7 @@ def test_each_of_the_pages_own_words_has_a_chinese_form() -> None:
         for template in templates
         for word in re.findall(r"""_\((?:"([^"]+)"|'([^']+)')\)""", template.read_text("utf-8"))
     }
-    own = {first or second for first, second in words} | {name for _, name in VIEWS}
+    own = {first or second for first, second in words} | {name for _, name in VIEWS} | set(LABELS.values())
     assert [word for word in sorted(own) if translated(word, "zh") == word] == []
 
 
