@@ -123,7 +123,7 @@ class Outbox(Generic[T]):
             self._room -= len(rows)
 
     def put_payload(self, key: str, payload: str) -> None:
-        """Append one payload as it is, whatever the limit says; it is durable when this returns.
+        """Append one payload unchanged, whatever the limit says; it is durable when this returns.
 
         Raises:
             OutboxError: the file cannot be used.

@@ -33,7 +33,7 @@ _MARKS: Final = lazy_pattern("[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u2
 
 
 def without_invisible(text: str) -> str:
-    """Return the text without the characters that nobody sees, which can part words or hide one text in another."""
+    """Return the text without invisible characters, which can part words or hide one text in another."""
     if text.isprintable():
         # No control or format character is printable, and of ASCII nothing else is ignored.
         return text if text.isascii() else _IGNORED.sub("", text)

@@ -96,7 +96,7 @@ class PostgresCollection(PostgresEraser, VersionedStore):
 
     @contextmanager
     def _exclusive(self, purpose: str) -> Iterator[None]:
-        """Hold an advisory lock in a transaction on its own connection, which a pooler ends with nobody else's."""
+        """Hold an advisory lock in a transaction of its own connection, with which a pooler ends it."""
         with translate_errors(self.location):
             connection = connect(self._access)
         with closing(connection):

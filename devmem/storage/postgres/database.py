@@ -173,7 +173,7 @@ class Access:
             "lock_timeout": f"{busy}",
             "idle_in_transaction_session_timeout": f"{max(60_000, busy)}",
         }
-        # A server alone takes the name for one of nobody's settings; a distributed one hands on what follows.
+        # A single server ignores this setting; a distributed one passes the following settings on to its workers.
         named = {"citus.propagate_set_commands": "local", "devmem.tenant": self.location.tenant}
         parts = [
             f"SELECT set_config('{name}', {Literal(value).as_string(None)}, true)" for name, value in settings.items()

@@ -3,8 +3,8 @@
 `store` begins every primary key, unique index and foreign key, and its number is a hash of tenant and name that the
 client makes. Rows are numbered by a counter in the row of the store, which every writing transaction updates first: so
 numbers ascend in the order of commits, and nothing depends on sequences, transaction ids or snapshots. Each row names
-its tenant, since a policy cannot look it up in another table there, and ends its keys with it, so that nobody's row is
-in the way of another's. `StoreTables` documents what the tables hold.
+its tenant, since a policy cannot look it up in another table there, and ends its keys with it, so that no tenant's row
+is in the way of another's. `StoreTables` documents what the tables hold.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ class SqliteEraser(ErasableStore, SqliteReader):
             marker.remove()
 
     def _is_executed(self, plan: ErasePlan) -> bool:
-        # In memory nobody else is at work.
+        # No other process works on a database in memory.
         return not self._in_file or (bool(plan.id) and is_at_work(Path(self.location), plan.id))
 
     def finish_erasure(self, plan: ErasePlan, words: Sequence[str] = (), *, vacuum: bool = False) -> EraseResult:

@@ -36,7 +36,7 @@ class Brain:
         self._store = store
 
     def snapshot(self) -> BrainState:
-        """Return the state as it is now, which has every property of this class that needs no model."""
+        """Return the current state, which has every property of this class that needs no model."""
         return self._store.current(self._store.states.load(self.key))
 
     @property
