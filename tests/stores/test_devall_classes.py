@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
 import pytest
 
 import devmem
+from devmem.plugins import registry
 from tests.command_line import run_devmem
 from tools import export_design_template
 
@@ -87,9 +89,11 @@ NUMBERS = count()
 
 
 @pytest.fixture
-def name() -> str:
-    """Return a type that no other test of this process registers."""
-    return f"wall{next(NUMBERS)}"
+def name() -> Iterator[str]:
+    """Return a type that no other test of this process registers; it is unknown again after the test."""
+    made = f"wall{next(NUMBERS)}"
+    yield made
+    registry._types._registered.pop(made, None)
 
 
 @pytest.fixture
