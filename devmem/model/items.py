@@ -426,7 +426,8 @@ def _snapshot_adapter() -> TypeAdapter[MemoryContentSnapshot]:
 def _stored() -> SchemaValidator:
     """Return what reads the JSON of stored items: they have passed the border, and are not cleaned again."""
     schema: Any = TypeAdapter(MemoryItem).core_schema
-    return SchemaValidator({**schema, "schema": {**schema["schema"], "post_init": False}})
+    uncleaned: Any = {**schema, "schema": {**schema["schema"], "post_init": False}}
+    return SchemaValidator(uncleaned)
 
 
 def load_item(raw: Mapping[str, Any]) -> MemoryItem:

@@ -225,7 +225,8 @@ class SidecarDb:
 
     def __init__(self, file: Path | None, schema: str, *, durability: Durability = "full") -> None:
         """Name the file; `open_database` describes the arguments."""
-        self._file, self._schema, self._durability = file, schema, durability
+        self._file, self._schema = file, schema
+        self._durability: Durability = durability
         self._lock = threading.Lock()
         self._opened: sqlite3.Connection | None = None
         self._closed = False

@@ -87,7 +87,6 @@ class PostgresReader(SqlReader, TransactionalStore):
     """A state of one store as the connections of a database show it; `Collection` documents the methods."""
 
     _select_whole = SELECT_WHOLE
-    _filters: PostgresDialect
 
     def __init__(
         self,
@@ -110,7 +109,8 @@ class PostgresReader(SqlReader, TransactionalStore):
         """
         self.location = str(access.location)
         self._access, self._database, self._store, self._hnsw = access, database, store, hnsw
-        self._clock, self._viewed, self._filters = clock, state, PostgresDialect(store)
+        self._dialect = PostgresDialect(store)
+        self._clock, self._viewed, self._filters = clock, state, self._dialect
         self._of = f"items.{self._filters.of} AND {state.shown} AND "
         self._last_change = f"SELECT changes FROM stores WHERE {self._filters.of}"
 
@@ -142,7 +142,7 @@ class PostgresReader(SqlReader, TransactionalStore):
             source = PostgresSource(
                 connection,
                 self.location,
-                self._filters,
+                self._dialect,
                 self._viewed,
                 query,
                 store=self._store,
