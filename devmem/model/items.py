@@ -16,7 +16,7 @@ from enum import Enum, StrEnum
 from functools import cache
 from time import time as _now
 from types import MappingProxyType
-from typing import Annotated, Any, ClassVar, Final, Self, TypeAlias
+from typing import Annotated, Any, ClassVar, Final, Self, TypeAlias, cast
 from uuid import uuid4
 
 import numpy as np
@@ -425,9 +425,8 @@ def _snapshot_adapter() -> TypeAdapter[MemoryContentSnapshot]:
 @cache
 def _stored() -> SchemaValidator:
     """Return what reads the JSON of stored items: they have passed the border, and are not cleaned again."""
-    schema: Any = TypeAdapter(MemoryItem).core_schema
-    uncleaned: Any = {**schema, "schema": {**schema["schema"], "post_init": False}}
-    return SchemaValidator(uncleaned)
+    schema = cast("Any", TypeAdapter(MemoryItem).core_schema)
+    return SchemaValidator(schema | {"schema": schema["schema"] | {"post_init": False}})
 
 
 def load_item(raw: Mapping[str, Any]) -> MemoryItem:
