@@ -71,6 +71,7 @@ class _Connection(dbapi2.Connection):  # type: ignore[misc] # The package has no
     backup = _translating(dbapi2.Connection.backup)
     create_function = _translating(dbapi2.Connection.create_function)
     __exit__ = _translating(dbapi2.Connection.__exit__)
+    in_transaction = property(_translating(dbapi2.Connection.in_transaction.__get__))
 
 
 _make_cursor: Final = _translating(dbapi2.Connection.cursor)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 import secrets
 import sys
 from contextlib import closing
@@ -310,3 +311,18 @@ def test_the_key_is_in_no_log_and_no_error(tmp_path: Path, caplog: pytest.LogCap
     with pytest.raises(EncryptionError) as raised:
         devmem.open(tmp_path / "notes.db", key=secrets.token_hex(32), embedding=None)
     assert secret not in str(raised.value)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_process_forks_beside_an_encrypted_store_that_was_closed(tmp_path: Path) -> None:
+    place = f"{write_workflow(tmp_path, store_of('simple', tmp_path))}#notes"
+    memory = devmem.open(place)
+    memory.add("Ann likes tea.")
+    memory.close()
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    with devmem.open(place) as again:
+        assert len(again) == 1
