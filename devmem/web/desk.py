@@ -488,7 +488,10 @@ class Desk:
                 if item.output_snapshot is not None
             ]
             for step in steps:
-                own = [item for item in written if item.scope.agent == step.agent and item.created_at >= step.at]
+                own = [
+                    item for item in written
+                    if step.agent in (item.scope.agent, item.provenance.name) and item.created_at >= step.at
+                ]  # fmt: skip
                 if step.run == run and own:
                     found[step.id] = min(own, key=lambda item: item.created_at)
         return found

@@ -13,7 +13,7 @@ import pytest
 
 import devmem
 from tests.web.conftest import Page, Serve, ask, remember
-from tests.web.wrong_memories import TEAMS, poisoned_tool_result
+from tests.web.wrong_memories import another_users_preference, poisoned_tool_result
 
 # Playwright is installed by `make test-web` alone.
 Browser: TypeAlias = Any
@@ -21,7 +21,7 @@ BrowserContext: TypeAlias = Any
 
 pytestmark = pytest.mark.browser
 _WIDTHS = (360, 900, 1600)
-_PICTURED = ("search", "step", "item", "who", "talk", "health")
+_PICTURED = ("list", "search", "step", "item", "who", "talk", "health")
 """Views whose pictures are in the documentation."""
 
 
@@ -63,6 +63,8 @@ def _fill(team: Path) -> dict[str, str]:
             run.add("In December a purchase can be returned until January 15th.", time="yesterday")
     ask(team, "How long does a refund take after a return?")
     return {
+        "list": "/",
+        "suspects": "/?max_trust=0.5&source=web_search",
         "search": "/?q=Within+how+many+days+can+a+purchase+be+returned%3F&store=policies",
         "beside": "/?q=How+long+do+refunds+take%3F&store=policies&beside=words",
         "agent": "/?q=How+long+do+refunds+take%3F&node=clerk",
@@ -128,13 +130,70 @@ def test_every_view_is_accessible_and_fits_every_width(
             assert errors == []
 
 
-@pytest.mark.parametrize("name", TEAMS)
-def test_from_a_wrong_answer_to_its_item_in_four_clicks(chromium: Browser, team: Path, serve: Serve, name: str) -> None:
-    wrong = TEAMS[name](team.parent)
+def test_a_poisoned_memory_is_found_by_its_trust_and_deleted_in_five_clicks(
+    chromium: Browser, team: Path, serve: Serve
+) -> None:
+    """Nothing of its text is known: filters, the item, whom it was shown to, and deletion with a receipt."""
+    wrong = poisoned_tool_result(team.parent)
+    with _context(chromium, serve()) as context:
+        tab = context.new_page()
+        tab.goto("/")
+        tab.click("summary:has-text('Filters')")
+        tab.fill("[name=max_trust]", "0.5")
+        tab.press("[name=max_trust]", "Enter")
+        tab.click("tbody a:has-text('web_search')")
+        tab.wait_for_url("**source=web_search*")
+        assert tab.locator("tbody tr").count() == 1
+        tab.click(f"tbody a[href='/item/{wrong.store}/{wrong.item}']")
+        assert wrong.question in tab.inner_text("li:has(a[href^='/step/'])")
+        tab.click("button:has-text('Delete …')")
+        assert wrong.wrong in tab.inner_text("p.whole")
+        tab.click("button.danger")
+        tab.wait_for_selector("h1:has-text('Receipt')")
+        tab.goto("/")
+        assert wrong.wrong not in tab.inner_text("main")
+
+
+def test_the_same_by_the_keyboard_alone_in_chinese(chromium: Browser, team: Path, serve: Serve) -> None:
+    wrong = poisoned_tool_result(team.parent)
+    with _context(chromium, serve(), locale="zh-CN") as context:
+        tab = context.new_page()
+        tab.goto("/")
+
+        def tab_to(selector: str) -> None:
+            for _ in range(60):
+                tab.keyboard.press("Tab")
+                if tab.evaluate("wanted => document.activeElement.matches(wanted)", selector):
+                    return
+            raise AssertionError(f"{selector} never has the focus")
+
+        tab_to("[name=source]")
+        tab.keyboard.type("web_search")
+        tab.keyboard.press("Enter")
+        tab.wait_for_url("**source=web_search*")
+        tab.locator("#main:focus, [name=q]:focus").wait_for()
+        tab_to("tbody a[href^='/item/']")
+        tab.keyboard.press("Enter")
+        tab.wait_for_url("**/item/**")
+        tab.locator("#main:focus").wait_for()
+        assert "展示于" in tab.inner_text("main")
+        tab_to("form[action$='/forget'] button")
+        tab.keyboard.press("Enter")
+        tab.locator("h1", has_text="删除这条记忆").wait_for()
+        tab.locator("#main:focus").wait_for()
+        tab_to("button.danger")
+        tab.keyboard.press("Enter")
+        tab.locator("h1", has_text="回执").wait_for()
+        assert tab.goto(f"/item/{wrong.store}/{wrong.item}").status == 404
+
+
+def test_from_a_wrong_answer_to_its_item_in_four_clicks(chromium: Browser, team: Path, serve: Serve) -> None:
+    wrong = another_users_preference(team.parent)
     with _context(chromium, serve()) as context:
         tab = context.new_page()
         tab.goto("/")
         tab.click("nav >> text=What was shown")
+        tab.wait_for_url("**/shown")
         tab.click("tbody a")
         tab.click(f"tr:has-text('{wrong.agent}') a")
         tab.locator(".hits li", has_text=wrong.wrong).locator(".facts a").click()
@@ -198,7 +257,7 @@ def test_edit_undo_and_forget_by_mouse_and_keyboard(chromium: Browser, team: Pat
         tab.locator("h1", has_text="pinned").wait_for()
         tab.click("button:has-text('Undo the pin')")
         tab.locator("button", has_text="Pin:").wait_for()
-        tab.click("button:has-text('See what forgetting reaches')")
+        tab.click("button:has-text('Delete …')")
         tab.click("button.danger")
         tab.wait_for_selector("h1:has-text('Receipt')")
         assert tab.goto(f"/item/notes/{item}").status == 404

@@ -242,6 +242,13 @@ def test_from_a_step_to_the_item_and_back(team: Path, serve: Serve) -> None:
         assert f'href="{step}"' in browser.get(f"/item/notes/{item}").text
 
 
+def test_a_step_has_the_answer_that_its_agent_stored(team: Path, serve: Serve) -> None:
+    team.write_text(TEAM.replace("write: false", "write: true"), encoding="utf-8")
+    ask(team, "When is the launch?")
+    with serve().browser() as browser:
+        assert "no language model is configured" in browser.get("/step/1").text
+
+
 @pytest.mark.parametrize("name", TEAMS)
 def test_a_wrong_answer_leads_to_the_responsible_item_in_four_clicks(team: Path, serve: Serve, name: str) -> None:
     """Of three prepared teams; the browser's tests walk the same path by mouse."""
