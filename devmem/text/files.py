@@ -114,9 +114,9 @@ class WorkMarker:
     def remove(self) -> None:
         """Remove the file; nothing happens where it is removed already."""
         if sys.platform == "win32":
-            self._file.close()
-        with self._file:
-            self._path.unlink(missing_ok=True)
+            self._file.close()  # An open file cannot be removed there; elsewhere the lock holds until it is gone.
+        self._path.unlink(missing_ok=True)
+        self._file.close()
 
 
 def is_at_work(path: Path, name: str) -> bool:

@@ -95,7 +95,10 @@ def log_of(memory: MemoryBase, name: str) -> InteractionLog:
         CommandError: it is of a type that keeps none.
     """
     if not isinstance(memory, InteractionLog):
-        raise CommandError(f"memory store {name!r} keeps no interactions; a store of type `conversation` does.")
+        raise CommandError(
+            f"memory store {name!r} keeps no interactions, as one of type `conversation` does; "
+            "`devmem list` shows its items."
+        )
     return memory
 
 
