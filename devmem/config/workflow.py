@@ -57,7 +57,7 @@ class ConversationRecording(ConfigModel):
     """Maximum number of characters of one record; more are cut with a mark."""
     secret_patterns: tuple[str, ...] = Field(default=(), json_schema_extra={"advanced": True})
     """Regular expressions; what they match is not recorded, beside what looks like a key or a password."""
-    max_journal_bytes: int = Field(default=256 << 20, ge=10_000, json_schema_extra={"advanced": True})
+    max_pending_bytes: int = Field(default=256 << 20, ge=10_000, json_schema_extra={"advanced": True})
     """Maximum number of bytes that wait for the store; beyond it new records are counted, and not kept."""
     copies: tuple[CopyRule, ...] = ()
     """Rules by which records are copied into other stores."""

@@ -44,7 +44,7 @@ class RecordingOptions:
     language: str = "en"
     max_content_length: int = 20_000
     """Maximum number of characters of a record's content, and of its arguments."""
-    max_journal_bytes: int = 256 << 20
+    max_pending_bytes: int = 256 << 20
     """Maximum number of bytes that wait for the store; beyond it new records are counted, and not kept."""
     secret_patterns: tuple[str, ...] = ()
     """Regular expressions; what they match is masked, beside what looks like a key or a password."""
@@ -167,7 +167,7 @@ class InteractionRecorder:
             self._hold(interaction, error)
             return False
         if not kept:
-            self._reject(f"{self.options.max_journal_bytes} bytes wait already")
+            self._reject(f"{self.options.max_pending_bytes} bytes wait already")
             return False
         if not self._forked:
             self._forwarder.notify()
@@ -177,7 +177,7 @@ class InteractionRecorder:
         """Write a record; return whether there was room for it."""
         payload = dump_record(interaction)
         if len(payload) > self._room:
-            self._room = self.options.max_journal_bytes - self._records.waiting_bytes()
+            self._room = self.options.max_pending_bytes - self._records.waiting_bytes()
         if len(payload) > self._room:
             return False
         self._records.put_payload(interaction.id, payload)

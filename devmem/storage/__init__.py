@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from devmem.search.query import Ranking as Ranking
     from devmem.search.query import SearchQuery as SearchQuery
     from devmem.search.query import Weights as Weights
+    from devmem.storage.connections import read_transaction as read_transaction
+    from devmem.storage.connections import write_transaction as write_transaction
     from devmem.storage.erasure import ErasableCollection as ErasableCollection
     from devmem.storage.erasure import EraseRequest as EraseRequest
     from devmem.storage.erasure import EraseResult as EraseResult
@@ -59,8 +61,6 @@ if TYPE_CHECKING:
     from devmem.storage.protocol import SupportsFieldIndex as SupportsFieldIndex
     from devmem.storage.protocol import VersionedCollection as VersionedCollection
     from devmem.storage.protocol import states_of as states_of
-    from devmem.storage.sidecar_db import read_transaction as read_transaction
-    from devmem.storage.sidecar_db import write_transaction as write_transaction
     from devmem.storage.sqlite.collection import SqliteCollection as SqliteCollection
     from devmem.storage.writing import PreparedItem as PreparedItem
     from devmem.storage.writing import Unique as Unique
@@ -86,7 +86,7 @@ else:
             "DEFAULT_HISTORY_DAYS Collection CollectionInfo Durability StatefulCollection StateKey StateTable "
             "SupportsFieldIndex VersionedCollection states_of"
         ),
-        "devmem.storage.sidecar_db": "read_transaction write_transaction",
+        "devmem.storage.connections": "read_transaction write_transaction",
         "devmem.storage.sqlite.collection": "SqliteCollection",
         "devmem.storage.writing": "PreparedItem Unique check_deletion",
     }

@@ -31,11 +31,11 @@ from devmem.model.results import HitGroup, SearchReport, WriteOutcome
 from devmem.models.embedder import EmbeddingRefusal, ModelIdentity, PassageEmbeddings
 from devmem.search.indexes.columns import locked
 from devmem.search.query import SearchQuery
+from devmem.storage.connections import SharedLock
 from devmem.storage.erasure import EraseRequest, Residue, remove_partial_files
 from devmem.storage.json_format import JsonEntry, read_entries
 from devmem.storage.opening import STATES_SUFFIX, CollectionOptions, path_of
 from devmem.storage.protocol import Collection, CollectionInfo, StateTable
-from devmem.storage.sidecar_db import SharedLock
 from devmem.storage.sqlite.collection import SqliteCollection
 from devmem.storage.writing import PreparedItem, Unique, check_deletion
 from devmem.text.files import OWNER_ONLY, replace_file

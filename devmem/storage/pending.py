@@ -22,9 +22,9 @@ from filelock import FileLock, Timeout
 from devmem.encryption import connect
 from devmem.errors import CollectionClosedError, EncryptionError, Finding, OutboxError, OutboxFullError
 from devmem.model.results import Fact, FileReport, damage, unfinished
+from devmem.storage.connections import PoolClosedError, SidecarDb, connect_to_examine, write_transaction
 from devmem.storage.erasure import Residue
 from devmem.storage.protocol import Durability
-from devmem.storage.sidecar_db import PoolClosedError, SidecarDb, connect_to_examine, write_transaction
 from devmem.text.files import OWNER_ONLY
 
 STATE_FILE: Final = "state.db"

@@ -1,16 +1,26 @@
-"""Reading a collection by SQL: what databases do with the same statements."""
+"""Reading and searching a collection: what databases do with the same statements."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, Final, TypeVar, cast
 
-from devmem.model.conditions import Order
-from devmem.model.filters import NO_FILTER, Filter
+from devmem.model.conditions import Order, Scalar
+from devmem.model.filters import NO_FILTER, Filter, counted, metadata_key, values_at
 from devmem.model.items import MemoryItem
-from devmem.storage.searching import SearchingCollection
-from devmem.storage.sql import Dialect
+from devmem.model.results import Hit, HitGroup, SearchReport
+from devmem.models.embedder import PassageEmbeddings
+from devmem.search.pipeline import SearchPipeline
+from devmem.search.query import SearchQuery
+from devmem.search.source import SearchSource
+from devmem.storage.properties import recorded_fields
+from devmem.storage.sql import Dialect, Sql
+from devmem.storage.tables import MISSING, State, TransactionalStore
+from devmem.storage.writing import Fields
+
+T = TypeVar("T")
 
 BATCH_SIZE: Final = 500
 """Number of items that one statement reads."""
@@ -19,12 +29,14 @@ _MOST_ROWS: Final = 100_000
 """Maximum number of rows that are found by one statement."""
 
 
-class SqlReader(SearchingCollection):
-    """The reading methods of `Collection`, on a table or view `items` and what a subclass runs its statements with."""
+class SqlReader(TransactionalStore):
+    """The reading methods of `Collection`, on the table `items` and what a subclass runs its statements with."""
 
     _filters: Dialect
-    _of: str = ""
-    """Condition that a row of `items` is of the collection, and others follow; empty where all are."""
+    _viewed: State
+    """The versions that are shown."""
+    _of: str
+    """Condition that a row of `items` is shown, and others follow."""
     _select_whole: ClassVar[str]
     """Query of the arguments of `_item`, to which a condition is added."""
     _last_change: str
@@ -33,6 +45,87 @@ class SqlReader(SearchingCollection):
     @abstractmethod
     def _fetch(self, query: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
         """Return the rows of a statement that sees the database as of one commit."""
+
+    @abstractmethod
+    def with_source(self, query: SearchQuery, run: Callable[[SearchSource, float], T]) -> T:
+        """Call a function with the database as one search sees it, whose indexes are up to date, and its time.
+
+        The source is valid until the function returns; the time is in seconds since the epoch.
+        """
+
+    def _search(self, query: SearchQuery, run: Callable[[SearchPipeline], T]) -> T:
+        """Run a search, for what is meant by the misspelled words of the query."""
+        check = query.spelling
+        if check is None:
+            return self.with_source(query, lambda source, now: run(SearchPipeline(source, query, now)))
+
+        def found(source: SearchSource, now: float) -> tuple[Mapping[str, str], T | None]:
+            pipeline = SearchPipeline(source, query, now)
+            by_word = pipeline.corrections(check)
+            return by_word, None if by_word else run(pipeline)
+
+        # Words are replaced after the transaction, as the query is embedded again.
+        by_word, result = self.with_source(query, found)
+        return self._search(check.applied(query, by_word), run) if by_word else cast("T", result)
+
+    @abstractmethod
+    def _value_counts(self, key: str, where: Filter) -> Sequence[tuple[Scalar | None, int]]:
+        """Return how many items have each value of a key, which is not a path; a value may come more than once."""
+
+    def value_counts(self, key: str, where: Filter | None = None) -> list[tuple[Scalar | None, int]]:
+        """Return how many items have each value."""
+        name = metadata_key(key)
+        if name is None or "." not in name:
+            return counted(self._value_counts(key, where or NO_FILTER))
+        return counted((value, 1) for item in self.scan(where) for value in values_at(item, key))
+
+    def search(self, query: SearchQuery) -> SearchReport:
+        """Return the best items, best first, and how they were found."""
+        if not _ranks(query):
+            return SearchReport()
+        report = self._search(query, lambda pipeline: pipeline.run())
+        return replace(
+            report,
+            hits=self._shown(report.hits, query),
+            cut=tuple(each for each in report.cut if each.item_id != MISSING.id),
+        )
+
+    def conversations(self, query: SearchQuery, *, hits_each: int = 3) -> list[HitGroup]:
+        """Return the conversations that the query is about, best first, each with its best items."""
+        if hits_each < 1 or not _ranks(query):
+            return []
+        groups = self._search(query, lambda pipeline: pipeline.conversations(hits_each))
+        shown = (replace(group, hits=self._shown(group.hits, query)) for group in groups)
+        return [group for group in shown if group.hits]
+
+    def _shown(self, hits: Sequence[Hit], query: SearchQuery) -> tuple[Hit, ...]:
+        """Return the hits with their attachments, without damaged rows.
+
+        Where a column is damaged, the item itself does not match the filter.
+        """
+        admits = query.where.matcher(self._now())
+        intact = [hit for hit in hits if hit.item is not MISSING and admits(hit.item)]
+        items = self._with_attachments([hit.item for hit in intact])
+        # Most items have no attachments and are the hits' own.
+        pairs = zip(intact, items, strict=True)
+        return tuple(hit if item is hit.item else replace(hit, item=item) for hit, item in pairs)
+
+    def _now(self) -> float:
+        """Return the current time in seconds since the epoch."""
+        return self._clock()
+
+    def _condition(self, where: Filter) -> Sql:
+        """Return the condition of the shown items that match a filter."""
+        condition, values = self._filters.where(where, self._now())
+        return f"{self._of}{condition}", values
+
+    def embeddings(self, ids: Sequence[str]) -> dict[str, PassageEmbeddings]:
+        """Return the embeddings of those of the items that have them, by id."""
+        return self._reading(lambda tables: tables.embeddings(ids, self._viewed.shown))
+
+    def indexed_fields(self) -> Fields:
+        """Return the fields by which items are searched that were written without a choice of their own."""
+        return next(iter(self._reading(recorded_fields)), ())
 
     @abstractmethod
     def _item(self, row: int, *columns: Any) -> MemoryItem:  # noqa: ANN401 - they are the database's
@@ -146,3 +239,8 @@ class SqlReader(SearchingCollection):
         """Return why the model does not embed items that wait by themselves, by id, oldest first."""
         query = f"SELECT id, refusal FROM items WHERE {self._of}waiting AND refusal IS NOT NULL ORDER BY items.row"
         return dict(self._fetch(query, ()))
+
+
+def _ranks(query: SearchQuery) -> bool:
+    """Whether a query has anything to rank by."""
+    return query.limit > 0 and (query.vector is not None or bool(query.text.strip()))

@@ -23,9 +23,9 @@ from devmem.model.caller import Caller, Stage
 from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem, Scope, version_hash
 from devmem.model.results import Hit, MemoryRetrievalResult
+from devmem.storage.connections import PoolClosedError, SidecarDb, read_transaction, write_transaction
 from devmem.storage.erasure import EraseRequest, Residue
 from devmem.storage.pending import PENDING_TABLE, STATE_FILE
-from devmem.storage.sidecar_db import PoolClosedError, SidecarDb, read_transaction, write_transaction
 from devmem.text.analysis import estimate_tokens
 
 Contents = Literal["text", "hash"]

@@ -7,16 +7,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import ClassVar, Final, NoReturn, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias
 
 from devmem.errors import CollectionReadOnlyError
 from devmem.model.conditions import Condition, Operator, Order
 from devmem.model.filters import SCOPE_PARTS, Filter, Wanted, conditions_of
-from devmem.model.items import MemoryItem
-from devmem.model.results import WriteOutcome
-from devmem.models.embedder import EmbeddingRefusal, PassageEmbeddings
 from devmem.search.indexes.doc_values import DocEntry
-from devmem.storage.writing import PreparedItem, Unique
 
 Sql: TypeAlias = tuple[str, list[object]]
 """A condition and its parameters."""
@@ -161,48 +157,12 @@ class ReadOnly:
     _state: str
     """The state that it shows, for messages."""
 
-    def _refuse(self) -> NoReturn:
+    def _refuse(self, *_arguments: Any, **_options: Any) -> Any:  # noqa: ANN401 - of any method
+        """Refuse to write.
+
+        Raises:
+            CollectionReadOnlyError: always.
+        """
         raise CollectionReadOnlyError(self.location, self._state)
 
-    def add(
-        self,
-        items: Sequence[MemoryItem | PreparedItem],  # noqa: ARG002
-        *,
-        unique: Unique = Unique.ID,  # noqa: ARG002
-        expected: Mapping[str, str | None] | None = None,  # noqa: ARG002
-        absent: Filter | None = None,  # noqa: ARG002
-    ) -> list[WriteOutcome]:
-        """Refuse to write."""
-        self._refuse()
-
-    def pop(self, count: int = 1, where: Filter | None = None) -> list[MemoryItem]:  # noqa: ARG002
-        """Refuse to write."""
-        self._refuse()
-
-    def delete(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:  # noqa: ARG002
-        """Refuse to write."""
-        self._refuse()
-
-    def clear(self) -> int:
-        """Refuse to write."""
-        self._refuse()
-
-    def trim(self, *, keep: int | None = None, stored_before: float | None = None) -> int:  # noqa: ARG002
-        """Refuse to write."""
-        self._refuse()
-
-    def set_embeddings(self, embeddings: Mapping[str, PassageEmbeddings | EmbeddingRefusal]) -> int:  # noqa: ARG002
-        """Refuse to write."""
-        self._refuse()
-
-    def index_fields(self, fields: Sequence[str]) -> int:  # noqa: ARG002
-        """Refuse to write."""
-        self._refuse()
-
-    def record_fields(self, fields: Sequence[str]) -> None:  # noqa: ARG002
-        """Refuse to write."""
-        self._refuse()
-
-    def replace_model(self, model: str, dimension: int | None) -> int:  # noqa: ARG002
-        """Refuse to write."""
-        self._refuse()
+    add = pop = delete = clear = trim = set_embeddings = index_fields = record_fields = replace_model = _refuse

@@ -11,13 +11,15 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, TypeVar
 
+from devmem.errors import EmbeddingMismatchError
 from devmem.model.items import MemoryItem
 from devmem.model.versions import GONE
 from devmem.models.embedder import EmbeddingRefusal, PassageEmbeddings
+from devmem.search.indexes.scoring import EncodedTerms
 from devmem.storage.sql import Dialect
 from devmem.storage.tombstones import erased_items
 from devmem.storage.writing import PreparedItem, VersionEnd
@@ -26,6 +28,10 @@ NOW: Final = "slot = 'now'"
 """Condition of the current versions."""
 TOMBSTONE_KEYS: Final = "tombstone_keys"
 """Property with the keys of the tombstones, as JSON."""
+_BODIES: Final = 1000
+"""Number of bodies that one statement reads."""
+MISSING: Final = MemoryItem(id="", content_summary="", created_at=0.0)
+"""Stands for a row that is damaged or not there, while a search ranks it."""
 GONE_SQL: Final = ", ".join(f"'{operation.value}'" for operation in GONE)
 """The changes after which there is no current version, as a list of SQL."""
 
@@ -148,7 +154,6 @@ class StoreTables(ABC):
     def embeddings(self, ids: Sequence[str], shown: str) -> dict[str, PassageEmbeddings]:
         """Return the embeddings of those of some items of a state that have them, by id."""
 
-    @abstractmethod
     def check_embeddings(
         self, model: str | None, embeddings: Iterable[PassageEmbeddings | EmbeddingRefusal | None]
     ) -> bool:
@@ -164,6 +169,17 @@ class StoreTables(ABC):
         Raises:
             EmbeddingMismatchError: the model or the length is another.
         """
+        lengths = {encoding.vectors.shape[1] for encoding in embeddings if isinstance(encoding, PassageEmbeddings)}
+        made = self.property("model")
+        if lengths:
+            check_name(self.location, made=made, given=model)
+            known = self.property("dimension")
+            if known is None:
+                known = min(lengths)
+                self.set_property("dimension", known)
+            for length in lengths:
+                check_length(self.location, made=int(known), given=length)
+        return made is not None
 
     @abstractmethod
     def property(self, name: str) -> str | int | None:
@@ -201,6 +217,33 @@ class StoreTables(ABC):
     def embed(self, embeddings: Sequence[tuple[int, PassageEmbeddings]]) -> None:
         """Insert the embeddings of versions that have none, by row."""
 
+    def bodies(self) -> Iterator[tuple[int, Any]]:
+        """Yield row number and body of every version, reading them in batches."""
+        query = f"SELECT row, {self.dialect.body} FROM items WHERE {self.of} AND row > ? ORDER BY row LIMIT {_BODIES}"
+        last = 0
+        while found := self.execute(query, (last,)):
+            yield from ((row, body) for row, body in found)
+            last = found[-1][0]
+
+    @abstractmethod
+    def replace_terms(self, row: int, terms: Sequence[EncodedTerms]) -> None:
+        """Replace the terms of a version's passages, given in their order."""
+
+    @abstractmethod
+    def replace_passages(self, changed: Mapping[int, PreparedItem]) -> None:
+        """Replace the passages of some versions, by row, which lose their embeddings."""
+
+    @abstractmethod
+    def delete_embeddings(self) -> None:
+        """Delete every vector and token code."""
+
+    @abstractmethod
+    def note_other_terms(self) -> None:
+        """Count the terms again, or have caches built again: those of passages were replaced."""
+
+    def drop_vector_index(self) -> None:  # noqa: B027 - most have none
+        """Drop what the database itself keeps to find vectors; the commit comes next."""
+
     def note_hidden(self, rows: Sequence[int]) -> None:  # noqa: B027 - a database without caches has nothing to note
         """Note that a pending run does not show some current versions any more."""
 
@@ -219,6 +262,23 @@ class StoreTables(ABC):
         """Return the ids of the items that a tombstone keeps out."""
         keys = self.tombstone_keys()
         return erased_items(keys, items, self.find_tombstones) if keys else frozenset()
+
+
+def check_name(location: str, *, made: str | int | None, given: str | None) -> None:
+    """Refuse another model than the one that is recorded now.
+
+    While a collection is open another process may have embedded it with another model.
+    """
+    if made is not None and given is not None and made != given:
+        raise EmbeddingMismatchError(location, recorded=str(made), wanted=given)
+
+
+def check_length(location: str, *, made: int, given: int) -> None:
+    """Refuse an embedding of another length than those in the collection."""
+    if given != made:
+        raise EmbeddingMismatchError(
+            location, recorded=f"a model of {made} dimensions", wanted=f"one of {given} dimensions", same_name=True
+        )
 
 
 T = TypeVar("T")

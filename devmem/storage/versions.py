@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -14,7 +15,15 @@ from devmem.model.results import ERASED_BEFORE, NOT_ARCHIVED, WriteOutcome, Writ
 from devmem.model.versions import Change, ItemDifference, ItemVersion, Operation, RunInfo, RunState
 from devmem.models.embedder import EmbeddingRefusal, PassageEmbeddings
 from devmem.storage.changes import CurrentVersionWriter, ItemChanges, RunVersionWriter, store_embeddings, surplus_of
+from devmem.storage.properties import (
+    lacks_words_only,
+    record_fields,
+    record_words_only,
+    replace_fields,
+    replace_model,
+)
 from devmem.storage.protocol import Collection as ItemCollection
+from devmem.storage.protocol import StateKey
 from devmem.storage.runs import Runs, undoing
 from devmem.storage.tables import ARCHIVED, CURRENT, NOW, State, StoreTables, TransactionalStore, as_of, of_run
 from devmem.storage.writing import HistoryLimit, WritingCollection, check_deletion, recorded, seconds, stored_outcome
@@ -56,6 +65,39 @@ class VersionedStore(WritingCollection, TransactionalStore):
     """The methods of `ArchivingCollection`, and the writing of current items."""
 
     _history: HistoryLimit
+    _model: str | None
+    """Name of the model that queries are embedded with; None when it is not known."""
+
+    @abstractmethod
+    def exclusive(self, purpose: str) -> AbstractContextManager[None]:
+        """Exclude every other process that names the same purpose until the block ends."""
+
+    @property
+    def states(self) -> StoredStates:
+        """Values of the store beside its items; see `StatefulCollection`."""
+        return StoredStates(self)
+
+    def _model_name(self) -> str | None:
+        return self._model
+
+    def replace_model(self, model: str, dimension: int | None) -> int:
+        """Delete every embedding and record the model of the new ones."""
+        waiting = self._writing(lambda tables: replace_model(tables, model, dimension))
+        self._model = model
+        return waiting
+
+    def index_fields(self, fields: Sequence[str]) -> int:
+        """Search the items by other fields of theirs."""
+        return self._writing(lambda tables: replace_fields(tables, tuple(fields)))
+
+    def record_fields(self, fields: Sequence[str]) -> None:
+        """Record that items are written with other fields, too."""
+        self._writing(lambda tables: record_fields(tables, tuple(fields)))
+
+    def record_words_only(self) -> None:
+        """Record that the store has no model on purpose."""
+        if self._reading(lacks_words_only):
+            self._writing(record_words_only)
 
     @abstractmethod
     def _view(self, state: State, shown: str, *, clock: Callable[[], float]) -> ItemCollection:
@@ -249,8 +291,66 @@ class VersionedStore(WritingCollection, TransactionalStore):
         changed = (ItemDifference(before=one, after=other) for one, other in pairs if _differ(one, other))
         return sorted(changed, key=lambda each: each.item_id)
 
-    def _whole(self, item: MemoryItem | None) -> MemoryItem | None:
-        return None if item is None else self._with_attachments([item])[0]
+
+class StoredStates:
+    """The values of a store; see `StateTable`."""
+
+    def __init__(self, store: VersionedStore) -> None:
+        """Take the store."""
+        self._store = store
+
+    def get(self, keys: Sequence[StateKey]) -> dict[StateKey, bytes]:
+        """Return the values that are there, as of one moment."""
+        return self._store.read(lambda tables: _values(tables, keys))
+
+    def names(self, kind: str) -> list[str]:
+        """Return the names of all values of a kind, in order."""
+        return [name for name, _ in self._all(kind, "NULL")]
+
+    def scan(self, kind: str) -> Iterator[tuple[str, bytes]]:
+        """Return all values of a kind with their names, in the order of these, as of one moment."""
+        return ((name, bytes(value)) for name, value in self._all(kind, "value"))
+
+    def _all(self, kind: str, column: str) -> list[tuple[str, bytes]]:
+        def read(tables: StoreTables) -> list[tuple[str, bytes]]:
+            query = f"SELECT name, {column} FROM states WHERE {tables.of} AND kind = ? ORDER BY name"
+            return [(name, value) for name, value in tables.execute(query, (kind,))]
+
+        return self._store.read(read)
+
+    def exclusive(self, purpose: str) -> AbstractContextManager[None]:
+        """Exclude every other process that names the same purpose until the block ends."""
+        return self._store.exclusive(purpose)
+
+    def write(
+        self, values: Mapping[StateKey, bytes | None], *, expected: Mapping[StateKey, bytes | None] | None = None
+    ) -> bool:
+        """Write values in one transaction, if those that are expected are there; return whether they were."""
+
+        def write(tables: StoreTables) -> bool:
+            there = _values(tables, list(expected or ()))
+            if any(there.get(key) != value for key, value in (expected or {}).items()):
+                return False
+            into, own = tables.dialect.into, tables.dialect.own
+            gone = [key for key, value in values.items() if value is None]
+            tables.change_many(f"DELETE FROM states WHERE {tables.of} AND kind = ? AND name = ?", gone)
+            tables.change_many(
+                f"INSERT INTO states({into}kind, name, value) VALUES ({own}?, ?, ?) "
+                f"ON CONFLICT ({into}kind, name{tables.dialect.tail}) DO UPDATE SET value = excluded.value",
+                [(*key, value) for key, value in values.items() if value is not None],
+            )
+            return True
+
+        return self._store.write(write)
+
+
+def _values(tables: StoreTables, keys: Sequence[StateKey]) -> dict[StateKey, bytes]:
+    found: dict[StateKey, bytes] = {}
+    for kind in dict.fromkeys(kind for kind, _ in keys):
+        among, names = tables.dialect.among("name", [name for of, name in keys if of == kind])
+        query = f"SELECT name, value FROM states WHERE {tables.of} AND kind = ? AND {among}"
+        found |= {(kind, name): bytes(value) for name, value in tables.execute(query, (kind, *names))}
+    return found
 
 
 def ids_among(tables: StoreTables, ids: Collection[str], condition: str) -> set[str]:

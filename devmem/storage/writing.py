@@ -368,16 +368,6 @@ def _without_derived_hash(item: MemoryItem) -> MemoryItem:
     return stored
 
 
-def recorded_first(fields: Fields, recorded: Sequence[Fields]) -> list[Fields]:
-    """Return what is recorded when items are searched by some fields: these, then all earlier ones."""
-    return [fields, *(earlier for earlier in recorded if earlier != fields)]
-
-
-def recorded_too(fields: Fields, recorded: Sequence[Fields]) -> list[Fields]:
-    """Return what is recorded when items are also written with some fields: the current ones stay the first."""
-    return list(recorded) if fields in recorded else [*(recorded or [()]), fields]
-
-
 def with_fields(item: MemoryItem, fields: Fields, recorded: Sequence[Fields]) -> MemoryItem:
     """Return an item that is searched by fields of the store, of now or earlier, with others; any other as it is."""
     left_to_store = item.indexed_fields is None or (bool(item.indexed_fields) and item.indexed_fields in recorded)

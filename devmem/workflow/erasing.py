@@ -18,10 +18,10 @@ from devmem.errors import DevmemError, NoTombstonesError
 from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem, Scope
 from devmem.model.results import html_table
+from devmem.storage.connections import is_in_rows, tables_of
 from devmem.storage.erasure import EraseRequest, EraseResult, Residue, search_files, words_of
 from devmem.storage.pending import STATE_FILE
 from devmem.storage.protocol import ExportRecord
-from devmem.storage.sidecar_db import is_in_rows, tables_of
 from devmem.stores import erasing
 from devmem.stores.abilities import exports_of, tombstones_of
 from devmem.stores.collection_memory import CollectionMemory

@@ -10,9 +10,10 @@ from devmem.model.caller import DEFAULT_SESSION
 from devmem.model.results import FileReport, damage
 from devmem.plugins import StoreRegistry, registry
 from devmem.recording.forwarder import pending_file
+from devmem.storage.connections import tables_of
 from devmem.storage.location_report import examine_json
 from devmem.storage.pending import STATE_FILE, examine_pending
-from devmem.storage.sidecar_db import tables_of
+from devmem.stores.commit_log import erasures_file
 from devmem.workflow.recording import records_of
 from devmem.workflow.stores import make_store, session_folder
 
@@ -22,7 +23,8 @@ def examine_workflow(
 ) -> Iterator[tuple[str, FileReport]]:
     """Yield a report of each file that a workflow's stores keep, with the store's name.
 
-    The name is empty for the session's own file, which has what waits for any of them.
+    The name is empty for the files of state, which have what waits for any of them: the session's own file, and that of
+    the workflow's decided erasures.
 
     Raises:
         SessionNameError: the session's name cannot be used.
@@ -31,8 +33,9 @@ def examine_workflow(
     for declaration in workflow.memory:
         for report in _examine_store(workflow, declaration.name, session, types):
             yield declaration.name, report
-    if (folder / STATE_FILE).exists():
-        yield "", examine_pending(folder / STATE_FILE)
+    for file in (folder / STATE_FILE, erasures_file(workflow.base_dir)):
+        if file.exists():
+            yield "", examine_pending(file)
 
 
 def _examine_store(workflow: Workflow, name: str, session: str, types: StoreRegistry) -> Iterator[FileReport]:

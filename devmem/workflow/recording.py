@@ -183,7 +183,7 @@ def _options(block: ConversationRecording) -> RecordingOptions:
         language=block.language,
         max_content_length=block.max_content_length,
         secret_patterns=block.secret_patterns,
-        max_journal_bytes=block.max_journal_bytes,
+        max_pending_bytes=block.max_pending_bytes,
     )
 
 

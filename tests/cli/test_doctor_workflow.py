@@ -167,3 +167,13 @@ def test_a_store_that_cannot_be_made_leaves_the_others_to_be_examined(team: Path
     reports = examined(devmem, team, code=1)
     assert "it cannot be examined" in messages(reports["role"], "error")
     assert reports["notes.db"]["sound"]
+
+
+def test_the_file_of_decided_erasures_is_examined(team: Path, devmem: Devmem) -> None:
+    state = team.parent / ".devmem" / "state.db"
+    with closing(Outbox(state, dump=str, load=str, kind="erase")) as decided:
+        decided.put({"ab": "what a killed process began"})
+    waiting = examined(devmem, team, code=0)["state.db"]
+    assert (waiting["kind"], waiting["waiting"]) == ("pending work", 1)
+    state.write_bytes(b"SQLite format 3\0" + bytes(200))
+    assert "it cannot be read" in messages(examined(devmem, team, code=1)["state.db"], "error")

@@ -149,7 +149,7 @@ def test_records_of_other_stores_in_the_file_stay_theirs(tmp_path: Path, sink: L
 def test_a_full_journal_counts_what_it_does_not_take(
     sink: ListSink, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    recorder = InteractionRecorder(sink, tmp_path / FILE, RecordingOptions(max_journal_bytes=2000))
+    recorder = InteractionRecorder(sink, tmp_path / FILE, RecordingOptions(max_pending_bytes=2000))
     sink.gate.clear()
     with caplog.at_level(logging.ERROR):
         ask(recorder, 100)
@@ -278,7 +278,7 @@ def test_a_closed_recorder_takes_nothing_and_says_so(tmp_path: Path, sink: ListS
 
 
 def test_threads_share_a_full_file_without_losing_count(tmp_path: Path, sink: ListSink) -> None:
-    recorder = InteractionRecorder(sink, tmp_path / FILE, RecordingOptions(max_journal_bytes=20_000))
+    recorder = InteractionRecorder(sink, tmp_path / FILE, RecordingOptions(max_pending_bytes=20_000))
     sink.gate.clear()
     threads = [threading.Thread(target=ask, args=(recorder, 50, 100 * number)) for number in range(4)]
     for thread in threads:

@@ -194,7 +194,7 @@ def test_long_answers_are_cut_with_a_mark(tmp_path: Path) -> None:
 
 
 def test_what_a_pattern_matches_is_masked(tmp_path: Path) -> None:
-    read = workflow(tmp_path, ", secret_patterns: ['card \\d+'], max_journal_bytes: 10000")
+    read = workflow(tmp_path, ", secret_patterns: ['card \\d+'], max_pending_bytes: 10000")
     with recorded(read, "Write.", writer=ScriptedChat("paid with card 4711")) as log:
         assert log.log("monday")[1].content == "paid with [secret]"
     with pytest.raises(ConfigError, match="not a regular expression"):

@@ -34,7 +34,7 @@ STORAGE: Final[tuple[Change, ...]] = (
     Change(
         name="no-write-ahead-log",
         breaks="a writer that is killed leaves the database whole, and readers do not wait",
-        file="devmem/storage/sidecar_db.py",
+        file="devmem/storage/connections.py",
         old='connection.execute("PRAGMA journal_mode = WAL")',
         new='connection.execute("PRAGMA journal_mode = MEMORY")',
         tests=("tests/storage/test_transactions.py", "tests/storage/test_lost_files.py"),
@@ -204,7 +204,7 @@ STORAGE: Final[tuple[Change, ...]] = (
     Change(
         name="erasure-keeps-log",
         breaks="an erasure empties the write-ahead log",
-        file="devmem/storage/sidecar_db.py",
+        file="devmem/storage/connections.py",
         old='        is_busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()\n',
         new="        is_busy = 0\n",
         tests=(
@@ -309,7 +309,7 @@ STORAGE: Final[tuple[Change, ...]] = (
     Change(
         name="outbox-without-sync",
         breaks="a write that waits for its receiver survives a loss of power",
-        file="devmem/storage/sidecar_db.py",
+        file="devmem/storage/connections.py",
         old='f"synchronous = {durability}"',
         new='"synchronous = OFF"',
         tests=("tests/storage/test_durable_files.py",),

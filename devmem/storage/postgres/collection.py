@@ -8,37 +8,35 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from functools import partial
 from typing import Final
 
 import psycopg
 
+from devmem import telemetry
 from devmem.config.store import IndexConfig
+from devmem.errors import CollectionError
 from devmem.models.embedder import ModelIdentity
 from devmem.storage.opening import StoreMetadata
-from devmem.storage.postgres import claim
 from devmem.storage.postgres.database import Access, Connection, composed, connect, run_alone, translate_errors
 from devmem.storage.postgres.erasing import PostgresEraser
 from devmem.storage.postgres.hnsw import HnswIndex, drop_hnsw
 from devmem.storage.postgres.location import Location
-from devmem.storage.postgres.reader import PostgresRunView, PostgresView, record_fields, replace_fields
+from devmem.storage.postgres.predicates import PostgresDialect
+from devmem.storage.postgres.reader import PostgresRunView, PostgresView
 from devmem.storage.postgres.schema import STORE_TABLES, dropped, owns_tables, prepare_database, recorded_properties
-from devmem.storage.postgres.tables import replace_model
+from devmem.storage.postgres.tables import PROPERTIES, PostgresTables
 from devmem.storage.postgres.transactions import Database
+from devmem.storage.properties import WORDS_ONLY, claim
 from devmem.storage.protocol import DEFAULT_HISTORY_DAYS, Durability
-from devmem.storage.states import StoredStates
 from devmem.storage.tables import State
 from devmem.storage.versions import VersionedStore
 from devmem.storage.writing import HistoryLimit
+from devmem.text.analysis import ANALYSIS_VERSION
 
 _LOG: Final = logging.getLogger(__name__)
-
-
-_UNRECORDED: Final = (
-    f"SELECT FROM stores AS store WHERE store.store = %s AND model IS NULL AND NOT EXISTS ({claim.SELECT_WORDS_ONLY})"
-)
 
 
 class PostgresCollection(PostgresEraser, VersionedStore):
@@ -81,12 +79,7 @@ class PostgresCollection(PostgresEraser, VersionedStore):
         run_alone(access, partial(_prepare, access, model, store_type))
         store = access.location.number
         database = Database(access, store)
-        self.states = StoredStates(self._reading, self._writing, self._exclusive)
-        """Values of the store beside its items; see `StatefulCollection`."""
         super().__init__(access, database, store, HnswIndex(access, database, store, self._index.threshold()), clock)
-
-    def _model_name(self) -> str | None:
-        return self._model
 
     def _view(self, state: State, shown: str, *, clock: Callable[[], float]) -> PostgresView:
         return PostgresView(self, state, shown, clock=clock)
@@ -95,7 +88,7 @@ class PostgresCollection(PostgresEraser, VersionedStore):
         return PostgresRunView(self, run, actor)
 
     @contextmanager
-    def _exclusive(self, purpose: str) -> Iterator[None]:
+    def exclusive(self, purpose: str) -> Iterator[None]:
         """Hold an advisory lock in a transaction of its own connection, with which a pooler ends it."""
         with translate_errors(self.location):
             connection = connect(self._access)
@@ -123,33 +116,6 @@ class PostgresCollection(PostgresEraser, VersionedStore):
                     self.location, purpose,
                 )  # fmt: skip
 
-    def replace_model(self, model: str, dimension: int | None) -> int:
-        """Delete every embedding and record the model of the new ones."""
-
-        def replace(connection: Connection) -> int:
-            waiting = replace_model(connection, self._store, model, dimension)
-            # Last, as it excludes searches of all stores.
-            if owns_tables(connection):
-                drop_hnsw(connection, self._store)
-            return waiting
-
-        waiting = self._database.write(replace)
-        self._model = model
-        return waiting
-
-    def index_fields(self, fields: Sequence[str]) -> int:
-        """Search the items by other fields of theirs."""
-        return self._database.write(lambda connection: replace_fields(self._tables(connection), tuple(fields)))
-
-    def record_fields(self, fields: Sequence[str]) -> None:
-        """Record that items are written with other fields, too."""
-        self._writing(lambda tables: record_fields(tables, tuple(fields)))
-
-    def record_words_only(self) -> None:
-        """Record that the store has no model on purpose."""
-        if self._fetch(_UNRECORDED.format("states"), [self._store]):
-            self._database.write(lambda connection: claim.record_words_only(connection, self._store))
-
     def maintain(self) -> None:
         """Build the index of the vectors where there are enough; this may take minutes.
 
@@ -163,11 +129,26 @@ class PostgresCollection(PostgresEraser, VersionedStore):
         self._database.close()
 
 
+_IS_THERE: Final = "SELECT FROM stores WHERE store = %s"
+
+
 def _prepare(access: Access, model: ModelIdentity | None, store_type: str | None, connection: Connection) -> None:
     """Connect once, so that whatever is wrong is known at once, and prepare tables and store."""
     connection.execute(composed(f"BEGIN; {access.settings(writes=True)}"))
     prepare_database(connection, access.location)
-    claim.claim_store(connection, access.location, model, store_type)
+    place, values = access.location, (access.location.number,)
+    tables = PostgresTables(connection, place.number, str(place), PostgresDialect(place.number))
+    if connection.execute(_IS_THERE, values).fetchone() is None:
+        with telemetry.memory_operation("create_memory_store", place.store, (place.shown,)):
+            connection.execute(
+                "INSERT INTO stores(store, tenant, name, analysis) VALUES (%s, %s, %s, %s) ON CONFLICT DO NOTHING",
+                (place.number, place.tenant, place.store, ANALYSIS_VERSION),
+            )
+    if claim(tables, model, store_type, record=False):
+        # Others may be recording the same, or storing the first vector.
+        if connection.execute(f"{_IS_THERE} FOR UPDATE", values).fetchone() is None:
+            raise CollectionError(str(place), "the store was dropped while it was being opened.")
+        claim(tables, model, store_type, record=True)
     connection.execute("COMMIT")
 
 
@@ -210,8 +191,8 @@ def _drop(access: Access, connection: Connection) -> bool:
 
 
 _SELECT: Final = (
-    f"SELECT store_type, model, EXISTS ({claim.SELECT_WORDS_ONLY.format('states')}) FROM stores AS store "
-    "WHERE store.store = %s"
+    "SELECT store_type, model, EXISTS (SELECT FROM states WHERE states.store = stores.store "
+    f"AND (kind, name) = ('{PROPERTIES}', '{WORDS_ONLY}')) FROM stores WHERE store = %s"
 )
 
 

@@ -2,88 +2,32 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
-from itertools import islice
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from devmem.model.conditions import Scalar
 from devmem.model.filters import NO_FILTER, Filter
-from devmem.model.items import MemoryItem, dump_item_json
-from devmem.models.embedder import PassageEmbeddings
-from devmem.search.indexes.passages import passages_of
+from devmem.model.items import MemoryItem
 from devmem.search.query import SearchQuery
 from devmem.search.source import SearchSource
 from devmem.storage.postgres.attachments import inlined, read_attachments
 from devmem.storage.postgres.database import Access, Connection, composed
 from devmem.storage.postgres.hnsw import HnswIndex
 from devmem.storage.postgres.predicates import PostgresDialect, distinct_values, read_info, value_counts
-from devmem.storage.postgres.rows import each_body, item_from
+from devmem.storage.postgres.rows import item_from
 from devmem.storage.postgres.search import SEARCH_SETTINGS, PostgresSource
-from devmem.storage.postgres.tables import SELECT_WHOLE, PostgresTables, count_terms_again, replace_passages
+from devmem.storage.postgres.tables import SELECT_WHOLE, PostgresTables
 from devmem.storage.postgres.transactions import Database, read_store
 from devmem.storage.protocol import CollectionInfo
-from devmem.storage.reading import BATCH_SIZE, SqlReader
-from devmem.storage.sql import ReadOnly, Sql
-from devmem.storage.tables import CURRENT, NOW, State, StoreTables, TransactionalStore, of_run
+from devmem.storage.reading import SqlReader
+from devmem.storage.sql import ReadOnly
+from devmem.storage.tables import CURRENT, State, StoreTables, of_run
 from devmem.storage.versions import RunView
-from devmem.storage.writing import Fields, PreparedItem, recorded_first, recorded_too, with_fields
-
-_FIELDS: Final = "fields"
-
-
-def read_fields(tables: StoreTables) -> Fields:
-    """Return the fields that are recorded now."""
-    return next(iter(_recorded(tables)), ())
-
-
-def record_fields(tables: StoreTables, fields: Fields) -> None:
-    """Record that items are written with other fields, too."""
-    _record(tables, recorded_too(fields, _recorded(tables)))
-
-
-def _recorded(tables: StoreTables) -> list[Fields]:
-    """Return the fields that are recorded, the current ones first, then all earlier ones."""
-    found = tables.property(_FIELDS)
-    return [tuple(each) for each in json.loads(found)] if isinstance(found, str) else []
-
-
-def _record(tables: StoreTables, recorded: list[Fields]) -> None:
-    tables.set_property(_FIELDS, json.dumps(recorded))
-
-
-def replace_fields(tables: PostgresTables, fields: Fields) -> int:
-    """Search all versions by other fields; return the number of items that wait for embeddings."""
-    connection, store = tables.connection, tables.store
-    connection.execute("SET LOCAL statement_timeout = 0")
-    recorded = _recorded(tables)
-    changed = False
-    bodies = each_body(connection, store)
-    while some := list(islice(bodies, BATCH_SIZE)):
-        other_passages: list[tuple[int, PreparedItem]] = []
-        for row, body in some:
-            item = tables.load(row, body)
-            new = with_fields(item, fields, recorded)
-            if new is item:
-                continue
-            tables.change(
-                f"UPDATE items SET body = ? WHERE {tables.of} AND row = ?", (dump_item_json(new).decode(), row)
-            )
-            if passages_of(new) != passages_of(item):
-                other_passages.append((row, PreparedItem.of(new)))
-        replace_passages(connection, store, other_passages)
-        changed = changed or bool(other_passages)
-    if changed:
-        count_terms_again(connection, store)
-    _record(tables, recorded_first(fields, recorded))
-    ((waiting,),) = tables.execute(f"SELECT count(*) FROM items WHERE {tables.of} AND {NOW} AND waiting")
-    return int(waiting)
-
 
 T = TypeVar("T")
 
 
-class PostgresReader(SqlReader, TransactionalStore):
+class PostgresReader(SqlReader):
     """A state of one store as the connections of a database show it; `Collection` documents the methods."""
 
     _select_whole = SELECT_WHOLE
@@ -113,9 +57,6 @@ class PostgresReader(SqlReader, TransactionalStore):
         self._clock, self._viewed, self._filters = clock, state, self._dialect
         self._of = f"items.{self._filters.of} AND {state.shown} AND "
         self._last_change = f"SELECT changes FROM stores WHERE {self._filters.of}"
-
-    def _now(self) -> float:
-        return self._clock()
 
     def _read(self, operation: Callable[[Connection], T]) -> T:
         """Run an operation that reads the store; finding nothing, it makes sure that the store is there.
@@ -170,11 +111,6 @@ class PostgresReader(SqlReader, TransactionalStore):
     def _item(self, row: int, *columns: Any) -> MemoryItem:  # noqa: ANN401 - they are the database's
         return item_from(row, *columns)
 
-    def _condition(self, where: Filter) -> Sql:
-        """Return the condition of the shown items that match a filter."""
-        condition, values = self._filters.where(where, self._clock())
-        return f"{self._of}{condition}", values
-
     def values(
         self, key: str, where: Filter | None = None, *, prefix: str = "", limit: int | None = None, offset: int = 0
     ) -> list[Scalar]:
@@ -189,14 +125,6 @@ class PostgresReader(SqlReader, TransactionalStore):
     def _value_counts(self, key: str, where: Filter) -> list[tuple[Scalar | None, int]]:
         condition = self._condition(where)
         return self._read(lambda connection: value_counts(connection, key, condition))
-
-    def embeddings(self, ids: Sequence[str]) -> dict[str, PassageEmbeddings]:
-        """Return the embeddings of those of the items that have them, by id."""
-        return self._reading(lambda tables: tables.embeddings(ids, self._viewed.shown))
-
-    def indexed_fields(self) -> Fields:
-        """Return the fields by which items are searched that were written without a choice of their own."""
-        return self._reading(read_fields)
 
     def info(self) -> CollectionInfo:
         """Report what the collection is and how much it holds; the size is an estimate."""

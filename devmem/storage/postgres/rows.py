@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -17,7 +17,7 @@ from devmem.model.items import MemoryItem, Vector, load_item_json, why_unreadabl
 from devmem.search.indexes.scoring import EncodedTerms
 from devmem.storage.postgres.database import Connection, RowNumbers, composed, pipelined
 from devmem.storage.postgres.schema import PASSAGE_BITS
-from devmem.storage.searching import MISSING
+from devmem.storage.tables import MISSING
 
 _BATCH_SIZE: Final = 1000
 
@@ -153,12 +153,3 @@ def fetch_bodies(connection: Connection, store: int, rows: Sequence[int]) -> dic
     query = f"SELECT row, body FROM items WHERE store = {store:d} AND row = ANY(%s)"
     found = connection.execute(composed(query), (RowNumbers(rows),), binary=True).fetchall()
     return items | {row: item_from(row, body) for row, body in found}
-
-
-def each_body(connection: Connection, store: int) -> Iterator[tuple[int, str]]:
-    """Yield row number and body of every version, reading them in batches."""
-    query = "SELECT row, body FROM items WHERE store = %s AND row > %s ORDER BY row LIMIT %s"
-    last = 0
-    while found := connection.execute(query, (store, last, _BATCH_SIZE)).fetchall():
-        yield from found
-        last = found[-1][0]

@@ -31,9 +31,8 @@ from devmem.storage.postgres.hnsw import HnswIndex, hnsw_condition, hnsw_operand
 from devmem.storage.postgres.predicates import PostgresDialect
 from devmem.storage.postgres.rows import fetch_bodies, hashed, of_item, vector_from
 from devmem.storage.postgres.schema import PASSAGE_BITS, dropped, table_of
-from devmem.storage.searching import check_length, check_name
 from devmem.storage.sql import EVENT_TIME
-from devmem.storage.tables import CURRENT, State
+from devmem.storage.tables import CURRENT, State, check_length, check_name
 from devmem.text.analysis import terms
 from devmem.text.query_text import QueryText
 

@@ -15,8 +15,8 @@ from psycopg.types.json import Jsonb
 from devmem.model.filters import SCOPE_PARTS
 from devmem.model.items import MemoryItem
 from devmem.model.versions import Operation
-from devmem.models.embedder import EmbeddingRefusal, PassageEmbeddings
-from devmem.search.indexes.passages import has_text
+from devmem.models.embedder import PassageEmbeddings
+from devmem.search.indexes.scoring import EncodedTerms
 from devmem.storage.postgres.attachments import (
     delete_unused,
     externalized,
@@ -25,10 +25,10 @@ from devmem.storage.postgres.attachments import (
     read_attachments,
 )
 from devmem.storage.postgres.database import Connection, composed, pipelined
+from devmem.storage.postgres.hnsw import drop_hnsw
 from devmem.storage.postgres.rows import (
     Insertion,
     Row,
-    each_body,
     fetch_bodies,
     hashed_terms,
     insert_rows,
@@ -37,8 +37,7 @@ from devmem.storage.postgres.rows import (
     of_item,
     vector_from,
 )
-from devmem.storage.postgres.schema import PASSAGE_BITS
-from devmem.storage.searching import check_length, check_name
+from devmem.storage.postgres.schema import PASSAGE_BITS, owns_tables
 from devmem.storage.sql import Dialect
 from devmem.storage.tables import NOW, NewItem, Origin, State, StoreTables
 from devmem.storage.writing import (
@@ -50,10 +49,8 @@ from devmem.storage.writing import (
     embeddings_from,
     item_body,
     item_columns,
-    speaker_of,
     stored_hash,
 )
-from devmem.text.cues import cues_of_item
 
 _MOST_CHARACTERS: Final = 500
 """Characters of a name that an index holds."""
@@ -66,9 +63,9 @@ SELECT_WHOLE: Final = (
     f"LEFT JOIN vectors ON vectors.store = items.store AND vectors.passage = items.row << {PASSAGE_BITS}"
 )
 """Selects row numbers and the arguments of `item_from`."""
-_PROPERTIES: Final = "devmem"
+PROPERTIES: Final = "devmem"
 """Kind of the values that are properties of the store without a column in `stores`."""
-_COLUMN_PROPERTIES: Final = frozenset({"model", "dimension", "recorded"})
+_COLUMN_PROPERTIES: Final = frozenset({"store_type", "analysis", "model", "dimension", "recorded"})
 
 
 class PostgresTables(StoreTables):
@@ -132,27 +129,12 @@ class PostgresTables(StoreTables):
             for item_id, each in found.items()
         }
 
-    def check_embeddings(
-        self, model: str | None, embeddings: Iterable[PassageEmbeddings | EmbeddingRefusal | None]
-    ) -> bool:
-        """Refuse embeddings of another model or length; return whether the store has a model."""
-        ((made, dimension),) = self.execute(f"SELECT model, dimension FROM stores WHERE {self.of}")
-        lengths = {encoding.vectors.shape[1] for encoding in embeddings if isinstance(encoding, PassageEmbeddings)}
-        if lengths:
-            check_name(self.location, made=made, given=model)
-            if dimension is None:
-                dimension = min(lengths)
-                self.set_property("dimension", dimension)
-            for length in lengths:
-                check_length(self.location, made=dimension, given=length)
-        return made is not None
-
     def property(self, name: str) -> str | int | None:
         """Return a recorded property of the store; None where it has none of the name."""
         if name in _COLUMN_PROPERTIES:
             found = self.execute(f"SELECT {name} FROM stores WHERE {self.of}")
             return found[0][0] if found else None
-        query = f"SELECT value FROM states WHERE {self.of} AND kind = '{_PROPERTIES}' AND name = ?"
+        query = f"SELECT value FROM states WHERE {self.of} AND kind = '{PROPERTIES}' AND name = ?"
         found = self.execute(query, (name,))
         return bytes(found[0][0]).decode() if found else None
 
@@ -161,10 +143,10 @@ class PostgresTables(StoreTables):
         if name in _COLUMN_PROPERTIES:
             self.execute(f"UPDATE stores SET {name} = ? WHERE {self.of}", (value,))
         elif value is None:
-            self.execute(f"DELETE FROM states WHERE {self.of} AND kind = '{_PROPERTIES}' AND name = ?", (name,))
+            self.execute(f"DELETE FROM states WHERE {self.of} AND kind = '{PROPERTIES}' AND name = ?", (name,))
         else:
             self.execute(
-                f"INSERT INTO states(store, kind, name, value) VALUES ({self.dialect.own}'{_PROPERTIES}', ?, ?) "
+                f"INSERT INTO states(store, kind, name, value) VALUES ({self.dialect.own}'{PROPERTIES}', ?, ?) "
                 "ON CONFLICT (store, kind, name, tenant) DO UPDATE SET value = excluded.value",
                 (name, str(value).encode()),
             )
@@ -259,6 +241,45 @@ class PostgresTables(StoreTables):
             for row, is_current, count in self.execute(query, ([row for row, _ in embeddings],))
         }
         insert_rows(self.connection, _of_embeddings(self.store, [(row, *found[row], each) for row, each in embeddings]))
+
+    def replace_terms(self, row: int, terms: Sequence[EncodedTerms]) -> None:
+        """Replace the terms of a version's passages, given in their order."""
+        self.change_many(
+            f"UPDATE passages SET terms = ?, counts = ?, length = ? WHERE {self.of} AND passage = ?",
+            [
+                (hashed_terms(self.store, one).tolist(), one.counts, one.length, passage)
+                for passage, one in enumerate(terms, row << PASSAGE_BITS)
+            ],
+        )
+
+    def replace_passages(self, changed: Mapping[int, PreparedItem]) -> None:
+        """Replace the passages of some versions, which lose their embeddings; the terms are not counted."""
+        query = f"SELECT row, slot FROM items WHERE {self.of} AND row = ANY(?)"
+        slots: dict[int, str] = dict(self.execute(query, (list(changed),)))
+        inserted: list[Row] = []
+        for row, prepared in changed.items():
+            for table in ("vectors", "tokens", "passages"):
+                gone = f"DELETE FROM {table} WHERE {self.of} AND passage >= ? AND passage < ?"
+                self.change(gone, (row << PASSAGE_BITS, (row + 1) << PASSAGE_BITS))
+            inserted += _passage_rows(self.store, row, prepared, is_current=slots[row] == "now")
+        insert_rows(self.connection, [_of_passages(inserted)])
+
+    def delete_embeddings(self) -> None:
+        """Delete every vector and token code."""
+        self.execute("SET LOCAL statement_timeout = 0")
+        for table in ("vectors", "tokens"):
+            self.change(f"DELETE FROM {table} WHERE {self.of}")
+
+    def drop_vector_index(self) -> None:
+        """Drop the index of the vectors, which excludes searches of all stores until the commit."""
+        if owns_tables(self.connection):
+            drop_hnsw(self.connection, self.store)
+
+    def note_other_terms(self) -> None:
+        """Count the passages that each term occurs in, and all of them."""
+        self.execute("SET LOCAL statement_timeout = 0")
+        for statement in _COUNT_AGAIN:
+            self.connection.execute(composed(statement), {"store": self.store})
 
 
 def _check_storable(prepared: PreparedItem) -> None:
@@ -429,63 +450,6 @@ _DELETE: Final = (
 )
 
 
-def refresh_analysis(connection: Connection, store: int) -> None:
-    """Replace terms, cues and speaker of every version: they are of another version of the text analysis."""
-    for row, body in each_body(connection, store):
-        item = item_from(row, body)
-        connection.execute(
-            "UPDATE items SET cues = %s, speaker = %s WHERE store = %s AND row = %s",
-            (int(cues_of_item(item)), speaker_of(item), store, row),
-        )
-        with connection.cursor() as cursor:
-            cursor.executemany(
-                "UPDATE passages SET terms = %s, counts = %s, length = %s WHERE store = %s AND passage = %s",
-                [
-                    (hashed_terms(store, one).tolist(), one.counts, one.length, store, passage)
-                    for passage, one in enumerate(PreparedItem.of(item).terms(), row << PASSAGE_BITS)
-                ],
-            )
-    count_terms_again(connection, store)
-
-
-def replace_passages(connection: Connection, store: int, changed: Sequence[tuple[int, PreparedItem]]) -> None:
-    """Replace the passages of some versions, which then wait for embeddings; the terms are not counted."""
-    slots: dict[int, str] = dict(
-        connection.execute(
-            "SELECT row, slot FROM items WHERE store = %s AND row = ANY(%s)", (store, [row for row, _ in changed])
-        ).fetchall()
-    )
-    inserted: list[Row] = []
-    for row, prepared in changed:
-        connection.execute(
-            "UPDATE items SET length = %s, waiting = %s, refusal = NULL WHERE store = %s AND row = %s",
-            (prepared.length(), has_text(prepared.item), store, row),
-        )
-        for table in ("vectors", "tokens", "passages"):
-            connection.execute(
-                composed(f"DELETE FROM {table} WHERE store = %s AND passage >= %s AND passage < %s"),
-                (store, row << PASSAGE_BITS, (row + 1) << PASSAGE_BITS),
-            )
-        inserted += _passage_rows(store, row, prepared, is_current=slots[row] == "now")
-    insert_rows(connection, [_of_passages(inserted)])
-
-
-def replace_model(connection: Connection, store: int, model: str, dimension: int | None) -> int:
-    """Delete every embedding and record the new model; return the number of items that wait for it."""
-    connection.execute("SET LOCAL statement_timeout = 0")
-    for table in ("vectors", "tokens"):
-        connection.execute(composed(f"DELETE FROM {table} WHERE store = %s"), (store,))
-    with_text = [row for row, body in each_body(connection, store) if has_text(item_from(row, body))]
-    connection.execute(
-        "UPDATE items SET waiting = true WHERE store = %s AND NOT waiting AND row = ANY(%s)", (store, with_text)
-    )
-    connection.execute("UPDATE items SET refusal = NULL WHERE store = %s AND refusal IS NOT NULL", (store,))
-    connection.execute("UPDATE stores SET model = %s, dimension = %s WHERE store = %s", (model, dimension, store))
-    query = composed(f"SELECT count(*) FROM items WHERE store = %s AND {NOW} AND waiting")
-    ((waiting,),) = connection.execute(query, (store,)).fetchall()
-    return int(waiting)
-
-
 _COUNT_AGAIN: Final = (
     "DELETE FROM terms WHERE store = %(store)s",
     "INSERT INTO terms(store, term, texts) SELECT %(store)s, term, count(*) FROM passages, unnest(terms) AS term "
@@ -493,9 +457,3 @@ _COUNT_AGAIN: Final = (
     "UPDATE stores SET (texts, total_length) = (SELECT count(*), COALESCE(sum(length), 0) FROM passages "
     "WHERE store = %(store)s AND is_current) WHERE store = %(store)s",
 )
-
-
-def count_terms_again(connection: Connection, store: int) -> None:
-    """Count the passages that each term occurs in, and all of them."""
-    for statement in _COUNT_AGAIN:
-        connection.execute(composed(statement), {"store": store})

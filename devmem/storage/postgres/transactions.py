@@ -16,6 +16,7 @@ from pgvector.psycopg import register_vector
 
 from devmem.errors import CollectionBusyError, CollectionClosedError
 from devmem.forks import follow_forks
+from devmem.storage.connections import ConnectionPool, PoolClosedError
 from devmem.storage.postgres.database import (
     CONFLICTS,
     FIRST_WAIT,
@@ -31,7 +32,6 @@ from devmem.storage.postgres.database import (
     translate_errors,
 )
 from devmem.storage.postgres.schema import dropped
-from devmem.storage.sidecar_db import ConnectionPool, PoolClosedError
 
 T = TypeVar("T")
 

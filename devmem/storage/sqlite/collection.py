@@ -11,9 +11,8 @@ import os
 import sqlite3
 import threading
 import time
-from abc import abstractmethod
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
@@ -28,25 +27,24 @@ from devmem.errors import CollectionClosedError, CollectionError, CollectionUnwr
 from devmem.forks import UNFORKED, abandon, follow_forks
 from devmem.models.embedder import ModelIdentity
 from devmem.search.indexes.columns import locked
+from devmem.storage.connections import ConnectionPool, SharedLock, empty_log, read_transaction, write_transaction
 from devmem.storage.opening import CollectionOptions, path_of
+from devmem.storage.properties import claim
 from devmem.storage.protocol import DEFAULT_HISTORY_DAYS, MOST_EXPORTS, Durability, ExportRecord
-from devmem.storage.sidecar_db import ConnectionPool, SharedLock, empty_log, read_transaction, write_transaction
 from devmem.storage.sql import ReadOnly
 from devmem.storage.sqlite import database
-from devmem.storage.sqlite.claim import WORDS_ONLY, claim_file, record_words_only
 from devmem.storage.sqlite.database import (
     MEMORY,
     WriteTransaction,
+    check_header,
+    read_header,
     retry_on_disk_full,
     translate_errors,
 )
 from devmem.storage.sqlite.follower import SqliteFollower
-from devmem.storage.sqlite.indexed_fields import record_fields, replace_fields
 from devmem.storage.sqlite.reader import Opened, SqliteReader
 from devmem.storage.sqlite.schema import ensure_indexes
-from devmem.storage.sqlite.tables import replace_model
 from devmem.storage.sqlite.tombstones import SqliteTombstones
-from devmem.storage.states import StoredStates
 from devmem.storage.tables import ARCHIVED, State, StoreTables, of_run
 from devmem.storage.versions import RunView, VersionedStore
 from devmem.storage.writing import HistoryLimit
@@ -107,27 +105,6 @@ class SqliteRunView(RunView, SqliteView):
         self._run, self._actor = run, actor
 
 
-class SqliteExports(SqliteReader):
-    """The methods of `ExportLog`."""
-
-    @abstractmethod
-    def _write(self, operation: Callable[[sqlite3.Connection], T]) -> T:
-        """Run an operation in a write transaction."""
-
-    def record_export(self, export: ExportRecord) -> None:
-        """Remember an export, durably."""
-        self._write(lambda connection: _record(connection, export))
-
-    def exports(self) -> list[ExportRecord]:
-        """Return the exports that were made, the oldest first."""
-
-        def read(connection: sqlite3.Connection) -> list[ExportRecord]:
-            rows = connection.execute("SELECT body FROM exports ORDER BY number").fetchall()
-            return [ExportRecord.from_json(json.loads(body)) for (body,) in rows]
-
-        return self._read(read)
-
-
 def record_backup(path: Path, backup: Path, *, items: int, made_at: float) -> None:
     """Record, in a collection's file, that a backup was made of it.
 
@@ -150,7 +127,7 @@ def _record(connection: sqlite3.Connection, export: ExportRecord) -> None:
     connection.execute(_PRUNE, (MOST_EXPORTS,))
 
 
-class SqliteCollection(SqliteTombstones, VersionedStore, SqliteExports):
+class SqliteCollection(SqliteTombstones, VersionedStore):
     """Items in a SQLite file, or in memory; `Collection` documents the methods.
 
     Threads read side by side, each with its own connection, so a search waits for no other one and for no write.
@@ -245,24 +222,21 @@ class SqliteCollection(SqliteTombstones, VersionedStore, SqliteExports):
         with database.translate_errors(self.location):
             writer = self._connect()
             try:
-                self._claim(writer, model, store_type, had_log=had_log)
+                if self._read_only:
+                    check_header(writer, self.location, read_transaction(writer, read_header, writer))
+                    _LOG.warning("%s cannot be written here: it is opened for reading only.", self.location)
+                else:
+                    # What is deleted is overwritten, whatever the library was compiled with.
+                    writer.execute(_SECURE_DELETE)
+                    database.prepare_schema(writer, self.location, store_type, had_log=had_log)
+                    ensure_indexes(writer, self._indexed)
+                # Opening takes no write lock where all is recorded: it does not wait for another process.
+                if claim(self._tables(writer), model, store_type, record=False) and not self._read_only:
+                    write_transaction(writer, claim, self._tables(writer), model, store_type, record=True)
             except BaseException:
                 writer.close()
                 raise
         return writer
-
-    def _claim(
-        self, writer: sqlite3.Connection, model: ModelIdentity | None, store_type: str | None, *, had_log: bool
-    ) -> None:
-        if self._read_only:
-            claim_file(writer, self.location, model, store_type, read_only=True)
-            _LOG.warning("%s cannot be written here: it is opened for reading only.", self.location)
-            return
-        # What is deleted is overwritten, whatever the library was compiled with.
-        writer.execute(_SECURE_DELETE)
-        database.prepare_schema(writer, self.location, store_type, had_log=had_log)
-        ensure_indexes(writer, self._indexed)
-        claim_file(writer, self.location, model, store_type)
 
     def _write(self, operation: Callable[[sqlite3.Connection], T]) -> T:
         """Run an operation in a write transaction."""
@@ -315,9 +289,6 @@ class SqliteCollection(SqliteTombstones, VersionedStore, SqliteExports):
                 return self._memory_lock.read(in_memory)
             return self._readers.run(lambda connection: read_transaction(connection, operation, connection))
 
-    def _model_name(self) -> str | None:
-        return self._model
-
     def _check_open(self) -> None:
         if self._closed:
             raise CollectionClosedError(self.location, "the collection was closed.")
@@ -362,33 +333,21 @@ class SqliteCollection(SqliteTombstones, VersionedStore, SqliteExports):
     def _removing(self, operation: Callable[[StoreTables], T]) -> T:
         return self._delete(lambda connection: operation(self._tables(connection)))
 
-    def replace_model(self, model: str, dimension: int | None) -> int:
-        """Delete every embedding and record the model of the new ones."""
-        waiting = self._write(lambda connection: replace_model(connection, model, dimension))
-        self._model = model
-        return waiting
+    def record_export(self, export: ExportRecord) -> None:
+        """Remember an export, durably."""
+        self._write(lambda connection: _record(connection, export))
 
-    def index_fields(self, fields: Sequence[str]) -> int:
-        """Search the items by other fields of theirs."""
-        return self._write(lambda connection: replace_fields(connection, tuple(fields)))
+    def exports(self) -> list[ExportRecord]:
+        """Return the exports that were made, the oldest first."""
 
-    def record_fields(self, fields: Sequence[str]) -> None:
-        """Record that items are written with other fields, too."""
-        self._write(lambda connection: record_fields(connection, tuple(fields)))
+        def read(connection: sqlite3.Connection) -> list[ExportRecord]:
+            rows = connection.execute("SELECT body FROM exports ORDER BY number").fetchall()
+            return [ExportRecord.from_json(json.loads(body)) for (body,) in rows]
 
-    def record_words_only(self) -> None:
-        """Record that the collection has no model on purpose."""
-        meta = self._read(database.read_meta)
-        if meta.get("model") is None and not meta.get(WORDS_ONLY):
-            self._write(record_words_only)
-
-    @property
-    def states(self) -> StoredStates:
-        """Further values of the store."""
-        return StoredStates(self._reading, self._writing, self._exclusive)
+        return self._read(read)
 
     @contextmanager
-    def _exclusive(self, purpose: str) -> Iterator[None]:
+    def exclusive(self, purpose: str) -> Iterator[None]:
         """Exclude every other process, and thread, that names the same purpose until the block ends."""
         if not self._in_file:
             with self._purposes:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import NoneType
 from typing import Final, TypeVar
 from uuid import uuid4
 
@@ -27,9 +26,9 @@ from devmem.errors import (
 from devmem.model.conditions import micros_of
 from devmem.model.items import why_unreadable
 from devmem.storage.attachments import AttachmentFiles
+from devmem.storage.connections import PoolClosedError, enable_wal, read_transaction, write_transaction
 from devmem.storage.erasure import remove_partial_files
 from devmem.storage.protocol import Durability
-from devmem.storage.sidecar_db import PoolClosedError, enable_wal, read_transaction, write_transaction
 from devmem.storage.sqlite.schema import SCHEMA_VERSION, create_tables
 from devmem.text.analysis import ANALYSIS_VERSION
 from devmem.text.files import create_empty
@@ -101,23 +100,8 @@ MEMORY: Final = ":memory:"
 _CACHE_KIB: Final = 16_384
 """Memory for pages; SQLite's own 2 MB do not hold the texts of 10,000 memories."""
 APPLICATION_ID: Final = 0x6D656D6F
-_TEXT_OR_NONE: Final = (str, NoneType)
-_REQUIRED_META: Final[Mapping[str, tuple[type, ...]]] = {
-    "store_type": _TEXT_OR_NONE,
-    "analysis": (type(ANALYSIS_VERSION),),
-    "count": (int,),
-    "generation": (int,),
-    "changes_floor": (int,),
-}
-"""Types of the properties that every collection has."""
 _CHECKPOINT_ATTEMPTS: Final = 200
 _CREATION_ATTEMPTS: Final = 50
-_OPTIONAL_META: Final[Mapping[str, tuple[type, ...]]] = {
-    "model": _TEXT_OR_NONE,
-    "dimension": (int, NoneType),
-    "snapshot": _TEXT_OR_NONE,
-    "fields": _TEXT_OR_NONE,
-}
 
 
 def prepare_file(location: str) -> None:
@@ -404,29 +388,8 @@ def set_meta(connection: sqlite3.Connection, key: str, value: str | int | None) 
 
 
 def read_meta(connection: sqlite3.Connection) -> dict[str, str | int | None]:
-    """Return every recorded property of the collection.
-
-    Raises:
-        sqlite3.DatabaseError: one is missing or is not of its type; `translate_errors` reports it as damage.
-    """
-    found = read_meta_unchecked(connection)
-    for key, kinds in _REQUIRED_META.items():
-        if key not in found:
-            raise damage_error(f"the property {key!r} is missing")
-        _check_property(key, found[key], kinds)
-    for key, kinds in _OPTIONAL_META.items():
-        _check_property(key, found.get(key), kinds)
-    return found
-
-
-def read_meta_unchecked(connection: sqlite3.Connection) -> dict[str, str | int | None]:
-    """Return every recorded property, as it is found; for examining files that may be damaged or of another format."""
+    """Return every recorded property of the collection."""
     return dict(connection.execute("SELECT key, value FROM meta"))
-
-
-def _check_property(key: str, value: object, kinds: tuple[type, ...]) -> None:
-    if not isinstance(value, kinds) or (isinstance(value, int) and value < 0):
-        raise damage_error(f"the property {key!r} cannot be {value!r}")
 
 
 def damage_error(what: str) -> sqlite3.DatabaseError:

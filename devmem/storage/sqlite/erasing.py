@@ -12,9 +12,9 @@ from typing import Final, TypeVar
 from uuid import uuid4
 
 from devmem.storage.attachments import stored_names
+from devmem.storage.connections import empty_log, rewrite_pages
 from devmem.storage.erasing import ErasableStore, end_plan, erase_planned, write_plan
 from devmem.storage.erasure import ErasePlan, EraseResult, Residue, search_files
-from devmem.storage.sidecar_db import empty_log, rewrite_pages
 from devmem.storage.sqlite.database import is_named
 from devmem.storage.sqlite.reader import SqliteReader
 from devmem.storage.sqlite.tables import SqliteTables

@@ -23,8 +23,8 @@ from devmem.model.items import MemoryItem, load_item_json, why_unreadable
 from devmem.model.results import Fact, FileReport, damage, refused_embeddings, unfinished
 from devmem.storage.attachments import stored_names
 from devmem.storage.opening import StoreMetadata
+from devmem.storage.properties import WORDS_ONLY
 from devmem.storage.protocol import StateKey
-from devmem.storage.sqlite.claim import WORDS_ONLY
 from devmem.storage.sqlite.compact_rows import PASSAGE_OF_PART
 from devmem.storage.sqlite.database import (
     APPLICATION_ID,
@@ -32,12 +32,12 @@ from devmem.storage.sqlite.database import (
     is_read_only,
     lost_log_error,
     read_header,
-    read_meta_unchecked,
+    read_meta,
     read_only_uri,
     translate_errors,
 )
-from devmem.storage.sqlite.indexed_fields import renumber
-from devmem.storage.sqlite.tables import fetch_items
+from devmem.storage.sqlite.predicates import SqliteDialect
+from devmem.storage.sqlite.tables import SqliteTables, fetch_items
 from devmem.storage.tables import NOW
 from devmem.storage.writing import PreparedItem
 from devmem.text.files import remove_leftovers
@@ -113,7 +113,7 @@ def examine(path: Path) -> Examination:
     found = Examination(path=path, leftovers=_leftovers(path))
     with closing(connect_read_only(path)) as connection:
         try:
-            found.facts = read_meta_unchecked(connection)
+            found.facts = read_meta(connection)
             (found.facts["format"],) = connection.execute("PRAGMA user_version").fetchone()
             messages = [row[0] for row in connection.execute(f"PRAGMA integrity_check({_MAX_MESSAGES})")]
             found.damage = [] if messages == ["ok"] else messages
@@ -307,7 +307,8 @@ def _give_terms(connection: sqlite3.Connection, examined: Examination) -> int:
     """Insert the passages of versions that have none, which wait for new embeddings; return their number."""
     given = [row for row in examined.without_terms if row not in examined.unreadable]
     items = fetch_items(connection, given)
-    renumber(connection, {row: PreparedItem.of(item) for row, item in items.items()})
+    tables = SqliteTables(connection, str(examined.path), None, SqliteDialect())
+    tables.replace_passages({row: PreparedItem.of(item) for row, item in items.items()})
     waiting = "UPDATE items SET waiting = 1 WHERE row IN (SELECT value FROM json_each(?))"
     connection.execute(waiting, (json.dumps(given),))
     return len(given)
@@ -382,7 +383,7 @@ def _recorded(path: Path, busy_timeout: float) -> StoreMetadata | None:
     with closing(connect(path, uri=read_only_uri(str(path)), timeout=busy_timeout)) as connection:
         if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
             return None
-        meta = read_meta_unchecked(connection)
+        meta = read_meta(connection)
     model = _text(meta.get("model"))
     words_only = model is None and bool(meta.get(WORDS_ONLY))
     return StoreMetadata(store_type=_text(meta.get("store_type")), model=model, words_only=words_only)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,12 +19,12 @@ from uuid import uuid4
 import numpy as np
 
 from devmem.config.store import IndexConfig
+from devmem.forks import follow_forks
 from devmem.search.indexes.columns import Rows, locked
 from devmem.search.indexes.doc_values import DocEntry
-from devmem.search.indexes.index_set import IndexSet, SnapshotState, load_indexes, save_snapshot
+from devmem.search.indexes.index_set import IndexReader, IndexSet, SnapshotState, load_indexes, save_snapshot
+from devmem.storage.connections import read_transaction, write_transaction
 from devmem.storage.reading import BATCH_SIZE
-from devmem.storage.searching import Follower, ReadSnapshot
-from devmem.storage.sidecar_db import read_transaction, write_transaction
 from devmem.storage.sql import DOC_COLUMNS
 from devmem.storage.sqlite.compact_rows import unpack_terms
 from devmem.storage.sqlite.database import read_meta, set_meta
@@ -46,6 +47,17 @@ Recorded = tuple[int, int, str]
 Meta = Mapping[str, str | int | None]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadSnapshot:
+    """One moment of the database."""
+
+    indexes: IndexReader
+    model: str | None
+    """Name of the model that made the embeddings."""
+    generation: int
+    """Grows when all embeddings are replaced, which keep the numbers of their passages."""
+
+
 @dataclass(slots=True)
 class _Watermarks:
     """How far the indexes have come; what is beyond is applied next."""
@@ -55,7 +67,7 @@ class _Watermarks:
     change: int = 0
 
 
-class SqliteFollower(Follower[sqlite3.Connection]):
+class SqliteFollower:
     """Keeps an `IndexSet` up to date with a state of a SQLite database. Thread-safe."""
 
     def __init__(
@@ -74,7 +86,14 @@ class SqliteFollower(Follower[sqlite3.Connection]):
             snapshot_path: of the indexes' snapshot; None for a database in memory, and for another state than now.
             current: follows the current state, whose indexes another state begins with; None where it begins with none.
         """
-        super().__init__(config)
+        self._lock = threading.Lock()
+        self._config = config
+        self.indexes = IndexSet(config)
+        """Only to be changed or read while no other thread follows."""
+        self._moment: ReadSnapshot | None = None
+        """None as long as the indexes are not those of the database."""
+        self._generation = 0
+        """Generation of the database that the indexes are of."""
         self._state, self._snapshot_path, self._current = state, snapshot_path, current
         self._applied = _Watermarks()
         self._erasures = 0
@@ -83,21 +102,52 @@ class SqliteFollower(Follower[sqlite3.Connection]):
         """Version of the database that the moment stands for."""
         self._in_snapshot = 0
         self._approximate_in_snapshot = False
+        follow_forks(self)
+
+    def restart_in_child(self) -> None:
+        """Build the indexes again if another thread of the parent was changing them."""
+        if self._lock.locked():
+            self._moment = None
+
+    def follow(self, connection: sqlite3.Connection, now: float) -> ReadSnapshot:
+        """Bring the indexes up to date with the connection's read transaction, and return them as of that moment.
+
+        This has to be the first statement of the transaction: it fixes the moment that the transaction reads while no
+        other thread can bring the indexes further.
+
+        Args:
+            connection: in a transaction.
+            now: items that expired until then are not in the indexes; seconds since the epoch.
+        """
+
+        def follow() -> ReadSnapshot:
+            if self._current is None:
+                return self._follow(connection, now)
+            # Held before the transaction's first statement: the current indexes, which it may copy, are not beyond it.
+            return locked(self._current._lock, lambda: self._follow(connection, now))  # noqa: SLF001 - of the same class
+
+        return locked(self._lock, follow)
 
     def _follow(self, connection: sqlite3.Connection, now: float) -> ReadSnapshot:
-        if self._current is None:
-            return super()._follow(connection, now)
-        # Held before the transaction's first statement: the current indexes, which may be copied, are not beyond it.
-        return locked(self._current._lock, lambda: super(SqliteFollower, self)._follow(connection, now))  # noqa: SLF001 - of the same class
-
-    def _poll(self, connection: sqlite3.Connection) -> bool:
-        version = connection.execute(_VERSION).fetchone()
-        changed, self._version = bool(version != self._version), version
-        return changed
+        try:
+            if self._moment is not None and now < self.indexes.expired_until:
+                # The clock went back: items that had expired are there again.
+                self._moment = None
+            version = connection.execute(_VERSION).fetchone()
+            changed, self._version = version != self._version, version
+            model = self._catch_up(connection, now) if changed or self._moment is None else self._moment.model
+            self.indexes.expire(now)
+        except BaseException:
+            # What was applied in part would be applied twice: the next call starts again.
+            self._moment = None
+            raise
+        self._moment = ReadSnapshot(indexes=self.indexes.reader(), model=model, generation=self._generation)
+        return self._moment
 
     def _catch_up(self, connection: sqlite3.Connection, now: float) -> str | None:
+        """Apply what was committed since the moment, or begin again without one; return the model's name."""
         meta = read_meta(connection)
-        generation, floor = int(meta["generation"] or 0), int(meta["changes_floor"] or 0)
+        generation, floor = _numbers_of(meta)
         if self._moment is None or generation != self._generation or self._applied.change < floor:
             self._start_again(connection, meta, generation, floor, now)
         else:
@@ -254,7 +304,7 @@ class SqliteFollower(Follower[sqlite3.Connection]):
         meta = read_meta(connection)
         if erasures_of(meta) != self._erasures:
             self._in_snapshot, self._approximate_in_snapshot = 0, False
-            generation, floor = int(meta["generation"] or 0), int(meta["changes_floor"] or 0)
+            generation, floor = _numbers_of(meta)
             self._start_again(connection, meta, generation, floor, float("inf"))
 
     def _claim_snapshot(self, writer: sqlite3.Connection, token: str) -> bool:
@@ -272,6 +322,11 @@ class SqliteFollower(Follower[sqlite3.Connection]):
             return True
         unsaved = abs(self.indexes.size - self._in_snapshot)
         return unsaved >= _SNAPSHOT_AFTER and unsaved >= self._in_snapshot // 10
+
+
+def _numbers_of(meta: Meta) -> tuple[int, int]:
+    """Return the generation of a database, and the last change that is no longer recorded."""
+    return int(meta.get("generation") or 0), int(meta.get("changes_floor") or 0)
 
 
 def erasures_of(meta: Meta) -> int:

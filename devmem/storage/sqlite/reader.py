@@ -19,8 +19,8 @@ from pydantic import ValidationError
 from devmem.config.store import IndexConfig
 from devmem.model.conditions import Scalar, after_prefix
 from devmem.model.filters import NO_FILTER, Filter, Wanted, metadata_key
-from devmem.model.items import MemoryItem, Vector
-from devmem.models.embedder import PassageEmbeddings, TokenCodes
+from devmem.model.items import MemoryItem
+from devmem.models.embedder import TokenCodes
 from devmem.search.candidates import filter_indexes
 from devmem.search.indexes.codes import TokenCache
 from devmem.search.indexes.columns import GenerationCache, Rows, locked
@@ -31,7 +31,6 @@ from devmem.search.source import FilterMatches, SearchSource
 from devmem.storage.attachments import AttachmentFiles
 from devmem.storage.protocol import CollectionInfo
 from devmem.storage.reading import BATCH_SIZE, SqlReader
-from devmem.storage.searching import ReadSnapshot, check_length, check_name
 from devmem.storage.sql import Sql
 from devmem.storage.sqlite import tables as rows
 from devmem.storage.sqlite.compact_rows import (
@@ -43,12 +42,10 @@ from devmem.storage.sqlite.compact_rows import (
 )
 from devmem.storage.sqlite.database import MEMORY, read_meta, unreadable_item_error
 from devmem.storage.sqlite.follower import SqliteFollower
-from devmem.storage.sqlite.indexed_fields import read_fields
 from devmem.storage.sqlite.predicates import TEXT_MARK, SqliteDialect
 from devmem.storage.sqlite.schema import metadata_type, metadata_value
 from devmem.storage.sqlite.tables import SqliteTables, fetch_items
-from devmem.storage.tables import CURRENT, NOW, State, StoreTables, TransactionalStore
-from devmem.storage.writing import Fields
+from devmem.storage.tables import CURRENT, NOW, State, StoreTables, check_length, check_name
 
 T = TypeVar("T")
 
@@ -333,7 +330,7 @@ class Opened:
         )
 
 
-class SqliteReader(SqlReader, TransactionalStore):
+class SqliteReader(SqlReader):
     """The reading methods of `Collection`, on a state of a database."""
 
     _select_whole = rows.SELECT_WHOLE
@@ -386,7 +383,9 @@ class SqliteReader(SqlReader, TransactionalStore):
             now = self._clock()
             moment = locked(self._statement_lock, lambda: self._follower.follow(connection, now))
             if query.vector is not None:
-                self._check_query(query.vector, moment)
+                check_name(self.location, made=moment.model, given=self._model_name())
+                if moment.indexes.vectors is not None:
+                    check_length(self.location, made=moment.indexes.vectors.dimension, given=len(query.vector))
             tokens = self._opened.tokens.of(moment.generation)
             conditions = self._opened.conditions.at(moment.generation)
             source = SqliteSource(connection, moment.indexes, tokens, conditions, self._statement_lock, self._indexed)
@@ -394,20 +393,8 @@ class SqliteReader(SqlReader, TransactionalStore):
 
         return self._read_shared(search)
 
-    def _check_query(self, vector: Vector, moment: ReadSnapshot) -> None:
-        check_name(self.location, made=moment.model, given=self._model_name())
-        if moment.indexes.vectors is not None:
-            check_length(self.location, made=moment.indexes.vectors.dimension, given=len(vector))
-
-    def _now(self) -> float:
-        return self._clock()
-
     def _with_attachments(self, items: Sequence[MemoryItem]) -> list[MemoryItem]:
-        return [self._resolved(item) for item in items]
-
-    def _resolved(self, item: MemoryItem) -> MemoryItem:
-        """Return the item with the paths of its attachments."""
-        return self._attachments.resolve(item) if self._attachments else item
+        return list(map(self._attachments.resolve, items)) if self._attachments else list(items)
 
     def _fetch(self, query: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
         return self._read(lambda connection: connection.execute(query, tuple(values)).fetchall())
@@ -453,11 +440,6 @@ class SqliteReader(SqlReader, TransactionalStore):
         is_of_one = where.scope.user is not None and not where.include_unscoped
         return key == "source_name" and (is_of_one or "user" in where.unbound)
 
-    def _condition(self, where: Filter) -> Sql:
-        """Return the condition of the shown items that match a filter."""
-        condition, values = self._filters.where(where, self._clock())
-        return f"{self._of}{condition}", values
-
     def _value_counts(self, key: str, where: Filter) -> list[tuple[Scalar | None, int]]:
         return self._read(lambda connection: list(value_counts(connection, key, self._condition(where))))
 
@@ -475,14 +457,6 @@ class SqliteReader(SqlReader, TransactionalStore):
     def _total(self, connection: sqlite3.Connection) -> int:
         """Return the number of items, expired ones that are still there included."""
         return self._tables(connection).count(self._viewed)
-
-    def embeddings(self, ids: Sequence[str]) -> dict[str, PassageEmbeddings]:
-        """Return the embeddings of those of the items that have them, by id."""
-        return self._reading(lambda tables: tables.embeddings(ids, self._viewed.shown))
-
-    def indexed_fields(self) -> Fields:
-        """Return the fields by which items are searched that were written without a choice of their own."""
-        return self._read(read_fields)
 
     def info(self) -> CollectionInfo:
         """Report what the collection is and how much it holds."""

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from devmem.model.filters import SEQUENCE_KEY
+from devmem.storage.connections import read_transaction, write_transaction
 from devmem.storage.pending import PENDING_TABLE
-from devmem.storage.sidecar_db import read_transaction, write_transaction
 from devmem.storage.sql import EVENT_TIME
 from devmem.storage.sqlite.compact_rows import PARTS_OF_PASSAGE
 from devmem.storage.tables import NOW

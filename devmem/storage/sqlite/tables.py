@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -11,12 +11,10 @@ from numpy.typing import NDArray
 
 from devmem.model.items import MemoryItem, Vector, load_item_json
 from devmem.model.versions import Operation
-from devmem.models.embedder import EmbeddingRefusal, PassageEmbeddings
+from devmem.models.embedder import PassageEmbeddings
 from devmem.models.given_vectors import PREFIX
-from devmem.search.indexes.passages import has_text
 from devmem.search.indexes.scoring import EncodedTerms
 from devmem.storage.attachments import AttachmentFiles
-from devmem.storage.searching import MISSING, check_length, check_name
 from devmem.storage.sql import Dialect
 from devmem.storage.sqlite import database
 from devmem.storage.sqlite.compact_rows import (
@@ -26,7 +24,7 @@ from devmem.storage.sqlite.compact_rows import (
     parts_of,
     split_codes,
 )
-from devmem.storage.tables import CURRENT, NOW, NewItem, Origin, State, StoreTables
+from devmem.storage.tables import CURRENT, MISSING, NOW, NewItem, Origin, State, StoreTables
 from devmem.storage.writing import (
     COLUMNS,
     PreparedItem,
@@ -163,22 +161,6 @@ class SqliteTables(StoreTables):
         found = ((item_id, read_embeddings(self.connection, item_id, shown)) for item_id in ids)
         return {item_id: each for item_id, each in found if each is not None}
 
-    def check_embeddings(
-        self, model: str | None, embeddings: Iterable[PassageEmbeddings | EmbeddingRefusal | None]
-    ) -> bool:
-        """Refuse embeddings of another model or length; return whether the store has a model."""
-        lengths = {encoding.vectors.shape[1] for encoding in embeddings if isinstance(encoding, PassageEmbeddings)}
-        made = self.property("model")
-        if lengths:
-            check_name(self.location, made=made, given=model)
-            known = self.property("dimension")
-            if known is None:
-                known = min(lengths)
-                self.set_property("dimension", known)
-            for length in lengths:
-                check_length(self.location, made=int(known), given=length)
-        return made is not None
-
     def property(self, name: str) -> str | int | None:
         """Return a recorded property of the store; None where it has none of the name."""
         found = self.connection.execute("SELECT value FROM meta WHERE key = ?", (name,)).fetchone()
@@ -257,6 +239,43 @@ class SqliteTables(StoreTables):
             insert_embeddings(self.connection, passages_of_row(self.connection, row), encoding)
         self._note([row for row, _ in embeddings], "embedded")
 
+    def replace_terms(self, row: int, terms: Sequence[EncodedTerms]) -> None:
+        """Replace the terms of a version's passages, given in their order."""
+        statement = "UPDATE passages SET term_hashes = ?, term_counts = ?, term_length = ? WHERE passage = ?"
+        passages = passages_of_row(self.connection, row)
+        self.change_many(
+            statement, [(*pack_terms(each), passage) for passage, each in zip(passages, terms, strict=True)]
+        )
+
+    def replace_passages(self, changed: Mapping[int, PreparedItem]) -> None:
+        """Replace the passages of some versions, and number all in the order of the rows.
+
+        What has the higher row has the higher passages.
+        """
+        owned: dict[int, list[int]] = {}
+        for row, passage in self.execute("SELECT row, passage FROM passages ORDER BY row, passage"):
+            owned.setdefault(row, []).append(passage)
+        for row in sorted({*owned, *changed}):
+            old = owned.get(row, [])
+            if row in changed:
+                insert_passages(self.connection, row, changed[row])
+            else:
+                for passage in old:
+                    copy_passage(self.connection, passage, row)
+            for table in ("vectors", "passages"):
+                self.change_many(f"DELETE FROM {table} WHERE passage = ?", [(passage,) for passage in old])
+            self.change_many("DELETE FROM tokens WHERE part BETWEEN ? AND ?", list(map(parts_of, old)))
+
+    def delete_embeddings(self) -> None:
+        """Delete every vector and token code."""
+        self.execute("DELETE FROM vectors")
+        self.execute("DELETE FROM tokens")
+        self.note_other_terms()
+
+    def note_other_terms(self) -> None:
+        """Have caches built again: other passages, or vectors, have the old numbers."""
+        self.execute("UPDATE meta SET value = value + 1 WHERE key = 'generation'")
+
     def note_hidden(self, rows: Sequence[int]) -> None:
         """Note that a pending run does not show some current versions any more."""
         self._note(rows, "hidden")
@@ -278,12 +297,6 @@ def copy_passage(connection: sqlite3.Connection, passage: int, row: int) -> None
 def insert_passages(connection: sqlite3.Connection, row: int, prepared: PreparedItem) -> list[int]:
     """Insert the terms of the passages of the version in a row; return the passages' numbers."""
     return [connection.execute(_INSERT_PASSAGE, (row, *pack_terms(terms))).lastrowid or 0 for terms in prepared.terms()]
-
-
-def update_terms(connection: sqlite3.Connection, passage: int, terms: EncodedTerms) -> None:
-    """Replace the terms of a passage."""
-    statement = "UPDATE passages SET term_hashes = ?, term_counts = ?, term_length = ? WHERE passage = ?"
-    connection.execute(statement, (*pack_terms(terms), passage))
 
 
 def passages_of_row(connection: sqlite3.Connection, row: int) -> list[int]:
@@ -366,17 +379,3 @@ def any_expired(connection: sqlite3.Connection, now: float) -> bool:
     """Whether a current item is past its `expires_at` at `now` (seconds since the epoch)."""
     query = f"SELECT 1 FROM items WHERE {NOW} AND expires_at <= ? LIMIT 1"
     return connection.execute(query, (now,)).fetchone() is not None
-
-
-def replace_model(connection: sqlite3.Connection, model: str, dimension: int | None) -> int:
-    """Delete every embedding and record the new model; return the number of items that wait for it."""
-    connection.execute("DELETE FROM vectors")
-    connection.execute("DELETE FROM tokens")
-    done = connection.execute(f"SELECT row, CAST(body AS BLOB) FROM items WHERE {NOW} AND NOT waiting").fetchall()
-    with_text = [(row,) for row, body in done if has_text(load_item_json(body))]
-    connection.executemany("UPDATE items SET waiting = 1 WHERE row = ?", with_text)
-    connection.execute("UPDATE items SET refusal = NULL WHERE refusal IS NOT NULL")
-    database.set_meta(connection, "model", model)
-    database.set_meta(connection, "dimension", dimension)
-    connection.execute("UPDATE meta SET value = value + 1 WHERE key = 'generation'")
-    return int(connection.execute(f"SELECT count(*) FROM items WHERE waiting AND {NOW}").fetchone()[0])

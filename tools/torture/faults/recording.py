@@ -135,7 +135,7 @@ def _caller(folder: Path, prefix: str, count: int) -> Work:
 
 def _caller_without_room(folder: Path, what: str, room: int) -> Work:
     def work(send: Callable[[str], None]) -> None:
-        options = RecordingOptions(max_journal_bytes=room) if what == "file" else RecordingOptions()
+        options = RecordingOptions(max_pending_bytes=room) if what == "file" else RecordingOptions()
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
         with _recording(folder, options) as recorder:
