@@ -62,6 +62,12 @@ def vector_from(raw: bytes) -> Vector:
     return np.frombuffer(raw, dtype=">f4", offset=4).astype(np.float32)
 
 
+def vectors_from(raw: Sequence[bytes], dimension: int) -> Vector:
+    """Return vectors of pgvector's binary form, all of one dimension, shape (n, dimension)."""
+    form = np.dtype([("head", ">i4"), ("components", ">f4", (dimension,))])
+    return np.asarray(np.frombuffer(b"".join(raw), dtype=form)["components"], dtype=np.float32)
+
+
 def of_item(table: str, columns: str, row: str, *, name: str | None = None, store: str = "%(store)s") -> str:
     """Return the FROM item with the rows of a table that belong to one item, which are looked up by the primary key.
 

@@ -92,7 +92,7 @@ CREATE INDEX items_current ON items(store, row) WHERE {NOW};
 CREATE INDEX items_by_content ON items(store, content_hash) WHERE {NOW};
 CREATE INDEX items_by_time ON items(store, ({EVENT_TIME})) WHERE {NOW};
 CREATE INDEX items_of_user ON items(store, "user", agent, conversation) INCLUDE (row, expires_at) WHERE {NOW};
-CREATE INDEX items_by_source ON items(store, "user", source_name, agent) WHERE {NOW};
+CREATE INDEX items_by_source ON items(store, "user", source_name, agent) INCLUDE (expires_at) WHERE {NOW};
 CREATE INDEX items_by_turn ON items(store, conversation, row) WHERE {NOW} AND conversation IS NOT NULL;
 CREATE INDEX items_by_turn_of_session ON items(store, session, row) WHERE {NOW} AND session IS NOT NULL;
 CREATE INDEX items_by_trace ON items(store, trace) WHERE {NOW} AND trace IS NOT NULL;

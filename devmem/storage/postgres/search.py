@@ -10,7 +10,7 @@ terms are those of the whole store.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final
 
@@ -29,7 +29,7 @@ from devmem.storage.postgres.database import Connection, Cursor, RowNumbers, com
 from devmem.storage.postgres.doc_values import DocValues
 from devmem.storage.postgres.hnsw import HnswIndex, hnsw_condition, hnsw_operand, index_name
 from devmem.storage.postgres.predicates import PostgresDialect
-from devmem.storage.postgres.rows import fetch_bodies, hashed, of_item, vector_from
+from devmem.storage.postgres.rows import fetch_bodies, hashed, of_item, vectors_from
 from devmem.storage.postgres.schema import PASSAGE_BITS, dropped, table_of
 from devmem.storage.sql import EVENT_TIME
 from devmem.storage.tables import CURRENT, State, check_length, check_name
@@ -37,9 +37,7 @@ from devmem.text.analysis import terms
 from devmem.text.query_text import QueryText
 
 _FEW: Final = 2_000
-"""Number of passages of a store up to which all are read and ranked here."""
-_FEW_ADMITTED: Final = 2_000
-"""Number of items that a filter admits up to which all of them are, with statistics of these alone."""
+"""Number of passages of a store, or of items that a filter admits, up to which all are read and ranked here."""
 _MOST_EXACT: Final = 10_000
 """Number of admitted items whose vectors are all compared, by the server, where there is an HNSW index too."""
 _POSTINGS: Final = 3_000
@@ -99,8 +97,8 @@ _NEAREST: Final = (
     f"SELECT passage, {_DISTANCE} FROM vectors WHERE store = {{store}} AND is_current ORDER BY 2 LIMIT %(limit)s"
 )
 _NEAREST_ADMITTED: Final = (
-    f"SELECT passage, {_DISTANCE} FROM (SELECT row FROM items WHERE store = {{store}} AND {{condition}} OFFSET 0) "
-    f"AS found CROSS JOIN {of_item('vectors', 'passage, vector', 'found.row')} ORDER BY 2 LIMIT %(limit)s"
+    f"SELECT passage, {_DISTANCE} FROM {_ALL_ADMITTED} AS found "
+    f"CROSS JOIN {of_item('vectors', 'passage, vector', 'found.row')} ORDER BY 2 LIMIT %(limit)s"
 )
 # The condition and the cast, as literals, are what the index was made for.
 _NEAREST_BY_HNSW: Final = (
@@ -114,8 +112,8 @@ _PREPARE_HNSW: Final = (
 )
 _FREQUENCIES: Final = "SELECT term, texts FROM terms WHERE store = {store} AND term = ANY(%(terms)s)"
 _FREQUENCIES_ADMITTED: Final = (
-    "SELECT term, count(DISTINCT passage) FROM (SELECT row FROM items WHERE store = {store} AND {condition} OFFSET 0) "
-    f"AS found CROSS JOIN {of_item('passages', 'passage, terms', 'found.row')}, unnest(terms) AS term "
+    f"SELECT term, count(DISTINCT passage) FROM {_ALL_ADMITTED} AS found "
+    f"CROSS JOIN {of_item('passages', 'passage, terms', 'found.row')}, unnest(terms) AS term "
     "WHERE term = ANY(%(terms)s) GROUP BY term"
 )
 _CODES: Final = "SELECT passage, codes FROM tokens WHERE store = {store} AND passage = ANY(%(passages)s)"
@@ -145,6 +143,9 @@ class _State:
 class PostgresSource:
     """A store as of the connection's read transaction, for one search; see `SearchSource`."""
 
+    indexes: _Indexes
+    """They show what the filter admits, once `apply_filter` was called."""
+
     def __init__(
         self,
         connection: Connection,
@@ -172,18 +173,11 @@ class PostgresSource:
             hnsw: the index of the store's vectors.
         """
         self.connection, self._location, self.store, self._query = connection, location, store, query
-        self._model, self._now, self._hnsw = model, now, hnsw
+        self._model, self._now, self.hnsw = model, now, hnsw
         focus = query.ranking.focus and query.weights is None
         self._text = QueryText.of(query.text[:MAX_QUERY_CHARACTERS], focus=focus)
-        self._indexes: _Indexes | None = None
-        self._dialect, self._shown = dialect, shown
+        self._dialect, self._shown, self.shows_state = dialect, shown, shown is not CURRENT
         self._condition, self._values = shown.shown, dict[str, object]()
-
-    @property
-    def indexes(self) -> _Indexes:
-        """The indexes, which show what the filter admits."""
-        assert self._indexes is not None, "the filter comes first"  # noqa: S101 - `apply_filter` was called
-        return self._indexes
 
     def execute(self, statement: str, /, **values: object) -> Cursor:
         """Run a statement on the admitted items; its rows are waited for when they are asked for."""
@@ -204,37 +198,30 @@ class PostgresSource:
         numbers = dict(zip(every, self.numbers_of(every), strict=True))
         state = self._read_state(where, list(numbers.values()), restricts=restricts, narrows=period is not None)
         read = _Read(self, numbers, state, self._query.vector)
-        if state.texts <= _FEW if state.admitted is None else state.admitted <= _FEW_ADMITTED:
+        if (state.texts if state.admitted is None else state.admitted) <= _FEW:
             read.read_all()
-        self._indexes = _Indexes(
+        self.indexes = _Indexes(
             doc_values=DocValues(self, self._query.vector, has_conversations=state.has_conversations),
             passage_map=_PassageMap(read),
             postings=_Postings(self, read, self._text),
             vectors=None if state.dimension is None else _Vectors(self, read, state.dimension),
         )
         if not read.is_complete:
-            self._read_candidates(self._indexes, read, max(self._query.candidates, self._query.limit))
+            # The server finds the candidates by words and by meaning at once; what belongs to them is read in one step.
+            limit = max(self._query.candidates, self._query.limit)
+            by_words, by_meaning = self.indexes.postings.main, self.indexes.vectors
+            by_words.ask(limit)
+            if by_meaning is not None and self._query.vector is not None:
+                by_meaning.ask(self._query.vector, limit)
+            found = [by_words.asked(), _NO_ROWS if by_meaning is None else by_meaning.asked()]
+            read.load(np.concatenate(found) >> PASSAGE_BITS)
         return FilterMatches(filtered=state.hidden)
-
-    def _read_candidates(self, indexes: _Indexes, read: _Read, limit: int) -> None:
-        """Have the server find the candidates by words and by meaning, and read what belongs to them in one step."""
-        by_words, by_meaning = indexes.postings.main, indexes.vectors
-        by_words.ask(limit)
-        if by_meaning is not None and self._query.vector is not None:
-            by_meaning.ask(self._query.vector, limit)
-        passages = [by_words.asked(), *([by_meaning.asked()] if by_meaning is not None else [])]
-        read.load(np.concatenate(passages) >> PASSAGE_BITS)
 
     def _read_state(self, where: Filter, numbers: list[int], *, restricts: bool, narrows: bool) -> _State:
         hidden, values = "0", dict[str, object]()
-        scope_alone = replace(where, scope=type(where.scope)(), include_unscoped=False, unbound=(), scope_in={})
-        if narrows or not scope_alone.everything():
-            scope = Filter(
-                scope=where.scope,
-                include_unscoped=where.include_unscoped,
-                unbound=where.unbound,
-                scope_in=where.scope_in,
-            )
+        scoped = {name: getattr(where, name) for name in ("scope", "include_unscoped", "unbound", "scope_in")}
+        scope = Filter(**scoped)
+        if narrows or where != scope:
             condition, values = _named(*self._dialect.where(scope, self._now), "scope")
             hidden = _HIDDEN.replace("{scope}", condition)
         query = _STATE.replace("{admitted}", _ADMITTED if restricts else "NULL").replace("{hidden}", hidden)
@@ -252,7 +239,7 @@ class PostgresSource:
             dimension=dimension,
             texts=int(texts),
             length=int(length),
-            has_hnsw=has_hnsw and self._hnsw.least is not None and not self.shows_state,
+            has_hnsw=has_hnsw and self.hnsw.least is not None and not self.shows_state,
             has_conversations=conversations,
             expired=expired,
             frequencies={int(term): int(texts) for term, texts in pairs},
@@ -264,15 +251,6 @@ class PostgresSource:
         """Return the numbers by which the database knows some terms of the store."""
         hashes = np.fromiter(map(term_hash, words), dtype=np.uint64, count=len(words))
         return [int(number) for number in hashed(self.store, hashes).tolist()]
-
-    @property
-    def shows_state(self) -> bool:
-        """Whether the statements show another state than the current one."""
-        return self._shown is not CURRENT
-
-    def note_exact_search(self) -> None:
-        """Count a search that an index of the vectors would speed up."""
-        self._hnsw.note_exact_search()
 
     def items(self, rows: Sequence[int]) -> dict[int, MemoryItem]:
         """Return items by row number, without their embeddings; one that is not there is `MISSING`."""
@@ -405,19 +383,19 @@ class _WordQuery:
         self._frequencies = read.frequencies(list(weights))
         occurring = sorted((word for word in weights if self._frequencies[word]), key=self._frequencies.__getitem__)
         numbers = source.numbers_of(occurring)
-        self._terms = [
-            (number, self._frequencies[word], self._idf(self._frequencies[word], weights[word]))
-            for word, number in zip(occurring, numbers, strict=True)
-        ]
+        self._terms: list[tuple[int, int, np.float32]] = []
+        """Number, frequency and weight of each term."""
+        for word, number in zip(occurring, numbers, strict=True):
+            frequency = self._frequencies[word]
+            rest = max(read.count - frequency, 0)
+            self._terms.append(
+                (number, frequency, np.float32(weights[word] * np.log1p((rest + 0.5) / (frequency + 0.5))))
+            )
         self.ceiling = (K1 + 1) * float(sum(idf for *_, idf in self._terms))
         """Score of a short text that repeats every term; 0 when none occurs."""
         self._asked: tuple[int, Cursor] | None = None
         self._found: tuple[int, Rows] = 0, _NO_ROWS
         """Number of passages that were asked for, and those that the server found."""
-
-    def _idf(self, frequency: int, weight: float) -> np.float32:
-        rest = max(self._read.count - frequency, 0)
-        return np.float32(weight * np.log1p((rest + 0.5) / (frequency + 0.5)))
 
     @property
     def count(self) -> int:
@@ -430,11 +408,6 @@ class _WordQuery:
             self._frequencies |= self._read.frequencies([term])
         return self._frequencies[term]
 
-    def ask(self, limit: int) -> None:
-        """Have the server find the best passages, while the search goes on."""
-        if self._terms:
-            self._asked = limit, self._find(limit)
-
     def asked(self) -> Rows:
         """Return what the server found."""
         if self._asked is not None:
@@ -443,7 +416,10 @@ class _WordQuery:
             self._found = limit, np.array([passage for (passage,) in cursor.fetchall()], dtype=np.int64)
         return self._found[1]
 
-    def _find(self, limit: int) -> Cursor:
+    def ask(self, limit: int) -> None:
+        """Have the server find the best passages, while the search goes on."""
+        if not self._terms:
+            return
         rarest, postings = list[str](), 0
         for number, frequency, _ in self._terms:
             # Common terms alone find what is wanted, however many postings they have.
@@ -459,7 +435,8 @@ class _WordQuery:
         current = "true" if self._source.shows_state else "is_current"
         query = _BY_WORDS.replace("{current}", current).replace("{found_by}", f"ARRAY[{','.join(rarest)}]::int[]")
         query = query.replace("{score}", f"({' + '.join(parts)}) / ({norm})")
-        return self._source.execute(_admitting(query, self._read, "found.passage"), limit=round(_EACH * limit))
+        cursor = self._source.execute(_admitting(query, self._read, "found.passage"), limit=round(_EACH * limit))
+        self._asked = limit, cursor
 
     def top(self, limit: int) -> Rows:
         """Return the admitted passages with the highest scores above 0, best first."""
@@ -544,7 +521,7 @@ class _Vectors:
             statement = statement.replace("{operand}", hnsw_operand(self.dimension))
             return self._source.execute(_admitting(statement, self._read, "found.passage"), **values)
         if state.admitted is None and not state.expired:
-            self._source.note_exact_search()
+            self._source.hnsw.note_exact_search()
             return self._source.execute(_NEAREST, **values)
         return self._source.execute(_NEAREST_ADMITTED, **values)
 
@@ -576,10 +553,14 @@ class _Vectors:
     def gather(self, passages: Rows) -> Vector:
         """Return the vectors of some passages, shape (n, dimension); zeros for a passage that has none."""
         rows = self._source.execute(_VECTORS, passages=RowNumbers(passages)).fetchall()
-        known = {passage: vector_from(raw) for passage, raw in rows}
-        none = np.zeros(self.dimension, dtype=np.float32)
-        found = [known.get(passage, none) for passage in passages.tolist()]
-        return np.array(found, dtype=np.float32).reshape(-1, self.dimension)
+        gathered = np.zeros((len(passages), self.dimension), dtype=np.float32)
+        if rows:
+            known, raw = zip(*rows, strict=True)
+            # Of all at once: one by one they take several times as long.
+            order = np.argsort(known)
+            at = places_in(np.array(known, dtype=np.int64)[order], passages)
+            gathered[at >= 0] = vectors_from(raw, self.dimension)[order][at[at >= 0]]
+        return gathered
 
 
 class _PassageMap:
