@@ -1,4 +1,4 @@
-"""What a store records about itself: its type, its model, the version of its text analysis, and its indexed fields."""
+"""Properties that a store records of itself: type, model, version of its text analysis, and indexed fields."""
 
 from __future__ import annotations
 
