@@ -5,6 +5,8 @@
     ├── FormPathError                breadcrumbs that lead to no block of a workflow
     ├── SessionNameError             a session whose name could leave its folder
     ├── UnknownSessionError          a session that has no files
+    ├── CommandError                 the arguments of a command cannot be used
+    ├── PlaceholderError             a value cannot be put in for a placeholder
     ├── PluginError                  a store type, an embedding provider, a reranker or a URL scheme
     │   ├── UnknownPluginError
     │   ├── PluginClashError         two packages claim one name
@@ -50,6 +52,10 @@
     ├── DistributionClashError       another project's package `devmem` is mixed with this one
     ├── DataFileError                a file given to `devmem import` or found beside a store
     │   └── DateOrderError           the order of day and month in its dates has to be named
+    ├── AmbiguousDateError           day and month of a date cannot be told apart
+    ├── UnreadableError              bytes that hold no readable text
+    ├── DeadlineExceededError        a call took longer than its caller waits
+    ├── PoolClosedError              a pool of database connections was used after it was closed
     ├── ExportError                  a store cannot be written in the form that was asked for
     └── ReadOnlyPageError            the page of `devmem web` was asked to change something and may not
 
@@ -274,6 +280,14 @@ class UnknownSessionError(DevmemError, ValueError):
     def __init__(self, session: str, known: Sequence[str]) -> None:
         self.session, self.known = session, tuple(known)
         super().__init__(f"there are no files of a session {session!r}; the sessions are: {', '.join(known)}")
+
+
+class CommandError(DevmemError):
+    """The arguments of a command cannot be used."""
+
+
+class PlaceholderError(DevmemError, ValueError):
+    """A placeholder whose value cannot be put in: a cycle, a list inside a text, too much text."""
 
 
 class PluginError(DevmemError):
@@ -529,6 +543,25 @@ class DataFileError(DevmemError):
 
 class DateOrderError(DataFileError):
     """Day and month of the dates in a data file cannot be told apart; the option `--dates` settles it."""
+
+
+class AmbiguousDateError(DevmemError, ValueError):
+    """Day and month of a date cannot be told apart, or have another order than was named."""
+
+
+class UnreadableError(DevmemError, ValueError):
+    """Bytes that hold no text that can be read; the message says why, without a subject."""
+
+
+class DeadlineExceededError(DevmemError):
+    """A call took longer than its caller waits; it may still be running."""
+
+
+class PoolClosedError(DevmemError):
+    """A pool of database connections was used after it was closed."""
+
+    def __init__(self) -> None:
+        super().__init__("it was closed")
 
 
 class ExportError(DevmemError):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import typer
 
-from devmem.errors import DevmemError
+from devmem.errors import CommandError, DevmemError
 from devmem.text.files import finished_name
 
 if TYPE_CHECKING:
@@ -26,10 +26,6 @@ EXIT_BUG: Final = 70
 EXIT_INTERRUPTED: Final = 130
 EXIT_READER_LEFT: Final = 141
 """The reader of the output, such as `head`, left early; shells give this code to a process that SIGPIPE ended."""
-
-
-class CommandError(DevmemError):
-    """The arguments of a command cannot be used."""
 
 
 def unknown(kind: str, name: str, known: Sequence[str], *, file: str) -> CommandError:

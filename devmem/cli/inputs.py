@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import typer
 
-from devmem.cli.failures import CommandError
 from devmem.cli.targets import StoreAddress, make, opened, why_empty
 from devmem.cli.terminal import Terminal
+from devmem.errors import CommandError
 from devmem.model.conditions import Order
 from devmem.text.analysis import shorten
 from devmem.text.display import one_line

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import typer
 
-from devmem.cli.failures import CommandError
 from devmem.cli.terminal import Terminal
-from devmem.errors import FilterError
+from devmem.errors import CommandError, FilterError
 from devmem.model.conditions import Operator, Scalar
 from devmem.text.display import number_of
 

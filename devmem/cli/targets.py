@@ -14,8 +14,9 @@ from urllib.parse import urlencode
 
 import typer
 
-from devmem.cli.failures import CommandError, unknown
+from devmem.cli.failures import unknown
 from devmem.cli.terminal import Terminal
+from devmem.errors import CommandError
 from devmem.model.caller import DEFAULT_SESSION
 from devmem.redaction import location_without_credentials
 

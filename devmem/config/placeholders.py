@@ -19,7 +19,7 @@ from typing import Any, Final
 from devmem.config.compose import MAX_DEPTH, MAX_VALUES
 from devmem.config.document import DocumentPath, Plain, read_up_to
 from devmem.config.findings import Rule
-from devmem.errors import ConfigError, Finding
+from devmem.errors import ConfigError, Finding, PlaceholderError
 
 MAX_ENV_FILE_BYTES: Final = 64 * 1024
 """Largest `.env` file that is read, in bytes."""
@@ -79,10 +79,6 @@ MAX_CHARACTERS: Final = 4 * 1024 * 1024
 """How much text all placeholders of a document may bring in together, in characters."""
 _TOO_DEEP: Final = f"with its placeholders, the document nests deeper than {MAX_DEPTH} levels"
 _PLACEHOLDER: Final = re.compile(r"(?P<escaped>\$\$\{)|\$\{(?P<name>[A-Za-z0-9_]+)(?::-(?P<default>[^}]*))?\}")
-
-
-class PlaceholderError(ValueError):
-    """A placeholder whose value cannot be put in: a cycle, a list inside a text, too much text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

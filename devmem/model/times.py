@@ -14,6 +14,8 @@ from enum import StrEnum
 from numbers import Real
 from typing import Any, Final, TypeAlias
 
+from devmem.errors import AmbiguousDateError
+
 When: TypeAlias = datetime | date | float | str
 """A point in time: a `datetime` (a naive one is local time, as Python has it), a `date` (its midnight), seconds since
 the epoch (from 100,000,000,000 on milliseconds), or text such as `2026-06-02` or `2026-06-02T14:30:00Z` (local time
@@ -95,10 +97,6 @@ class DateOrder(StrEnum):
 
     DMY = "dmy"
     MDY = "mdy"
-
-
-class AmbiguousDateError(ValueError):
-    """Day and month of a date cannot be told apart, or have another order than was named."""
 
 
 @dataclass(frozen=True, slots=True)

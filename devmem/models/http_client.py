@@ -18,9 +18,9 @@ from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from devmem.errors import DevmemError, MissingExtraError
+from devmem.errors import DeadlineExceededError, DevmemError, MissingExtraError
 from devmem.redaction import usable_key, without_credentials
-from devmem.text.retry import DeadlineExceededError, within
+from devmem.text.retry import within
 
 if TYPE_CHECKING:
     from pydantic import SecretStr

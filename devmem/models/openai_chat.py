@@ -22,13 +22,13 @@ from pydantic import (
     WrapValidator,
 )
 
-from devmem.errors import ChatModelError, MissingExtraError
+from devmem.errors import ChatModelError, DeadlineExceededError, MissingExtraError
 from devmem.model.message import AttachmentRef, Message, MessageBlock, Role
 from devmem.models.chat import MAX_RETRIES, TIMEOUT, ChatReply, ChatRequest, ToolCall, Usage
 from devmem.models.http_client import AnswerRefusedError, answers_within, guarded_client, library_errors, openai_key
 from devmem.redaction import without_repeated
 from devmem.text.display import well_formed
-from devmem.text.retry import RETRIES_SHARE, DeadlineExceededError, within
+from devmem.text.retry import RETRIES_SHARE, within
 
 _LOG: Final = logging.getLogger(__name__)
 _MAX_BYTES: Final = 20_000_000

@@ -16,13 +16,19 @@ import numpy as np
 from pydantic import BaseModel, ValidationError
 
 from devmem.config.store import EmbeddingConfig
-from devmem.errors import EmbeddingError, EmbeddingUnavailableError, MissingExtraError, TextsRefusedError
+from devmem.errors import (
+    DeadlineExceededError,
+    EmbeddingError,
+    EmbeddingUnavailableError,
+    MissingExtraError,
+    TextsRefusedError,
+)
 from devmem.model.items import Vector
 from devmem.models.embedder import ModelIdentity, unit_rows
 from devmem.models.http_client import KEY_VARIABLE, AnswerRefusedError, answers_within, guarded_client, openai_key
 from devmem.redaction import without_repeated
 from devmem.text.display import one_line
-from devmem.text.retry import RETRIES_SHARE, Backoff, DeadlineExceededError, within
+from devmem.text.retry import RETRIES_SHARE, Backoff, within
 
 if TYPE_CHECKING:
     from openai import OpenAI

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final, Generic, ParamSpec, Protocol, TypeVar
 
 from devmem.encryption import connect
+from devmem.errors import PoolClosedError
 from devmem.forks import UNFORKED, abandon, follow_forks
 from devmem.storage.erasure import Residue
 from devmem.storage.protocol import Durability
@@ -146,13 +147,6 @@ class Closable(Protocol):
 
 
 C = TypeVar("C", bound=Closable)
-
-
-class PoolClosedError(Exception):
-    """The connections were closed."""
-
-    def __init__(self) -> None:
-        super().__init__("it was closed")
 
 
 class ConnectionPool(Generic[C]):

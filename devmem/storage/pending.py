@@ -20,9 +20,9 @@ from urllib.parse import quote
 from filelock import FileLock, Timeout
 
 from devmem.encryption import connect
-from devmem.errors import CollectionClosedError, EncryptionError, Finding, OutboxError, OutboxFullError
+from devmem.errors import CollectionClosedError, EncryptionError, Finding, OutboxError, OutboxFullError, PoolClosedError
 from devmem.model.results import Fact, FileReport, damage, unfinished
-from devmem.storage.connections import PoolClosedError, SidecarDb, connect_to_examine, write_transaction
+from devmem.storage.connections import SidecarDb, connect_to_examine, write_transaction
 from devmem.storage.erasure import Residue
 from devmem.storage.protocol import Durability
 from devmem.text.files import OWNER_ONLY

@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
 from devmem.encryption import connect
-from devmem.errors import RecallLogError
+from devmem.errors import PoolClosedError, RecallLogError
 from devmem.model.caller import Caller, Stage
 from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem, Scope, version_hash
 from devmem.model.results import Hit, MemoryRetrievalResult
-from devmem.storage.connections import PoolClosedError, SidecarDb, read_transaction, write_transaction
+from devmem.storage.connections import SidecarDb, read_transaction, write_transaction
 from devmem.storage.erasure import EraseRequest, Residue
 from devmem.storage.pending import PENDING_TABLE, STATE_FILE
 from devmem.text.analysis import estimate_tokens

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from devmem.text.display import one_line as one_line
     from devmem.text.display import well_formed as well_formed
     from devmem.text.display import well_formed_json as well_formed_json
-    from devmem.text.files import UnreadableError as UnreadableError
     from devmem.text.files import decode_text as decode_text
     from devmem.text.files import describe_guess as describe_guess
     from devmem.text.retry import Backoff as Backoff
@@ -27,7 +26,7 @@ else:
         "devmem.text.analysis": "estimate_tokens mostly_unspaced query_terms shorten split_sentences",
         "devmem.text.devall_frames": "last_sender strip_frames",
         "devmem.text.display": "indented one_line well_formed well_formed_json",
-        "devmem.text.files": "UnreadableError decode_text describe_guess",
+        "devmem.text.files": "decode_text describe_guess",
         "devmem.text.retry": "Backoff",
         "devmem.text.summarizing": "count_words extract_summary",
     }

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import BinaryIO, Final
 from uuid import uuid4
 
+from devmem.errors import UnreadableError
+
 if sys.platform == "win32":
     import msvcrt
 else:
@@ -239,10 +241,6 @@ _JAPANESE: Final = (b"\x1b$B", b"\x1b$@")
 _MOSTLY: Final = 10
 """Least number of characters beyond ASCII for each damaged byte in a text that is taken for damaged UTF-8."""
 _CONTROLS: Final = re.compile("[\x00-\x08\x0e-\x1a]")
-
-
-class UnreadableError(ValueError):
-    """Bytes that hold no text that can be read; the message says why, without a subject."""
 
 
 def decode_text(data: bytes, encoding: str | None) -> str:

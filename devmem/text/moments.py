@@ -10,7 +10,8 @@ import time
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from devmem.model.times import AmbiguousDateError, When, parse_time
+from devmem.errors import AmbiguousDateError
+from devmem.model.times import When, parse_time
 from devmem.text.durations import parse_duration
 from devmem.text.patterns import lazy_pattern
 from devmem.text.times import EARLIEST, AskedAt, period_of, without_times

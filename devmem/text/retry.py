@@ -9,6 +9,8 @@ from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 from typing import Final, TypeVar
 
+from devmem.errors import DeadlineExceededError
+
 _NEVER: Final = float("-inf")
 
 
@@ -82,10 +84,6 @@ T = TypeVar("T")
 
 RETRIES_SHARE: Final = 30.0
 """Seconds that the retries of a request may take together, beyond the time for one request."""
-
-
-class DeadlineExceededError(Exception):
-    """A call took longer than its caller waits; it may still be running."""
 
 
 def within(seconds: float, action: Callable[[], T]) -> T:

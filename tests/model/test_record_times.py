@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devmem.model.times import AmbiguousDateError, DateOrder
+from devmem.errors import AmbiguousDateError
+from devmem.model.times import DateOrder
 from devmem.stores import parse_time
 
 MAY_8 = datetime(2023, 5, 8, tzinfo=UTC).timestamp()

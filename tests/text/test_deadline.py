@@ -7,8 +7,9 @@ import threading
 
 import pytest
 
+from devmem.errors import DeadlineExceededError
 from devmem.redaction import without_credentials
-from devmem.text.retry import DeadlineExceededError, within
+from devmem.text.retry import within
 
 NAME: contextvars.ContextVar[str] = contextvars.ContextVar("name", default="nobody")
 

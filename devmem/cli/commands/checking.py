@@ -14,12 +14,12 @@ from typing import Annotated, Final, TypeVar
 import typer
 
 from devmem.cli.commands.agents import Agent, agent_files
-from devmem.cli.failures import EXIT_FAILED, EXIT_PARTLY, CommandError
+from devmem.cli.failures import EXIT_FAILED, EXIT_PARTLY
 from devmem.cli.targets import AsJson, WorkflowFiles, load
 from devmem.cli.terminal import Terminal
 from devmem.config.reading import WorkflowCheck
 from devmem.config.workflow import Workflow
-from devmem.errors import Level, install_command
+from devmem.errors import CommandError, Level, install_command
 from devmem.redaction import without_credentials
 from devmem.text.display import number_of
 from devmem.text.files import replace_file

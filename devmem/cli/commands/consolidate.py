@@ -7,7 +7,7 @@ from typing import Annotated, Final
 import typer
 from pydantic import JsonValue
 
-from devmem.cli.failures import CommandError, usage_errors
+from devmem.cli.failures import usage_errors
 from devmem.cli.inputs import full_id, short_run
 from devmem.cli.targets import (
     AsJson,
@@ -20,6 +20,7 @@ from devmem.cli.targets import (
     seconds_of_option,
 )
 from devmem.cli.terminal import Terminal, date_text, zoned
+from devmem.errors import CommandError
 from devmem.memory.memory import Memory
 from devmem.model.caller import DEFAULT_SESSION
 from devmem.model.items import ANY, MemoryItem, is_quarantined

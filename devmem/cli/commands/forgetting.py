@@ -10,7 +10,7 @@ from typing import Annotated, Final, TypeAlias
 
 import typer
 
-from devmem.cli.failures import EXIT_PARTLY, CommandError
+from devmem.cli.failures import EXIT_PARTLY
 from devmem.cli.inputs import (
     Ids,
     check_all_there,
@@ -38,6 +38,7 @@ from devmem.cli.targets import (
 )
 from devmem.cli.terminal import Terminal, date_text, item_date, zoned
 from devmem.config.workflow import Workflow
+from devmem.errors import CommandError
 from devmem.memory.opening import is_workflow
 from devmem.model.caller import DEFAULT_SESSION
 from devmem.model.filters import Filter

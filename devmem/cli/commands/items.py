@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeAlias, TypedDict, TypeVa
 
 import typer
 
-from devmem.cli.failures import CommandError, usage_errors
+from devmem.cli.failures import usage_errors
 from devmem.cli.inputs import (
     STDIN,
     History,
@@ -59,7 +59,7 @@ from devmem.cli.targets import (
     split_words,
 )
 from devmem.cli.terminal import Terminal, date_text, item_date, zoned
-from devmem.errors import VersionConflictError
+from devmem.errors import CommandError, VersionConflictError
 from devmem.model.caller import DEFAULT_SESSION
 from devmem.model.conditions import Order, Scalar
 from devmem.text.analysis import shorten

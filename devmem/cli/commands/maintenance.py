@@ -11,7 +11,7 @@ from typing import Annotated, Final, TypeAlias
 
 import typer
 
-from devmem.cli.failures import EXIT_PARTLY, CommandError
+from devmem.cli.failures import EXIT_PARTLY
 from devmem.cli.options import checked_fields
 from devmem.cli.targets import (
     AsJson,
@@ -33,7 +33,7 @@ from devmem.cli.terminal import Terminal
 from devmem.config.base import ConfigModel
 from devmem.config.store import IndexConfig, StoreDeclaration
 from devmem.config.workflow import Workflow
-from devmem.errors import CollectionError
+from devmem.errors import CollectionError, CommandError
 from devmem.model.caller import DEFAULT_SESSION
 from devmem.model.message import AttachmentRef
 from devmem.model.results import FileReport, refused_embeddings

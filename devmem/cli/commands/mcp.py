@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, TypeAlias
 import typer
 
 from devmem.cli.app import CONTEXT, help_of
-from devmem.cli.failures import CommandError, usage_errors
+from devmem.cli.failures import usage_errors
 from devmem.cli.options import AllUsers, checked_name, named_scope
 from devmem.cli.targets import (
     AsJson,
@@ -26,7 +26,7 @@ from devmem.cli.targets import (
     why_empty,
 )
 from devmem.cli.terminal import Terminal, date_text, zoned
-from devmem.errors import installed_version
+from devmem.errors import CommandError, installed_version
 from devmem.memory.memory import Memory
 from devmem.memory.scope import ScopeParts
 from devmem.model.caller import DEFAULT_SESSION

@@ -11,9 +11,9 @@ from typing import Annotated, Final
 
 import typer
 
-from devmem.cli.failures import CommandError
 from devmem.cli.terminal import Terminal
 from devmem.errors import NAME as DISTRIBUTION
+from devmem.errors import CommandError
 from devmem.text.files import replace_file
 
 _PROJECT: Final = """\

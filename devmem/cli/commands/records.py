@@ -10,7 +10,6 @@ from typing import Annotated, Final, TypeAlias
 
 import typer
 
-from devmem.cli.failures import CommandError
 from devmem.cli.inputs import (
     Ids,
     Newest,
@@ -35,6 +34,7 @@ from devmem.cli.targets import (
     split_words,
 )
 from devmem.cli.terminal import Terminal, date_text, number, zoned
+from devmem.errors import CommandError
 from devmem.memory.memory import Memory
 from devmem.model.caller import DEFAULT_SESSION
 from devmem.model.filters import Filter

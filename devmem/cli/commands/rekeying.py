@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from devmem.cli.failures import CommandError
 from devmem.cli.targets import AsJson, load, require_path
 from devmem.encryption import (
     HEADER_BYTES,
@@ -20,6 +19,7 @@ from devmem.encryption import (
     read_key_variable,
 )
 from devmem.encryption.rekeying import rekey as rekey_files
+from devmem.errors import CommandError
 from devmem.text.files import expanded
 
 if TYPE_CHECKING:

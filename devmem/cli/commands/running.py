@@ -17,7 +17,7 @@ from typing import Annotated, Final, TypeAlias
 import typer
 
 from devmem.cli.commands.searching import show_hits
-from devmem.cli.failures import EXIT_PARTLY, CommandError, unknown
+from devmem.cli.failures import EXIT_PARTLY, unknown
 from devmem.cli.inputs import STDIN, UTF8_MARK, read_stdin
 from devmem.cli.options import AllUsers, checked_name, report_left_out
 from devmem.cli.targets import (
@@ -34,7 +34,7 @@ from devmem.cli.terminal import Terminal, outcome_text
 from devmem.config.placeholders import Unresolved
 from devmem.config.store import EmbeddingConfig, StoreDeclaration
 from devmem.config.workflow import Workflow
-from devmem.errors import DataFileError, DevmemError, NodeFailedError
+from devmem.errors import CommandError, DataFileError, DevmemError, NodeFailedError
 from devmem.model.caller import DEFAULT_SESSION
 from devmem.model.items import Scope
 from devmem.model.message import MessageBlock

@@ -10,7 +10,6 @@ from typing import Annotated
 
 import typer
 
-from devmem.cli.failures import CommandError
 from devmem.cli.inputs import full_id, full_run, short_run
 from devmem.cli.targets import (
     AsJson,
@@ -30,6 +29,7 @@ from devmem.cli.targets import (
 )
 from devmem.cli.terminal import Terminal, date_text, zoned
 from devmem.config.workflow import Workflow
+from devmem.errors import CommandError
 from devmem.model.caller import DEFAULT_SESSION
 from devmem.model.versions import Change, ItemVersion, RunInfo
 from devmem.storage.protocol import VersionedCollection

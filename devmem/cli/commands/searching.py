@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from devmem.cli.failures import CommandError
 from devmem.cli.options import Selection, report_hidden, selecting
 from devmem.cli.targets import (
     Archived,
@@ -26,6 +25,7 @@ from devmem.cli.targets import (
     split_words,
 )
 from devmem.cli.terminal import Terminal, contributions, item_date, number, period_text
+from devmem.errors import CommandError
 from devmem.model.caller import DEFAULT_SESSION, Caller
 from devmem.text.analysis import shorten
 from devmem.text.display import number_of

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 
-from devmem.cli.failures import EXIT_PARTLY, CommandError
+from devmem.cli.failures import EXIT_PARTLY
 from devmem.cli.targets import (
     AsJson,
     MemoryPlace,
@@ -24,6 +24,7 @@ from devmem.cli.targets import (
     several_stores,
 )
 from devmem.cli.terminal import Terminal, date_text, size_text, zoned
+from devmem.errors import CommandError
 from devmem.memory.statistics import Counts, StoreStatistics, statistics_of
 from devmem.model.caller import DEFAULT_SESSION
 from devmem.model.filters import Filter

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from devmem.cli.failures import EXIT_PARTLY, CommandError
+from devmem.cli.failures import EXIT_PARTLY
 from devmem.cli.targets import (
     AsJson,
     Session,
@@ -27,7 +27,7 @@ from devmem.cli.targets import (
 )
 from devmem.cli.terminal import Terminal, size_text
 from devmem.config.workflow import Workflow
-from devmem.errors import DevmemError
+from devmem.errors import CommandError, DevmemError
 from devmem.model.caller import DEFAULT_SESSION
 from devmem.recording.forwarder import pending_file, records_in
 from devmem.storage.opening import file_of

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Final, TypeAlias
 import typer
 
 from devmem.cli.commands.records import log_of
-from devmem.cli.failures import EXIT_PARTLY, CommandError
+from devmem.cli.failures import EXIT_PARTLY
 from devmem.cli.inputs import STDIN, Ids, ListOrder, Newest, Output, check_anything_there, check_output, deliver, pick
 from devmem.cli.options import Fields, Selection, checked_fields, named_scope, selecting
 from devmem.cli.targets import (
@@ -40,7 +40,7 @@ from devmem.cli.targets import (
 )
 from devmem.cli.terminal import Terminal, date_text
 from devmem.config.workflow import CopyRule
-from devmem.errors import DataFileError, DevmemError
+from devmem.errors import CommandError, DataFileError, DevmemError
 from devmem.memory.opening import declared_like, is_workflow
 from devmem.model.caller import DEFAULT_SESSION
 from devmem.model.conditions import Order

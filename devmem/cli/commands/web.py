@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from devmem.cli.failures import CommandError
 from devmem.cli.inputs import whole_id
 from devmem.cli.options import checked_name
 from devmem.cli.targets import Session, announce, find_store, load_with_progress
 from devmem.cli.terminal import Terminal
 from devmem.config.workflow import Workflow
-from devmem.errors import MissingExtraError
+from devmem.errors import CommandError, MissingExtraError
 from devmem.memory.opening import is_workflow
 from devmem.model.caller import DEFAULT_SESSION
 from devmem.storage.pending import STATE_FILE

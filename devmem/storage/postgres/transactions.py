@@ -14,9 +14,9 @@ from uuid import uuid4
 import psycopg
 from pgvector.psycopg import register_vector
 
-from devmem.errors import CollectionBusyError, CollectionClosedError
+from devmem.errors import CollectionBusyError, CollectionClosedError, PoolClosedError
 from devmem.forks import follow_forks
-from devmem.storage.connections import ConnectionPool, PoolClosedError
+from devmem.storage.connections import ConnectionPool
 from devmem.storage.postgres.database import (
     CONFLICTS,
     FIRST_WAIT,

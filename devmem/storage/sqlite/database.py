@@ -22,11 +22,12 @@ from devmem.errors import (
     CollectionDamagedError,
     CollectionError,
     CollectionUnwritableError,
+    PoolClosedError,
 )
 from devmem.model.conditions import micros_of
 from devmem.model.items import why_unreadable
 from devmem.storage.attachments import AttachmentFiles
-from devmem.storage.connections import PoolClosedError, enable_wal, read_transaction, write_transaction
+from devmem.storage.connections import enable_wal, read_transaction, write_transaction
 from devmem.storage.erasure import remove_partial_files
 from devmem.storage.protocol import Durability
 from devmem.storage.sqlite.schema import SCHEMA_VERSION, create_tables

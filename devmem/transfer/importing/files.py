@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import BinaryIO, Final, cast
 
 from devmem.encryption import HEADER_BYTES, is_sealed, read_file
-from devmem.errors import DataFileError
-from devmem.text.files import UnreadableError, decode_text, describe_guess, detect_encoding, seems_utf8
+from devmem.errors import DataFileError, UnreadableError
+from devmem.text.files import decode_text, describe_guess, detect_encoding, seems_utf8
 
 _GZIP: Final = b"\x1f\x8b"
 _MARK: Final = b"\xef\xbb\xbf"

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from email.message import Message
 from typing import Final
 
-from devmem.text.files import UnreadableError, decode_text
+from devmem.errors import UnreadableError
+from devmem.text.files import decode_text
 from devmem.text.html import read_page
 from devmem.transfer.importing.files import decode_as_declared
 

@@ -13,12 +13,12 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from pydantic import ValidationError
 
-from devmem.errors import DataFileError, DateOrderError
+from devmem.errors import AmbiguousDateError, DataFileError, DateOrderError
 from devmem.model.filters import SEQUENCE_KEY
 from devmem.model.items import TRUST, MemoryContentSnapshot, MemoryItem, Provenance, Scope, SourceKind, load_item
 from devmem.model.record_fields import start_of
 from devmem.model.results import MemoryWritePayload
-from devmem.model.times import AmbiguousDateError, DateOrder, is_no_time, parse_time, time_key
+from devmem.model.times import DateOrder, is_no_time, parse_time, time_key
 from devmem.text.analysis import SUMMARY_LENGTH, shorten
 from devmem.text.durations import parse_duration
 from devmem.workflow.rescue import load_payload

@@ -9,8 +9,7 @@ import zipfile
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from devmem.errors import MissingExtraError
-from devmem.text import UnreadableError
+from devmem.errors import MissingExtraError, UnreadableError
 from devmem.text.html import Page, read_page
 from devmem_stores.file.chunks import Section
 

@@ -14,7 +14,8 @@ from functools import cache
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from devmem.text import UnreadableError, decode_text, describe_guess
+from devmem.errors import UnreadableError
+from devmem.text import decode_text, describe_guess
 from devmem_stores.file.chunks import Section, lines_of, section_of
 
 if TYPE_CHECKING:

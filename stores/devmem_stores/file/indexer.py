@@ -19,7 +19,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from devmem import MemoryContentSnapshot, MemoryItem
-from devmem.errors import MissingExtraError
+from devmem.errors import MissingExtraError, UnreadableError
 from devmem.storage import Collection, StateTable, states_of
 from devmem.stores import (
     TRUST,
@@ -31,7 +31,6 @@ from devmem.stores import (
     Provenance,
     SourceKind,
 )
-from devmem.text import UnreadableError
 from devmem_stores.file.chunks import VERSION, Chunk, Chunking, Limits
 from devmem_stores.file.parser import Parser
 from devmem_stores.file.sources import Found, OversizedError, Read, Scan, read

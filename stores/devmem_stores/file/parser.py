@@ -19,8 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from devmem.errors import MissingExtraError
-from devmem.text import UnreadableError
+from devmem.errors import MissingExtraError, UnreadableError
 from devmem_stores.file.chunks import FREE_CHARACTERS, Chunk, Chunking, Limits, chunks_of
 from devmem_stores.file.formats import encoding_guess, read_sections
 

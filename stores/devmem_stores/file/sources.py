@@ -16,7 +16,7 @@ from typing import BinaryIO, Final
 
 from pathspec import GitIgnoreSpec
 
-from devmem.text import UnreadableError
+from devmem.errors import UnreadableError
 from devmem.text.files import expanded
 from devmem_stores.file.chunks import Limits
 from devmem_stores.file.config import FileSource

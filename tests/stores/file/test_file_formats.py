@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from devmem.errors import install_command
-from devmem.text.files import UnreadableError, decode_text
+from devmem.errors import UnreadableError, install_command
+from devmem.text.files import decode_text
 from devmem_stores.file import formats
 from devmem_stores.file.chunks import Section
 
