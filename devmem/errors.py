@@ -54,7 +54,7 @@
     │   └── DateOrderError           the order of day and month in its dates has to be named
     ├── AmbiguousDateError           day and month of a date cannot be told apart
     ├── UnreadableError              bytes that hold no readable text
-    ├── DeadlineExceededError        a call took longer than its caller waits
+    ├── DeadlineError                a call took longer than its caller waits
     ├── PoolClosedError              a pool of database connections was used after it was closed
     ├── ExportError                  a store cannot be written in the form that was asked for
     └── ReadOnlyPageError            the page of `devmem web` was asked to change something and may not
@@ -553,7 +553,7 @@ class UnreadableError(DevmemError, ValueError):
     """Bytes that hold no text that can be read; the message says why, without a subject."""
 
 
-class DeadlineExceededError(DevmemError):
+class DeadlineError(DevmemError):
     """A call took longer than its caller waits; it may still be running."""
 
 

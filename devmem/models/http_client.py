@@ -18,7 +18,7 @@ from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from devmem.errors import DeadlineExceededError, DevmemError, MissingExtraError
+from devmem.errors import DeadlineError, DevmemError, MissingExtraError
 from devmem.redaction import usable_key, without_credentials
 from devmem.text.retry import within
 
@@ -118,7 +118,7 @@ def guarded_client(base: type[Any], timeout: float) -> Any:  # noqa: ANN401 - of
 
             try:
                 return within(max(ends - time.monotonic(), 0.0), exchange)
-            except DeadlineExceededError:
+            except DeadlineError:
                 raise library.ReadTimeout("the answer did not end in time", request=request) from None
 
     try:

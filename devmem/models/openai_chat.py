@@ -22,7 +22,7 @@ from pydantic import (
     WrapValidator,
 )
 
-from devmem.errors import ChatModelError, DeadlineExceededError, MissingExtraError
+from devmem.errors import ChatModelError, DeadlineError, MissingExtraError
 from devmem.model.message import AttachmentRef, Message, MessageBlock, Role
 from devmem.models.chat import MAX_RETRIES, TIMEOUT, ChatReply, ChatRequest, ToolCall, Usage
 from devmem.models.http_client import AnswerRefusedError, answers_within, guarded_client, library_errors, openai_key
@@ -349,7 +349,7 @@ class OpenAIChat:
                     "chat model %r does not take images and other attachments; they are named to it", self._model
                 )
                 return reply
-        except DeadlineExceededError as error:
+        except DeadlineError as error:
             raise ChatModelError(self._worded(f"gave no answer: {error}, retries included")) from None
         except self._errors as error:
             # Without its cause: that one holds the service's own words, which may hold the key.
@@ -428,7 +428,7 @@ class OpenAIChat:
                 if piece is None:
                     return
                 text = answer.add(piece.to_dict(warnings=False))
-            except DeadlineExceededError as error:
+            except DeadlineError as error:
                 raise ChatModelError(self._worded(f"came to a halt in its answer: no piece, {error}")) from None
             except self._errors as error:
                 raise ChatModelError(self._worded(f"broke off in the middle of an answer: {error}")) from None

@@ -16,13 +16,7 @@ import numpy as np
 from pydantic import BaseModel, ValidationError
 
 from devmem.config.store import EmbeddingConfig
-from devmem.errors import (
-    DeadlineExceededError,
-    EmbeddingError,
-    EmbeddingUnavailableError,
-    MissingExtraError,
-    TextsRefusedError,
-)
+from devmem.errors import DeadlineError, EmbeddingError, EmbeddingUnavailableError, MissingExtraError, TextsRefusedError
 from devmem.model.items import Vector
 from devmem.models.embedder import ModelIdentity, unit_rows
 from devmem.models.http_client import KEY_VARIABLE, AnswerRefusedError, answers_within, guarded_client, openai_key
@@ -106,7 +100,7 @@ def translated_errors(*, address: str, texts: Sequence[str] = ()) -> Iterator[No
 
     try:
         yield
-    except DeadlineExceededError as error:
+    except DeadlineError as error:
         said = f"{address}: {error}; raise `timeout` or try again"
         raise EmbeddingUnavailableError(said) from error
     except AnswerRefusedError as error:
@@ -249,7 +243,7 @@ class Provider:
     def _patiently(self, ask: Callable[[], T], limit: int) -> T:
         """Ask for an answer of limited size, unless the service cost its callers a long wait a moment ago."""
         if not self._backoff.admits():
-            raise DeadlineExceededError(f"it kept callers waiting, and is asked again in {self._backoff.left:.0f} s")
+            raise DeadlineError(f"it kept callers waiting, and is asked again in {self._backoff.left:.0f} s")
         seconds, started = self._params.timeout + RETRIES_SHARE, time.monotonic()
         try:
             with answers_within(seconds, limit=limit):

@@ -9,7 +9,7 @@ from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 from typing import Final, TypeVar
 
-from devmem.errors import DeadlineExceededError
+from devmem.errors import DeadlineError
 
 _NEVER: Final = float("-inf")
 
@@ -92,7 +92,7 @@ def within(seconds: float, action: Callable[[], T]) -> T:
     The call runs in its own thread. One that exceeds its time is abandoned and does not keep the process from ending.
 
     Raises:
-        DeadlineExceededError: the call has not ended after `seconds`.
+        DeadlineError: the call has not ended after `seconds`.
     """
     outcome: SimpleQueue[tuple[T, None] | tuple[None, BaseException]] = SimpleQueue()
 
@@ -106,7 +106,7 @@ def within(seconds: float, action: Callable[[], T]) -> T:
     try:
         result, error = outcome.get(timeout=seconds)
     except Empty:
-        raise DeadlineExceededError(f"no end within {seconds:g} s") from None
+        raise DeadlineError(f"no end within {seconds:g} s") from None
     if error is not None:
         raise error
     return result  # type: ignore[return-value] # A result of None is one of T.

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from devmem.errors import DeadlineExceededError
+from devmem.errors import DeadlineError
 from devmem.redaction import without_credentials
 from devmem.text.retry import within
 
@@ -27,7 +27,7 @@ def test_an_error_is_the_callers() -> None:
 
 def test_a_call_over_time_is_left_to_itself() -> None:
     over = threading.Event()
-    with pytest.raises(DeadlineExceededError, match=r"no end within 0\.01 s"):
+    with pytest.raises(DeadlineError, match=r"no end within 0\.01 s"):
         within(0.01, over.wait)
     over.set()
 

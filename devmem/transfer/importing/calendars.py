@@ -325,10 +325,6 @@ def _day(time: datetime | date) -> date:
     return time.date() if isinstance(time, datetime) else time
 
 
-def _rule_parts(rule: str) -> dict[str, str]:
-    return {name: value for name, _, value in (part.partition("=") for part in rule.upper().split(";"))}
-
-
 def _described_zone(zone: _Component | None) -> tzinfo | None:
     """Return the zone that a calendar describes; None where the description is missing or unusable."""
     if zone is None:
@@ -395,7 +391,7 @@ def _minute(time: datetime | date) -> str:
 
 def _repeats(rule: str) -> str:
     """Return the frequency of a recurring event in words, to be put behind its time."""
-    parts = _rule_parts(rule)
+    parts = {name: value for name, _, value in (part.partition("=") for part in rule.upper().split(";"))}
     unit, interval = _FREQUENCIES.get(parts.get("FREQ", "")), parts.get("INTERVAL", "1")
     if unit is None:
         return ", repeated" if rule else ""
