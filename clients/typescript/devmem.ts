@@ -13,26 +13,33 @@ export interface Ids {
   ids: Array<string>;
 }
 
-/** A page of the newest memories. */
+/** A page of the newest memories; in a query string `metadata` and `where` are JSON. */
 export interface ListRequest {
+  /** Maximum number of memories. */
   limit?: number;
+  /** Newest memories to leave out. */
   offset?: number;
-  /** Conditions, all of which hold: {"metadata.stars": {">=": 3}, "none_of": [{"metadata.state": ["done", "dropped"]}]} In a query string it is JSON. */
-  where?: Record<string, string | number | boolean | null | JsonValue[] | Record<string, JsonValue>>;
   /** Archived memories instead, which nothing else returns. */
   archived?: boolean;
+  /** Labels they must have; of a list one of the values. */
+  metadata?: Record<string, string | number | boolean | Array<string | number | boolean>>;
+  /** Further conditions, all of which hold: {"metadata.stars": {">=": 3}, "none_of": [{"metadata.state": "done"}]}. */
+  where?: Record<string, string | number | boolean | null | JsonValue[] | Record<string, JsonValue>>;
   /** Only memories in quarantine, or only others; by default both, marked. */
   quarantined?: boolean | null;
 }
 
 /** Changes of a memory; what is left out stays as it was. */
 export interface MemoryChange {
+  /** Replaces the old text. */
   text?: string | null;
+  /** When it happened, as an ISO date or time. */
   time?: string | null;
+  /** ISO date or time from which on it is forgotten. */
   expires_at?: string | null;
-  /** Values to set; null takes a key out. */
+  /** Labels to set; null takes a label out. Others stay. */
   metadata?: Record<string, JsonValue>;
-  /** `version` of the memory that was read. */
+  /** The version read; a newer one stays. */
   if_version?: string | null;
 }
 
@@ -50,14 +57,15 @@ export interface NewMemories {
 /** A text to remember. */
 export interface NewMemory {
   text: string;
-  /** Name of the fact, whose text before it replaces. */
+  /** Name of the fact, such as `diet`: its new text takes the place of the one before. */
   key?: string | null;
-  /** `version` of the memory that the key may replace; `none`: it must be new. */
+  /** With key: the version read; `none` if new. */
   if_version?: string | null;
-  /** When it happened; ISO 8601. */
+  /** When it happened, as an ISO date or time; leave out if unknown. */
   time?: string | null;
-  /** From when on it is forgotten; ISO 8601. */
+  /** ISO date or time from which on it is forgotten. */
   expires_at?: string | null;
+  /** Labels to filter by later, such as {"topic": "launch"}. */
   metadata?: Record<string, JsonValue>;
 }
 
@@ -94,15 +102,19 @@ export interface ProblemDocument {
 
 /** A search. */
 export interface SearchRequest {
+  /** A question, or words to search for. */
   query: string;
+  /** Maximum number of memories. */
   limit?: number;
+  /** Only what happened then or later (ISO). */
   after?: string | null;
+  /** Only what happened before then (ISO). */
   before?: string | null;
-  /** When it is asked, from which `last week` counts; ISO 8601, in days of its zone. */
+  /** The user's time with its zone (ISO), for `yesterday`. */
   asked_at?: string | null;
-  /** Values that the memories have; of a list one of them. */
+  /** Labels they must have; of a list one of the values. */
   metadata?: Record<string, string | number | boolean | Array<string | number | boolean>>;
-  /** Conditions, all of which hold: {"metadata.stars": {">=": 3}, "none_of": [{"metadata.state": ["done", "dropped"]}]} */
+  /** Further conditions, all of which hold: {"metadata.stars": {">=": 3}, "none_of": [{"metadata.state": "done"}]}. */
   where?: Record<string, string | number | boolean | null | JsonValue[] | Record<string, JsonValue>>;
   /** Archived memories instead, which nothing else returns. The search indexes all of them first. */
   archived?: boolean;
@@ -112,19 +124,20 @@ export interface SearchRequest {
 export interface StoredMemory {
   id: string;
   text: string;
-  /** When it happened, or was stored where that is not known; ISO 8601, UTC. */
+  /** When it happened, or was stored where that is not known; UTC. */
   time: string;
+  /** Who or what it comes from. */
+  source?: string | null;
+  /** Rank score, larger is better; comparable within one answer. */
+  score?: number | null;
+  metadata: Record<string, JsonValue>;
+  version: string;
   expires_at?: string | null;
   user?: string | null;
-  metadata: Record<string, JsonValue>;
-  /** Changes with everything that a change can set. */
-  version: string;
   /** Whether it is in quarantine, where no search finds it. */
   quarantined?: boolean;
   /** Why the store's guard put it there. */
   quarantine_reason?: string | null;
-  /** Of a search; larger is better. */
-  score?: number | null;
 }
 
 /** A request that was not carried out; `status` is the HTTP status, or 0 where no answer came. */

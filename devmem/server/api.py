@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
+from datetime import datetime
 from http import HTTPStatus
-from typing import Annotated, Any, Final, Generic, TypeAlias, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
-from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 from pydantic.json_schema import models_json_schema
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from devmem.config.filter_forms import FilterForm, load_filter
 from devmem.errors import (
     DevmemError,
     ItemNotFoundError,
@@ -27,80 +26,40 @@ from devmem.errors import (
     ScopeError,
     VersionConflictError,
 )
-from devmem.memory import Memory
-from devmem.memory.reading import QUARANTINED, MemoryReader
+from devmem.memory.reading import QUARANTINED
 from devmem.model.caller import acting_as
 from devmem.model.filters import Filter
 from devmem.model.items import LEAST_TRUST, MemoryItem, Provenance, SourceKind, is_quarantined
 from devmem.model.results import Hit, WriteOutcome
-from devmem.model.times import TIME_KEYS
+from devmem.server import requests
 from devmem.server.guard import Access, Door
+from devmem.server.requests import FoundMemory, MemoryChange, NewMemory, Text, problems_of
 
 OPENAPI_PATH: Final = "/v1/openapi.json"
 """Path of the description of the interface, for which no token is needed."""
 _HTTP_CLIENT: Final = "http"
 """Name under which changes are recorded where no token names somebody."""
 
-_Value: TypeAlias = str | int | float | bool
-_Labels: TypeAlias = dict[str, _Value | Annotated[list[_Value], Field(min_length=1, max_length=100)]]
-_Text: TypeAlias = Annotated[str, Field(min_length=1, max_length=100_000)]
-_Time: TypeAlias = Annotated[str, Field(min_length=4, max_length=64, coerce_numbers_to_str=True)]
 M = TypeVar("M", bound=BaseModel)
-
-
-_WHERE: Final = (
-    'Conditions, all of which hold: {"metadata.stars": {">=": 3}, "none_of": [{"metadata.state": ["done", "dropped"]}]}'
-)
-
-
-def _from_query(value: object) -> object:
-    """Return what the JSON of a query string says."""
-    if not isinstance(value, str):
-        return value
-    try:
-        return json.loads(value)
-    except RecursionError as error:
-        raise ValueError("nested too deeply") from error
-
-
 _ARCHIVED: Final = "Archived memories instead, which nothing else returns."
 
 
-class _Body(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class NewMemory(_Body):
-    """A text to remember."""
-
-    text: _Text
-    key: str | None = Field(default=None, description="Name of the fact, whose text before it replaces.")
-    if_version: str | None = Field(
-        default=None, description="`version` of the memory that the key may replace; `none`: it must be new."
-    )
-    time: _Time | None = Field(
-        default=None, description="When it happened; ISO 8601.", validation_alias=AliasChoices(*TIME_KEYS)
-    )
-    expires_at: _Time | None = Field(default=None, description="From when on it is forgotten; ISO 8601.")
-    metadata: dict[str, JsonValue] = Field(default_factory=dict)
-
-
-class NewMemories(_Body):
+class NewMemories(requests.Request):
     """Texts to remember, each with what is known of it."""
 
     memories: list[NewMemory] = Field(min_length=1, max_length=100)
 
 
-class NewMessage(_Body):
+class NewMessage(requests.Request):
     """A message of a conversation."""
 
     role: str = Field(min_length=1, max_length=100, description="Such as `user`, `assistant`, `tool` or `system`.")
-    content: _Text
+    content: Text
     name: str | None = Field(default=None, max_length=200, description="Name of who said it.")
     id: str | None = Field(default=None, max_length=200, description="Its own id, by which it is known again.")
 
 
-class NewMessages(_Body):
+class NewMessages(requests.Request):
     """Messages to remember, oldest first."""
 
     messages: list[NewMessage] = Field(min_length=1, max_length=1000)
@@ -110,39 +69,15 @@ class NewMessages(_Body):
     conversation: str | None = Field(default=None, max_length=200, description="Conversation that they belong to.")
 
 
-class MemoryChange(_Body):
-    """Changes of a memory; what is left out stays as it was."""
-
-    text: _Text | None = None
-    time: _Time | None = None
-    expires_at: _Time | None = None
-    metadata: dict[str, JsonValue] = Field(default_factory=dict, description="Values to set; null takes a key out.")
-    if_version: str | None = Field(default=None, description="`version` of the memory that was read.")
-
-
-class SearchRequest(_Body):
+class SearchRequest(requests.Search):
     """A search."""
 
-    query: str = Field(min_length=1, max_length=10_000)
-    limit: int = Field(default=5, ge=1, le=100)
-    after: _Time | None = None
-    before: _Time | None = None
-    asked_at: _Time | None = Field(
-        default=None, description="When it is asked, from which `last week` counts; ISO 8601, in days of its zone."
-    )
-    metadata: _Labels = Field(default_factory=dict, description="Values that the memories have; of a list one of them.")
-    where: FilterForm = Field(default_factory=Filter, description=_WHERE)
     archived: bool = Field(default=False, description=f"{_ARCHIVED} The search indexes all of them first.")
 
 
-class ListRequest(_Body):
-    """A page of the newest memories."""
+class ListRequest(requests.Page):
+    """A page of the newest memories; in a query string `metadata` and `where` are JSON."""
 
-    limit: int = Field(default=20, ge=1, le=100)
-    offset: int = Field(default=0, ge=0)
-    where: Annotated[FilterForm, BeforeValidator(_from_query)] = Field(
-        default_factory=Filter, description=f"{_WHERE} In a query string it is JSON."
-    )
     archived: bool = Field(default=False, description=_ARCHIVED)
     quarantined: bool | None = Field(
         default=None, description="Only memories in quarantine, or only others; by default both, marked."
@@ -151,23 +86,17 @@ class ListRequest(_Body):
     def matching(self) -> Filter:
         """Return the filter of the list."""
         if self.quarantined is None:
-            return self.where
-        return self.where & (QUARANTINED if self.quarantined else Filter(min_trust=LEAST_TRUST))
+            return super().matching()
+        return super().matching() & (QUARANTINED if self.quarantined else Filter(min_trust=LEAST_TRUST))
 
 
-class StoredMemory(BaseModel):
+class StoredMemory(FoundMemory):
     """A memory, whole."""
 
-    id: str
-    text: str
-    time: str = Field(description="When it happened, or was stored where that is not known; ISO 8601, UTC.")
-    expires_at: str | None = None
+    expires_at: datetime | None = None
     user: str | None = None
-    metadata: dict[str, JsonValue]
-    version: str = Field(description="Changes with everything that a change can set.")
     quarantined: bool = Field(default=False, description="Whether it is in quarantine, where no search finds it.")
     quarantine_reason: str | None = Field(default=None, description="Why the store's guard put it there.")
-    score: float | None = Field(default=None, description="Of a search; larger is better.")
 
 
 class MemoryPage(BaseModel):
@@ -220,18 +149,13 @@ class Endpoint(Generic[M]):
 
 
 def _stored(found: MemoryItem | Hit) -> StoredMemory:
-    record = found.item if isinstance(found, Hit) else found
-    return StoredMemory(
-        id=record.id,
-        text=record.text,
-        time=record.time.isoformat(),
-        expires_at=None if record.expires is None else record.expires.isoformat(),
-        user=record.user,
-        metadata=record.caller_metadata,
-        version=record.version,
-        quarantined=is_quarantined(record),
-        quarantine_reason=record.quarantine_reason,
-        score=found.score if isinstance(found, Hit) else None,
+    item = found.item if isinstance(found, Hit) else found
+    return StoredMemory.of(
+        found,
+        expires_at=item.expires,
+        user=item.user,
+        quarantined=is_quarantined(item),
+        quarantine_reason=item.quarantine_reason,
     )
 
 
@@ -251,28 +175,13 @@ def _ids(outcomes: Sequence[WriteOutcome]) -> Ids:
 
 
 def _list(access: Access, _id: str, asked: ListRequest) -> MemoryPage:
-    with _reader(access.memory, archived=asked.archived) as memory:
-        records = memory.list(asked.limit, where=asked.matching(), offset=asked.offset)
-        return MemoryPage(memories=[_stored(record) for record in records], total=memory.count(where=asked.matching()))
-
-
-def _reader(memory: Memory, *, archived: bool) -> AbstractContextManager[MemoryReader]:
-    """Return what reads the current memories, or the archived ones, for a `with` block."""
-    return memory.archived() if archived else nullcontext(memory)
+    items, total = asked.items(access.memory)
+    return MemoryPage(memories=[_stored(item) for item in items], total=total)
 
 
 def _search(access: Access, _id: str, asked: SearchRequest) -> MemoryPage:
-    where = asked.where & load_filter({f"metadata.{label}": wanted for label, wanted in asked.metadata.items()})
-    with _reader(access.memory, archived=asked.archived) as memory:
-        hits = memory.search(
-            asked.query,
-            limit=asked.limit,
-            after=asked.after,
-            before=asked.before,
-            asked_at=asked.asked_at,
-            where=where,
-        )
-        return MemoryPage(memories=[_stored(hit) for hit in hits])
+    with access.memory.archived() if asked.archived else nullcontext(access.memory) as reader:
+        return MemoryPage(memories=[_stored(hit) for hit in asked.hits(reader)])
 
 
 def _get(access: Access, item_id: str, _asked: None) -> StoredMemory:
@@ -283,9 +192,7 @@ def _get(access: Access, item_id: str, _asked: None) -> StoredMemory:
 
 
 def _change(access: Access, item_id: str, asked: MemoryChange) -> StoredMemory:
-    given = {name: getattr(asked, name) for name in ("time", "expires_at") if name in asked.model_fields_set}
-    changed = access.memory.update(item_id, asked.text, metadata=asked.metadata, if_version=asked.if_version, **given)
-    return _stored(changed)
+    return _stored(asked.apply(access.memory, item_id))
 
 
 def _forget(access: Access, item_id: str, _asked: None) -> ForgottenCount:
@@ -372,12 +279,9 @@ def _handler(door: Door, endpoints: Mapping[str, Endpoint[Any]]) -> Callable[[Re
             asked = await _asked(request, endpoint)
             with acting_as(access.actor or _HTTP_CLIENT, by_default=access.actor is None):
                 done = await asyncio.to_thread(endpoint.run, access, request.path_params.get("id", ""), asked)
-            answer: Response = JSONResponse(done.model_dump(exclude_none=True), endpoint.status)
+            answer: Response = JSONResponse(done.model_dump(mode="json", exclude_none=True), endpoint.status)
         except ValidationError as error:
-            found = ((".".join(map(str, each["loc"])), each["msg"]) for each in error.errors())
-            answer = _problem(
-                HTTPStatus.UNPROCESSABLE_ENTITY, "; ".join(f"{at}: {said}" if at else said for at, said in found)
-            )
+            answer = _problem(HTTPStatus.UNPROCESSABLE_ENTITY, "; ".join(problems_of(error)))
         except (DevmemError, ValueError) as error:
             status = next(status for kind, status in _STATUS if isinstance(error, kind))
             answer = _problem(status, str(error))
@@ -388,13 +292,13 @@ def _handler(door: Door, endpoints: Mapping[str, Endpoint[Any]]) -> Callable[[Re
 
 async def _asked(request: Request, endpoint: Endpoint[Any]) -> BaseModel | None:
     """Return the request; what the endpoint would not read, such as a condition on a deletion, is refused."""
-    query, in_query, model = request.query_params, endpoint.method == "GET", endpoint.asked or _Body
+    query, in_query, model = request.query_params, endpoint.method == "GET", endpoint.asked or requests.Request
     if in_query and (request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers):
         # Refused unread, as the guard lets the body of such a request pass without a limit.
         raise ValueError("a GET request has no body; write its parameters in the query string")
     if repeated := sorted(key for key, times in Counter(key for key, _ in query.multi_items()).items() if times > 1):
         raise ValueError(f"{repeated[0]}: is in the query string more than once")
-    asked = (model if in_query else _Body).model_validate(dict(query))
+    asked = (model if in_query else requests.Request).model_validate(dict(query))
     body = b"" if in_query else await request.body()
     if not in_query and (endpoint.asked is not None or body.strip()):
         asked = model.model_validate_json(body)

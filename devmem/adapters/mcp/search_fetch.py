@@ -13,18 +13,19 @@ from pydantic import BaseModel, Field
 
 from devmem import MemoryItem
 from devmem.adapters.hosts import shown
-from devmem.adapters.mcp.arguments import Arguments, IdArguments, Time
+from devmem.adapters.mcp.arguments import IdArguments, Lenient
 from devmem.adapters.mcp.reports import uri_of
 from devmem.adapters.mcp.tools import HOST, Answer, Call, Tool, passage_of
 from devmem.errors import ItemNotFoundError
 from devmem.search import quote_labels
+from devmem.server.requests import Request, Time
 from devmem.text import estimate_tokens, one_line, shorten
 
 _RESULTS: Final = 10
 _TITLE: Final = 80
 
 
-class SearchArguments(Arguments):
+class SearchArguments(Lenient, Request):
     """Arguments of `search`."""
 
     query: str = Field(min_length=1, max_length=10_000, description="A question, or words to search for.")
@@ -67,7 +68,7 @@ def _fetch(call: Call, asked: IdArguments) -> Answer:
     if record is None:
         raise ItemNotFoundError(asked.id)
     passage = passage_of(record)
-    facts = {**(passage.metadata or {}), "date": passage.date, **({"source": passage.source} if passage.source else {})}
+    facts = passage.metadata | passage.model_dump(mode="json", include={"time", "source"}, exclude_none=True)
     text = _within(quote_labels(record.text), call.budget)
     return _answer(Document(**_found(record).model_dump(), text=text, metadata=facts))
 

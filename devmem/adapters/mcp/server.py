@@ -144,9 +144,9 @@ def list_resources(memory: Memory, cursor: str | None) -> types.ListResourcesRes
                 uri=uri_of(record.id),
                 name=record.id,
                 title=shorten(one_line(record.text), _TITLE),
-                description=one_line(f"{passage.date[:10]}{source}"),
+                description=one_line(f"{passage.time:%Y-%m-%d}{source}"),
                 mime_type="text/plain",
-                annotations=types.Annotations(last_modified=passage.date),
+                annotations=types.Annotations(last_modified=passage.time.isoformat()),
             )
         )
     more = str(start + _PAGE) if len(records) > _PAGE else None

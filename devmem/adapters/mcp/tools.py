@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Generic, TypeVar
 
 from mcp import types
-from pydantic import BaseModel, Field, JsonValue, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
-from devmem import Filter, Hit, MemoryItem, load_filter
+from devmem import Hit, MemoryItem
 from devmem.adapters.hosts import agents_word, shown
 from devmem.adapters.mcp.arguments import (
-    Arguments,
     ForgetArguments,
     IdArguments,
     ListArguments,
@@ -25,7 +23,8 @@ from devmem.adapters.mcp.arguments import (
 from devmem.errors import DevmemError, ItemNotFoundError
 from devmem.memory import Memory
 from devmem.search import quote_labels
-from devmem.stores import LEAST_TRUST, with_key
+from devmem.server.requests import FoundMemory, problems_of
+from devmem.stores import with_key
 from devmem.text import estimate_tokens, indented, one_line, shorten
 
 HOST: Final = "mcp"
@@ -36,25 +35,12 @@ _LEAST_TEXT: Final = 80
 """Characters to which a text is shortened at most, however little of the budget is left."""
 
 
-class Passage(BaseModel):
-    """One memory as a tool returns it."""
-
-    id: str
-    text: str = Field(description="The memory, or of a long one its start and the passage that was found.")
-    date: str = Field(description="When it happened, or was stored where that is not known; ISO 8601, UTC.")
-    source: str | None = Field(default=None, description="Who or what it comes from.")
-    score: float | None = Field(default=None, description="Rank score, larger is better; comparable within one answer.")
-    metadata: dict[str, JsonValue] | None = None
-    version: str
-
-
 class Passages(BaseModel):
     """Result of `recall` and `list`."""
 
-    memories: list[Passage]
+    memories: list[FoundMemory]
     omitted: int = Field(default=0, description="Number of further memories that the answer's size left no room for.")
     total: int | None = Field(default=None, description="Number of all memories within reach.")
-    # Not in the listing of tools, whose size every conversation pays for; the text names them too.
 
 
 class Written(BaseModel):
@@ -80,7 +66,7 @@ class Remembered(RememberedText):
 class Version(BaseModel):
     """One state of a memory."""
 
-    since: str = Field(description="When it was made so; ISO 8601, UTC.")
+    since: datetime = Field(description="When it was made so; UTC.")
     operation: str
     actor: str | None = Field(default=None, description="Who made it so.")
     text: str
@@ -107,21 +93,20 @@ class Answer:
     data: BaseModel
 
 
-def passage_of(found: MemoryItem | Hit) -> Passage:
-    """Return an item, or a hit with its score, as tools show it."""
-    hit, record = (found, found.item) if isinstance(found, Hit) else (None, found)
-    return Passage(
-        id=record.id,
-        text=_found_text(hit) if hit else shorten(record.text, _LISTED),
-        date=_date(record.time),
-        source=_source(record),
-        score=round(hit.score, 3) if hit else None,
-        metadata=record.caller_metadata or None,
-        version=_version(record),
+def passage_of(found: MemoryItem | Hit) -> FoundMemory:
+    """Return an item, or a hit with its score, as tools show it: of a long text its start and what was found."""
+    if not isinstance(found, Hit):
+        return FoundMemory.of(found, text=shorten(found.text, _LISTED), version=_version(found))
+    text = found.item.content_summary
+    return FoundMemory.of(
+        found,
+        text=text if found.passage is None else f"{text}\n… {found.passage}",
+        score=round(found.score, 3),
+        version=_version(found.item),
     )
 
 
-def passages_answer(found: Sequence[Passage], *, budget: int, none: str, total: int | None = None) -> Answer:
+def passages_answer(found: Sequence[FoundMemory], *, budget: int, none: str, total: int | None = None) -> Answer:
     """Return memories within a budget of tokens; what does not fit is shortened, then left out and counted.
 
     Args:
@@ -130,7 +115,7 @@ def passages_answer(found: Sequence[Passage], *, budget: int, none: str, total: 
         none: the text where there are none.
         total: number of all memories, where the answer names it.
     """
-    kept: list[Passage] = []
+    kept: list[FoundMemory] = []
     left = budget
     for passage in found:
         fitting = _within(passage, left)
@@ -142,7 +127,7 @@ def passages_answer(found: Sequence[Passage], *, budget: int, none: str, total: 
     return Answer(text=_listing(data, none), data=data)
 
 
-def _within(passage: Passage, budget: int) -> Passage | None:
+def _within(passage: FoundMemory, budget: int) -> FoundMemory | None:
     """Return the passage, its text shortened to what is left of the budget; None where that is too little."""
     size = estimate_tokens(_lines(1, passage))
     if size <= budget:
@@ -162,7 +147,7 @@ def _whole_version(current: MemoryItem | None, given: str | None) -> str | None:
     return current.version
 
 
-def _cut(passage: Passage, characters: int) -> Passage:
+def _cut(passage: FoundMemory, characters: int) -> FoundMemory:
     return passage.model_copy(update={"text": shorten(passage.text, characters)})
 
 
@@ -178,7 +163,7 @@ def _listing(data: Passages, none: str) -> str:
     return "\n".join(lines)
 
 
-def _lines(number: int, passage: Passage) -> str:
+def _lines(number: int, passage: FoundMemory) -> str:
     """Return the lines of one memory; only its number is at the left edge, so that no text looks like another one."""
     facts = [f"id {passage.id}"]
     if passage.source:
@@ -187,22 +172,7 @@ def _lines(number: int, passage: Passage) -> str:
         facts.append(f"score {passage.score}")
     if passage.metadata:
         facts.append(one_line(", ".join(f"{key}={value}" for key, value in passage.metadata.items())))
-    return f"{number}. [{passage.date[:10]}] {indented(quote_labels(passage.text))}\n   ({'; '.join(facts)})"
-
-
-def _found_text(hit: Hit) -> str:
-    """Return the text of a hit without its date, which has its own field."""
-    return hit.item.content_summary if hit.passage is None else f"{hit.item.content_summary}\n… {hit.passage}"
-
-
-def _date(time: datetime) -> str:
-    return time.isoformat(timespec="seconds").replace("+00:00", "Z")
-
-
-def _source(record: MemoryItem) -> str | None:
-    """Return who said it: the role or name of a message's sender, else the agent, tool or file that it comes from."""
-    message = record.message
-    return (message and message.source) or record.provenance.name or record.role or record.scope.agent
+    return f"{number}. [{passage.time:%Y-%m-%d}] {indented(quote_labels(passage.text))}\n   ({'; '.join(facts)})"
 
 
 _VERSION_DIGITS: Final = 12
@@ -212,7 +182,7 @@ _VERSIONS: Final = 20
 _SHOWN: Final = 200
 """Characters of a stored text that its confirmation repeats."""
 
-A = TypeVar("A", bound=Arguments)
+A = TypeVar("A", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,7 +237,7 @@ class Tool(Generic[A]):
         try:
             answer = self.run(call, self.arguments.model_validate(raw))
         except ValidationError as error:
-            return failed("\n".join(_finding(problem) for problem in error.errors()))
+            return failed("\n".join(problems_of(error)))
         except (DevmemError, ValueError) as error:
             return failed(str(error))
         return types.CallToolResult(
@@ -279,11 +249,6 @@ class Tool(Generic[A]):
 def failed(text: str) -> types.CallToolResult:
     """Return the result of a call that did not work."""
     return types.CallToolResult(content=[types.TextContent(text=text)], is_error=True)
-
-
-def _finding(problem: Mapping[str, Any]) -> str:
-    place = ".".join(str(step) for step in problem["loc"])
-    return f"{place}: {problem['msg']}" if place else str(problem["msg"])
 
 
 def _schema(model: type[BaseModel]) -> dict[str, Any]:
@@ -339,38 +304,17 @@ def _of_key(call: Call, key: str | None) -> MemoryItem | None:
 
 
 def _recall(call: Call, asked: RecallArguments) -> Answer:
-    where = _filter_of(asked)
-    hits = shown(
-        HOST,
-        call.memory,
-        asked.query,
-        lambda: call.memory.search(
-            asked.query,
-            limit=asked.limit,
-            after=asked.after,
-            before=asked.before,
-            asked_at=asked.asked_at,
-            where=where,
-        ),
-    )
+    hits = shown(HOST, call.memory, asked.query, lambda: asked.hits(call.memory))
     passages, none = [passage_of(hit) for hit in hits], "No relevant memories found."
     return passages_answer(passages, budget=call.budget, none=none)
 
 
-def _filter_of(asked: RecallArguments | ListArguments) -> Filter:
-    return asked.where & load_filter({f"metadata.{label}": wanted for label, wanted in asked.metadata.items()})
-
-
 def _list(call: Call, asked: ListArguments) -> Answer:
-    where = _filter_of(asked) & Filter(min_trust=LEAST_TRUST)
-    with call.memory.archived() if asked.archived else nullcontext(call.memory) as memory:
-        total = memory.count(where=where)
-        # No database takes a number of any size.
-        records = memory.list(asked.limit, where=where, offset=asked.offset) if asked.offset < total else []
+    items, total = asked.items(call.memory)
     none = f"There are {total} memories; none is left after {asked.offset}." if total else "Nothing is remembered yet."
     if asked.archived and not total:
         none = "Nothing is archived."
-    return passages_answer([passage_of(record) for record in records], budget=call.budget, none=none, total=total)
+    return passages_answer([passage_of(item) for item in items], budget=call.budget, none=none, total=total)
 
 
 _SHORT_ID: Final = 6
@@ -396,9 +340,8 @@ def _whole_id(memory: Memory, given: str) -> str:
 
 def _update(call: Call, asked: UpdateArguments) -> Answer:
     item_id = _whole_id(call.memory, asked.id)
-    given = {name: getattr(asked, name) for name in ("time", "expires_at") if name in asked.model_fields_set}
     if_version = _whole_version(call.memory.get(item_id), asked.if_version)
-    record = call.memory.update(item_id, asked.text, metadata=asked.metadata, if_version=if_version, **given)
+    record = asked.model_copy(update={"if_version": if_version}).apply(call.memory, item_id)
     return _written(f"Updated {record.id}", record)
 
 
@@ -414,7 +357,7 @@ def _history(call: Call, asked: IdArguments) -> Answer:
         raise ItemNotFoundError(item_id)
     shown = [
         Version(
-            since=_date(version.since),
+            since=version.since,
             operation=version.operation.value,
             actor=version.actor,
             text=shorten(version.item.text, _LISTED),
@@ -422,7 +365,7 @@ def _history(call: Call, asked: IdArguments) -> Answer:
         for version in found[-_VERSIONS:]
     ]
     lines = [
-        f"{number}. [{one.since}] {one.operation} by {one_line(one.actor or 'unknown')}: "
+        f"{number}. [{one.since:%Y-%m-%dT%H:%M:%SZ}] {one.operation} by {one_line(one.actor or 'unknown')}: "
         f"{indented(quote_labels(one.text))}"
         for number, one in enumerate(shown, start=1)
     ]

@@ -25,7 +25,7 @@ def test_what_is_remembered_is_recalled_with_date_and_score(tools: Tools) -> Non
     assert found == {
         "id": new["id"],
         "text": "Ann moved the launch to June 2nd.",
-        "date": "2026-05-08T00:00:00Z",
+        "time": "2026-05-08T00:00:00Z",
         "source": "mcp",
         "metadata": {"topic": "launch"},
     }
@@ -34,7 +34,7 @@ def test_what_is_remembered_is_recalled_with_date_and_score(tools: Tools) -> Non
 def test_a_time_may_be_a_number(tools: Tools) -> None:
     tools("remember", text="The launch is off.", time=1793872800)
     (found,) = tools("recall", query="launch")["memories"]
-    assert found["date"] == "2026-11-05T10:00:00Z"
+    assert found["time"] == "2026-11-05T10:00:00Z"
 
 
 def test_a_model_is_trusted_less_than_a_user(tools: Tools, memory: devmem.Memory) -> None:
@@ -299,7 +299,7 @@ def test_the_pair_search_and_fetch_has_the_form_that_chat_products_require(memor
     document = json.loads(tools.text("fetch", id=item_id))
     assert document["text"] == "The launch is in May.\nBudget: 40,000."
     assert document["metadata"]["topic"] == "launch"
-    assert document["metadata"]["date"].endswith("Z")
+    assert document["metadata"]["time"].endswith("Z")
     assert "'nothing'" in tools.error("fetch", id="nothing")
     small = Tools(memory, ServerOptions(search_fetch=True, budget=200))
     long = memory.add("word " * 5_000)
