@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -38,10 +37,7 @@ def make_app(desk: Desk, *, host: str, port: int) -> Guard:
     async def failed(request: Request, error: Exception) -> Response:
         return pages.failed(request, error)
 
-    app = Starlette(
-        routes=routes(pages),
-        exception_handlers={DevmemError: failed},
-    )
+    app = Starlette(routes=routes(pages), exception_handlers={DevmemError: failed})
     guarded = Guard(GZipMiddleware(app, minimum_size=_SMALLEST), host=host, port=port)
     return guarded
 
@@ -52,48 +48,33 @@ def routes(pages: Pages) -> list[BaseRoute]:
         Route("/", pages.search),
         Route("/item/{store}/{item}", pages.item),
         Route("/item/{store}/{item}/text", pages.text),
-        Route("/item/{store}/{item}/edit", pages.edit, methods=["POST"]),
-        Route("/item/{store}/{item}/mark", pages.mark, methods=["POST"]),
-        Route("/item/{store}/{item}/forget", pages.forget, methods=["POST"]),
+        Route("/item/{store}/{item}/edit", pages.form(pages.edit), methods=["POST"]),
+        Route("/item/{store}/{item}/mark", pages.form(pages.mark), methods=["POST"]),
+        Route("/item/{store}/{item}/forget", pages.form(pages.forget), methods=["POST"]),
         Route("/shown", pages.shown),
         Route("/step/{number:int}", pages.step),
         Route("/who", pages.who),
         Route("/talk", pages.talk),
         Route("/health", pages.health),
-        Route("/runs/end", pages.end_run, methods=["POST"]),
+        Route("/runs/end", pages.form(pages.end_run), methods=["POST"]),
         Route("/transfer", pages.transfer),
-        Route("/transfer/check", pages.check_import, methods=["POST"]),
-        Route("/transfer/import", pages.fill, methods=["POST"]),
-        Route("/transfer/export", pages.export, methods=["POST"]),
+        Route("/transfer/check", pages.form(pages.check_import), methods=["POST"]),
+        Route("/transfer/import", pages.form(pages.fill), methods=["POST"]),
+        Route("/transfer/export", pages.form(pages.export), methods=["POST"]),
         Mount("/static", StaticFiles(directory=_STATIC)),
     ]
 
 
-def serve(app: Guard, listener: socket.socket, *, ready: Callable[[], None]) -> None:
-    """Serve the application at a bound socket until it is interrupted; `ready` is called when it answers."""
-    _Server(app, ready).run(sockets=[listener])
-
-
-def serve_until(app: Guard, listener: socket.socket, ready: Callable[[], None], stop: threading.Event) -> None:
-    """Serve the application at a bound socket until an event is set; `ready` is called when it answers."""
-    server = _Server(app, ready)
-
-    def end() -> None:
-        stop.wait()
-        server.should_exit = True
-
-    threading.Thread(target=end, daemon=True).start()
-    server.run(sockets=[listener])
-
-
-class _Server(uvicorn.Server):
-    """A server that says when it answers."""
+class Server(uvicorn.Server):
+    """A server of the application at a bound socket, `run(sockets=[...])`, which calls `ready` when it answers."""
 
     def __init__(self, app: Guard, ready: Callable[[], None]) -> None:
+        """Take the application and what is called."""
         super().__init__(http_config(app, access_log=False, server_header=False))
         self._ready = ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to answer."""
         await super().startup(sockets)
         if self.started:
             self._ready()

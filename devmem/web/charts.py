@@ -1,4 +1,4 @@
-"""Drawings as plain data for the templates, which write them as SVG: bars of scores, time axes, sequence diagrams."""
+"""Drawings as plain data for the templates, which write them as SVG: bars of scores, counts, sequence diagrams."""
 
 from __future__ import annotations
 
@@ -78,65 +78,6 @@ def score_bar(parts: Mapping[str, float], most: float) -> list[Segment]:
 def longest_bar(all_parts: Sequence[Mapping[str, float]]) -> float:
     """Return the largest sum of positive parts."""
     return max((sum(value for value in parts.values() if value > 0) for parts in all_parts), default=0.0)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
-    """Something that happened at a time, with the page that shows it."""
-
-    at: float
-    """Seconds since the epoch."""
-    lane: str
-    label: str
-    address: str
-
-
-@dataclass(frozen=True, slots=True)
-class Dot:
-    """An event on a time axis."""
-
-    x: float
-    """Per cent of the axis' width, so that neither text nor dots are scaled with it."""
-    y: int
-    event: Event
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimeAxis:
-    """Events on an axis of time, those of each lane on a line below its name."""
-
-    height: int
-    lanes: list[tuple[int, str]]
-    """Heights of the lines with their names, from top to bottom."""
-    dots: list[Dot]
-    first: float
-    """Time of the first event, in seconds since the epoch."""
-    last: float
-
-
-_LANE: Final = 44
-_LANE_LINE: Final = 30
-_EDGE: Final = 2.0
-
-
-def time_axis(events: Sequence[Event]) -> TimeAxis | None:
-    """Return events at their places on an axis; events of the same time and lane share a place. None without any."""
-    if not events:
-        return None
-    first, last = min(one.at for one in events), max(one.at for one in events)
-    span = last - first
-    lines = {lane: _LANE_LINE + at * _LANE for at, lane in enumerate(dict.fromkeys(one.lane for one in events))}
-
-    def place(at: float) -> float:
-        return round(_EDGE + ((at - first) / span if span else 0.5) * (100 - 2 * _EDGE), 2)
-
-    return TimeAxis(
-        height=len(lines) * _LANE,
-        lanes=[(y, shorten(lane, 40)) for lane, y in lines.items()],
-        dots=[Dot(place(one.at), lines[one.lane], one) for one in events],
-        first=first,
-        last=last,
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
@@ -18,12 +17,12 @@ from starlette.datastructures import FormData, UploadFile
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response, StreamingResponse
 
-from devmem.errors import DevmemError, ReadOnlyPageError, VersionConflictError
+from devmem.errors import DevmemError, ItemNotFoundError, ReadOnlyPageError, VersionConflictError
 from devmem.model.caller import Stage
 from devmem.model.items import MemoryItem, is_pinned, is_quarantined
 from devmem.model.results import SearchReport
 from devmem.search.rendering import speaker_of
-from devmem.storage.recall_log import Recall, RecallEntry, RecallRun
+from devmem.storage.recall_log import Recall, RecallEntry
 from devmem.text.display import visible
 from devmem.text.files import DISK_FULL
 from devmem.text.moments import local
@@ -60,7 +59,7 @@ def environment() -> Environment:
     made.globals.update(
         is_pinned=is_pinned,
         is_quarantined=is_quarantined,
-        speaker=lambda item, lang: speaker_of(item, lang).rstrip(": ：") or item.scope.agent or "",
+        speaker=_speaker,
     )
     made.globals.update(compared=compared, marked=marked, views=VIEWS)
     return made
@@ -68,7 +67,7 @@ def environment() -> Environment:
 
 def _speaker(item: MemoryItem, language: Language) -> str:
     """Return who said an item, or else the agent that wrote it; empty where neither is known."""
-    return speaker_of(item, language).removesuffix(": ") or item.scope.agent or ""
+    return speaker_of(item, language).rstrip(": ：") or item.scope.agent or ""
 
 
 def _readable(value: object) -> object:
@@ -162,99 +161,91 @@ class Pages:
             "elsewhere": self._desk.elsewhere(asked, answer.store) if is_empty else [],
         }
 
-    def item(self, request: Request) -> Response:
-        """Show one item with all that belongs to it."""
+    def _item(self, request: Request) -> tuple[str, MemoryItem]:
+        """Return the store and the item that an address names.
+
+        Raises:
+            ItemNotFoundError: there is none within reach.
+        """
         store, item = request.path_params["store"], request.path_params["item"]
         record = self._desk.record(store, item) if store in self._desk.memories else None
         if record is None:
-            return self._missing(request, "There is no such item, or it is out of reach.")
-        archived = record.id not in self._desk.memories[store]
-        return self._page(request, "item.html", store=store, around=self._desk.around(store, record), record=record,
-                          archived=archived,
-                          steps=self._reachable(self._desk.recalls.recalls(item=item, limit=20)))  # fmt: skip
+            raise ItemNotFoundError(item)
+        return store, record
+
+    def item(self, request: Request) -> Response:
+        """Show one item with all that belongs to it."""
+        store, record = self._item(request)
+        return self._page(
+            request, "item.html", store=store, record=record, around=self._desk.around(store, record),
+            archived=record.id not in self._desk.memories[store],
+            steps=self._reachable(self._desk.recalls.recalls(item=record.id, limit=20)),
+        )  # fmt: skip
 
     def text(self, request: Request) -> Response:
         """Return the whole text of an item as a download."""
-        store, item = request.path_params["store"], request.path_params["item"]
-        record = self._desk.record(store, item) if store in self._desk.memories else None
-        if record is None:
-            return self._missing(request, "There is no such item, or it is out of reach.")
+        _, record = self._item(request)
         headers = {"content-disposition": 'attachment; filename="item.txt"'}
         return PlainTextResponse(record.text.encode("utf-8", "replace"), headers=headers)
 
-    async def edit(self, request: Request) -> Response:
+    def edit(self, request: Request, form: FormData) -> Response:
         """Change the text of an item, and show it."""
-        return await self._change(request, self._edit)
-
-    def _edit(self, request: Request, form: FormData) -> Response:
-        store, item = request.path_params["store"], request.path_params["item"]
-        self._desk.edit(store, item, str(form.get("text", "")), str(form.get("version", "")))
+        store, record = self._item(request)
+        self._desk.edit(store, record.id, str(form.get("text", "")), str(form.get("version", "")))
         return RedirectResponse(request.url.path.removesuffix("/edit"), 303)
 
-    async def mark(self, request: Request) -> Response:
-        """Pin an item or put it in quarantine, or undo that, and show it."""
-        return await self._change(request, self._mark)
-
-    def _mark(self, request: Request, form: FormData) -> Response:
-        store, item = request.path_params["store"], request.path_params["item"]
-        how = str(form.get("how", ""))
+    def mark(self, request: Request, form: FormData) -> Response:
+        """Pin an item or put it in quarantine, undo that, or bring it back from the archive; show it."""
+        (store, record), how = self._item(request), str(form.get("how", ""))
         if how == "restore":
-            self._desk.restore(store, item)
+            self._desk.restore(store, record.id)
         else:
-            self._desk.mark(store, item, how, str(form.get("version", "")))
+            self._desk.mark(store, record.id, how, str(form.get("version", "")))
         return RedirectResponse(request.url.path.removesuffix("/mark"), 303)
 
-    async def forget(self, request: Request) -> Response:
+    def forget(self, request: Request, form: FormData) -> Response:
         """Show what forgetting an item would reach, or forget it and show the receipt."""
-        return await self._change(request, self._forget)
-
-    def _forget(self, request: Request, form: FormData) -> Response:
-        store, item = request.path_params["store"], request.path_params["item"]
-        dry_run = form.get("sure") != "yes"
-        record = self._desk.record(store, item) if store in self._desk.memories else None
-        text = record.text if record is not None and dry_run else ""
-        receipts = self._desk.forget(store, item, dry_run=dry_run) if store in self._desk.memories else []
-        if not receipts:
-            return self._missing(request, "There is no such item, or it is out of reach.")
+        (store, record), dry_run = self._item(request), form.get("sure") != "yes"
         lines: list[str] = []
-        for receipt in receipts:
+        for receipt in self._desk.forget(store, record.id, dry_run=dry_run):
             if isinstance(receipt, WorkflowReceipt):
                 lines += workflow_receipt_lines(receipt, dry_run=dry_run)
             else:
                 lines += receipt_lines(receipt, len(self._desk.memories[store]), dry_run=dry_run)
-        return self._page(request, "receipt.html", store=store, item=item, lines=lines, dry_run=dry_run, text=text)
+        return self._page(
+            request, "receipt.html", store=store, item=record.id, lines=lines, dry_run=dry_run, text=record.text
+        )
 
-    async def end_run(self, request: Request) -> Response:
+    def end_run(self, _request: Request, form: FormData) -> Response:
         """Commit, discard or revert a run."""
-        return await self._change(request, self._end_run)
-
-    def _end_run(self, _request: Request, form: FormData) -> Response:
         self._desk.end_run(str(form.get("store", "")), str(form.get("run", "")), str(form.get("how", "")))
         return RedirectResponse("/health", 303)
 
-    async def _change(self, request: Request, change: Callable[[Request, FormData], Response]) -> Response:
-        """Make a change that a form of this page asks for, or say why not."""
-        try:
-            return await self._change_of_form(request, change)
-        except OSError as error:
-            # A file that is sent is kept in the folder for temporary files, which a failed write does not name.
-            is_full = error.errno in DISK_FULL
-            place = error.filename or (f"{tempfile.gettempdir()} (TMPDIR names another folder)" if is_full else "")
-            reason = error.strerror or str(error)
-            return self._missing(request, f"{place}: {reason}" if place else reason, 507 if is_full else 500)
+    def form(self, change: Callable[[Request, FormData], Response]) -> Callable[[Request], Awaitable[Response]]:
+        """Return the endpoint of a form of this page: it makes a change, or says why not."""
 
-    async def _change_of_form(self, request: Request, change: Callable[[Request, FormData], Response]) -> Response:
-        async with request.form() as form:
-            if not self._guard().is_csrf(form.get(CSRF_FIELD)):
-                return PlainTextResponse("This form is of another page; load it again.\n", 403)
+        async def changed(request: Request) -> Response:
             try:
-                return await run_in_threadpool(change, request, form)
+                async with request.form() as form:
+                    if not self._guard().is_csrf(form.get(CSRF_FIELD)):
+                        return PlainTextResponse("This form is of another page; load it again.\n", 403)
+                    return await run_in_threadpool(change, request, form)
+            except ItemNotFoundError as error:
+                return self.failed(request, error)
             except ReadOnlyPageError as error:
                 return self._missing(request, str(error), 403)
             except VersionConflictError:
                 return self._missing(request, "Somebody else changed this item meanwhile. Nothing was changed.", 409)
             except (DevmemError, ValueError) as error:
                 return self._missing(request, str(error), 400)
+            except OSError as error:
+                # A file that is sent is kept in the folder for temporary files, which a failed write does not name.
+                is_full = error.errno in DISK_FULL
+                place = error.filename or (f"{tempfile.gettempdir()} (TMPDIR names another folder)" if is_full else "")
+                reason = error.strerror or str(error)
+                return self._missing(request, f"{place}: {reason}" if place else reason, 507 if is_full else 500)
+
+        return changed
 
     def shown(self, request: Request) -> Response:
         """Show the runs in which agents were shown something, the steps of one, or those that showed a text."""
@@ -264,10 +255,10 @@ class Pages:
         found = self._desk.recalls.recalls(run=run, node=node, text=text, limit=_MOST_STEPS) if run or text else []
         steps = self._reachable(found)
         runs = [one for one in self._desk.recalls.runs() if self._desk.user in (None, one.user)]
-        events = [_step_event(step) for step in steps] if run or text else [_run_event(one) for one in runs]
-        return self._page(request, "shown.html", runs=runs, run=run, text=text or "", steps=steps,
-                          answers=self._desk.answers(steps), drawn=charts.time_axis(events),
-                          is_recorded=bool(self._desk.workflow.record_recalls))  # fmt: skip
+        return self._page(
+            request, "shown.html", runs=runs, run=run, text=text or "", steps=steps,
+            answers=self._desk.answers(steps), is_recorded=bool(self._desk.workflow.record_recalls),
+        )  # fmt: skip
 
     def step(self, request: Request) -> Response:
         """Show one step: the block, its entries, what was left out, and what differs from the step before."""
@@ -341,11 +332,8 @@ class Pages:
         context: dict[str, Any] = {"store": "", "upload": None, "checked": [], "imported": None, "most": MAX_BODY}
         return self._page(request, "transfer.html", **{**context, **found})
 
-    async def check_import(self, request: Request) -> Response:
+    def check_import(self, request: Request, form: FormData) -> Response:
         """Check a file that was sent, and store nothing."""
-        return await self._change(request, self._check_import)
-
-    def _check_import(self, request: Request, form: FormData) -> Response:
         self._transfers.check_may_import()
         sent = form.get("file")
         if not isinstance(sent, UploadFile) or not sent.filename:
@@ -353,42 +341,29 @@ class Pages:
         upload = self._transfers.keep(sent.file, sent.filename)
         return self._transfer(request, upload=upload, checked=self._transfers.check(upload), store=form.get("store"))
 
-    async def fill(self, request: Request) -> Response:
+    def fill(self, request: Request, form: FormData) -> Response:
         """Import a file that was checked."""
-        return await self._change(request, self._fill)
-
-    def _fill(self, request: Request, form: FormData) -> Response:
         self._transfers.check_may_import()
         store = str(form.get("store", ""))
         upload = self._transfers.find(str(form.get("upload", "")))
         return self._transfer(request, store=store, imported=self._transfers.fill(store, upload))
 
-    async def export(self, request: Request) -> Response:
+    def export(self, _request: Request, form: FormData) -> Response:
         """Send the items of a store as a file."""
-        return await self._change(request, self._export)
-
-    def _export(self, _request: Request, form: FormData) -> Response:
-        parts = self._transfers.export(str(form.get("store", "")), form_ := str(form.get("format", "")))
-        name = f"export.{'md' if form_ == 'markdown' else 'json'}"
-        encoded = (part.encode("utf-8", "backslashreplace") for part in parts)
-        headers = {"content-disposition": f'attachment; filename="{name}"'}
-        return StreamingResponse(encoded, headers=headers, media_type="application/octet-stream")
+        kind = str(form.get("format", ""))
+        parts = self._transfers.export(str(form.get("store", "")), kind)
+        name = f"export.{'md' if kind == 'markdown' else 'json'}"
+        return StreamingResponse(
+            (part.encode("utf-8", "backslashreplace") for part in parts),
+            headers={"content-disposition": f'attachment; filename="{name}"'},
+            media_type="application/octet-stream",
+        )
 
     def _missing(self, request: Request, message: str, status: int = 404) -> HTMLResponse:
         return self._page(request, "message.html", status, message=message)
 
     def failed(self, request: Request, error: Exception) -> Response:
-        """Return the page for an error of a store."""
+        """Return the page for an error of a store, or for an item that cannot be shown."""
+        if isinstance(error, ItemNotFoundError):
+            return self._missing(request, "There is no such item, or it is out of reach.")
         return self._missing(request, str(error), 500)
-
-
-def _step_event(step: Recall) -> charts.Event:
-    label = f"{step.agent} · {step.stage.value}"
-    return charts.Event(at=step.at, lane=step.agent, label=f"{label} {when(step.at)}", address=f"/step/{step.id}")
-
-
-def _run_event(run: RecallRun) -> charts.Event:
-    lane = run.conversation or run.user or ""
-    return charts.Event(
-        at=run.began, lane=lane, label=f"{when(run.began)} {run.agents}", address=f"/shown?run={quote(run.run or '')}"
-    )

@@ -15,7 +15,7 @@ from starlette.routing import Route
 
 import devmem
 from devmem import Scope, WorkflowRunner, load_workflow, open_stores
-from devmem.web.app import make_app, routes, serve_until
+from devmem.web.app import Server, make_app, routes
 from devmem.web.desk import Desk
 from devmem.web.guard import Guard
 from devmem.web.pages import Pages
@@ -78,11 +78,12 @@ def serve(team: Path) -> Iterator[Serve]:
             port = listener.getsockname()[1]
             desk = Desk(workflow, stores, session="default", user=user, read_only=read_only)
             guard = make_app(desk, host="127.0.0.1", port=port)
-            ready, stop = threading.Event(), threading.Event()
-            thread = threading.Thread(target=serve_until, args=(guard, listener, ready.set, stop), daemon=True)
+            ready = threading.Event()
+            server = Server(guard, ready.set)
+            thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
             thread.start()
             ended.callback(thread.join, 10)
-            ended.callback(stop.set)
+            ended.callback(setattr, server, "should_exit", True)
             assert ready.wait(20)
             posted = (route for route in routes(Pages(desk, lambda: guard)) if isinstance(route, Route))
             forms = frozenset(route.path for route in posted if "POST" in (route.methods or ()))

@@ -73,7 +73,7 @@ def web(
 
 
 def _serve(terminal: Terminal, desk: Desk, port: int, *, browser: bool) -> None:
-    from devmem.web.app import make_app, serve
+    from devmem.web.app import Server, make_app
 
     with _listening(port) as listener:
         own = listener.getsockname()[1]
@@ -85,7 +85,7 @@ def _serve(terminal: Terminal, desk: Desk, port: int, *, browser: bool) -> None:
             if browser:
                 webbrowser.open(link)
 
-        serve(app, listener, ready=ready)
+        Server(app, ready).run(sockets=[listener])
 
 
 def _export(terminal: Terminal, log: RecallLog, folder: Path, run: str | None, user: str | None, *, mask: bool) -> None:
