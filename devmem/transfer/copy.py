@@ -88,9 +88,7 @@ def copy_items(source: MemoryBase, target: MemoryBase, advance: Callable[[int], 
     report = CopyReport()
     take_fields(target, fields_of(source))
     items = every_item(source)
-    embeddings = _same_model(source, target)
-    if embeddings is None:
-        report.vectors_left = _vectors_left(source, target)
+    embeddings, report.vectors_left = _embeddings_of(source, target)
     while batch := list(islice(items, _BATCH_SIZE)):
         _copy([replace(item, embedding=None) for item in batch], target, report, embeddings)
         advance(len(batch))
@@ -120,7 +118,7 @@ def _copy_archive(
         outcomes = zip(fresh, _add(fresh, target, embedded) if fresh else [], strict=True)
         stored = {item.id: outcome for item, outcome in outcomes}
         report.kept_out |= {name for name, outcome in stored.items() if outcome.erased_before}
-        moved = [item.id for item in batch if stored.get(item.id) or _is_copy(item, current.get(item.id), target)]
+        moved = [item.id for item in batch if stored.get(item.id) or _is_same(item, current.get(item.id), target)]
         archive_of(target).archive(moved)
         report.archived += len(moved)
         report.archived_left += sum(
@@ -128,29 +126,19 @@ def _copy_archive(
         )
 
 
-def _is_copy(item: MemoryItem, copy: MemoryItem | None, target: MemoryBase) -> bool:
-    return copy is not None and _is_same(item, copy, target)
-
-
-def _vectors_left(source: MemoryBase, target: MemoryBase) -> str:
-    """Return why the source's vectors are not taken over; empty where it has none that could be."""
+def _embeddings_of(source: MemoryBase, target: MemoryBase) -> tuple[CollectionMemory | None, str]:
+    """Return the source where the target can take over its vectors, and otherwise the reason, if it has any."""
     if not isinstance(source, CollectionMemory) or not isinstance(target, CollectionMemory):
-        return ""
-    made = source.info().embedding
-    if made is None:
-        return ""
+        return None, ""
+    info = source.info()
+    if info.embedding is None:
+        return None, ""
     if target.embedder is None:
-        return f"the vectors of {made} stay behind, as {target.name} has no embedding model"
-    return f"the vectors of {made} stay behind, as {target.name} embeds with {target.embedder.identity.name}"
-
-
-def _same_model(source: MemoryBase, target: MemoryBase) -> CollectionMemory | None:
-    """Return the source when the target's embedding model made its vectors, which the target can take over then."""
-    if not isinstance(source, CollectionMemory) or not isinstance(target, CollectionMemory) or not target.embedder:
-        return None
-    wanted, info = target.embedder.identity, source.info()
-    same = info.embedding == wanted.name and wanted.dimension in (None, info.dimension)
-    return source if same else None
+        return None, f"the vectors of {info.embedding} stay behind, as {target.name} has no embedding model"
+    wanted = target.embedder.identity
+    if info.embedding == wanted.name and wanted.dimension in (None, info.dimension):
+        return source, ""
+    return None, f"the vectors of {info.embedding} stay behind, as {target.name} embeds with {wanted.name}"
 
 
 def _add(items: Sequence[MemoryItem], target: MemoryBase, embedded: CollectionMemory | None) -> Sequence[WriteOutcome]:
@@ -170,7 +158,7 @@ def _copy(
     ids = [item.id for item in batch]
     there = {item.id: item for item in target.get(ids)}
     old = {item.id: item for item in archived_items(target, [each for each in ids if each not in there])}
-    like = {item.id for item in batch if _is_copy(item, there.get(item.id) or old.get(item.id), target)}
+    like = {item.id for item in batch if _is_same(item, there.get(item.id) or old.get(item.id), target)}
     fresh = [item for item in batch if item.id not in like]
     report.counts[WriteStatus.DUPLICATE.value] += len(like - old.keys())
     report.still_archived += len(like & old.keys())
@@ -193,8 +181,10 @@ def _copy(
             report.unseen.append(item.id)
 
 
-def _is_same(item: MemoryItem, copy: MemoryItem, target: MemoryBase) -> bool:
+def _is_same(item: MemoryItem, copy: MemoryItem | None, target: MemoryBase) -> bool:
     """Whether an item need not be copied again; a service may never return one as it was given."""
+    if copy is None:
+        return False
     if isinstance(target, CollectionMemory):
         return version_hash(_with_fields_of(copy, item)) == version_hash(copy)
     return item.content_summary == copy.content_summary

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final
 
@@ -170,12 +170,16 @@ class Filler:
         like = [item for item in current if self._is_like(item, there.get(item.id))]
         known = {item.id for item in like}
         others = [item for item in current if item.id not in known]
-        old = self._archived([item.id for item in others if item.id not in there])
+        # A record that is archived unchanged leaves its item in the archive.
+        missing = [item.id for item in others if item.id not in there]
+        old = {item.id: item for item in archived_items(self._store, missing)} if missing else {}
         fresh = [item for item in others if not self._is_like(item, old.get(item.id))]
         outcomes = self._store.add(fresh) if fresh else []
         self.counts[WriteStatus.DUPLICATE.value] += len(like)
         self.counts[ARCHIVED] += len(others) - len(fresh)
-        self._note_kept(like, there)
+        # A service may never return an item as it was given.
+        for item in self._store.stamped(like) if isinstance(self._store, CollectionMemory) else ():
+            self._kept.update(_kept_parts(item, there[item.id]))
         for item, outcome in zip(fresh, outcomes, strict=True):
             self._count(outcome)
             was_archived = old.get(item.id) if outcome else None
@@ -183,10 +187,6 @@ class Filler:
             before = there[item.id] if outcome.status is WriteStatus.SUPERSEDED else was_archived
             if before is not None and before.content_hash != item.content_hash:
                 self.replaced.append(item.id)
-
-    def _archived(self, ids: Sequence[str]) -> dict[str, MemoryItem]:
-        """Return the archived items of some ids: a record that is one of them unchanged leaves it in the archive."""
-        return {item.id: item for item in archived_items(self._store, ids)} if ids else {}
 
     def notes(self) -> list[str]:
         """Return what a person should know: replaced and kept contents, and the reasons why nothing was stored."""
@@ -200,12 +200,6 @@ class Filler:
         if stored is None or not _has_content_of(item, stored):
             return False
         return not isinstance(self._store, CollectionMemory) or _has_facts_of(item, stored)
-
-    def _note_kept(self, duplicates: Sequence[MemoryItem], there: Mapping[str, MemoryItem]) -> None:
-        # A service may never return an item as it was given.
-        if isinstance(self._store, CollectionMemory):
-            for item in self._store.stamped(duplicates):
-                self._kept.update(_kept_parts(item, there[item.id]))
 
     def _kept_parts(self) -> Iterator[str]:
         if self._kept:

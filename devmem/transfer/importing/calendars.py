@@ -223,13 +223,14 @@ class _Events:
         start = self._time(event, "DTSTART")
         end = self._end(event, start)
         recurrence = event.text("RRULE")
+        attendees = [_person(one) for one in event.properties if one.name == "ATTENDEE"]
         about: dict[str, Any] = {
             "start": start.isoformat() if start else "",
             "end": end.isoformat() if end else "",
             "all_day": start is not None and not isinstance(start, datetime),
             WHERE: event.text("LOCATION"),
             "organizer": (organizer := _person(event.first("ORGANIZER"))),
-            WITH: list(dict.fromkeys(filter(None, [organizer, *_attendees(event)]))),
+            WITH: list(dict.fromkeys(filter(None, [organizer, *attendees]))),
             "recurrence": recurrence,
             "status": event.text("STATUS").lower(),
             "categories": [one for one in _split(event.first("CATEGORIES")) if one],
@@ -274,8 +275,8 @@ class _Events:
                 end = start + _SPAN.validate_python(duration.value.strip())
             except (ValueError, OverflowError):
                 self._leave_out(event, duration, f"not a duration: {duration.value[:60]!r}")
-        if end is not None and not isinstance(end, datetime) and start is not None and end > _day(start):
-            end -= timedelta(days=1)
+        if end is not None and not isinstance(end, datetime) and start is not None:
+            end -= timedelta(days=end > (start.date() if isinstance(start, datetime) else start))
         return None if end == start else end
 
     def _moment(self, found: _Property) -> datetime | date:
@@ -321,10 +322,6 @@ def _seconds(time: datetime | date) -> float:
     return (time if isinstance(time, datetime) else datetime(time.year, time.month, time.day)).timestamp()
 
 
-def _day(time: datetime | date) -> date:
-    return time.date() if isinstance(time, datetime) else time
-
-
 def _described_zone(zone: _Component | None) -> tzinfo | None:
     """Return the zone that a calendar describes; None where the description is missing or unusable."""
     if zone is None:
@@ -346,10 +343,6 @@ def _person(found: _Property | None) -> str:
     if found is None:
         return ""
     return (found.parameters.get("CN") or re.sub("^mailto:", "", found.value.strip(), flags=re.IGNORECASE))[:200]
-
-
-def _attendees(event: _Component) -> list[str]:
-    return [_person(one) for one in event.properties if one.name == "ATTENDEE"]
 
 
 def _split(found: _Property | None) -> list[str]:

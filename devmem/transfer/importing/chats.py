@@ -5,15 +5,15 @@ from __future__ import annotations
 import html
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from devmem.model.items import MemoryItem
 from devmem.model.times import time_key
-from devmem.transfer.importing.files import Source
+from devmem.transfer.importing.files import LISTS, Source
 from devmem.transfer.importing.records import (
     Line,
     Origin,
@@ -29,6 +29,7 @@ from devmem.transfer.importing.records import (
     with_files,
 )
 
+_Nodes: TypeAlias = list[tuple[Mapping[str, Any], Origin]]
 _Reader: TypeAlias = Callable[[Iterable[Line]], Iterator[MemoryItem]]
 NOT_SAID: Final = "prompts, thoughts, and calls and results of tools"
 """Reason for which messages of conversations are left out."""
@@ -39,6 +40,8 @@ _OF_OPENAI: Final = frozenset(
 _OPENAI_ROLES: Final = ("assistant", "developer", "function", "system", "tool", "user")
 _LANGCHAIN_TYPES: Final = ("human", "ai", "system", "tool", "function", "chat", "HumanMessageChunk", "AIMessageChunk")
 _LISTS: Final = ("conversations", "conversation", "messages")
+_NAMING: Final = 50
+"""Number of messages by which a conversation without an id is told from others."""
 _ID_LENGTH: Final = 16
 """Length from which an id names one message everywhere."""
 
@@ -69,35 +72,35 @@ def is_langchain_message(raw: object) -> bool:
     return _langchain_message(raw) is not None
 
 
-def _is_list_of(raw: list[object], is_one: Callable[[object], bool]) -> bool:
-    return bool(raw) and all(map(is_one, raw))
+def _is_list_of(raw: Sequence[object], is_one: Callable[[object], bool]) -> bool:
+    return bool(raw) and all(map(is_one, islice(raw, _NAMING)))
 
 
 def _is_sharegpt_turn(raw: object) -> bool:
     return isinstance(raw, Mapping) and isinstance(raw.get("from"), str) and "value" in raw
 
 
-def _langchain_state(raw: object) -> tuple[str, list[object]]:
+def _langchain_state(raw: object) -> tuple[str, Sequence[object]]:
     """Return the key and the messages of an object with `messages`, or of a state with `values`."""
     values = raw.get("values", raw.get("channel_values", raw)) if isinstance(raw, Mapping) else None
     return _first_list(values, ("messages",))
 
 
-def _first_list(raw: object, keys: Iterable[str]) -> tuple[str, list[object]]:
+def _first_list(raw: object, keys: Iterable[str]) -> tuple[str, Sequence[object]]:
     """Return the first key of an object that has a list, and the list; empty where none has."""
     fields = raw if isinstance(raw, Mapping) else {}
-    return next(((key, fields[key]) for key in keys if isinstance(fields.get(key), list)), ("", []))
+    return next(((key, fields[key]) for key in keys if isinstance(fields.get(key), LISTS)), ("", []))
 
 
 def _conversations(
-    messages_of: Callable[[object], tuple[str, list[object]]],
-    turns: Callable[[str, Any, Origin], Iterable[Turn]],
+    messages_of: Callable[[object], tuple[str, Sequence[object]]],
+    turn: Callable[[str, Any, Origin], Turn | str],
 ) -> _Reader:
     """Return a reader of objects with lists of messages, each a conversation, or of messages that are one together.
 
     Args:
         messages_of: returns the key of an object's list, and the list; an empty key for a message.
-        turns: yields the turn of a message, if there is one, for the name of its conversation.
+        turn: returns the turn of a message for the name of its conversation, or why it is none.
     """
 
     def read(lines: Iterable[Line]) -> Iterator[MemoryItem]:
@@ -110,55 +113,51 @@ def _conversations(
                 single.append((raw, origin))
                 return
             # Equal conversations of a file are separate ones.
-            name = str(raw.get("id") or raw.get("conversation_id") or unique_id(digest(messages), seen)[:12])
-            yield from turn_items(read_each(numbered(messages, origin.at(f".{key}")), partial(turns, name)))
+            own = raw.get("id") or raw.get("conversation_id")
+            name = str(own or unique_id(digest(list(islice(messages, _NAMING))), seen)[:12])
+            yield from turn_items(numbered(messages, origin.at(f".{key}")), partial(turn, name))
 
         yield from read_each(lines, read_one)
         name = digest([raw for raw, _ in single])[:12]
-        yield from turn_items(read_each(single, partial(turns, name)))
+        yield from turn_items(single, partial(turn, name))
 
     return read
 
 
-def _openai_turns(name: str, raw: object, origin: Origin) -> Iterator[Turn]:
+def _openai_turn(name: str, raw: object, origin: Origin) -> Turn | str:
     if not isinstance(raw, Mapping) or raw.get("role") not in _OPENAI_ROLES:
         raise origin.error(f"expected a message with one of the roles {', '.join(_OPENAI_ROLES)}")
     speaker, key = speaker_of(raw["role"]), time_key(raw)
     if speaker is None:
-        origin.leave(NOT_SAID)
-        return
-    yield Turn(
+        return NOT_SAID
+    return Turn(
         text=text_of_content(raw.get("content"), origin),
         speaker=speaker,
-        origin=origin,
         time=origin.event_time(key, raw[key]) if key else None,
         conversation=name,
         metadata={"name": raw["name"]} if raw.get("name") else {},
     )
 
 
-def _sharegpt_turns(name: str, raw: object, origin: Origin) -> Iterator[Turn]:
+def _sharegpt_turn(name: str, raw: object, origin: Origin) -> Turn | str:
     if not isinstance(raw, Mapping) or not _is_sharegpt_turn(raw):
         raise origin.error("expected a conversation whose turns have `from` and `value`")
     if (speaker := speaker_of(raw["from"])) is None:
-        origin.leave(NOT_SAID)
-        return
-    yield Turn(text=text_of_content(raw["value"], origin), speaker=speaker, origin=origin, conversation=name)
+        return NOT_SAID
+    return Turn(text=text_of_content(raw["value"], origin), speaker=speaker, conversation=name)
 
 
-def _langchain_turns(name: str, raw: object, origin: Origin) -> Iterator[Turn]:
+def _langchain_turn(name: str, raw: object, origin: Origin) -> Turn | str:
     if (plain := _langchain_message(raw)) is None:
         raise origin.error("expected a message of LangChain, or an object with `messages`")
     kind, fields = plain
     speaker = speaker_of(fields.get("role") if kind == "chat" else kind)
     if speaker is None:
-        origin.leave(NOT_SAID)
-        return
+        return NOT_SAID
     own = fields.get("id")
-    yield Turn(
+    return Turn(
         text=text_of_content(fields.get("content"), origin),
         speaker=speaker,
-        origin=origin,
         id=own if isinstance(own, str) and len(own) >= _ID_LENGTH else None,
         conversation=name,
         metadata={"name": fields["name"]} if fields.get("name") else {},
@@ -185,12 +184,12 @@ def _langchain_message(raw: object) -> tuple[str, Mapping[str, Any]] | None:
     return (str(named), raw) if "content" in raw and "role" not in raw else None
 
 
-read_openai: Final = _conversations(partial(_first_list, keys=("messages",)), _openai_turns)
-read_sharegpt: Final = _conversations(partial(_first_list, keys=_LISTS), _sharegpt_turns)
-read_langchain: Final = _conversations(_langchain_state, _langchain_turns)
+read_openai: Final = _conversations(partial(_first_list, keys=("messages",)), _openai_turn)
+read_sharegpt: Final = _conversations(partial(_first_list, keys=_LISTS), _sharegpt_turn)
+read_langchain: Final = _conversations(_langchain_state, _langchain_turn)
 
 
-def _list_at(raw: object, key: str) -> list[object]:
+def _list_at(raw: object, key: str) -> Sequence[object]:
     return _first_list(raw, (key,))[1]
 
 
@@ -203,37 +202,33 @@ def is_chatgpt(raw: object) -> bool:
     return isinstance(raw, Mapping) and isinstance(raw.get("mapping"), Mapping) and "title" in raw
 
 
-def _chatgpt_turns(raw: object, origin: Origin) -> Iterator[Turn]:
+def _chatgpt(raw: object, origin: Origin) -> Iterator[MemoryItem]:
     if not isinstance(raw, Mapping) or not is_chatgpt(raw):
         raise origin.error("expected a conversation with `title` and `mapping`")
     name = str(raw.get("conversation_id") or raw.get("id") or origin.entry)
 
-    def turns(node: Mapping[str, Any], here: Origin) -> Iterator[Turn]:
-        message = node.get("message")
-        if not isinstance(message, Mapping):
-            return
+    def turn(message: Mapping[str, Any], here: Origin) -> Turn | str:
         content, about, author = message.get("content"), message.get("metadata"), message.get("author")
         is_hidden = isinstance(about, Mapping) and about.get("is_visually_hidden_from_conversation")
         kind = content.get("content_type") if isinstance(content, Mapping) else None
         speaker = speaker_of(author.get("role")) if isinstance(author, Mapping) else None
         if kind not in _SAID or is_hidden or message.get("recipient", "all") != "all" or speaker is None:
-            here.leave(NOT_SAID)
-            return
-        yield Turn(
+            return NOT_SAID
+        return Turn(
             text=text_of_content(content, here),
             speaker=speaker,
-            origin=here,
-            id=str(message.get("id") or node.get("id")),
+            id=str(message["id"]) if message.get("id") else None,
             time=here.event_time("create_time", message.get("create_time") or None),
             conversation=name,
             metadata={"title": raw["title"]} if raw["title"] else {},
         )
 
     branch = _shown_branch(raw["mapping"], raw.get("current_node"), "parent", origin.at(".mapping"))
-    yield from read_each(branch, turns)
+    messages = ((node["message"], here) for node, here in branch if isinstance(node.get("message"), Mapping))
+    yield from turn_items(messages, turn)
 
 
-def _shown_branch(nodes: Mapping[str, Any], last: object, parent: str, origin: Origin) -> list[Line]:
+def _shown_branch(nodes: Mapping[str, Any], last: object, parent: str, origin: Origin) -> _Nodes:
     """Return the nodes of a tree from the first message to the one that is shown last.
 
     Args:
@@ -249,7 +244,7 @@ def _shown_branch(nodes: Mapping[str, Any], last: object, parent: str, origin: O
     if last not in nodes:
         above = {node.get(parent) for node in nodes.values()}
         last = max((key for key in nodes if key not in above), key=lambda key: _time(nodes[key]), default=None)
-    branch: list[Line] = []
+    branch: _Nodes = []
     while last is not None:
         if not isinstance(last, str) or last not in nodes or len(branch) > len(nodes):
             raise origin.error(f"{last!r} has no place in the tree of messages")
@@ -271,21 +266,19 @@ def is_open_webui(raw: object) -> bool:
     return isinstance(history, Mapping) and isinstance(history.get("messages"), Mapping)
 
 
-def _open_webui_turns(raw: object, origin: Origin) -> Iterator[Turn]:
+def _open_webui(raw: object, origin: Origin) -> Iterator[MemoryItem]:
     if not isinstance(raw, Mapping) or not is_open_webui(raw):
         raise origin.error("expected a chat with `history` and its `messages`")
     chat, title = raw["chat"], raw.get("title") or raw["chat"].get("title")
 
-    def turns(message: Mapping[str, Any], here: Origin) -> Iterator[Turn]:
+    def turn(message: Mapping[str, Any], here: Origin) -> Turn | str:
         if (speaker := speaker_of(message.get("role"))) is None:
-            here.leave(NOT_SAID)
-            return
+            return NOT_SAID
         files = [one.get("name") for one in message.get("files") or () if isinstance(one, Mapping)]
         said = _THOUGHTS.sub("", text_of_content(message.get("content"), here))
-        yield Turn(
+        return Turn(
             text=with_files(said.strip(), files),
             speaker=speaker,
-            origin=here,
             id=str(message["id"]) if message.get("id") else None,
             time=here.event_time("timestamp", message.get("timestamp")),
             conversation=str(raw.get("id") or chat.get("id") or origin.entry),
@@ -294,7 +287,7 @@ def _open_webui_turns(raw: object, origin: Origin) -> Iterator[Turn]:
 
     history = chat["history"]
     branch = _shown_branch(history["messages"], history.get("currentId"), "parentId", origin.at(".chat.history"))
-    yield from read_each(branch, turns)
+    yield from turn_items(branch, turn)
 
 
 _THOUGHTS: Final = re.compile(r"<details type=\"(?:reasoning|tool_calls|code_interpreter)\".*?</details>", re.DOTALL)
@@ -305,37 +298,32 @@ def is_claude(raw: object) -> bool:
     return isinstance(raw, Mapping) and isinstance(raw.get("chat_messages"), list)
 
 
-def _claude_turns(raw: object, origin: Origin) -> Iterator[Turn]:
+def _claude(raw: object, origin: Origin) -> Iterator[MemoryItem]:
     messages = listed(raw, "chat_messages", origin)
     about = raw if isinstance(raw, Mapping) else {}
 
-    def turns(message: object, here: Origin) -> Iterator[Turn]:
+    def turn(message: object, here: Origin) -> Turn | str:
         if not isinstance(message, Mapping):
             raise here.error(f"expected a message, found {type(message).__name__}")
         if (speaker := speaker_of(message.get("sender"))) is None:
             raise here.error(f"'sender': expected 'human' or 'assistant', found {message.get('sender')!r}")
         said = text_of_content(message.get("content"), here) or text_of_content(message.get("text"), here)
         files = [one for key in ("attachments", "files") for one in message.get(key) or () if isinstance(one, Mapping)]
-        yield Turn(
+        return Turn(
             text=with_files(said, [one.get("file_name") for one in files]),
             speaker=speaker,
-            origin=here,
             id=str(message["uuid"]) if message.get("uuid") else None,
             time=here.event_time("created_at", message.get("created_at")),
             conversation=str(about.get("uuid") or origin.entry),
             metadata={"title": about["name"]} if about.get("name") else {},
         )
 
-    yield from read_each(numbered(messages, origin.at(".chat_messages")), turns)
+    yield from turn_items(numbered(messages, origin.at(".chat_messages")), turn)
 
 
-def _conversation_reader(turns: Callable[[object, Origin], Iterable[Turn]]) -> _Reader:
-    return lambda lines: read_each(lines, lambda raw, origin: turn_items(turns(raw, origin)))
-
-
-read_chatgpt: Final = _conversation_reader(_chatgpt_turns)
-read_open_webui: Final = _conversation_reader(_open_webui_turns)
-read_claude: Final = _conversation_reader(_claude_turns)
+read_chatgpt: Final[_Reader] = partial(read_each, read=_chatgpt)
+read_open_webui: Final[_Reader] = partial(read_each, read=_open_webui)
+read_claude: Final[_Reader] = partial(read_each, read=_claude)
 
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d\.json")
 _TS: Final = re.compile(r"\d{9,11}\.\d+")
@@ -367,23 +355,21 @@ def read_slack(lines: Iterable[Line]) -> Iterator[MemoryItem]:
             name = next((at[key] for at in (profile, raw) for key in _NAMES if at.get(key)), None)
             if (user := raw.get("id") or raw.get("user")) and name:
                 names[str(user)] = str(name)
-    yield from turn_items(read_each(messages, partial(_slack_turns, names, channel)))
+    yield from turn_items(messages, partial(_slack_turn, names, channel))
 
 
 _NAMES: Final = ("display_name", "real_name", "name")
 
 
-def _slack_turns(names: Mapping[str, str], channel: str | None, raw: object, origin: Origin) -> Iterator[Turn]:
+def _slack_turn(names: Mapping[str, str], channel: str | None, raw: object, origin: Origin) -> Turn | str:
     if not isinstance(raw, Mapping) or not is_slack(raw):
         raise origin.error("expected a message with `ts`")
     if raw.get("subtype") not in _SLACK_SAID:
-        origin.leave("notices of the program")
-        return
+        return "notices of the program"
     user = str(raw.get("user") or raw.get("bot_id") or "")
-    yield Turn(
+    return Turn(
         text=_slack_text(raw, names),
         speaker=names.get(user) or str(raw.get("username") or user),
-        origin=origin,
         id=digest(channel, raw["ts"], user, raw.get("text")),
         time=float(raw["ts"]),
         conversation=channel,

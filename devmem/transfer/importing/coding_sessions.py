@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from devmem.model.items import MemoryItem
 from devmem.transfer.importing.chats import NOT_SAID
-from devmem.transfer.importing.records import Line, Origin, Turn, read_each, speaker_of, text_of_content, turn_items
+from devmem.transfer.importing.records import Line, Origin, Turn, speaker_of, text_of_content, turn_items
 
 _OF_CLAUDE_CODE: Final = frozenset({"uuid", "sessionId", "message"})
 _OF_CODEX: Final = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
@@ -39,42 +39,36 @@ def is_codex(raw: object) -> bool:
 
 
 def _own_words(speaker: str | None, content: object, origin: Origin) -> str:
-    """Return what the speaker said; empty, and counted, where the program said it."""
-    text = text_of_content(content, origin)
-    said = _PUT_IN.sub("", text).strip() if speaker == "user" else text
-    if speaker is None or not said:
-        origin.leave(NOT_SAID)
-    return "" if speaker is None else said
+    """Return what the speaker said; empty where the program said it."""
+    text = "" if speaker is None else text_of_content(content, origin)
+    return _PUT_IN.sub("", text).strip() if speaker == "user" else text
 
 
 def read_claude_code(lines: Iterable[Line]) -> Iterator[MemoryItem]:
     """Yield an item for each message with a text, and one for each summary; those of subagents are left out."""
-    return turn_items(read_each(lines, _claude_code_turns))
+    return turn_items(lines, _claude_code_turn)
 
 
-def _claude_code_turns(raw: object, origin: Origin) -> Iterator[Turn]:
+def _claude_code_turn(raw: object, origin: Origin) -> Turn | str:
     if not isinstance(raw, Mapping):
         raise origin.error(f"expected an object, found {type(raw).__name__}")
     if raw.get("type") == "summary" and isinstance(raw.get("summary"), str):
         about = {"kind": "summary", "summary_of": str(raw.get("leafUuid") or "") or None}
-        yield Turn(text=raw["summary"], speaker="", origin=origin, metadata=about)
-        return
+        return Turn(text=raw["summary"], speaker="", metadata=about)
     if not is_claude_code(raw) or raw.get("isMeta") or raw.get("isSidechain"):
-        origin.leave("notes of the program, and messages of subagents")
-        return
+        return "notes of the program, and messages of subagents"
     message = raw["message"]
     if not isinstance(message, Mapping):
         raise origin.error(f"'message': expected an object, found {type(message).__name__}")
     speaker = speaker_of(message.get("role"))
     is_summary = bool(raw.get("isCompactSummary"))
     if not (text := _own_words(speaker, message.get("content"), origin)):
-        return
+        return NOT_SAID
     folder = {"folder": raw["cwd"]} if raw.get("cwd") else {}
-    yield Turn(
+    return Turn(
         text=text,
         # The program writes a summary in the user's place.
         speaker="" if is_summary else str(speaker),
-        origin=origin,
         id=str(raw["uuid"]),
         time=origin.event_time("timestamp", raw.get("timestamp")),
         conversation=str(raw["sessionId"]),
@@ -87,7 +81,7 @@ def read_codex(lines: Iterable[Line]) -> Iterator[MemoryItem]:
     session: str | None = None
     folder: dict[str, Any] = {}
 
-    def turns(raw: object, origin: Origin) -> Iterator[Turn]:
+    def turn(raw: object, origin: Origin) -> Turn | str:
         nonlocal session, folder
         payload = raw.get("payload") if isinstance(raw, Mapping) else None
         if not isinstance(raw, Mapping) or not isinstance(payload, Mapping):
@@ -96,18 +90,16 @@ def read_codex(lines: Iterable[Line]) -> Iterator[MemoryItem]:
             session = str(payload["id"]) if payload.get("id") else session
             folder = {"folder": payload["cwd"]} if payload.get("cwd") else {}
         if raw.get("type") != "response_item" or payload.get("type") != "message":
-            origin.leave(NOT_SAID)
-            return
+            return NOT_SAID
         speaker = speaker_of(payload.get("role"))
         if not (text := _own_words(speaker, payload.get("content"), origin)):
-            return
-        yield Turn(
+            return NOT_SAID
+        return Turn(
             text=text,
             speaker=str(speaker),
-            origin=origin,
             time=origin.event_time("timestamp", raw.get("timestamp")),
             conversation=session,
             metadata=folder,
         )
 
-    return turn_items(read_each(lines, turns))
+    return turn_items(lines, turn)

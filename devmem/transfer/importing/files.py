@@ -9,12 +9,14 @@ import json
 import logging
 import os
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, Final, cast
+from typing import Any, BinaryIO, Final, cast
 
 from devmem.encryption import HEADER_BYTES, is_sealed, read_file
 from devmem.errors import DataFileError, UnreadableError
@@ -33,7 +35,13 @@ _LONGEST_LINE: Final = 16_000_000
 _LARGEST_RATIO: Final = 200
 """How many times its packed size a large text may have; those of people and programs have 5 to 50 times."""
 _DEEPEST: Final = 200
-"""Levels of lists and objects in an element of a JSON list."""
+"""Levels of lists and objects in a JSON document of any size."""
+_RECORD_LISTS: Final = frozenset("messages items results contents storage knowledge history conversations".split())
+"""Keys of the lists that make a JSON object large."""
+_BEGINNINGS: Final = frozenset({"null", "boolean", "number", "string", "start_map", "start_array"})
+"""Events of the streaming reader with which a value begins."""
+_SMALL_PART: Final = 1 << 12
+"""Bytes in which the lists of a hostile document cannot nest so deeply that their paths fill the memory."""
 SLOW_CODECS: Final = frozenset({"punycode", "idna"})
 """Encodings of names of hosts, which take time quadratic in the length of a text."""
 
@@ -76,6 +84,8 @@ class Source:
     """Encoding of a text or a table; None takes UTF-8, or else the one that the file seems to have, which is logged."""
     _file: BinaryIO | None = field(default=None, init=False)
     _is_guess_logged: bool = field(default=False, init=False)
+    _records: dict[str, tuple[int, Iterator[object]]] = field(default_factory=dict, init=False, repr=False)
+    """Records that are still to be read, with the number of those that were, by their path in the document."""
 
     @property
     def shown(self) -> Path:
@@ -220,9 +230,16 @@ class Source:
         return text
 
     def document(self) -> object:
-        """Return the whole file as one JSON document; raises `DataFileError` where it is none."""
+        """Return the whole file as one JSON document, in which the lists of records of a large one are `LongList`s.
+
+        Raises:
+            DataFileError: it is not JSON.
+        """
         with self.opened() as file:
-            raw = file.read().removeprefix(_MARK)
+            raw = file.read(_LONGEST_LINE + 1)
+            if len(raw) > _LONGEST_LINE and (found := self._outline()) is not None:
+                return found
+            raw = (raw + file.read()).removeprefix(_MARK)
         try:
             return parse_json(raw.decode("utf-8"))
         except UnicodeDecodeError as error:
@@ -235,6 +252,63 @@ class Source:
         except ValueError as error:
             raise self.error(f"the file is not usable JSON: {error}") from error
 
+    def _outline(self) -> object:
+        """Return a large document without the elements of its lists of records; None where Python has to read it."""
+        import ijson
+
+        builder, counts = ijson.ObjectBuilder(), Counter[str]()
+        records: LongList | None = None
+        depth = 0
+        with self._json_file() as file:
+            try:
+                for path, event, value in ijson.parse(file, buf_size=_SMALL_PART, use_float=True):
+                    depth += (event in ("start_map", "start_array")) - (event in ("end_map", "end_array"))
+                    if depth > _DEEPEST:
+                        raise self.error("it is nested too deeply")
+                    if records is None and event == "start_array" and path.rpartition(".")[2] in _RECORD_LISTS:
+                        records = LongList(self, f"{path}.item", counts[path])
+                        builder.event("string", records)
+                    elif records is None:
+                        builder.event(event, value)
+                    elif f"{path}.item" == records.path and event == "end_array":
+                        counts[path] += len(records)
+                        records = None
+                    elif path == records.path and event in _BEGINNINGS:
+                        records.length += 1
+            except ijson.JSONError as error:
+                if _is_overflow(error):
+                    return None
+                raise self.error(f"the file is not JSON: {_reason(error)}") from error
+        return builder.value
+
+    def records(self, path: str, first: int, count: int) -> Iterator[object]:
+        """Yield records of a large document that follow one another, from the place where the last ones ended.
+
+        Args:
+            path: of records, in the notation of `ijson`.
+            first: number of records of this path before them.
+            count: number of records.
+        """
+        # Whoever asks meanwhile begins at the start of the file.
+        at, elements = self._records.pop(path, (0, None))
+        if elements is None or at > first:
+            at, elements = 0, self._elements_at(path)
+        yield from islice(elements, first - at, first - at + count)
+        self._records[path] = first + count, elements
+
+    def _elements_at(self, path: str) -> Iterator[object]:
+        import ijson
+
+        with self._json_file() as file:
+            yield from ijson.items(file, path, buf_size=_PART, use_float=True)
+
+    @contextmanager
+    def _json_file(self) -> Iterator[BinaryIO]:
+        is_marked = self.head().startswith(_MARK)
+        with self.opened() as file:
+            file.read(len(_MARK) * is_marked)
+            yield file
+
     def elements(self) -> Iterator[object]:
         """Yield the elements of the JSON list that the file is, one by one, so that memory holds only one of them.
 
@@ -245,9 +319,7 @@ class Source:
 
         at = depth = 0
         builder = ijson.ObjectBuilder()
-        is_marked = self.head().startswith(_MARK)
-        with self.opened() as file:
-            file.read(len(_MARK) * is_marked)
+        with self._json_file() as file:
             try:
                 for event, value in ijson.basic_parse(file, buf_size=_PART, use_float=True):
                     depth += (event in ("start_map", "start_array")) - (event in ("end_map", "end_array"))
@@ -260,33 +332,56 @@ class Source:
                         yield builder.value
                         at, builder = at + 1, ijson.ObjectBuilder()
             except ijson.JSONError as error:
-                reason = error.args[0] if error.args else ""
-                text = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
-                if self.size() > _LONGEST_LINE and "overflow" not in text:
-                    raise self.error(f"[{at}]: the file is not JSON from here on: {text.splitlines()[0]}") from error
+                if self.size() > _LONGEST_LINE and not _is_overflow(error):
+                    raise self.error(f"[{at}]: the file is not JSON from here on: {_reason(error)}") from error
                 # Python's reader knows the line, and numbers of any size.
                 rest = self.document()
                 yield from rest[at:] if isinstance(rest, list) else ()
 
 
+class LongList(Sequence[object]):
+    """A list of records in a large document, which are read from the file whenever it is iterated."""
+
+    def __init__(self, source: Source, path: str, first: int) -> None:
+        self._source, self.path, self._first = source, path, first
+        self.length = 0
+
+    def __len__(self) -> int:
+        """Return the number of records."""
+        return self.length
+
+    def __iter__(self) -> Iterator[object]:
+        """Yield the records."""
+        return self._source.records(self.path, self._first, self.length)
+
+    def __getitem__(self, at: Any) -> Any:  # noqa: ANN401 - of a sequence, which has slices too
+        """Return a record; each time the list is read up to there."""
+        return next(islice(self, at, None))
+
+
+LISTS: Final = (list, LongList)
+"""Types of the lists of a JSON document."""
+
+
+def _is_overflow(error: Exception) -> bool:
+    """Whether the streaming reader failed at a number that only Python's can hold."""
+    return "overflow" in _reason(error)
+
+
+def _reason(error: Exception) -> str:
+    reason = error.args[0] if error.args else ""
+    return (reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)).strip().partition("\n")[0]
+
+
 def decode_as_declared(data: bytes, declared: str) -> str | None:
     """Return the text, every line end a line feed; None where the bytes are not of the encoding, or it is unknown."""
-    try:
+    with suppress(LookupError, ValueError):
         name = codecs.lookup(declared).name
-        if name in ("iso8859-1", "ascii"):
-            # As browsers do: texts that are labelled so are mostly Windows-1252 or UTF-8.
-            name = "utf-8" if _is_valid_utf8(data) else "cp1252"
-        return None if name in SLOW_CODECS else decode_text(data, name)
-    except (LookupError, UnreadableError, ValueError):
-        return None
-
-
-def _is_valid_utf8(data: bytes) -> bool:
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
+        # As browsers do: texts that are labelled so are mostly Windows-1252 or UTF-8.
+        for each in ("utf-8", "cp1252") if name in ("iso8859-1", "ascii") else {name} - SLOW_CODECS:
+            with suppress(UnreadableError):
+                return decode_text(data, each)
+    return None
 
 
 def parse_json(text: str) -> object:

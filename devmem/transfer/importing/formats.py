@@ -14,7 +14,7 @@ from devmem.model.times import DateOrder
 from devmem.storage.pending import DELIVERY, WRITE, pending_rows
 from devmem.transfer.importing import chats, coding_sessions, memories, phone_chats
 from devmem.transfer.importing.calendars import is_calendar, is_contacts, read_calendar, read_contacts
-from devmem.transfer.importing.files import FileFormat, Source, parse_json
+from devmem.transfer.importing.files import LISTS, FileFormat, Source, parse_json
 from devmem.transfer.importing.mails import is_mail, is_mbox, read_eml, read_mbox
 from devmem.transfer.importing.prose import is_html, read_html, read_markdown, read_text, read_texts
 from devmem.transfer.importing.records import (
@@ -270,7 +270,7 @@ def _read_plain(lines: Iterable[Line]) -> Iterator[Record]:
 
 
 def _is_file_index(raw: object) -> bool:
-    return isinstance(raw, Mapping) and "file_metadata" in raw and isinstance(raw.get("contents"), list)
+    return isinstance(raw, Mapping) and "file_metadata" in raw and isinstance(raw.get("contents"), LISTS)
 
 
 _JSON: Final[Mapping[FileFormat, tuple[_Test, Callable[[Iterable[Line]], Iterator[Any]]]]] = {

@@ -201,23 +201,14 @@ def _decoded(part: Message, kind: str, encoding: str | None) -> str:
     except UnreadableError:
         return ""
     if kind == "text/html":
-        return _html_text(text)
-    return _unflowed(text, is_joined=_parameter(part, "delsp") == "yes") if _is_flowed(part) else text
-
-
-def _is_flowed(part: Message) -> bool:
-    return _parameter(part, "format") == "flowed"
+        lines = ((block.is_quoted, line) for block in read_page(text).blocks for line in block.text.split("\n"))
+        return "\n".join(f"> {line}" if is_quoted else line for is_quoted, line in lines)
+    is_flowed = _parameter(part, "format") == "flowed"
+    return _unflowed(text, is_joined=_parameter(part, "delsp") == "yes") if is_flowed else text
 
 
 def _parameter(part: Message, name: str) -> str:
     return str(part.get_param(name, "")).lower()
-
-
-def _html_text(source: str) -> str:
-    lines: list[str] = []
-    for block in read_page(source).blocks:
-        lines.extend(f"> {line}" if block.is_quoted else line for line in block.text.split("\n"))
-    return "\n".join(lines)
 
 
 def _unflowed(text: str, *, is_joined: bool) -> str:

@@ -19,7 +19,7 @@ from devmem.model.items import MemoryItem
 from devmem.model.record_fields import WITH
 from devmem.transfer.importing.files import LARGEST_WHOLE, Source, decode_as_declared
 from devmem.transfer.importing.mail_text import is_forward, own_words, text_of_mail
-from devmem.transfer.importing.records import Origin, Turn, digest, read_each, turn_items
+from devmem.transfer.importing.records import Origin, Turn, digest, turn_items
 
 _LOG: Final = logging.getLogger(__name__)
 _UTF8_MARK: Final = b"\xef\xbb\xbf"
@@ -150,14 +150,14 @@ def _shown(separator: bytes) -> str:
 
 
 def _items(mails: Iterable[_Raw], mailbox: _Mailbox, origin: Origin, encoding: str | None) -> Iterator[MemoryItem]:
-    def turns(raw: _Raw, here: Origin) -> Iterator[Turn]:
+    def turn(raw: _Raw, here: Origin) -> Turn:
         message = _parsed(raw, here)
         if raw.number == mailbox.count and (reason := _missing_end(raw, message)):
             _LOG.warning("%s; it is read as far as it goes", here.error(reason))
-        yield _turn(raw, message, mailbox, here, encoding)
+        return _turn(raw, message, mailbox, here, encoding)
 
     each = ((raw, replace(origin, line=raw.line, entry=f"mail {raw.number}")) for raw in mails)
-    yield from (replace(item, indexed_fields=_SEARCHED) for item in turn_items(read_each(each, turns)))
+    yield from (replace(item, indexed_fields=_SEARCHED) for item in turn_items(each, turn))
 
 
 def _parsed(raw: _Raw, origin: Origin, *, only_headers: bool = False) -> Message:
@@ -202,7 +202,6 @@ def _turn(raw: _Raw, message: Message, mailbox: _Mailbox, origin: Origin, encodi
     return Turn(
         text=words or subject or "\n".join(f"[file: {name}]" for name in attached),
         speaker=sender or address,
-        origin=origin,
         id=digest("mail", own, address, _header(message, "date")) if own else None,
         time=_time(raw, message, origin),
         conversation=_thread(message, own, mailbox.parents),

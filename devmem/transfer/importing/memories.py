@@ -19,6 +19,7 @@ from devmem.model.items import TRUST, MemoryItem, Provenance, Scope, SourceKind,
 from devmem.model.message_json import load_message, message_to_item, readable_text
 from devmem.model.times import time_key
 from devmem.text.analysis import SUMMARY_LENGTH, shorten
+from devmem.transfer.importing.files import LISTS
 from devmem.transfer.importing.records import (
     Line,
     Origin,
@@ -60,7 +61,7 @@ def read_export(lines: Iterable[Line]) -> Iterator[MemoryItem]:
 
 
 def _exported(document: object, origin: Origin) -> Iterator[MemoryItem]:
-    if not is_export(document) or not isinstance(document, Mapping) or not isinstance(document.get("items"), list):
+    if not is_export(document) or not isinstance(document, Mapping) or not isinstance(document.get("items"), LISTS):
         raise origin.error(f"expected an object with `format` = {FORMAT!r} and `items`")
     version, items = document.get("version"), document["items"]
     if version != VERSION:
@@ -88,7 +89,7 @@ _DAY: Final = 24 * 60 * 60
 def is_mem0(raw: object) -> bool:
     """Whether an object is a memory of mem0, or a result with some."""
     results = raw.get("results") if isinstance(raw, Mapping) else None
-    one = results[0] if isinstance(results, list) and results else raw
+    one = results[0] if isinstance(results, LISTS) and results else raw
     return isinstance(one, Mapping) and {"id", "memory"} <= one.keys()
 
 
@@ -100,7 +101,7 @@ def read_mem0(lines: Iterable[Line]) -> Iterator[MemoryItem]:
 def _mem0_items(raw: object, origin: Origin) -> Iterator[MemoryItem]:
     if not isinstance(raw, Mapping):
         raise origin.error(f"expected a memory, found {type(raw).__name__}")
-    if isinstance(raw.get("results"), list):
+    if isinstance(raw.get("results"), LISTS):
         yield from read_each(numbered(raw["results"], origin), _mem0_items)
         return
     given = raw.get("metadata") or {}
@@ -134,7 +135,7 @@ def is_metagpt(raw: object) -> bool:
         return False
     # A list under `messages` alone may be of any program.
     known = "storage" in raw or _SUMMARY in raw or {"messages", "dedupe"} <= raw.keys()
-    return known and all(isinstance(raw.get(key), list | None) for key in _LISTS)
+    return known and all(isinstance(raw.get(key), (*LISTS, type(None))) for key in _LISTS)
 
 
 def read_metagpt(lines: Iterable[Line]) -> Iterator[MemoryItem]:
@@ -163,12 +164,10 @@ def read_metagpt(lines: Iterable[Line]) -> Iterator[MemoryItem]:
 
 def is_metagpt_message(raw: object) -> bool:
     """Whether a value is a message of MetaGPT or devmem, or its JSON as a text."""
-    if isinstance(raw, str):
-        try:
-            raw = json.loads(raw)
-        except (ValueError, RecursionError):
-            return False
-    raw = _unwrapped(raw)
+    try:
+        raw = _unwrapped(raw)
+    except (ValueError, RecursionError):
+        return False
     if not isinstance(raw, Mapping) or not {"content", "role"} <= raw.keys():
         return False
     # devmem's own form leaves out what is empty and names the class.
@@ -176,19 +175,18 @@ def is_metagpt_message(raw: object) -> bool:
 
 
 def _plain(raw: object, origin: Origin) -> Mapping[str, Any]:
-    if isinstance(raw, str):
-        try:
-            raw = json.loads(raw)
-        except (ValueError, RecursionError) as error:
-            raise origin.error(f"not the JSON text of a message: {error}") from error
-    raw = _unwrapped(raw)
+    try:
+        raw = _unwrapped(raw)
+    except (ValueError, RecursionError) as error:
+        raise origin.error(f"not the JSON text of a message: {error}") from error
     if not isinstance(raw, Mapping):
         raise origin.error(f"expected a message of MetaGPT, found {type(raw).__name__}")
     return raw
 
 
 def _unwrapped(raw: object) -> object:
-    """Return the message of an entry with a priority in devmem's queue."""
+    """Return what a text has as JSON, and of an entry with a priority in devmem's queue the message."""
+    raw = json.loads(raw) if isinstance(raw, str) else raw
     return raw["message"] if isinstance(raw, Mapping) and {"message", "priority"} == raw.keys() else raw
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 from devmem.errors import DateOrderError
 from devmem.model.items import MemoryItem
 from devmem.model.times import DateOrder, NumericDate, numeric_date
-from devmem.transfer.importing.files import Source
+from devmem.transfer.importing.files import LISTS, Source
 from devmem.transfer.importing.records import Line, Origin, Turn, listed, numbered, read_each, turn_items, with_files
 
 _Reader: TypeAlias = Callable[[Iterable[Line]], Iterator[MemoryItem]]
@@ -87,7 +87,7 @@ def read_whatsapp(source: Source, origin: Origin) -> Iterator[MemoryItem]:
     order = origin.dates or _order_of(messages, origin)
     name = _NAME.sub("", origin.path.stem) or origin.path.parent.name or "whatsapp"
     lines = ((message, replace(origin, line=message.line)) for message in messages)
-    yield from turn_items(read_each(lines, partial(_whatsapp_turns, order, name)))
+    yield from turn_items(lines, partial(_whatsapp_turn, order, name))
 
 
 def _messages(lines: Iterable[str]) -> Iterator[_Message]:
@@ -122,22 +122,17 @@ def _order_of(messages: Sequence[_Message], origin: Origin) -> DateOrder:
     return ranked[0]
 
 
-def _whatsapp_turns(order: DateOrder, name: str, message: _Message, origin: Origin) -> Iterator[Turn]:
+def _whatsapp_turn(order: DateOrder, name: str, message: _Message, origin: Origin) -> Turn | str:
     said = _SAID.fullmatch("\n".join(message.text))
     if said is None:
-        origin.leave(_NOTICES)
-        return
+        return _NOTICES
     try:
         time = message.date.time(order)
     except ValueError as error:
         raise origin.error(f"the date does not exist ({error}); is `--dates {order}` right?") from error
     text, reason = _own_words(said["text"])
-    if reason:
-        origin.leave(reason)
-    else:
-        yield Turn(
-            text=text, speaker=said["speaker"].strip(f" {_OF_PROGRAM}"), origin=origin, time=time, conversation=name
-        )
+    speaker = said["speaker"].strip(f" {_OF_PROGRAM}")
+    return reason or Turn(text=text, speaker=speaker, time=time, conversation=name)
 
 
 def _own_words(text: str) -> tuple[str, str]:
@@ -162,16 +157,16 @@ def _own_words(text: str) -> tuple[str, str]:
 def is_telegram(raw: object) -> bool:
     """Whether an object, or a chat in it, is Telegram's."""
     return isinstance(raw, Mapping) and (
-        (isinstance(raw.get("messages"), list) and "type" in raw and "id" in raw and "name" in raw)
+        (isinstance(raw.get("messages"), LISTS) and "type" in raw and "id" in raw and "name" in raw)
         or (isinstance(raw.get("chats"), Mapping) and isinstance(raw["chats"].get("list"), list))
     )
 
 
-def _chats(turns: Callable[[Mapping[str, Any], object, Origin], Iterable[Turn]], step: int = 1) -> _Reader:
+def _chats(turn: Callable[[Mapping[str, Any], Any, Origin], Turn | str], step: int = 1) -> _Reader:
     """Return a reader of objects that are chats with `messages`, or that have such chats under `chats`.
 
     Args:
-        turns: yields the turn of a message in a chat, if there is one.
+        turn: returns the turn of a message in a chat, or why it is none.
         step: -1 where the newest message stands first.
     """
 
@@ -182,22 +177,20 @@ def _chats(turns: Callable[[Mapping[str, Any], object, Origin], Iterable[Turn]],
             yield from read_each(numbered(listed(raw["chats"], "list", origin), origin.at("chats.list")), read_chat)
             return
         messages = listed(raw, "messages", origin)
-        lines = list(numbered(messages, origin.at(".messages" if origin.entry else "messages")))[::step]
-        yield from turn_items(read_each(lines, partial(turns, raw)))
+        lines = numbered(messages, origin.at(".messages" if origin.entry else "messages"))
+        yield from turn_items(lines if step > 0 else list(lines)[::step], partial(turn, raw))
 
     return lambda lines: read_each(lines, read_chat)
 
 
-def _telegram_turns(chat: Mapping[str, Any], raw: object, origin: Origin) -> Iterator[Turn]:
+def _telegram_turn(chat: Mapping[str, Any], raw: object, origin: Origin) -> Turn | str:
     if not isinstance(raw, Mapping):
         raise origin.error(f"expected a message, found {type(raw).__name__}")
     if raw.get("type") != "message":
-        origin.leave(_NOTICES)
-        return
-    yield Turn(
+        return _NOTICES
+    return Turn(
         text=_telegram_text(raw.get("text")),
         speaker=str(raw.get("from") or raw.get("from_id") or ""),
-        origin=origin,
         id=f"telegram/{chat.get('id')}/{raw['id']}" if raw.get("id") is not None else None,
         time=origin.event_time("date", raw.get("date_unixtime") or raw.get("date")),
         conversation=str(chat.get("name") or chat.get("id") or "telegram"),
@@ -218,19 +211,17 @@ def is_discord(raw: object) -> bool:
     return isinstance(raw, Mapping) and {"guild", "channel", "messages"} <= raw.keys()
 
 
-def _discord_turns(chat: Mapping[str, Any], raw: object, origin: Origin) -> Iterator[Turn]:
+def _discord_turn(chat: Mapping[str, Any], raw: object, origin: Origin) -> Turn | str:
     author = raw.get("author") if isinstance(raw, Mapping) else None
     if not isinstance(raw, Mapping) or not isinstance(author, Mapping):
         raise origin.error("expected a message with an `author`")
     if raw.get("type") not in ("Default", "Reply", None):
-        origin.leave(_NOTICES)
-        return
+        return _NOTICES
     channel = chat["channel"] if isinstance(chat["channel"], Mapping) else {}
     files = [one.get("fileName") for one in raw.get("attachments") or () if isinstance(one, Mapping)]
-    yield Turn(
+    return Turn(
         text=with_files(str(raw.get("content") or ""), files),
         speaker=str(author.get("nickname") or author.get("name") or ""),
-        origin=origin,
         id=f"discord/{raw['id']}" if raw.get("id") else None,
         time=origin.event_time("timestamp", raw.get("timestamp")),
         conversation=str(channel.get("name") or channel.get("id") or "discord"),
@@ -242,21 +233,17 @@ def is_facebook(raw: object) -> bool:
     return isinstance(raw, Mapping) and {"participants", "messages", "thread_path"} <= raw.keys()
 
 
-def _facebook_turns(chat: Mapping[str, Any], raw: object, origin: Origin) -> Iterator[Turn]:
+def _facebook_turn(chat: Mapping[str, Any], raw: object, origin: Origin) -> Turn | str:
     if not isinstance(raw, Mapping) or not raw.get("sender_name"):
         raise origin.error("expected a message with `sender_name`")
-    if raw.get("is_unsent"):
-        origin.leave(_DELETED)
-    elif not raw.get("content"):
-        origin.leave(_ATTACHED)
-    else:
-        yield Turn(
-            text=_unmangled(raw["content"]),
-            speaker=_unmangled(raw["sender_name"]),
-            origin=origin,
-            time=origin.event_time("timestamp_ms", raw.get("timestamp_ms")),
-            conversation=_unmangled(chat.get("title") or chat["thread_path"]),
-        )
+    if raw.get("is_unsent") or not raw.get("content"):
+        return _DELETED if raw.get("is_unsent") else _ATTACHED
+    return Turn(
+        text=_unmangled(raw["content"]),
+        speaker=_unmangled(raw["sender_name"]),
+        time=origin.event_time("timestamp_ms", raw.get("timestamp_ms")),
+        conversation=_unmangled(chat.get("title") or chat["thread_path"]),
+    )
 
 
 def _unmangled(text: object) -> str:
@@ -267,6 +254,6 @@ def _unmangled(text: object) -> str:
         return str(text)
 
 
-read_telegram: Final = _chats(_telegram_turns)
-read_discord: Final = _chats(_discord_turns)
-read_facebook: Final = _chats(_facebook_turns, step=-1)
+read_telegram: Final = _chats(_telegram_turn)
+read_discord: Final = _chats(_discord_turn)
+read_facebook: Final = _chats(_facebook_turn, step=-1)

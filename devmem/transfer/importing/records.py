@@ -6,7 +6,7 @@ import hashlib
 import json
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final, TypeAlias, TypeVar
@@ -21,6 +21,7 @@ from devmem.model.results import MemoryWritePayload
 from devmem.model.times import DateOrder, is_no_time, parse_time, time_key
 from devmem.text.analysis import SUMMARY_LENGTH, shorten
 from devmem.text.durations import parse_duration
+from devmem.transfer.importing.files import LISTS
 from devmem.workflow.rescue import load_payload
 
 _LOG: Final = logging.getLogger(__name__)
@@ -368,7 +369,10 @@ def _plain(raw: Mapping[str, Any], origin: Origin, ids: RecordIds) -> MemoryItem
         metadata={**({"speaker": speaker} if speaker else {}), **unknown, **given},
     )
     item = replace(item, expires_at=_expiry(raw, item.created_at, origin))
-    return item if raw.get(_TRUST_KEY) is None else replace(item, trust=_trust(raw[_TRUST_KEY], origin))
+    trust = item.trust if raw.get(_TRUST_KEY) is None else raw[_TRUST_KEY]
+    if isinstance(trust, bool) or not isinstance(trust, int | float) or not 0 <= trust <= 1:
+        raise origin.error(f"'{_TRUST_KEY}': expected a number from 0 to 1, found {trust!r}")
+    return replace(item, trust=float(trust))
 
 
 def _expiry(raw: Mapping[str, Any], now: float, origin: Origin) -> float | None:
@@ -383,12 +387,6 @@ def _expiry(raw: Mapping[str, Any], now: float, origin: Origin) -> float | None:
         return now + parse_duration(ttl)
     except ValueError as error:
         raise origin.error(f"'{_TTL_KEY}': {error}, found {ttl!r}") from error
-
-
-def _trust(raw: object, origin: Origin) -> float:
-    if isinstance(raw, bool) or not isinstance(raw, int | float) or not 0 <= raw <= 1:
-        raise origin.error(f"'{_TRUST_KEY}': expected a number from 0 to 1, found {raw!r}")
-    return float(raw)
 
 
 def _said(raw: Mapping[str, Any], key: str, origin: Origin) -> str:
@@ -414,7 +412,6 @@ class Turn:
 
     text: str
     speaker: str
-    origin: Origin
     id: str | None = None
     """Unique id; None makes one of the conversation, the time or else all that is said before it, and its text."""
     time: float | None = None
@@ -462,22 +459,27 @@ def read_each(lines: Iterable[tuple[_Raw, Origin]], read: Callable[[Any, Origin]
             origin.left_out.unusable.add(origin.error(f"it has an unexpected form ({error})"))
 
 
-def listed(raw: object, key: str, origin: Origin) -> list[Any]:
+def listed(raw: object, key: str, origin: Origin) -> Sequence[Any]:
     """Return the list under a key of an object; raises `DataFileError` where there is none."""
     found = raw.get(key) if isinstance(raw, Mapping) else None
-    if not isinstance(found, list):
+    if not isinstance(found, LISTS):
         raise origin.error(f"expected an object with a list `{key}`")
     return found
 
 
-def turn_items(turns: Iterable[Turn]) -> Iterator[MemoryItem]:
-    """Yield an item for each turn that has a text; those of one time are numbered, so that they keep their order."""
+def turn_items(lines: Iterable[tuple[_Raw, Origin]], read: Callable[[Any, Origin], Turn | str]) -> Iterator[MemoryItem]:
+    """Yield an item for each turn that has a text; those of one time are numbered, so that they keep their order.
+
+    Args:
+        lines: the messages of a conversation, or of several.
+        read: returns the turn of a message, or the reason for which it is none.
+    """
     seen: Counter[str] = Counter()
     said: dict[str | None, str] = {}
-    times: Counter[tuple[str | None, float]] = Counter()
-    for turn in turns:
-        if not turn.text.strip():
-            turn.origin.leave("messages without a text")
+    last: dict[str | None, tuple[float, int]] = {}
+    for turn, origin in read_each(lines, lambda raw, origin: [(read(raw, origin), origin)]):
+        if isinstance(turn, str) or not turn.text.strip():
+            origin.leave(turn if isinstance(turn, str) else "messages without a text")
             continue
         place = said.get(turn.conversation) if turn.time is None else turn.time
         made = digest(turn.conversation, place, turn.speaker, turn.text)
@@ -485,13 +487,12 @@ def turn_items(turns: Iterable[Turn]) -> Iterator[MemoryItem]:
         if turn.time is None:
             said[turn.conversation] = made
         else:
-            at = times[turn.conversation, turn.time]
-            times[turn.conversation, turn.time] += 1
-            sequence = {SEQUENCE_KEY: at} if at else {}
-        made = unique_id(made, seen)
+            time, at = last.get(turn.conversation, (None, 0))
+            last[turn.conversation] = turn.time, at + 1 if turn.time == time else 0
+            sequence = {SEQUENCE_KEY: at + 1} if turn.time == time else {}
         yield text_item(
-            origin=turn.origin,
-            id=turn.id or made,
+            origin=origin,
+            id=turn.id or unique_id(made, seen),
             text=turn.text,
             speaker=turn.speaker,
             event_time=turn.time,
