@@ -61,7 +61,7 @@ class Changes:
         Raises:
             ValueError: the text is blank, or another value is not what it should be.
         """
-        new = replace(item, embedding=None)
+        new = item if item.embedding is None else replace(item, embedding=None)
         if self.text is not None:
             # Whoever words it now knows what its sources say now.
             new = replace(with_text(new, self.text), provenance=replace(new.provenance, parent_hashes=()))
@@ -76,7 +76,7 @@ class Changes:
             changed["trust"] = self.trust
         if self.fields is not ...:
             changed["indexed_fields"] = field_paths(self.fields)
-        new = replace(new, **changed)
+        new = replace(new, **changed) if changed else new
         return new if self.embedding is ... else with_vector(new, self.embedding)
 
 

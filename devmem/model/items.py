@@ -471,14 +471,19 @@ def dump_item(item: MemoryItem) -> dict[str, Any]:
     return form
 
 
-def dump_item_json(item: MemoryItem) -> bytes:
+def dump_item_json(item: MemoryItem, *, is_stored: bool = False) -> bytes:
     """Return the item's JSON form as UTF-8 text, without its embedding and without defaults.
+
+    `is_stored` leaves out a content hash that reading the form computes again.
 
     Raises:
         ValueError: a value is of another type than its field, and could not be read again.
     """
+    excluded = {"embedding"}
+    if is_stored and item.content_hash == content_hash(item.content_summary, item.input_snapshot, item.output_snapshot):
+        excluded.add("content_hash")
     try:
-        return _adapter().dump_json(item, by_alias=True, exclude={"embedding"}, exclude_defaults=True, warnings="error")
+        return _adapter().dump_json(item, by_alias=True, exclude=excluded, exclude_defaults=True, warnings="error")
     except PydanticSerializationError as error:
         raise ValueError(f"item {item.id!r} cannot be stored: {error}") from error
 

@@ -395,8 +395,17 @@ class _Addition:
         embeddings = usable_embeddings(item.id, self._embeddings_of(prepared))
         # Without a model the item is marked too: one may be added to the workflow later.
         waiting = embeddings is None and has_text(item)
+        is_like = (
+            older is not None
+            and prepared.encoded is None
+            and prepared.indexed_texts() == PreparedItem.of(older.item).indexed_texts()
+        )
         self._new[item.id] = NewItem(
-            prepared=prepared, embeddings=embeddings, waiting=waiting, replaces=older is not None
+            prepared=prepared,
+            embeddings=embeddings,
+            waiting=waiting,
+            replaces=older is not None,
+            like=older.row if older is not None and is_like else None,
         )
         self._holders.setdefault(_content(item), []).append(item.id)
         replaced = older.content_hash if older else None

@@ -19,7 +19,7 @@ from devmem.storage.erasure import FOREVER, ErasePlan, EraseRequest, descendants
 from devmem.storage.runs import Runs
 from devmem.storage.sql import Sql
 from devmem.storage.tables import NOW, TOMBSTONE_KEYS, StoreTables, TransactionalStore
-from devmem.storage.tombstones import StoredMark, Tombstone, marks_of, new_key, owner_of
+from devmem.storage.tombstones import Mark, Tombstone, marks_of, new_key, owner_of
 from devmem.storage.versions import ids_among, planned
 
 T = TypeVar("T")
@@ -176,8 +176,8 @@ class ErasableStore(TransactionalStore):
 
         def keep(tables: StoreTables) -> None:
             keys = tables.tombstone_keys() or (new_key(),)
-            marks = [mark for item in items for mark in marks_of(keys[0], item, whole_only=item.id in wholes)]
-            insert_marks(tables, [StoredMark(mark=mark, erasure=erasure, erased_at=at) for mark in marks])
+            marks = (marks_of(keys[0], item, erasure, at, whole_only=item.id in wholes) for item in items)
+            insert_marks(tables, [mark for each in marks for mark in each])
             set_keys(tables, keys)
 
         self._change_tombstones(keep)
@@ -192,8 +192,13 @@ class ErasableStore(TransactionalStore):
 
         def read(tables: StoreTables) -> list[Tombstone]:
             where, values = _owned(tables, user, everybody=everybody)
-            counts = f"SELECT erasure, min(erased_at), whole, count(*) FROM tombstones WHERE {where}"
-            return tombstones.listed(tables.execute(f"{counts} GROUP BY erasure, whole", values))
+            numbers = "count(*) FILTER (WHERE whole), count(*) FILTER (WHERE NOT whole)"
+            query = f"SELECT erasure, min(erased_at), {numbers} FROM tombstones WHERE {where} GROUP BY erasure"
+            found = tables.execute(f"{query} ORDER BY 2, 1", values)
+            return [
+                Tombstone(id=erasure, erased_at=at, texts=texts, sentences=sentences)
+                for erasure, at, texts, sentences in found
+            ]
 
         return self._reading(read)
 
@@ -227,21 +232,15 @@ class ErasableStore(TransactionalStore):
         return self._reading(read)
 
 
-def insert_marks(tables: StoreTables, marks: Iterable[StoredMark]) -> None:
+def insert_marks(tables: StoreTables, marks: Sequence[Mark]) -> None:
     """Keep marks."""
-    dialect, columns = tables.dialect, "owner, whole, erasure, erased_at"
-    replaced = ", ".join(f"{name} = excluded.{name}" for name in columns.split(", "))
+    dialect, columns = tables.dialect, ", ".join(Mark._fields)
+    replaced = ", ".join(f"{name} = excluded.{name}" for name in Mark._fields)
     statement = (
-        f"INSERT INTO tombstones({dialect.into}digest, {columns}) VALUES ({dialect.own}?, ?, ?, ?, ?) "
+        f"INSERT INTO tombstones({dialect.into}{columns}) VALUES ({dialect.own}?, ?, ?, ?, ?) "
         f"ON CONFLICT ({dialect.into}digest{dialect.tail}) DO UPDATE SET {replaced}"
     )
-    tables.change_many(
-        statement,
-        [
-            (each.mark.digest.hex(), each.mark.owner.hex(), each.mark.is_whole, each.erasure, each.erased_at)
-            for each in marks
-        ],
-    )
+    tables.change_many(statement, marks)
 
 
 def set_keys(tables: StoreTables, keys: Sequence[bytes]) -> None:
@@ -252,5 +251,5 @@ def set_keys(tables: StoreTables, keys: Sequence[bytes]) -> None:
 def _owned(tables: StoreTables, user: str | None, *, everybody: bool) -> Sql:
     if everybody:
         return tables.of, []
-    among, values = tables.dialect.among("owner", [owner_of(key, user).hex() for key in tables.tombstone_keys()])
+    among, values = tables.dialect.among("owner", [owner_of(key, user) for key in tables.tombstone_keys()])
     return f"{tables.of} AND {among}", values

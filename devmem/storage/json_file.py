@@ -12,32 +12,31 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import wraps
 from hashlib import sha256
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Concatenate, Final, ParamSpec, TypeVar
 
 import numpy as np
 from filelock import FileLock, Timeout
 
 from devmem.config.store import IndexConfig
 from devmem.errors import CollectionBusyError, CollectionClosedError, CollectionUnwritableError
-from devmem.model.conditions import Order, Scalar
 from devmem.model.fields import embedded_hash
 from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem, Vector, is_pinned
-from devmem.model.results import HitGroup, SearchReport, WriteOutcome
-from devmem.models.embedder import EmbeddingRefusal, ModelIdentity, PassageEmbeddings
+from devmem.model.results import WriteOutcome
+from devmem.models.embedder import ModelIdentity, PassageEmbeddings
 from devmem.search.indexes.columns import locked
-from devmem.search.query import SearchQuery
 from devmem.storage.connections import SharedLock
 from devmem.storage.erasure import EraseRequest, Residue, remove_partial_files
 from devmem.storage.json_format import JsonEntry, read_entries
 from devmem.storage.opening import STATES_SUFFIX, CollectionOptions, path_of
 from devmem.storage.protocol import Collection, CollectionInfo, StateTable
 from devmem.storage.sqlite.collection import SqliteCollection
-from devmem.storage.writing import PreparedItem, Unique, check_deletion
+from devmem.storage.writing import PreparedItem, Unique
 from devmem.text.files import OWNER_ONLY, replace_file
 
 _UNIT_ERROR: Final = 1e-5
@@ -135,6 +134,7 @@ def _unit(vector: Vector | None, dimension: int | None) -> Vector | None:
     return vector if abs(norm - 1) < _UNIT_ERROR else vector / np.float32(norm)
 
 
+P = ParamSpec("P")
 T = TypeVar("T")
 Stamp = tuple[int, int, int]
 _UNKNOWN: Final[Stamp] = (-1, -1, -1)
@@ -151,6 +151,26 @@ def _fits(items: Collection, keep: int | None, stored_before: float | None) -> b
     if keep is not None and items.count() > keep:
         return False
     return stored_before is None or all(item.created_at >= stored_before or is_pinned(item) for item in items.scan())
+
+
+def _reading(method: Callable[Concatenate[SqliteCollection, P], T]) -> Callable[Concatenate[JsonCollection, P], T]:
+    """Return a method that reads the items that are in the file now."""
+
+    @wraps(method)
+    def read(self: JsonCollection, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._read(lambda memory: method(memory, *args, **kwargs))
+
+    return read
+
+
+def _writing(method: Callable[Concatenate[SqliteCollection, P], T]) -> Callable[Concatenate[JsonCollection, P], T]:
+    """Return a method that changes the items that are in the file now, and writes the file."""
+
+    @wraps(method)
+    def write(self: JsonCollection, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._write(lambda memory: method(memory, *args, **kwargs))
+
+    return write
 
 
 class JsonCollection:
@@ -197,15 +217,15 @@ class JsonCollection:
         self._beside = Path(f"{self.location}{STATES_SUFFIX}")
         self._opened_beside: SqliteCollection | None = None
         self._busy_timeout = busy_timeout
-        self._memory: Collection = self._empty()
+        self._memory = self._empty()
         self._vectors = StoredVectors()
         remove_partial_files(self._path)
         self._refresh()
 
-    def _empty(self) -> Collection:
+    def _empty(self) -> SqliteCollection:
         return SqliteCollection(model=self._model, index=self._index, clock=self._clock)
 
-    def _read(self, operation: Callable[[Collection], T]) -> T:
+    def _read(self, operation: Callable[[SqliteCollection], T]) -> T:
         """Run an operation on the items that are in the file now, beside other readers."""
         return self._access.read(lambda: operation(locked(self._lock, self._current)))
 
@@ -218,17 +238,17 @@ class JsonCollection:
 
         return self._access.read(lambda: locked(self._lock, read))
 
-    def _current(self) -> Collection:
+    def _current(self) -> SqliteCollection:
         """Return the items that are in the file now."""
         self._check_open()
         self._refresh()
         return self._memory
 
-    def _write(self, operation: Callable[[Collection], T]) -> T:
+    def _write(self, operation: Callable[[SqliteCollection], T]) -> T:
         """Run an operation on the items that are in the file now, and write the file."""
         return self._access.write(lambda: locked(self._lock, lambda: self._write_alone(operation)))
 
-    def _write_alone(self, operation: Callable[[Collection], T]) -> T:
+    def _write_alone(self, operation: Callable[[SqliteCollection], T]) -> T:
         self._check_open()
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -242,7 +262,7 @@ class JsonCollection:
         except OSError as error:
             raise CollectionUnwritableError(self.location, f"cannot be written: {error}") from error
 
-    def _apply(self, operation: Callable[[Collection], T]) -> T:
+    def _apply(self, operation: Callable[[SqliteCollection], T]) -> T:
         model = self._model
         try:
             # Until the file is written the copy in memory is ahead of it: whatever is raised, it is read again.
@@ -317,52 +337,21 @@ class JsonCollection:
             return []
         return self._write(lambda memory: memory.add(prepared, unique=unique, expected=expected, absent=absent))
 
-    def search(self, query: SearchQuery) -> SearchReport:
-        """Return the best items, best first, and how they were found."""
-        return self._read(lambda memory: memory.search(query))
-
-    def conversations(self, query: SearchQuery, *, hits_each: int = 3) -> list[HitGroup]:
-        """Return the conversations that the query is about, best first, each with its best items."""
-        return self._read(lambda memory: memory.conversations(query, hits_each=hits_each))
-
-    def get(self, ids: Sequence[str]) -> list[MemoryItem]:
-        """Return the items that are there, in the order of `ids`."""
-        return self._read(lambda memory: memory.get(ids))
-
-    def recent(
-        self, limit: int, where: Filter | None = None, *, order: Order = Order.STORED, offset: int = 0
-    ) -> list[MemoryItem]:
-        """Return the last items of an order, the last one first."""
-        return self._read(lambda memory: memory.recent(limit, where, order=order, offset=offset))
-
-    def scan(
-        self, where: Filter | None = None, *, order: Order = Order.STORED, offset: int = 0
-    ) -> Iterator[MemoryItem]:
-        """Return every item in an order."""
-        return self._read(lambda memory: memory.scan(where, order=order, offset=offset))
-
-    def values(
-        self, key: str, where: Filter | None = None, *, prefix: str = "", limit: int | None = None, offset: int = 0
-    ) -> list[Scalar]:
-        """Return the distinct values that items have."""
-        return self._read(lambda memory: memory.values(key, where, prefix=prefix, limit=limit, offset=offset))
-
-    def value_counts(self, key: str, where: Filter | None = None) -> list[tuple[Scalar | None, int]]:
-        """Return how many items have each value."""
-        return self._read(lambda memory: memory.value_counts(key, where))
-
-    def pop(self, count: int = 1, where: Filter | None = None) -> list[MemoryItem]:
-        """Delete the items stored last, and return them."""
-        return self._write(lambda memory: memory.pop(count, where))
-
-    def delete(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
-        """Delete the named or the matching items."""
-        check_deletion(ids, where)
-        return self._write(lambda memory: memory.delete(ids=ids, where=where))
-
-    def clear(self) -> int:
-        """Delete everything."""
-        return self._write(lambda memory: memory.clear())
+    search = _reading(SqliteCollection.search)
+    conversations = _reading(SqliteCollection.conversations)
+    get = _reading(SqliteCollection.get)
+    recent = _reading(SqliteCollection.recent)
+    scan = _reading(SqliteCollection.scan)
+    values = _reading(SqliteCollection.values)
+    value_counts = _reading(SqliteCollection.value_counts)
+    count = _reading(SqliteCollection.count)
+    waiting = _reading(SqliteCollection.waiting)
+    refusals = _reading(SqliteCollection.refusals)
+    embeddings = _reading(SqliteCollection.embeddings)
+    pop = _writing(SqliteCollection.pop)
+    delete = _writing(SqliteCollection.delete)
+    clear = _writing(SqliteCollection.clear)
+    set_embeddings = _writing(SqliteCollection.set_embeddings)
 
     def trim(self, *, keep: int | None = None, stored_before: float | None = None) -> int:
         """Delete all but the newest items, and those stored before a time."""
@@ -371,30 +360,10 @@ class JsonCollection:
             return 0
         return self._write(lambda memory: memory.trim(keep=keep, stored_before=stored_before))
 
-    def count(self, where: Filter | None = None) -> int:
-        """Return the number of items that a search could find."""
-        return self._read(lambda memory: memory.count(where))
-
-    def waiting(self, limit: int) -> list[MemoryItem]:
-        """Return items whose embedding is pending and was not refused, oldest first."""
-        return self._read(lambda memory: memory.waiting(limit))
-
-    def refusals(self) -> dict[str, str]:
-        """Return why the model does not embed items that wait by themselves, by id, oldest first."""
-        return self._read(lambda memory: memory.refusals())
-
-    def embeddings(self, ids: Sequence[str]) -> dict[str, PassageEmbeddings]:
-        """Return the embeddings of those of the items that have them, by id."""
-        return self._read(lambda memory: memory.embeddings(ids))
-
-    def set_embeddings(self, embeddings: Mapping[str, PassageEmbeddings | EmbeddingRefusal]) -> int:
-        """Store the embeddings of waiting items."""
-        return self._write(lambda memory: memory.set_embeddings(embeddings))
-
     def replace_model(self, model: str, dimension: int | None) -> int:
         """Delete every embedding and record the model of the new ones."""
 
-        def replaced(memory: Collection) -> int:
+        def replaced(memory: SqliteCollection) -> int:
             self._model = ModelIdentity(name=model, dimension=dimension)
             self._vectors.remember((), self._model)
             return memory.replace_model(model, dimension)
@@ -430,7 +399,7 @@ class JsonCollection:
     def info(self) -> CollectionInfo:
         """Report what the collection is and how much it holds."""
 
-        def read(memory: Collection) -> CollectionInfo:
+        def read(memory: SqliteCollection) -> CollectionInfo:
             size = self._path.stat().st_size if self._path.exists() else 0
             return replace(memory.info(), location=self.location, size_bytes=size)
 

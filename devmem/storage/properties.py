@@ -128,7 +128,7 @@ def replace_fields(tables: StoreTables, fields: Fields) -> int:
         if new is item:
             continue
         body_of_row = f"UPDATE items SET body = ? WHERE {tables.of} AND row = ?"
-        tables.change(body_of_row, (dump_item_json(new).decode(), row))
+        tables.change(body_of_row, (dump_item_json(new, is_stored=True).decode(), row))
         if passages_of(new) != passages_of(item):
             changed[row] = PreparedItem.of(new)
             waits = f"UPDATE items SET length = ?, waiting = ?, refusal = NULL WHERE {tables.of} AND row = ?"

@@ -104,6 +104,8 @@ class NewItem:
     waiting: bool
     replaces: bool
     """Whether it takes the place of an older version."""
+    like: int | None = None
+    """Row of a version with the same indexed texts, which may be gone by now; None where none is known."""
 
 
 class StoreTables(ABC):
@@ -247,11 +249,11 @@ class StoreTables(ABC):
     def note_hidden(self, rows: Sequence[int]) -> None:  # noqa: B027 - a database without caches has nothing to note
         """Note that a pending run does not show some current versions any more."""
 
-    def find_tombstones(self, digests: Sequence[bytes]) -> set[bytes]:
+    def find_tombstones(self, digests: Sequence[str]) -> set[str]:
         """Return those of some digests for which a tombstone stands."""
-        among, values = self.dialect.among("digest", [digest.hex() for digest in digests])
+        among, values = self.dialect.among("digest", digests)
         found = self.execute(f"SELECT digest FROM tombstones WHERE {self.of} AND {among}", values)
-        return {bytes.fromhex(digest) for (digest,) in found}
+        return {digest for (digest,) in found}
 
     def tombstone_keys(self) -> tuple[bytes, ...]:
         """Return the keys of the store's tombstones; none where it has no tombstones."""

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Final, Protocol, runtime_checkable
+from typing import Final, NamedTuple, Protocol, runtime_checkable
 from uuid import uuid4
 
 from devmem.encryption import read_file, sealed_for
@@ -50,15 +50,17 @@ _COURTEOUS: Final = re.compile("谢|您好|你好|再见|早上好|晚上好|不
 _COURTEOUS_LENGTH: Final = 12
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
-    """The hash of one erased text, or of one sentence of it."""
+class Mark(NamedTuple):
+    """The hash of one erased text, or of one sentence of it, as a row of the table `tombstones`."""
 
-    digest: bytes
-    owner: bytes
+    digest: str
+    owner: str
     """Hash of the user whose it was."""
-    is_whole: bool
+    whole: bool
     """Whether it stands for a whole text."""
+    erasure: str
+    """Id of the erasure."""
+    erased_at: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,15 +75,6 @@ class Tombstone:
     """Number of texts that are kept out."""
     sentences: int
     """Number of sentences that are kept out of longer texts, too."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredMark:
-    """A mark as a store keeps it."""
-
-    mark: Mark
-    erasure: str
-    erased_at: float
 
 
 @runtime_checkable
@@ -135,26 +128,26 @@ def normal_form(text: str) -> str:
     return kept or "".join(composed.split())
 
 
-def owner_of(key: bytes, user: str | None) -> bytes:
+def owner_of(key: bytes, user: str | None) -> str:
     """Return the hash of a user; None stands for unscoped items."""
     return _hashed(key, _OWNER, user, "")
 
 
-def _hashed(key: bytes, kind: bytes, user: str | None, form: str) -> bytes:
+def _hashed(key: bytes, kind: bytes, user: str | None, form: str) -> str:
     owner = "" if user is None else f"u{user}"
     named = f"{owner}\0{form}".encode("utf-8", "surrogatepass")
-    return blake2b(named, digest_size=_DIGEST_BYTES, key=key, person=kind).digest()
+    return blake2b(named, digest_size=_DIGEST_BYTES, key=key, person=kind).hexdigest()
 
 
-def marks_of(key: bytes, item: MemoryItem, *, whole_only: bool = False) -> list[Mark]:
-    """Return the marks of an item that is erased; courtesies, which anybody may say again, leave none."""
+def marks_of(key: bytes, item: MemoryItem, erasure: str, at: float, *, whole_only: bool = False) -> list[Mark]:
+    """Return the marks of an item that an erasure takes; courtesies, which anybody may say again, leave none."""
     user, owner = item.scope.user, owner_of(key, item.scope.user)
     wholes = {normal_form(text) for text in texts_of(item) if _says(text, 1)}
     sentences = () if whole_only else (form for text in texts_of(item) for form in _sentences(text))
     forms = [(form, True) for form in wholes] + [(form, False) for form in dict.fromkeys(sentences)]
     return [
-        Mark(digest=_hashed(key, _TEXT if is_whole else _SENTENCE, user, form), owner=owner, is_whole=is_whole)
-        for form, is_whole in forms
+        Mark(_hashed(key, _TEXT if whole else _SENTENCE, user, form), owner, whole, erasure, at)
+        for form, whole in forms
     ]
 
 
@@ -183,7 +176,7 @@ def _weight(word: str) -> int:
     return (unspaced + 1) // 2 if unspaced or _UNSPACED.search(word) else 1
 
 
-Lookup = Callable[[Sequence[bytes]], Collection[bytes]]
+Lookup = Callable[[Sequence[str]], Collection[str]]
 """Returns those of some digests that a store keeps."""
 
 
@@ -200,7 +193,7 @@ def erased_items(keys: Sequence[bytes], items: Iterable[MemoryItem], lookup: Loo
     return frozenset(item_id for item_id, each in digests.items() if not found.isdisjoint(each))
 
 
-def _digests_of(key: bytes, item: MemoryItem) -> Iterator[bytes]:
+def _digests_of(key: bytes, item: MemoryItem) -> Iterator[str]:
     user = item.scope.user
     seen: set[str] = set()
     for text in texts_of(item):
@@ -240,20 +233,6 @@ def without_erased(keys: Sequence[bytes], text: str, user: str | None, lookup: L
     return text if len(kept) == len(sentences) else "".join(kept).strip()
 
 
-def listed(rows: Iterable[tuple[str, float, bool, int]]) -> list[Tombstone]:
-    """Return tombstones of rows: the erasure, its time, whether texts or sentences are counted, and their number."""
-    found: dict[str, Tombstone] = {}
-    for erasure, at, is_whole, count in rows:
-        known = found.get(erasure) or Tombstone(id=erasure, erased_at=at, texts=0, sentences=0)
-        found[erasure] = Tombstone(
-            id=erasure,
-            erased_at=min(at, known.erased_at),
-            texts=known.texts + (count if is_whole else 0),
-            sentences=known.sentences + (0 if is_whole else count),
-        )
-    return sorted(found.values(), key=lambda each: (each.erased_at, each.id))
-
-
 # The file beside a database file, which stays where a backup is put in the database's place.
 
 SUFFIX: Final = ".tombstones"
@@ -267,15 +246,12 @@ class TombstoneFile:
     state: str
     """Changes with every change; the database has the same."""
     keys: tuple[bytes, ...]
-    marks: tuple[StoredMark, ...]
+    marks: tuple[Mark, ...]
 
     def write(self, path: Path) -> None:
         """Write the file as a whole, durably; it is readable by its owner only."""
-        rows = [
-            [each.mark.digest.hex(), each.mark.owner.hex(), each.mark.is_whole, each.erasure, each.erased_at]
-            for each in self.marks
-        ]
-        form = {"format": _FORMAT, "state": self.state, "keys": [key.hex() for key in self.keys], "marks": rows}
+        keys = [key.hex() for key in self.keys]
+        form = {"format": _FORMAT, "state": self.state, "keys": keys, "marks": self.marks}
         replace_file(path, sealed_for(path, [json.dumps(form).encode("ascii")]))
 
 
@@ -292,14 +268,7 @@ def read_tombstone_file(path: Path) -> TombstoneFile | None:
     """
     try:
         form = json.loads(read_file(path))
-        marks = tuple(
-            StoredMark(
-                mark=Mark(digest=bytes.fromhex(digest), owner=bytes.fromhex(owner), is_whole=bool(is_whole)),
-                erasure=str(erasure),
-                erased_at=float(erased_at),
-            )
-            for digest, owner, is_whole, erasure, erased_at in form["marks"]
-        )
+        marks = tuple(Mark(*row) for row in form["marks"])
         return TombstoneFile(state=str(form["state"]), keys=tuple(map(bytes.fromhex, form["keys"])), marks=marks)
     except FileNotFoundError:
         return None

@@ -6,7 +6,6 @@ import logging
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from functools import cached_property
@@ -22,8 +21,6 @@ from devmem.model.items import (
     MemoryItem,
     Scope,
     Vector,
-    content_hash,
-    dump_item_json,
     load_item_json,
     version_hash,
 )
@@ -78,7 +75,11 @@ class PreparedItem:
         """Return what full-text search finds each passage by, in order."""
         if self.encoded is not None:
             return self.encoded
-        return [encode_terms(indexed_text(passage, self.item)) for passage in self.passages]
+        return list(map(encode_terms, self.indexed_texts()))
+
+    def indexed_texts(self) -> list[str]:
+        """Return what full-text search indexes for each passage, in order."""
+        return [indexed_text(passage, self.item) for passage in self.passages]
 
     def analysed(self) -> PreparedItem:
         """Return the item with its terms."""
@@ -233,8 +234,11 @@ class WritingCollection(ABC):
         """Store the items, all or none of them."""
         if not items:
             return []
-        # Analysed before the transaction begins, as that takes longer than to insert them.
-        prepared = [PreparedItem.of(item).analysed() for item in items]
+        # Analysed before the transaction begins, as that takes longer than to insert them; a version that replaces
+        # another one mostly has its texts, and takes its terms.
+        replaced = {item_id for item_id, version in (expected or {}).items() if version is not None}
+        cut = [PreparedItem.of(item) for item in items]
+        prepared = [each if each.item.id in replaced else each.analysed() for each in cut]
         outcomes = self._adding(lambda changes: changes.add(prepared, unique, expected or {}, absent))
         self._note(len(prepared))
         return outcomes
@@ -347,25 +351,6 @@ def _is_not_finite(value: object) -> bool:
         return isinstance(value, int | float) and not math.isfinite(value)
     except OverflowError:
         return True
-
-
-def item_body(item: MemoryItem) -> bytes:
-    """Return the JSON form in which an item is stored.
-
-    Raises:
-        ValueError: a value is of no JSON type.
-    """
-    return dump_item_json(_without_derived_hash(item))
-
-
-def _without_derived_hash(item: MemoryItem) -> MemoryItem:
-    """Return an item without its content hash, if reading its JSON form computes the same one."""
-    derived = content_hash(item.content_summary, item.input_snapshot, item.output_snapshot)
-    if item.content_hash != derived:
-        return item
-    stored = copy(item)
-    object.__setattr__(stored, "content_hash", "")
-    return stored
 
 
 def with_fields(item: MemoryItem, fields: Fields, recorded: Sequence[Fields]) -> MemoryItem:

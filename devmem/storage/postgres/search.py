@@ -36,8 +36,8 @@ from devmem.storage.tables import CURRENT, State, check_length, check_name
 from devmem.text.analysis import terms
 from devmem.text.query_text import QueryText
 
-_FEW: Final = 2_000
-"""Number of passages of a store, or of items that a filter admits, up to which all are read and ranked here."""
+_FEW, _FEW_ADMITTED = 2_000, 2_000
+"""Number of passages of a store, and of items that a filter admits, up to which all are read and ranked here."""
 _MOST_EXACT: Final = 10_000
 """Number of admitted items whose vectors are all compared, by the server, where there is an HNSW index too."""
 _POSTINGS: Final = 3_000
@@ -198,7 +198,7 @@ class PostgresSource:
         numbers = dict(zip(every, self.numbers_of(every), strict=True))
         state = self._read_state(where, list(numbers.values()), restricts=restricts, narrows=period is not None)
         read = _Read(self, numbers, state, self._query.vector)
-        if (state.texts if state.admitted is None else state.admitted) <= _FEW:
+        if state.texts <= _FEW if state.admitted is None else state.admitted <= _FEW_ADMITTED:
             read.read_all()
         self.indexes = _Indexes(
             doc_values=DocValues(self, self._query.vector, has_conversations=state.has_conversations),

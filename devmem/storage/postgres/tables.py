@@ -13,7 +13,7 @@ import numpy as np
 from psycopg.types.json import Jsonb
 
 from devmem.model.filters import SCOPE_PARTS
-from devmem.model.items import MemoryItem
+from devmem.model.items import MemoryItem, dump_item_json
 from devmem.model.versions import Operation
 from devmem.models.embedder import PassageEmbeddings
 from devmem.search.indexes.scoring import EncodedTerms
@@ -47,7 +47,6 @@ from devmem.storage.writing import (
     PreparedItem,
     VersionEnd,
     embeddings_from,
-    item_body,
     item_columns,
     stored_hash,
 )
@@ -321,7 +320,7 @@ def _item_values(store: int, row: int, new: NewItem, body: MemoryItem, origin: O
     metadata = Jsonb(json_value(item.metadata), dumps=str)
     content = (True if item.provenance.parents else None, new.waiting, new.prepared.refusal, metadata)
     begun = (origin.slot, origin.operation, origin.run, origin.actor, origin.at, origin.base)
-    return (store, row, *item_columns(new.prepared), *content, item_body(body).decode(), *begun)
+    return (store, row, *item_columns(new.prepared), *content, dump_item_json(body, is_stored=True).decode(), *begun)
 
 
 def _of_passages(rows: Sequence[Row]) -> Insertion:

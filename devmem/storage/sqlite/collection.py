@@ -35,16 +35,16 @@ from devmem.storage.sql import ReadOnly
 from devmem.storage.sqlite import database
 from devmem.storage.sqlite.database import (
     MEMORY,
-    WriteTransaction,
     check_header,
+    is_named,
     read_header,
     retry_on_disk_full,
     translate_errors,
 )
+from devmem.storage.sqlite.erasing import SqliteEraser
 from devmem.storage.sqlite.follower import SqliteFollower
 from devmem.storage.sqlite.reader import Opened, SqliteReader
 from devmem.storage.sqlite.schema import ensure_indexes
-from devmem.storage.sqlite.tombstones import SqliteTombstones
 from devmem.storage.tables import ARCHIVED, State, StoreTables, of_run
 from devmem.storage.versions import RunView, VersionedStore
 from devmem.storage.writing import HistoryLimit
@@ -127,7 +127,7 @@ def _record(connection: sqlite3.Connection, export: ExportRecord) -> None:
     connection.execute(_PRUNE, (MOST_EXPORTS,))
 
 
-class SqliteCollection(SqliteTombstones, VersionedStore):
+class SqliteCollection(SqliteEraser, VersionedStore):
     """Items in a SQLite file, or in memory; `Collection` documents the methods.
 
     Threads read side by side, each with its own connection, so a search waits for no other one and for no write.
@@ -181,7 +181,6 @@ class SqliteCollection(SqliteTombstones, VersionedStore):
         self._connect = partial(database.open_connection, place, durability, busy_timeout, read_only=self._read_only)
         self._readers = ConnectionPool(self._connect)
         self._opened_writer: sqlite3.Connection | None = self._open_writer(model, store_type)
-        self._transaction = WriteTransaction(self._attachments, self._check_file)
         self._file = database.file_identity(self.location) if self._in_file else None
         follow_forks(self)
 
@@ -243,8 +242,32 @@ class SqliteCollection(SqliteTombstones, VersionedStore):
         with UNFORKED, self._write_lock, database.translate_errors(self.location):
             self._check_writable()
             if self._in_file:
-                return self._transaction.run(self._writer, operation)
-            return self._memory_lock.write(partial(self._transaction.run, self._writer, operation))
+                return self._write_alone(operation)
+            return self._memory_lock.write(lambda: self._write_alone(operation))
+
+    def _write_alone(self, operation: Callable[[sqlite3.Connection], T]) -> T:
+        """Run an operation in a write transaction; attachments that no item refers to any more are removed after it."""
+        writer, attachments = self._writer, self._attachments
+
+        def write() -> T:
+            self._check_file()
+            return operation(writer)
+
+        try:
+            result = write_transaction(writer, write)
+        except BaseException:
+            if attachments is not None:
+                attachments.discard_released()
+            raise
+        if attachments is not None and attachments.released:
+            try:
+                # Under the write lock: nobody may begin to refer to a file while it is removed.
+                write_transaction(writer, attachments.remove_released, partial(is_named, writer))
+            except sqlite3.Error as error:
+                # The deletion itself is committed.
+                _LOG.warning("%s: attachments of deleted items were not removed (%s).", attachments.folder, error)
+                attachments.discard_released()
+        return result
 
     def _check_writable(self) -> None:
         self._check_open()
@@ -253,7 +276,7 @@ class SqliteCollection(SqliteTombstones, VersionedStore):
                 self.location, "was opened for reading only, as its file system or its rights allow no more."
             )
 
-    def _check_file(self, _connection: sqlite3.Connection) -> None:
+    def _check_file(self) -> None:
         if self._in_file and database.file_identity(self.location) != self._file:
             raise CollectionUnwritableError(
                 self.location,

@@ -26,7 +26,6 @@ from devmem.errors import (
 )
 from devmem.model.conditions import micros_of
 from devmem.model.items import why_unreadable
-from devmem.storage.attachments import AttachmentFiles
 from devmem.storage.connections import enable_wal, read_transaction, write_transaction
 from devmem.storage.erasure import remove_partial_files
 from devmem.storage.protocol import Durability
@@ -37,59 +36,6 @@ from devmem.text.files import create_empty
 T = TypeVar("T")
 
 _LOG: Final = logging.getLogger(__name__)
-
-
-class WriteTransaction:
-    """The write transactions of a collection's file, one after another, by its only connection for writing."""
-
-    def __init__(self, attachments: AttachmentFiles | None, prepare: Callable[[sqlite3.Connection], None]) -> None:
-        """Take what every transaction uses.
-
-        Args:
-            attachments: files of the collection; None in memory.
-            prepare: is called first in each transaction, and refuses it by raising.
-        """
-        self._attachments, self._prepare = attachments, prepare
-
-    def run(self, connection: sqlite3.Connection, operation: Callable[[sqlite3.Connection], T]) -> T:
-        """Run an operation under the write lock; commit all that it wrote, or nothing when anything is raised.
-
-        Attachments that no item refers to any more are removed afterwards. The connection is in autocommit mode.
-        """
-        # Everything is in this one function, which calls the operation: a context manager would leave the transaction
-        # open when Ctrl-C comes between its `__enter__` and the block, or at the start of its `__exit__`, and with it
-        # every other process locked out.
-        attachments = self._attachments
-        try:
-            # Of a transaction that an exception in an earlier rollback left open; without one it does nothing.
-            connection.rollback()
-            # The lock is taken before the operation reads: what was read before another process's commit could not be
-            # written any more.
-            connection.execute("BEGIN IMMEDIATE")
-            self._prepare(connection)
-            result = operation(connection)
-            connection.execute("COMMIT")
-        except BaseException:
-            if attachments is not None:
-                attachments.discard_released()
-            raise
-        finally:
-            connection.rollback()
-        if attachments is not None and attachments.released:
-            self._remove_released(connection, attachments)
-        return result
-
-    def _remove_released(self, connection: sqlite3.Connection, attachments: AttachmentFiles) -> None:
-        def remove() -> None:
-            attachments.remove_released(lambda name: is_named(connection, name))
-
-        try:
-            # Under the write lock: nobody may begin to refer to a file while it is removed.
-            write_transaction(connection, remove)
-        except sqlite3.Error as error:
-            # The deletion itself is committed.
-            _LOG.warning("%s: attachments of deleted items were not removed (%s).", attachments.folder, error)
-            attachments.discard_released()
 
 
 def is_named(connection: sqlite3.Connection, name: str) -> bool:

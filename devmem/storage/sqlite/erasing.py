@@ -6,19 +6,22 @@ import logging
 import sqlite3
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 from uuid import uuid4
 
+from devmem.errors import CollectionUnwritableError
 from devmem.storage.attachments import stored_names
 from devmem.storage.connections import empty_log, rewrite_pages
-from devmem.storage.erasing import ErasableStore, end_plan, erase_planned, write_plan
-from devmem.storage.erasure import ErasePlan, EraseResult, Residue, search_files
+from devmem.storage.erasing import ErasableStore, end_plan, erase_planned, insert_marks, set_keys, write_plan
+from devmem.storage.erasure import ErasePlan, EraseRequest, EraseResult, Residue, search_files
 from devmem.storage.sqlite.database import is_named
 from devmem.storage.sqlite.reader import SqliteReader
 from devmem.storage.sqlite.tables import SqliteTables
 from devmem.storage.tables import StoreTables
+from devmem.storage.tombstones import SUFFIX, Mark, TombstoneFile, new_state, read_tombstone_file
 from devmem.storage.versions import planned
 from devmem.text.files import WorkMarker, is_at_work
 
@@ -28,9 +31,13 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 class SqliteEraser(ErasableStore, SqliteReader):
-    """Erases from the files too; the methods of `ErasableCollection`."""
+    """Erases from the files too; the methods of `ErasableCollection` and `TombstoneCollection`.
+
+    Tombstones are a table of the database, and a file beside it that outlives a backup put in its place.
+    """
 
     _in_file: bool
+    _read_only: bool
     _markers: dict[str, WorkMarker]
     """Of the erasures that this collection is at work on, by their ids."""
 
@@ -122,6 +129,82 @@ class SqliteEraser(ErasableStore, SqliteReader):
             residues += rewrite_pages(writer, self.location) or empty_log(writer, self.location)
             reached, left = search_files(places, words, is_kept)
         return reached, [*residues, *left]
+
+    @property
+    def _beside(self) -> Path | None:
+        """The file beside the database; None in memory."""
+        return Path(f"{self.location}{SUFFIX}") if self._in_file else None
+
+    def _change_tombstones(self, change: Callable[[StoreTables], T]) -> T:
+        """Change tombstones in the database, then in the file beside it."""
+
+        def changed(tables: StoreTables) -> tuple[T, TombstoneFile]:
+            result = change(tables)
+            tables.set_property(_STATE, new_state())
+            return result, _content(tables)
+
+        result, content = self._writing(changed)
+        self._write_beside(content)
+        return result
+
+    def _write_beside(self, content: TombstoneFile) -> None:
+        path = self._beside
+        if path is None:
+            return
+        try:
+            if content.keys:
+                content.write(path)
+            else:
+                path.unlink(missing_ok=True)
+        except OSError as error:
+            reason = "the tombstones beside it cannot be written: a backup that is put in its place would undo them"
+            raise CollectionUnwritableError(self.location, f"{reason} ({error}).") from error
+
+    def apply_tombstones(self) -> EraseResult:
+        """Erase what came back with another database file in the place of this one."""
+        path = self._beside
+        if path is None or self._read_only or not path.exists():
+            return EraseResult()
+        beside = read_tombstone_file(path)
+        if beside is None or beside.state == self._reading(lambda tables: tables.property(_STATE)):
+            return EraseResult()
+
+        def merge(tables: StoreTables) -> ErasePlan | None:
+            insert_marks(tables, beside.marks)
+            set_keys(tables, tuple(dict.fromkeys((*beside.keys, *tables.tombstone_keys()))))
+            plan = self._erased_before(tables)
+            if plan is not None:
+                write_plan(tables, plan)
+            return plan
+
+        plan = self._change_tombstones(merge)
+        return EraseResult() if plan is None else self.finish_erasure(plan)
+
+    def _erased_before(self, tables: StoreTables) -> ErasePlan | None:
+        """Return what is to be erased of a database that knew nothing of the tombstones; None where nothing is."""
+        gone: set[str] = set()
+        rows: dict[int, str] = {}
+        for found in self._versions(tables, ("true", [])):
+            if not tables.erased_among([found.item]):
+                continue
+            if found.is_current:
+                gone.add(found.item.id)
+            else:
+                rows[found.row] = found.item.id
+        left = tuple(row for row, name in rows.items() if name not in gone)
+        if not gone and not left:
+            return None
+        plan = self._plan(tables, EraseRequest(ids=tuple(sorted(gone))), ())
+        return replace(plan, rows=(*plan.rows, *left))
+
+
+_STATE: Final = "tombstone_state"
+
+
+def _content(tables: StoreTables) -> TombstoneFile:
+    found = tables.execute(f"SELECT {', '.join(Mark._fields)} FROM tombstones ORDER BY erased_at, digest")
+    marks = tuple(map(Mark._make, found))
+    return TombstoneFile(state=str(tables.property(_STATE)), keys=tables.tombstone_keys(), marks=marks)
 
 
 _PEOPLE: Final = ("change_run", "change_actor", "end_run", "end_actor")

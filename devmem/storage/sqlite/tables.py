@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from devmem.model.items import MemoryItem, Vector, load_item_json
+from devmem.model.items import MemoryItem, Vector, dump_item_json, load_item_json
 from devmem.model.versions import Operation
 from devmem.models.embedder import PassageEmbeddings
 from devmem.models.given_vectors import PREFIX
@@ -30,7 +30,6 @@ from devmem.storage.writing import (
     PreparedItem,
     VersionEnd,
     embeddings_from,
-    item_body,
     item_columns,
     stored_hash,
 )
@@ -109,6 +108,10 @@ _COPY_PASSAGE: Final = (
     "INSERT INTO passages(row, term_hashes, term_counts, term_length) "
     "SELECT ?, term_hashes, term_counts, term_length FROM passages WHERE passage = ?"
 )
+_COPY_PASSAGES: Final = (
+    "INSERT INTO passages(row, term_hashes, term_counts, term_length) "
+    "SELECT ?, term_hashes, term_counts, term_length FROM passages WHERE row = ? ORDER BY passage"
+)
 _PASSAGES_OF: Final = "SELECT passage FROM passages WHERE row = ? ORDER BY passage"
 SELECT_WHOLE: Final = (
     "SELECT items.row, CAST(body AS BLOB), content_hash, vector FROM items "
@@ -185,10 +188,19 @@ class SqliteTables(StoreTables):
         has_none = item.input_snapshot is None and item.output_snapshot is None
         body = item if has_none or self.attachments is None else self.attachments.externalize(item)
         derived = 1 if item.provenance.parents else None
-        values = (*item_columns(prepared), derived, int(new.waiting), prepared.refusal, item_body(body).decode())
+        values = (
+            *item_columns(prepared),
+            derived,
+            int(new.waiting),
+            prepared.refusal,
+            dump_item_json(body, is_stored=True).decode(),
+        )
         began = (origin.slot, origin.operation, origin.run, origin.actor, origin.at, origin.base)
         row = self.connection.execute(_INSERT, (*values, *began)).lastrowid or 0
-        passages = insert_passages(self.connection, row, prepared)
+        if new.like is not None and self.change(_COPY_PASSAGES, (row, new.like)):
+            passages = passages_of_row(self.connection, row)
+        else:
+            passages = insert_passages(self.connection, row, prepared)
         if new.embeddings is not None:
             insert_embeddings(self.connection, passages, new.embeddings)
         return row
