@@ -406,9 +406,8 @@ def _tolerate_old(raw: object) -> object:
     """Accept DevAll's forms: null for an empty mapping, a snapshot or a time, and keys of its own."""
     if not isinstance(raw, Mapping):
         return raw
-    return keep_unknown(
-        {key: value for key, value in raw.items() if value is not None}, known=_ITEM_KEYS, into="metadata"
-    )
+    given = {key: value for key, value in raw.items() if value is not None}
+    return keep_unknown(given, known=_ITEM_KEYS, into="metadata")
 
 
 @cache
@@ -449,8 +448,7 @@ def load_item_json(raw: str | bytes, digest: str = "", embedding: Vector | None 
         item: MemoryItem = _stored().validate_json(raw)
     except ValidationError:
         item = _adapter().validate_json(raw)
-    known = item.content_hash or digest
-    known = known or content_hash(item.content_summary, item.input_snapshot, item.output_snapshot)
+    known = item.content_hash or digest or content_hash(item.content_summary, item.input_snapshot, item.output_snapshot)
     object.__setattr__(item, "content_hash", known)
     object.__setattr__(item, "embedding", item.embedding if embedding is None else embedding)
     return item
@@ -472,18 +470,15 @@ def dump_item(item: MemoryItem) -> dict[str, Any]:
 
 
 def dump_item_json(item: MemoryItem, *, is_stored: bool = False) -> bytes:
-    """Return the item's JSON form as UTF-8 text, without its embedding and without defaults.
-
-    `is_stored` leaves out a content hash that reading the form computes again.
+    """Return the item's JSON form as UTF-8 text, without embedding, defaults and, to be stored, a derived content hash.
 
     Raises:
         ValueError: a value is of another type than its field, and could not be read again.
     """
-    excluded = {"embedding"}
-    if is_stored and item.content_hash == content_hash(item.content_summary, item.input_snapshot, item.output_snapshot):
-        excluded.add("content_hash")
+    derived = content_hash(item.content_summary, item.input_snapshot, item.output_snapshot) if is_stored else None
+    without = {"embedding", "content_hash"} if item.content_hash == derived else {"embedding"}
     try:
-        return _adapter().dump_json(item, by_alias=True, exclude=excluded, exclude_defaults=True, warnings="error")
+        return _adapter().dump_json(item, by_alias=True, exclude=without, exclude_defaults=True, warnings="error")
     except PydanticSerializationError as error:
         raise ValueError(f"item {item.id!r} cannot be stored: {error}") from error
 

@@ -269,17 +269,17 @@ STORAGE: Final[tuple[Change, ...]] = (
     Change(
         name="one-commit-in-a-hundred",
         breaks="every acknowledged write is stored",
-        file="devmem/storage/sqlite/database.py",
-        old='            connection.execute("COMMIT")\n',
-        new='            connection.execute("ROLLBACK" if time.monotonic_ns() // 1000 % 100 == 0 else "COMMIT")\n',
+        file="devmem/storage/connections.py",
+        old="        connection.execute(end)\n",
+        new='        connection.execute("ROLLBACK" if time.monotonic_ns() // 1000 % 100 == 0 else end)\n',
         tests=("tests/storage/test_acknowledged_writes.py",),
     ),
     Change(
         name="lock-after-reading",
         breaks="a write takes the lock before it reads",
-        file="devmem/storage/sqlite/database.py",
-        old='connection.execute("BEGIN IMMEDIATE")',
-        new='connection.execute("BEGIN")',
+        file="devmem/storage/connections.py",
+        old='("BEGIN IMMEDIATE", "COMMIT")',
+        new='("BEGIN", "COMMIT")',
         tests=("tests/storage/test_transactions.py",),
     ),
     Change(
