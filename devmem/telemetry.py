@@ -58,7 +58,7 @@ _DROPS_WITH_PARENT: Final = "localParentNotSampled:AlwaysOffSampler"
 _PORTS: Final = {"http": 80, "https": 443, "postgres": 5432, "postgresql": 5432, "redis": 6379, "rediss": 6379}
 
 
-class Operation:
+class OperationSpan:
     """An operation that is not observed; `with` does nothing."""
 
     __slots__ = ()
@@ -88,7 +88,7 @@ class Operation:
         """Set how many memories were found, stored or deleted; `records` is called where contents are opted in."""
 
 
-UNOBSERVED: Final = Operation()
+UNOBSERVED: Final = OperationSpan()
 """Any operation while telemetry is off."""
 
 
@@ -127,7 +127,7 @@ class _Telemetry:
         return None if context.trace_flags.sampled or context.is_remote or not context.is_valid else span
 
 
-class _Observed(Operation):
+class _Observed(OperationSpan):
     """An operation with a span, and with a duration in the metric."""
 
     __slots__ = ("_attributes", "_begin", "_is_measured", "_is_own", "_on", "_span", "_token")
@@ -269,7 +269,7 @@ def memory_operation(
     *,
     query: str | None = None,
     record: str | None = None,
-) -> Operation:
+) -> OperationSpan:
     """Begin an operation on a memory, to be used with `with`.
 
     Args:
@@ -295,7 +295,7 @@ def memory_operation(
     return _Observed(_on, name, attributes, is_client="server.address" in attributes, is_measured=True)
 
 
-def call_operation(kind: CallKind, name: str) -> Operation:
+def call_operation(kind: CallKind, name: str) -> OperationSpan:
     """Begin the call of a workflow, an agent, a tool, a source of knowledge or a chat model of a name."""
     if _on is None:
         return UNOBSERVED

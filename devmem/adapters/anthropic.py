@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 from pydantic import ValidationError
 
-from devmem.adapters.files import FileCommands, FileLimits
+from devmem.adapters.files import FileCommands, FolderLimits
 from devmem.adapters.hosts import require as _require
 from devmem.adapters.hosts import writing
 from devmem.errors import DevmemError, MemoryFileError
@@ -96,7 +96,7 @@ class _MemoryTool:
         self,
         memory: Memory,
         *,
-        limits: FileLimits | None = None,
+        limits: FolderLimits | None = None,
         cache_control: BetaCacheControlEphemeralParam | None = None,
     ) -> None:
         """Take the files of a memory; the caller closes it.

@@ -15,7 +15,7 @@ from yaml.constructor import SafeConstructor
 from yaml.nodes import ScalarNode
 from yaml.resolver import Resolver
 
-from devmem.config.document import Document, Plain, checked_text
+from devmem.config.document import Plain, YamlDocument, checked_text
 from devmem.config.findings import Rule
 from devmem.errors import ConfigError, Finding
 
@@ -57,7 +57,7 @@ class _Value:
     """Whether nothing was written in its place."""
 
 
-def compose(text: str, *, origin: str = "") -> Document:
+def compose(text: str, *, origin: str = "") -> YamlDocument:
     """Read one YAML document whose root is a mapping.
 
     Raises:
@@ -76,7 +76,7 @@ class _Composer:
         self._blank: dict[int, Collection[Hashable]] = {}
         self._repeated: list[Finding] = []
 
-    def document(self) -> Document:
+    def document(self) -> YamlDocument:
         root: _Value | None = None
         for event in self._events:
             if isinstance(event, yaml.DocumentStartEvent):
@@ -89,7 +89,7 @@ class _Composer:
             raise ConfigError(self._repeated)
         if not isinstance(root.value, dict):
             self._refuse(1, "a workflow is a mapping with `memory:` and `nodes:`, this document is not a mapping")
-        return Document(data=root.value, origin=self._origin, lines=self._lines, blank=self._blank)
+        return YamlDocument(data=root.value, origin=self._origin, lines=self._lines, blank=self._blank)
 
     def _parsed(self, text: str) -> Iterator[yaml.Event]:
         try:

@@ -50,7 +50,7 @@ class SourcePosition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Document:
+class YamlDocument:
     """One parsed document. Its data is read and never changed; values that were aliased are shared, not copied."""
 
     data: dict[Any, Any]
@@ -178,7 +178,7 @@ MAX_FINDINGS: Final = 200
 class Report:
     """The findings of one document."""
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: YamlDocument) -> None:
         self.document = document
         self._errors: dict[Finding, None] = {}
         self._warnings: dict[Finding, None] = {}

@@ -23,7 +23,7 @@ from devmem.config.agent import (
 )
 from devmem.config.base import ConfigModel, MemoryOptions, StoreTypes, all_keys, mentions, models_in
 from devmem.config.compose import compose
-from devmem.config.document import Document, DocumentPath, Report, path_text, read_text
+from devmem.config.document import DocumentPath, Report, YamlDocument, path_text, read_text
 from devmem.config.findings import Rule, choices, closest, did_you_mean, found, quoted
 from devmem.config.placeholders import Environment, Placeholders, Unresolved, has_placeholder
 from devmem.config.rules import NamedPart, check_attachments, check_document, check_graph
@@ -72,7 +72,7 @@ class Reader:
 
     def __init__(
         self,
-        document: Document,
+        document: YamlDocument,
         types: StoreTypes,
         folder: pathlib.Path,
         environment: Environment,

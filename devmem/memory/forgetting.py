@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Unpack, cast
@@ -33,17 +33,6 @@ class Selected(ScopeParts, total=False):
     matching: str | None
     source: str | None
     run: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForgetOptions:
-    """How a memory forgets."""
-
-    dry_run: bool = False
-    search: bool = False
-    """Whether files are searched for what was forgotten."""
-    vacuum: bool = False
-    tombstone: bool = False
 
 
 def erase_request(guard: ScopeGuard, ids: Iterable[object], selected: Selected) -> EraseRequest:
@@ -75,10 +64,13 @@ def erase_request(guard: ScopeGuard, ids: Iterable[object], selected: Selected) 
 def forgotten(
     store: MemoryBase,
     guard: ScopeGuard,
-    clock: Callable[[], float],
     ids: Iterable[object],
-    options: ForgetOptions,
     selected: Selected,
+    *,
+    dry_run: bool,
+    verify: bool,
+    vacuum: bool,
+    tombstone: bool,
 ) -> ForgetReceipt:
     """Forget what is selected within a guard, with the copies of what is named by id, and return the receipt.
 
@@ -86,18 +78,18 @@ def forgotten(
         ValueError, TypeError, ScopeError: as for `erase_request`.
         NoTombstonesError: the store keeps no tombstones, and is asked for one; nothing was forgotten.
     """
-    request = replace(erase_request(guard, ids, selected), tombstone=options.tombstone)
-    copies = _copies(store, request, clock())
+    request = replace(erase_request(guard, ids, selected), tombstone=tombstone)
+    copies = _copies(store, request, store.setup.clock())
     selection = erasing.select_erasure(
         store,
         replace(request, ids=(*request.ids, *copies)) if request.ids else request,
         lambda item: not guard.is_bound or in_scope(item, guard.filter()),
     )
-    if options.dry_run:
+    if dry_run:
         return replace(erasing.preview(store, selection), copies=copies)
     named = request.ids[0] if request.ids and len(request.ids) == 1 else None
     with observed(store, "delete_memory", record=named) as operation:
-        receipt = erasing.execute(store, selection, search=options.search, vacuum=options.vacuum)
+        receipt = erasing.execute(store, selection, search=verify or vacuum, vacuum=vacuum)
         operation.records(receipt.items, tuple)
     return replace(receipt, copies=copies)
 

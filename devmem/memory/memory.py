@@ -27,7 +27,7 @@ from devmem.memory.contents import (
     Numbers,
     OutcomeOptions,
 )
-from devmem.memory.forgetting import ForgetOptions, Selected, forgotten
+from devmem.memory.forgetting import Selected, forgotten
 from devmem.memory.reading import MemoryReader, MemorySnapshot
 from devmem.memory.repeats import remembered
 from devmem.memory.runs import MemoryRun, RunsWithin
@@ -279,8 +279,8 @@ class Memory(MemoryReader):
             ScopeError: the scope is out of reach.
             NoTombstonesError: the store keeps no tombstones; nothing was forgotten.
         """
-        options = ForgetOptions(dry_run=dry_run, search=verify or vacuum, vacuum=vacuum, tombstone=tombstone)
-        return forgotten(self.store, self.guard, self._clock, ids, options, selected)
+        how = {"dry_run": dry_run, "verify": verify, "vacuum": vacuum, "tombstone": tombstone}
+        return forgotten(self.store, self.guard, ids, selected, **how)
 
     def tombstones(self) -> list[Tombstone]:
         """Return what erasures with `tombstone=True` left, oldest first: ids, times and numbers, nothing of the texts.

@@ -111,7 +111,7 @@ class Entered:
 
     __slots__ = ("_attached", "_context", "_operation", "_token")
 
-    def __init__(self, context: TraceContext | None, operation: telemetry.Operation = telemetry.UNOBSERVED) -> None:
+    def __init__(self, context: TraceContext | None, operation: telemetry.OperationSpan = telemetry.UNOBSERVED) -> None:
         """Take the context, with None of which nothing is changed, and the operation that spans in the block are of."""
         self._context, self._operation = context, operation
 

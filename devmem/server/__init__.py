@@ -3,11 +3,11 @@
 from devmem.server.guard import (
     LOOPBACK,
     MAX_WORKERS,
-    Access,
     Allowances,
     Door,
     Guard,
     Limits,
+    TokenAccess,
     checked_address,
     token_of,
 )
@@ -16,12 +16,12 @@ from devmem.server.tokens import Token, TokenFile
 __all__ = [
     "LOOPBACK",
     "MAX_WORKERS",
-    "Access",
     "Allowances",
     "Door",
     "Guard",
     "Limits",
     "Token",
+    "TokenAccess",
     "TokenFile",
     "checked_address",
     "token_of",

@@ -32,7 +32,7 @@ from devmem.model.filters import Filter
 from devmem.model.items import LEAST_TRUST, MemoryItem, Provenance, SourceKind, is_quarantined
 from devmem.model.results import Hit, WriteOutcome
 from devmem.server import requests
-from devmem.server.guard import Access, Door
+from devmem.server.guard import Door, TokenAccess
 from devmem.server.requests import FoundMemory, MemoryChange, NewMemory, Text, problems_of
 
 OPENAPI_PATH: Final = "/v1/openapi.json"
@@ -142,7 +142,7 @@ class Endpoint(Generic[M]):
     asked: type[M] | None
     """Model of the body, or with GET of the query."""
     answer: type[BaseModel]
-    run: Callable[[Access, str, Any], BaseModel]
+    run: Callable[[TokenAccess, str, Any], BaseModel]
     """Carries it out; it gets the id in the path, empty where it has none, and the request."""
     writes: bool = False
     status: HTTPStatus = HTTPStatus.OK
@@ -159,13 +159,13 @@ def _stored(found: MemoryItem | Hit) -> StoredMemory:
     )
 
 
-def _add(access: Access, _id: str, asked: NewMemories) -> Ids:
+def _add(access: TokenAccess, _id: str, asked: NewMemories) -> Ids:
     source = Provenance(kind=SourceKind.NODE, name=access.actor or _HTTP_CLIENT)
     outcomes = access.memory.add_outcomes([one.model_dump(exclude_none=True) for one in asked.memories], source=source)
     return _ids(outcomes)
 
 
-def _add_messages(access: Access, _id: str, asked: NewMessages) -> Ids:
+def _add_messages(access: TokenAccess, _id: str, asked: NewMessages) -> Ids:
     messages = [one.model_dump(exclude_none=True) for one in asked.messages]
     return _ids(access.memory.add_outcomes(messages, history=asked.history, conversation=asked.conversation))
 
@@ -174,28 +174,28 @@ def _ids(outcomes: Sequence[WriteOutcome]) -> Ids:
     return Ids(ids=[outcome.item_id or "" for outcome in outcomes])
 
 
-def _list(access: Access, _id: str, asked: ListRequest) -> MemoryPage:
+def _list(access: TokenAccess, _id: str, asked: ListRequest) -> MemoryPage:
     items, total = asked.items(access.memory)
     return MemoryPage(memories=[_stored(item) for item in items], total=total)
 
 
-def _search(access: Access, _id: str, asked: SearchRequest) -> MemoryPage:
+def _search(access: TokenAccess, _id: str, asked: SearchRequest) -> MemoryPage:
     with access.memory.archived() if asked.archived else nullcontext(access.memory) as reader:
         return MemoryPage(memories=[_stored(hit) for hit in asked.hits(reader)])
 
 
-def _get(access: Access, item_id: str, _asked: None) -> StoredMemory:
+def _get(access: TokenAccess, item_id: str, _asked: None) -> StoredMemory:
     record = access.memory.get(item_id)
     if record is None:
         raise ItemNotFoundError(item_id)
     return _stored(record)
 
 
-def _change(access: Access, item_id: str, asked: MemoryChange) -> StoredMemory:
+def _change(access: TokenAccess, item_id: str, asked: MemoryChange) -> StoredMemory:
     return _stored(asked.apply(access.memory, item_id))
 
 
-def _forget(access: Access, item_id: str, _asked: None) -> ForgottenCount:
+def _forget(access: TokenAccess, item_id: str, _asked: None) -> ForgottenCount:
     if access.memory.get(item_id, archived=True) is None:
         raise ItemNotFoundError(item_id)
     return ForgottenCount(forgotten=access.memory.forget(item_id).items)

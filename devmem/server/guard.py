@@ -112,7 +112,7 @@ def token_of(scope: Mapping[str, Any]) -> Token | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
+class TokenAccess:
     """The memory that one request may reach, and whether it may change it."""
 
     memory: Memory
@@ -132,9 +132,9 @@ class Door:
     def __init__(self, memory: Memory, *, tokens: TokenFile | None = None, read_only: bool = False) -> None:
         """Serve a memory; with `tokens` nothing is reached without one of them."""
         self._memory, self.tokens, self._read_only = memory, tokens, read_only
-        self._shared = Access(memory=memory.scoped(), read_only=read_only)
+        self._shared = TokenAccess(memory=memory.scoped(), read_only=read_only)
 
-    def access(self, scope: Mapping[str, Any] | None) -> Access:
+    def access(self, scope: Mapping[str, Any] | None) -> TokenAccess:
         """Return what a request may reach, of which `scope` is the ASGI scope.
 
         Raises:
@@ -145,7 +145,7 @@ class Door:
         token = token_of(scope or {})
         if token is None:
             raise PermissionError("a token is needed")
-        return Access(
+        return TokenAccess(
             memory=token.handle(self._memory),
             read_only=self._read_only or token.read_only,
             actor=token.name,

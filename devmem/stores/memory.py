@@ -228,7 +228,7 @@ def best_conversations(report: SearchReport, *, limit: int, hits_each: int) -> l
 
 def observed(
     store: MemoryBase, name: telemetry.MemoryOperationName, *, query: str | None = None, record: str | None = None
-) -> telemetry.Operation:
+) -> telemetry.OperationSpan:
     """Begin an operation on a store, for OpenTelemetry; see `devmem.telemetry.memory_operation`."""
     if not telemetry.is_enabled():
         return telemetry.UNOBSERVED

@@ -52,7 +52,7 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
+class HtmlPage:
     """The text of a page."""
 
     title: str
@@ -62,7 +62,7 @@ class Page:
     author: str = ""
 
 
-def read_page(source: str) -> Page:
+def read_page(source: str) -> HtmlPage:
     """Return the text of a page; malformed HTML is read as far as it has text."""
     builder = _Builder()
     position = 0
@@ -74,7 +74,7 @@ def read_page(source: str) -> Page:
         else:
             builder.take_text(html.unescape(content))
     builder.flush()
-    return Page(
+    return HtmlPage(
         title=" ".join("".join(builder.title).split()),
         blocks=tuple(builder.blocks),
         published=builder.meta.get("published", ""),

@@ -12,7 +12,7 @@ from devmem.text.patterns import lazy_pattern
 
 
 @dataclass(frozen=True, slots=True)
-class Cue:
+class OrderCue:
     """A pattern of folded text, and how much it says; of several with one name the heaviest counts."""
 
     name: str
@@ -41,8 +41,8 @@ _START: Final = (
 )
 
 
-def _cues(*found: tuple[str, int, str]) -> tuple[Cue, ...]:
-    return tuple(Cue(name, weight, lazy_pattern(pattern)) for name, weight, pattern in found)
+def _cues(*found: tuple[str, int, str]) -> tuple[OrderCue, ...]:
+    return tuple(OrderCue(name, weight, lazy_pattern(pattern)) for name, weight, pattern in found)
 
 
 ENGLISH: Final = _cues(

@@ -18,7 +18,7 @@ from typing import Final
 from urllib.parse import unquote
 
 from devmem.text import display
-from devmem.text.order_cues import CHINESE, ENGLISH, FORGED, Cue
+from devmem.text.order_cues import CHINESE, ENGLISH, FORGED, OrderCue
 from devmem.text.patterns import lazy_pattern
 
 ENOUGH: Final = 3
@@ -116,7 +116,7 @@ def _cues_in(folded: str) -> str | None:
     return None
 
 
-def _sets_for(folded: str) -> list[Sequence[Cue]]:
+def _sets_for(folded: str) -> list[Sequence[OrderCue]]:
     """Return the cues of the scripts that a text is written in."""
     languages = ((_HAN, CHINESE), (_LATIN, ENGLISH))
     return [FORGED, *(cues for script, cues in languages if script.search(folded))]
@@ -133,7 +133,7 @@ def _weights(part: str) -> dict[str, int]:
     must".
     """
     found: dict[str, int] = {}
-    mentions: list[Cue] = []
+    mentions: list[OrderCue] = []
     taken: list[tuple[int, int]] = []
     for cues in _sets_for(part):
         for cue in cues:

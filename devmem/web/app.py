@@ -18,7 +18,7 @@ from starlette.staticfiles import StaticFiles
 from devmem.errors import DevmemError
 from devmem.server.connections import http_config
 from devmem.web.desk import Desk
-from devmem.web.guard import Guard
+from devmem.web.guard import PageGuard
 from devmem.web.pages import Pages
 
 _STATIC: Final = Path(__file__).parent / "static"
@@ -26,10 +26,10 @@ _SMALLEST: Final = 500
 """Bytes from which an answer is compressed."""
 
 
-def make_app(desk: Desk, *, host: str, port: int) -> Guard:
+def make_app(desk: Desk, *, host: str, port: int) -> PageGuard:
     """Return the application behind its guard, whose `link_token` opens it once."""
 
-    def guard() -> Guard:
+    def guard() -> PageGuard:
         return guarded
 
     pages = Pages(desk, guard)
@@ -38,7 +38,7 @@ def make_app(desk: Desk, *, host: str, port: int) -> Guard:
         return pages.failed(request, error)
 
     app = Starlette(routes=routes(pages), exception_handlers={DevmemError: failed})
-    guarded = Guard(GZipMiddleware(app, minimum_size=_SMALLEST), host=host, port=port)
+    guarded = PageGuard(GZipMiddleware(app, minimum_size=_SMALLEST), host=host, port=port)
     return guarded
 
 
@@ -68,7 +68,7 @@ def routes(pages: Pages) -> list[BaseRoute]:
 class Server(uvicorn.Server):
     """A server of the application at a bound socket, `run(sockets=[...])`, which calls `ready` when it answers."""
 
-    def __init__(self, app: Guard, ready: Callable[[], None]) -> None:
+    def __init__(self, app: PageGuard, ready: Callable[[], None]) -> None:
         """Take the application and what is called."""
         super().__init__(http_config(app, access_log=False, server_header=False))
         self._ready = ready

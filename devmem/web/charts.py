@@ -41,7 +41,7 @@ LABELS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class BarSegment:
     """A part of a bar."""
 
     name: str
@@ -56,7 +56,7 @@ class Segment:
         return LABELS.get(self.name, self.name)
 
 
-def score_bar(parts: Mapping[str, float], most: float) -> list[Segment]:
+def score_bar(parts: Mapping[str, float], most: float) -> list[BarSegment]:
     """Return the bar of a hit, whose parts are the contributions to its score.
 
     Args:
@@ -65,12 +65,12 @@ def score_bar(parts: Mapping[str, float], most: float) -> list[Segment]:
     """
     scale = WIDTH / most if most > 0 else 0.0
     x = 0.0
-    bar: list[Segment] = []
+    bar: list[BarSegment] = []
     for at, (name, value) in enumerate(sorted(parts.items(), key=lambda part: -part[1])):
         width = abs(value) * scale
         start = x if value >= 0 else max(x - width, 0.0)
         if width > 0:
-            bar.append(Segment(name, value, round(start, 1), round(max(width, 0.5), 1), at % _COLOURS))
+            bar.append(BarSegment(name, value, round(start, 1), round(max(width, 0.5), 1), at % _COLOURS))
         x += value * scale
     return bar
 

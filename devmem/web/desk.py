@@ -65,7 +65,7 @@ _MOST_MESSAGES: Final = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class StoreAnswer:
     """Answer of one store, or the reason why it has none."""
 
     store: str
@@ -150,7 +150,7 @@ class Desk:
             if node.config is not None and all(entry.name in self.memories for entry in node.config.memories)
         ]  # fmt: skip
 
-    def ask(self, asked: Question, *, share: float = 1.0) -> list[Answer]:
+    def ask(self, asked: Question, *, share: float = 1.0) -> list[StoreAnswer]:
         """Search the stores that a question names; one that fails is an answer with its error.
 
         Args:
@@ -244,7 +244,7 @@ class Desk:
             raise ValueError(f"there is no store {name!r}")
         return self.memories[name]
 
-    def _ask(self, memory: Memory, name: str, asked: Question, *, share: float) -> Answer:
+    def _ask(self, memory: Memory, name: str, asked: Question, *, share: float) -> StoreAnswer:
         began = time.perf_counter()
         try:
             with _state_of(memory, asked) as shown:
@@ -253,8 +253,8 @@ class Desk:
                 milliseconds = (time.perf_counter() - began) * 1000
                 near = near_words(shown.store, query.embedding, report, share=share)
         except DevmemError as error:
-            return Answer(store=name, error=str(error))
-        return Answer(store=name, report=report, milliseconds=milliseconds, near=near)
+            return StoreAnswer(store=name, error=str(error))
+        return StoreAnswer(store=name, report=report, milliseconds=milliseconds, near=near)
 
     def _query(self, memory: MemoryReader, asked: Question) -> MemoryQuery:
         matching = memory.guard.matching(asked.where(), **self._scope(asked))

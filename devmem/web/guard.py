@@ -37,7 +37,7 @@ _ENTERED: Final = '<!doctype html><title>devmem</title><meta http-equiv="refresh
 _REFUSED: Final = "Open the link that `devmem web` printed; it works once. Start the command again for another one.\n"
 
 
-class Guard:
+class PageGuard:
     """Middleware that lets through what may pass, and adds the headers that keep a page to itself."""
 
     def __init__(self, app: ASGIApp, *, host: str, port: int) -> None:

@@ -30,8 +30,8 @@ from devmem.text.spelling import corrected
 from devmem.views.diagrams import transfers_of
 from devmem.views.documents import receipt_lines, workflow_receipt_lines
 from devmem.web import charts
-from devmem.web.desk import Answer, Desk
-from devmem.web.guard import CSRF_FIELD, MAX_BODY, Guard
+from devmem.web.desk import Desk, StoreAnswer
+from devmem.web.guard import CSRF_FIELD, MAX_BODY, PageGuard
 from devmem.web.languages import Language, language_of, translated
 from devmem.web.question import UNSCOPED, Question, address_of, question_of, start_of
 from devmem.web.texts import compared, marked, shown
@@ -97,7 +97,7 @@ def age(seconds: float, language: Language) -> str:
 class Pages:
     """The endpoints of the page."""
 
-    def __init__(self, desk: Desk, guard: Callable[[], Guard]) -> None:
+    def __init__(self, desk: Desk, guard: Callable[[], PageGuard]) -> None:
         """Take the desk, and what returns the guard in front of the application."""
         self._desk, self._guard, self._transfers = desk, guard, Transfers(desk)
         self._templates = environment()
@@ -144,7 +144,7 @@ class Pages:
             address=lambda **fields: address_of(request.query_params, **fields), **context,
         )  # fmt: skip
 
-    def _card_of(self, answer: Answer, asked: Question) -> dict[str, Any]:
+    def _card_of(self, answer: StoreAnswer, asked: Question) -> dict[str, Any]:
         """Return an answer with the bars of its hits, for the template; one without hits with whose items fit."""
         report: SearchReport = answer.report
         scored = [(hit, hit.parts or {"score": hit.score}) for hit in report.hits]

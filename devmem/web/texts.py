@@ -97,7 +97,7 @@ _MOST_TOKENS: Final = 4_000
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class TextPiece:
     """A part of a text."""
 
     text: str
@@ -109,7 +109,7 @@ def shown(text: str) -> str:
     return visible(text[:LONGEST]) + ("…" if len(text) > LONGEST else "")
 
 
-def marked(text: str, question: str, near: frozenset[str] = frozenset()) -> list[Piece]:
+def marked(text: str, question: str, near: frozenset[str] = frozenset()) -> list[TextPiece]:
     """Return a text in pieces; those are marked whose words the question has, in any form that the search equates.
 
     Other words of `near`, which are folded, get a mark of their own.
@@ -121,7 +121,7 @@ def marked(text: str, question: str, near: frozenset[str] = frozenset()) -> list
     for start, end in _met(cut, frozenset(query_terms(question))):
         marks[start:end] = _HIT * (end - start)
     return [
-        Piece(cut[run.start() : run.end()], "hit" if run[0].startswith(_HIT) else "near" if any(run[0]) else "")
+        TextPiece(cut[run.start() : run.end()], "hit" if run[0].startswith(_HIT) else "near" if any(run[0]) else "")
         for run in _STRETCHES.finditer(marks)
     ]
 
@@ -156,18 +156,18 @@ def _runs(text: str, start: int, end: int, wanted: frozenset[str]) -> Iterator[t
     yield from ((start + run.start(), start + run.end()) for run in _COVERED.finditer(covered))
 
 
-def compared(before: str, after: str) -> list[Piece]:
+def compared(before: str, after: str) -> list[TextPiece]:
     """Return two texts as one, with what was taken out and what was put in."""
     old, new = _split(before), _split(after)
     if len(old) + len(new) > _MOST_TOKENS:
         old, new = shown(before).splitlines(keepends=True), shown(after).splitlines(keepends=True)
-    pieces: list[Piece] = []
+    pieces: list[TextPiece] = []
     for operation, start, end, new_start, new_end in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if operation == "equal":
-            pieces.append(Piece("".join(old[start:end])))
+            pieces.append(TextPiece("".join(old[start:end])))
             continue
-        pieces += [Piece("".join(old[start:end]), "del")] if end > start else []
-        pieces += [Piece("".join(new[new_start:new_end]), "ins")] if new_end > new_start else []
+        pieces += [TextPiece("".join(old[start:end]), "del")] if end > start else []
+        pieces += [TextPiece("".join(new[new_start:new_end]), "ins")] if new_end > new_start else []
     return pieces
 
 

@@ -38,7 +38,7 @@ _ABOUT_FLOW: Final = (Rule.UNUSED_STORE, Rule.NEVER_READ, Rule.NEVER_WRITTEN, Ru
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
+class StoreAccess:
     """Use of one store by one agent, with the limits in force."""
 
     node: str
@@ -91,7 +91,7 @@ class WorkflowPlan:
     """The reads, writes and requests of a run of a workflow."""
 
     file: str
-    accesses: tuple[Access, ...]
+    accesses: tuple[StoreAccess, ...]
     stores: tuple[StorePlan, ...]
     destinations: tuple[Destination, ...]
     models: tuple[ModelUse, ...]
@@ -138,7 +138,7 @@ def plan_of(workflow: Workflow, assumed: Assumed, findings: tuple[Finding, ...] 
     )
 
 
-def accesses_of(workflow: Workflow) -> Iterator[Access]:
+def accesses_of(workflow: Workflow) -> Iterator[StoreAccess]:
     """Yield the use of each store by each agent, in the order of the nodes."""
     stores = {store.name: store for store in workflow.memory}
     for node in workflow.nodes:
@@ -149,10 +149,10 @@ def accesses_of(workflow: Workflow) -> Iterator[Access]:
 
 def _access(
     workflow: Workflow, node: NodeConfig, agent: AgentConfig, entry: Attachment, store: StoreDeclaration
-) -> Access:
+) -> StoreAccess:
     retrieval = getattr(store.config, "retrieval", None)
     of_store = getattr(retrieval, "min_relevance", None)
-    return Access(
+    return StoreAccess(
         node=node.id,
         agent=agent.agent or node.id,
         store=entry.name,
@@ -168,7 +168,7 @@ def _access(
     )
 
 
-def _store_plan(workflow: Workflow, store: StoreDeclaration, accesses: tuple[Access, ...]) -> StorePlan:
+def _store_plan(workflow: Workflow, store: StoreDeclaration, accesses: tuple[StoreAccess, ...]) -> StorePlan:
     of_store = [one for one in accesses if one.store == store.name]
     recorded = ["conversation"] if store.name in workflow.recording_stores else []
     written = [one.agent for one in of_store if one.writes_at]

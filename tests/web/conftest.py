@@ -17,7 +17,7 @@ import devmem
 from devmem import Scope, WorkflowRunner, load_workflow, open_stores
 from devmem.web.app import Server, make_app, routes
 from devmem.web.desk import Desk
-from devmem.web.guard import Guard
+from devmem.web.guard import PageGuard
 from devmem.web.pages import Pages
 
 TEAM = """
@@ -38,7 +38,7 @@ class Page:
     """A page that is served."""
 
     address: str
-    guard: Guard
+    guard: PageGuard
     folder: Path
     posted: frozenset[str]
     """Addresses that take forms."""

@@ -139,7 +139,7 @@ def _naive(seconds: float) -> datetime:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
+class RecordSelection:
     """The part of a choice that the database makes, and the part that is made on the records."""
 
     where: Filter
@@ -173,7 +173,7 @@ def selected(
     categories: Sequence[str] | None = None,
     metadata_filter: Mapping[str, Any] | None = None,
     older_than: datetime | None = None,
-) -> Selection:
+) -> RecordSelection:
     """Return the selection of those items of a filter that have one of the categories and all of the metadata."""
     wanted = metadata_filter or {}
     plain = {key: value for key, value in wanted.items() if isinstance(value, str | int | float)}
@@ -191,8 +191,8 @@ def selected(
             narrowed, any_of=tuple(replace(one, metadata=each.metadata) for one in scopes for each in having)
         )
     if not others:
-        return Selection(where=narrowed)
-    return Selection(
+        return RecordSelection(where=narrowed)
+    return RecordSelection(
         where=narrowed,
         rest=lambda record: all(record.metadata.get(key) == value for key, value in others.items()),
     )

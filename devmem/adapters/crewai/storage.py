@@ -21,7 +21,7 @@ from devmem.adapters.crewai.records import (
     OTHERS,
     SCOPE,
     SOURCE,
-    Selection,
+    RecordSelection,
     below,
     is_own,
     item_id,
@@ -46,7 +46,7 @@ class Searcher:
         self._memory, self._store, self._texts = memory, store, texts
 
     def search(
-        self, vector: Sequence[float], meant: Selection, *, limit: int, min_score: float
+        self, vector: Sequence[float], meant: RecordSelection, *, limit: int, min_score: float
     ) -> list[tuple[MemoryRecord, float]]:
         """Return at most `limit` records, best first, with scores from 0 to 1.
 
@@ -82,7 +82,7 @@ class Searcher:
         if expected is not None and len(vector) and len(vector) != expected:
             raise EmbeddingDimensionMismatchError(expected, len(vector))
 
-    def _passing(self, vector: Sequence[float], meant: Selection, limit: int) -> list[Hit]:
+    def _passing(self, vector: Sequence[float], meant: RecordSelection, limit: int) -> list[Hit]:
         where, text = self._memory.guard.matching(meant.where), self._texts.text_of(vector)
         if text is None and self._store.embedder is None:
             raise ValueError("without a model texts are searched: make CrewAI's Memory with embedder=storage.embedder")

@@ -4,6 +4,6 @@ They need no framework: an adapter puts a host's tools on top of `FileCommands`,
 """
 
 from devmem.adapters.files.commands import FileCommands
-from devmem.adapters.files.store import ROOT, Beside, FileLimits, MemoryFile, MemoryFiles
+from devmem.adapters.files.store import ROOT, Beside, FolderLimits, MemoryFile, MemoryFiles
 
-__all__ = ["ROOT", "Beside", "FileCommands", "FileLimits", "MemoryFile", "MemoryFiles"]
+__all__ = ["ROOT", "Beside", "FileCommands", "FolderLimits", "MemoryFile", "MemoryFiles"]

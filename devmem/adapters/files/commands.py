@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from devmem import Memory
-from devmem.adapters.files.store import ROOT, FileLimits, MemoryFile, MemoryFiles, below, resolved
+from devmem.adapters.files.store import ROOT, FolderLimits, MemoryFile, MemoryFiles, below, resolved
 from devmem.errors import MemoryFileError, VersionConflictError
 
 MAX_LINES: Final = 999_999
@@ -119,7 +119,7 @@ class FileCommands:
     done right; a memory that fails is a `CollectionError`, as everywhere.
     """
 
-    def __init__(self, memory: Memory, *, limits: FileLimits | None = None) -> None:
+    def __init__(self, memory: Memory, *, limits: FolderLimits | None = None) -> None:
         """Take the files of a memory, whose scope no path leaves; the caller closes it.
 
         Raises:

@@ -106,7 +106,7 @@ def _rewritten(item: MemoryItem, now: float) -> MemoryItem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FileLimits:
+class FolderLimits:
     """Limits of the files of one scope; a write beyond them is refused and changes nothing."""
 
     max_chars: int = 100_000
@@ -192,14 +192,14 @@ class MemoryFiles:
     Paths are resolved ones; see `resolved`.
     """
 
-    def __init__(self, memory: Memory, *, limits: FileLimits | None = None) -> None:
+    def __init__(self, memory: Memory, *, limits: FolderLimits | None = None) -> None:
         """Take the files of a memory, whose scope they never leave; the caller closes it.
 
         Raises:
             TypeError: the memory is of a store type that keeps no collection, such as `mem0`.
         """
         self.memory = memory.scoped()
-        self.limits = limits or FileLimits()
+        self.limits = limits or FolderLimits()
         self._store = collection_of(memory, "a folder of files")
         self.scope = self.memory.guard.new_scope()
         """Whom the files belong to."""

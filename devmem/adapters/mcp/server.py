@@ -47,14 +47,14 @@ from devmem.adapters.mcp.search_fetch import SEARCH_FETCH
 from devmem.adapters.mcp.tools import (
     HOST,
     TOOLS,
-    Call,
+    ToolCall,
     failed,
     passage_of,
     passages_answer,
 )
 from devmem.errors import DevmemError
 from devmem.memory import Memory
-from devmem.server import LOOPBACK, Access, Allowances, Door, Guard, Limits, TokenFile, checked_address, token_of
+from devmem.server import LOOPBACK, Allowances, Door, Guard, Limits, TokenAccess, TokenFile, checked_address, token_of
 from devmem.server.api import OPENAPI_PATH, answer_unrouted, api_routes
 from devmem.server.connections import http_config
 from devmem.stores import LEAST_TRUST
@@ -286,7 +286,7 @@ class _Handlers:
         server.door = self._door
         return server
 
-    def _access(self, ctx: _Context) -> Access:
+    def _access(self, ctx: _Context) -> TokenAccess:
         """Return what a request may reach.
 
         Raises:
@@ -313,7 +313,7 @@ class _Handlers:
             return failed(f"this memory is served read-only: {params.name!r} is not possible")
         client = access.actor or _client_name(ctx) or "mcp"
         actor = access.actor or access.memory.guard.new_scope().agent or client
-        call = Call(memory=access.memory, client=client, actor=actor, budget=self._options.budget)
+        call = ToolCall(memory=access.memory, client=client, actor=actor, budget=self._options.budget)
         with acting_as(actor):
             arguments = params.arguments or {}
             return await run_reported(ctx, self._log_levels(ctx), tool.title, tool.call, call, arguments)

@@ -22,7 +22,7 @@ from pydantic_ai_harness.memory import (
 )
 
 from devmem import Hit, Memory, MemoryItem, Scope
-from devmem.adapters.files import ROOT, Beside, FileLimits, MemoryFiles
+from devmem.adapters.files import ROOT, Beside, FolderLimits, MemoryFiles
 from devmem.adapters.files import MemoryFile as KeptFile
 from devmem.adapters.hosts import shown, widened, writing
 from devmem.errors import VersionConflictError
@@ -101,7 +101,7 @@ class DevmemMemoryStore:
     its operation are one transaction, and receipts are kept for 30 days.
     """
 
-    def __init__(self, memory: Memory, *, limits: FileLimits | None = None) -> None:
+    def __init__(self, memory: Memory, *, limits: FolderLimits | None = None) -> None:
         """Take the files of a memory, or of a scoped handle, which no path leaves; the caller closes it.
 
         Raises:

@@ -14,7 +14,7 @@ from devmem.cli.targets import AsJson, WorkflowFile
 from devmem.cli.terminal import Terminal
 from devmem.views.diagrams import mermaid_plan
 from devmem.workflow.costs import DEFAULT_SIZES, Assumed, ModelUse
-from devmem.workflow.plan import Access, Destination, StorePlan, WorkflowPlan
+from devmem.workflow.plan import Destination, StoreAccess, StorePlan, WorkflowPlan
 from devmem.workflow.plan import plan as plan_of_file
 
 
@@ -109,11 +109,11 @@ def _section(
     terminal.print()
 
 
-def _access_row(access: Access) -> tuple[str, ...]:
+def _access_row(access: StoreAccess) -> tuple[str, ...]:
     return access.agent, access.store, ", ".join(access.reads_at), ", ".join(access.writes_at), limits_text(access)
 
 
-def limits_text(access: Access) -> str:
+def limits_text(access: StoreAccess) -> str:
     """Return the limits of an access in words: of reads, then of writes."""
     limits = {
         "top_k": access.top_k,

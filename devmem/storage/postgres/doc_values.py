@@ -74,7 +74,7 @@ _NEAREST_WITH_CUES: Final = (
 )
 
 
-class DocValues:
+class PostgresDocValues:
     """Fields of items by position; see `DocValuesReader`. An item has a position once it was asked for."""
 
     def __init__(self, source: _Source, query: Vector | None, *, has_conversations: bool) -> None:
@@ -124,7 +124,7 @@ class DocValues:
         return self._rows[positions]
 
     def column(self, name: str) -> NDArray[Any]:
-        """Return a column, one value for each position; see `DocValues.column`."""
+        """Return a column, one value for each position; see `PostgresDocValues.column`."""
         return self._columns[name]
 
     def speakers(self, positions: Positions) -> list[str | None]:

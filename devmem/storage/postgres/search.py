@@ -26,7 +26,7 @@ from devmem.search.query import MAX_QUERY_CHARACTERS, SearchQuery
 from devmem.search.source import FilterMatches
 from devmem.search.token_matching import widened
 from devmem.storage.postgres.database import Connection, Cursor, RowNumbers, composed
-from devmem.storage.postgres.doc_values import DocValues
+from devmem.storage.postgres.doc_values import PostgresDocValues
 from devmem.storage.postgres.hnsw import HnswIndex, hnsw_condition, hnsw_operand, index_name
 from devmem.storage.postgres.predicates import PostgresDialect
 from devmem.storage.postgres.rows import fetch_bodies, hashed, of_item, vectors_from
@@ -201,7 +201,7 @@ class PostgresSource:
         if state.texts <= _FEW if state.admitted is None else state.admitted <= _FEW_ADMITTED:
             read.read_all()
         self.indexes = _Indexes(
-            doc_values=DocValues(self, self._query.vector, has_conversations=state.has_conversations),
+            doc_values=PostgresDocValues(self, self._query.vector, has_conversations=state.has_conversations),
             passage_map=_PassageMap(read),
             postings=_Postings(self, read, self._text),
             vectors=None if state.dimension is None else _Vectors(self, read, state.dimension),
@@ -593,7 +593,7 @@ class _PassageMap:
 class _Indexes:
     """See `IndexesReader`; they show what the filter admits."""
 
-    doc_values: DocValues
+    doc_values: PostgresDocValues
     passage_map: _PassageMap
     postings: _Postings
     vectors: _Vectors | None

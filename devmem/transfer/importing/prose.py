@@ -15,7 +15,7 @@ from devmem.config.compose import compose
 from devmem.errors import ConfigError
 from devmem.model.items import MemoryItem
 from devmem.model.times import parse_time
-from devmem.text.html import Page, read_page
+from devmem.text.html import HtmlPage, read_page
 from devmem.transfer.importing.files import Source
 from devmem.transfer.importing.records import Line as JsonLine
 from devmem.transfer.importing.records import Origin, digest, read_each, text_item, unique_id
@@ -227,7 +227,7 @@ def read_html(source: Source, origin: Origin) -> Iterator[MemoryItem]:
     yield from paragraph_items(_blocks(page), origin, metadata=metadata, time=time)
 
 
-def _blocks(page: Page) -> Iterator[Paragraph]:
+def _blocks(page: HtmlPage) -> Iterator[Paragraph]:
     headings: list[tuple[int, str]] = []
     for block in page.blocks:
         if block.level:

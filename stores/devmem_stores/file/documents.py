@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from devmem.errors import MissingExtraError, UnreadableError
-from devmem.text.html import Page, read_page
+from devmem.text.html import HtmlPage, read_page
 from devmem_stores.file.chunks import Section
 
 
@@ -47,7 +47,7 @@ def html(text: str) -> list[Section]:
     return _by_heading(_lines(page), [(0, page.title)] if page.title else [])
 
 
-def _lines(page: Page) -> Iterator[tuple[int, int | None, str]]:
+def _lines(page: HtmlPage) -> Iterator[tuple[int, int | None, str]]:
     """Yield the lines of the blocks: number in the file, level as a heading or None, text."""
     for block in page.blocks:
         if block.level:

@@ -18,7 +18,7 @@ from anthropic.types.beta import BetaMemoryTool20250818CreateCommand
 
 import devmem
 from devmem.adapters.anthropic import AsyncDevmemMemoryTool, DevmemMemoryTool
-from devmem.adapters.files import FileLimits
+from devmem.adapters.files import FolderLimits
 from tests.adapters.actors import actors
 
 NOTES = "/memories/notes.md"
@@ -137,7 +137,7 @@ def test_a_memory_that_fails_is_reported_and_ends_no_conversation(
 
 
 def test_limits_and_cache_control(memory: devmem.Memory) -> None:
-    tool = DevmemMemoryTool(memory, limits=FileLimits(max_chars=5), cache_control={"type": "ephemeral"})
+    tool = DevmemMemoryTool(memory, limits=FolderLimits(max_chars=5), cache_control={"type": "ephemeral"})
     assert tool.to_dict()["cache_control"] == {"type": "ephemeral"}
     with pytest.raises(ToolError, match="would have 6 characters, and 5 is the maximum"):
         tool.create(BetaMemoryTool20250818CreateCommand(command="create", path=NOTES, file_text="123456"))

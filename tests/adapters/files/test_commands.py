@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devmem.adapters.files import FileCommands, FileLimits
+from devmem.adapters.files import FileCommands, FolderLimits
 from devmem.adapters.files.commands import inserted, lines_of, replaced
 from devmem.adapters.files.store import ROOT, resolved
 from devmem.errors import MemoryFileError
@@ -124,7 +124,7 @@ class TestEditing:
             commands.insert("/memories/a", 0, "x")
 
     def test_limits_are_named(self, commands: FileCommands) -> None:
-        small = FileCommands(commands.files.memory, limits=FileLimits(max_chars=10, max_files=1))
+        small = FileCommands(commands.files.memory, limits=FolderLimits(max_chars=10, max_files=1))
         small.create(NOTES, "0123456789")
         with pytest.raises(MemoryFileError, match="would have 13 characters, and 10 is the maximum"):
             small.insert(NOTES, 1, "x")

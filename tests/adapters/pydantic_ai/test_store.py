@@ -20,7 +20,7 @@ from pydantic_ai_harness.memory import (
 )
 
 import devmem
-from devmem.adapters.files import FileCommands, FileLimits
+from devmem.adapters.files import FileCommands, FolderLimits
 from devmem.adapters.pydantic_ai import DevmemMemoryStore
 from devmem.errors import MemoryFileError
 from tests.adapters.pages import run_example
@@ -259,7 +259,7 @@ class TestWithTheHarness:
         assert "oat milk" in returned[2].content
 
     def test_limits_are_refusals(self, memory: devmem.Memory) -> None:
-        small = DevmemMemoryStore(memory, limits=FileLimits(max_chars=3))
+        small = DevmemMemoryStore(memory, limits=FolderLimits(max_chars=3))
         with pytest.raises(MemoryFileError, match="and 3 is the maximum"):
             asyncio.run(small.write("a.md", "1234", expected_version=None))
 

@@ -63,9 +63,9 @@ async def _openai_agents(memory: devmem.Memory) -> AsyncIterator[Operations]:
 @asynccontextmanager
 async def _anthropic(memory: devmem.Memory) -> AsyncIterator[Operations]:
     from devmem.adapters.anthropic import AsyncDevmemMemoryTool
-    from devmem.adapters.files import FileLimits
+    from devmem.adapters.files import FolderLimits
 
-    tool = AsyncDevmemMemoryTool(memory, limits=FileLimits(max_files=1_000_000))
+    tool = AsyncDevmemMemoryTool(memory, limits=FolderLimits(max_files=1_000_000))
     numbers = iter(range(1 << 30))
 
     async def put(text: str) -> object:

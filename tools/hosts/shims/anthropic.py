@@ -12,9 +12,9 @@ import anthropic.lib.tools._beta_builtin_memory_tool as builtin
 
 import devmem
 from devmem.adapters.anthropic import AsyncDevmemMemoryTool, DevmemMemoryTool
-from devmem.adapters.files import ROOT, FileLimits, MemoryFiles
+from devmem.adapters.files import ROOT, FolderLimits, MemoryFiles
 
-_LIMITS = FileLimits(max_chars=10_000_000)
+_LIMITS = FolderLimits(max_chars=10_000_000)
 """One test creates a file of a million lines."""
 
 
