@@ -13,7 +13,7 @@ import pytest
 
 import devmem
 from tests.web.conftest import Page, Serve, ask, remember
-from tests.web.wrong_memories import another_users_preference, poisoned_tool_result
+from tests.web.wrong_memories import poisoned_tool_result
 
 # Playwright is installed by `make test-web` alone.
 Browser: TypeAlias = Any
@@ -185,21 +185,6 @@ def test_the_same_by_the_keyboard_alone_in_chinese(chromium: Browser, team: Path
         tab.keyboard.press("Enter")
         tab.locator("h1", has_text="回执").wait_for()
         assert tab.goto(f"/item/{wrong.store}/{wrong.item}").status == 404
-
-
-def test_from_a_wrong_answer_to_its_item_in_four_clicks(chromium: Browser, team: Path, serve: Serve) -> None:
-    wrong = another_users_preference(team.parent)
-    with _context(chromium, serve()) as context:
-        tab = context.new_page()
-        tab.goto("/")
-        tab.click("nav >> text=What was shown")
-        tab.wait_for_url("**/shown")
-        tab.click("tbody a")
-        tab.click(f"tr:has-text('{wrong.agent}') a")
-        tab.locator(".hits li", has_text=wrong.wrong).locator(".facts a").click()
-        tab.wait_for_url(f"**/item/{wrong.store}/{wrong.item}")
-        said = tab.inner_text("main")
-        assert [words for words in (wrong.wrong, *wrong.evidence) if words not in said] == []
 
 
 def test_every_view_is_reached_by_the_keyboard(chromium: Browser, team: Path, serve: Serve) -> None:

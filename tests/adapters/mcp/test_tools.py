@@ -17,7 +17,7 @@ from tests.adapters.contract import Notes, Searches
 from .conftest import Tools, ask
 
 
-def test_what_is_remembered_is_recalled_with_date_and_score(tools: Tools) -> None:
+def test_what_is_remembered_is_recalled_with_date_and_score(tools: Tools, memory: devmem.Memory) -> None:
     new = tools("remember", text="Ann moved the launch to June 2nd.", time="2026-05-08", metadata={"topic": "launch"})
     (found,) = tools("recall", query="launch")["memories"]
     assert found.pop("score") > 0
@@ -29,25 +29,7 @@ def test_what_is_remembered_is_recalled_with_date_and_score(tools: Tools) -> Non
         "source": "mcp",
         "metadata": {"topic": "launch"},
     }
-
-
-def test_a_time_may_be_a_number(tools: Tools) -> None:
-    tools("remember", text="The launch is off.", time=1793872800)
-    (found,) = tools("recall", query="launch")["memories"]
-    assert found["time"] == "2026-11-05T10:00:00Z"
-
-
-def test_a_model_is_trusted_less_than_a_user(tools: Tools, memory: devmem.Memory) -> None:
-    tools("remember", text="The code is 4711.")
-    assert memory.list(1)[0].trust < 1
-
-
-def test_recall_narrows_by_time_and_label(tools: Tools) -> None:
-    tools("remember", text="Tea in May.", time="2026-05-08", metadata={"topic": "drinks"})
-    tools("remember", text="Tea in June.", time="2026-06-08", metadata={"topic": "drinks"})
-    tools("remember", text="Tea, unlabelled.", time="2026-06-09")
-    found = tools("recall", query="tea", after="2026-06-01", metadata={"topic": "drinks"})["memories"]
-    assert [each["text"] for each in found] == ["Tea in June."]
+    assert memory.list(1)[0].trust < 1  # A model is trusted less than a user.
 
 
 def test_yesterday_is_that_of_the_user(tools: Tools, memory: devmem.Memory) -> None:
@@ -93,32 +75,42 @@ def test_a_text_that_is_known_is_answered_with_its_id(tools: Tools, memory: devm
     assert len(memory) == 2
 
 
-def test_a_key_names_one_fact(tools: Tools, memory: devmem.Memory) -> None:
-    tools("remember", text="Ann eats meat.", key="diet")
-    tools("remember", text="Ann is a vegetarian.", key="diet")
-    assert [record.text for record in memory.list()] == ["Ann is a vegetarian."]
-
-
-def test_a_condition_narrows_what_is_recalled_and_listed(tools: Tools) -> None:
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ({"metadata": {"stars": 3}}, [3]),
+        ({"metadata": {"stars": [1, 5]}}, [5, 1]),
+        ({"where": {"metadata.stars": {">": 1}, "none_of": [{"metadata.stars": 5}]}}, [3]),
+        ({"limit": 2}, [5, 3]),
+    ],
+)
+def test_labels_and_conditions_narrow_what_is_recalled_and_listed(
+    tools: Tools, asked: dict[str, object], found: list[int]
+) -> None:
     for stars in (1, 3, 5):
-        tools("remember", text=f"A place of {stars} stars.", metadata={"stars": stars})
-    where = {"metadata.stars": {">": 1}, "none_of": [{"metadata.stars": 5}]}
-    for found in (tools("recall", query="place", where=where), tools("list", where=where)):
-        assert [each["metadata"]["stars"] for each in found["memories"]] == [3]
+        tools("remember", text=f"A place of {stars} stars.", time=f"2026-05-0{stars}", metadata={"stars": stars})
+    listed = tools("list", **asked)
+    assert [each["metadata"]["stars"] for each in listed["memories"]] == found
+    assert listed["total"] == (3 if "limit" in asked else len(found))
+    recalled = tools("recall", query="place", after="2026-05-01", before="2026-05-04", **asked)
+    assert [each["metadata"]["stars"] for each in recalled["memories"]] in (
+        [3, 1],
+        [1, 3],
+        [one for one in found if one < 5],
+    )
+
+
+def test_a_condition_that_cannot_be_used_is_named(tools: Tools) -> None:
     assert "no operator is '$gt'" in tools.error("list", where={"metadata.stars": {"$gt": 1}})
     for before in ("2026-05-01", "2026-05-02"):
         assert "not earlier than `before`" in tools.error("recall", query="tea", after="2026-05-02", before=before)
 
 
-def test_one_of_several_labels_is_asked_for(tools: Tools) -> None:
-    for topic in ("tea", "coffee", "milk"):
-        tools("remember", text=f"A drink: {topic}.", metadata={"topic": topic})
-    labels = {"topic": ["tea", "milk"]}
-    assert {each["metadata"]["topic"] for each in tools("recall", query="drink", metadata=labels)["memories"]} == {
-        "tea",
-        "milk",
-    }
-    assert tools("list", metadata=labels)["total"] == 2
+@pytest.mark.parametrize("offset", [5, 10**18, 10**30])
+def test_a_list_that_begins_behind_the_end_is_empty(tools: Tools, offset: int) -> None:
+    tools("remember", text="Fact.")
+    assert tools("list", offset=offset) == {"memories": [], "omitted": 0, "total": 1}
+    assert f"none is left after {offset}" in tools.text("list", offset=offset)
 
 
 def test_what_is_in_quarantine_is_neither_found_nor_listed(tools: Tools, memory: devmem.Memory) -> None:
@@ -149,27 +141,6 @@ def test_the_caller_undoes_its_own_change_and_no_other(tools: Tools, memory: dev
     assert fresh not in memory
     assert "nothing" in tools.error("undo", id="nothing")
     assert "nothing" in tools.error("history", id="nothing")
-
-
-def test_the_history_of_others_is_not_found(memory: devmem.Memory) -> None:
-    bobs = memory.add("Bob's secret.", user="bob")
-    for name in ("history", "undo"):
-        assert "Bob" not in Tools(memory.scoped(user="ann")).error(name, id=bobs)
-
-
-@pytest.mark.parametrize("offset", [5, 10**18, 10**30])
-def test_a_list_that_begins_behind_the_end_is_empty(tools: Tools, offset: int) -> None:
-    tools("remember", text="Fact.")
-    assert tools("list", offset=offset) == {"memories": [], "omitted": 0, "total": 1}
-
-
-def test_list_is_newest_first_and_counts_all(tools: Tools) -> None:
-    for number in range(5):
-        tools("remember", text=f"Fact {number}.")
-    page = tools("list", limit=2, offset=1)
-    assert [each["text"] for each in page["memories"]] == ["Fact 3.", "Fact 2."]
-    assert page["total"] == 5
-    assert "none is left after 5" in tools.text("list", offset=5)
 
 
 def test_archived_memories_are_listed_and_forgotten(tools: Tools, memory: devmem.Memory) -> None:
@@ -246,13 +217,6 @@ def test_no_call_leaves_the_scope(memory: devmem.Memory) -> None:
         assert bobs in tools.error("forget", ids=[bobs])
     assert Tools(memory.scoped(user="ann")).error("forget", ids=[nobodys])
     assert {record.id for record in memory.list(5, user=devmem.ANY)} == {bobs, nobodys}
-
-
-@pytest.mark.parametrize("scope", [{"user": "bob"}, {"scope": {"user": "bob"}}, {"agent": "bob"}])
-def test_a_model_names_no_scope_as_an_argument(memory: devmem.Memory, scope: dict[str, object]) -> None:
-    tools = Tools(memory.scoped(user="ann"))
-    for name, arguments in (("recall", {"query": "tea"}), ("remember", {"text": "Tea."}), ("list", {})):
-        assert "not permitted" in tools.error(name, **arguments, **scope)
 
 
 def test_a_label_is_no_scope(memory: devmem.Memory) -> None:
