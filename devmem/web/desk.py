@@ -221,18 +221,33 @@ class Desk:
         self._names = (time.monotonic() + _COUNTED_EVERY, found)
         return found
 
-    def elsewhere(self, asked: Question, name: str) -> list[tuple[str | None, int]]:
-        """Return whose items of a store a question finds beyond the chosen user, with their number; None is unscoped.
+    def elsewhere(self, asked: Question, name: str) -> list[tuple[str, str, int]]:
+        """Return where a question finds items of a store beyond its user, agent or source, each without that field.
+
+        Each is the name of the field, the value that finds something, and the number of items.
 
         Raises:
             DevmemError: the store cannot be searched.
         """
-        if self.user is not None or not asked.user:
-            return []
-        everybody = replace(asked, user="", limit=MOST_HITS)
-        with _state_of(self.memory(name), everybody) as state:
-            hits = state.store.search(self._query(state, everybody)).hits
-        return Counter(hit.item.scope.user for hit in hits).most_common()
+        wider = {
+            "agent": replace(asked, agent="", limit=MOST_HITS),
+            "source": replace(asked, source="", limit=MOST_HITS),
+        }
+        if self.user is None:
+            wider["user"] = replace(asked, user="", limit=MOST_HITS)
+        found: list[tuple[str, str, int]] = []
+        for part, question in wider.items():
+            if not getattr(asked, part):
+                continue
+            with _state_of(self.memory(name), question) as state:
+                items = [hit.item for hit in state.store.search(self._query(state, question)).hits]
+            values = {
+                "user": [item.scope.user or UNSCOPED for item in items],
+                "agent": [item.scope.agent or "" for item in items],
+                "source": [item.provenance.name for item in items],
+            }[part]
+            found += [(part, value, number) for value, number in Counter(values).most_common() if value]
+        return found
 
     def memory(self, name: str) -> Memory:
         """Return the memory of a store.

@@ -101,13 +101,16 @@ def test_a_poisoned_memory_is_found_without_its_words_and_deleted(team: Path, se
 
 def test_a_search_that_finds_nothing_offers_whose_items_fit(team: Path, serve: Serve) -> None:
     remember(team, "The launch is on June 2nd.", user="ann")
-    remember(team, "The launch needs a permit.")
+    with devmem.open(f"{team}#notes") as memory:
+        memory.add("The launch needs a permit.", agent="planner")
     with serve().browser() as browser:
         found = browser.get("/", params={"q": "launch", "user": "bob"}).text
-        assert 'user=ann"><bdi>ann</bdi> (1)</a>' in found
-        assert 'user=-"><bdi>unscoped items</bdi> (1)</a>' in found
+        assert 'user=ann">user <bdi>ann</bdi> (1)</a>' in found
+        assert 'user=-">user <bdi>unscoped items</bdi> (1)</a>' in found
+        of_another = browser.get("/", params={"q": "launch", "user": "-", "agent": "writer"}).text
+        assert 'agent=planner">agent <bdi>planner</bdi> (1)</a>' in of_another
         everybody = browser.get("/", params={"q": "launch"}).text
-    assert "Found for others" not in everybody
+    assert "Found elsewhere" not in everybody
     assert everybody.count('class="card"') == 2
 
 

@@ -175,7 +175,7 @@ def test_every_form_of_the_page_is_tried_here(team: Path, serve: Serve) -> None:
     assert {path.replace("{store}", "notes") for path in serve().posted} == _FORMS.keys()
 
 
-_OTHER_SITES = (
+_OTHER_SITES: tuple[dict[str, str], ...] = (
     {}, {"origin": "http://evil.example"}, {"origin": "null"}, {"sec-fetch-site": "cross-site"},
     {"sec-fetch-site": "same-site"}, {"origin": "{own}", "sec-fetch-site": "cross-site"},
 )  # fmt: skip
