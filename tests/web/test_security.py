@@ -190,7 +190,7 @@ _OTHER_SITES: tuple[dict[str, str], ...] = (
         ({"origin": "{own}"}, "{own}", True),
     ],
 )
-def test_neither_another_site_nor_a_forged_form_nor_a_page_that_is_read_only_changes_anything(
+def test_a_form_that_is_not_the_pages_own_changes_nothing(
     team: Path, serve: Serve, headers: dict[str, str], token: str, read_only: bool
 ) -> None:
     item = remember(team, "Keep me.")

@@ -281,7 +281,7 @@ ACCESS: Final[tuple[Change, ...]] = (
         file="devmem/web/desk.py",
         old="        if self.read_only:\n            raise ReadOnlyPageError",
         new="        if self.read_only and self.user:\n            raise ReadOnlyPageError",
-        tests=("tests/web/test_security.py::test_a_page_that_is_read_only_changes_nothing",),
+        tests=("tests/web/test_security.py::test_a_form_that_is_not_the_pages_own_changes_nothing",),
     ),
     Change(
         name="link-works-twice",
@@ -297,7 +297,7 @@ ACCESS: Final[tuple[Change, ...]] = (
         file="devmem/web/guard.py",
         old='return request.method in _SAFE or origin is not None or site == "same-origin"',
         new="return True",
-        tests=("tests/web/test_security.py::test_another_site_changes_nothing",),
+        tests=("tests/web/test_security.py::test_a_form_that_is_not_the_pages_own_changes_nothing",),
     ),
     Change(
         name="form-without-token",
@@ -305,7 +305,7 @@ ACCESS: Final[tuple[Change, ...]] = (
         file="devmem/web/guard.py",
         old="return isinstance(token, str) and hmac.compare_digest(token.encode(), self.csrf.encode())",
         new="return isinstance(token, str)",
-        tests=("tests/web/test_security.py::test_a_form_without_the_pages_token_changes_nothing",),
+        tests=("tests/web/test_security.py::test_a_form_that_is_not_the_pages_own_changes_nothing",),
     ),
     Change(
         name="token-reaches-everybody",
