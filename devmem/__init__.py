@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from devmem.model.caller import Stage as Stage
     from devmem.model.caller import Turn as Turn
     from devmem.model.caller import acting_as as acting_as
+    from devmem.model.caller import asking_at as asking_at
     from devmem.model.filters import Filter as Filter
     from devmem.model.items import ANY as ANY
     from devmem.model.items import MemoryContentSnapshot as MemoryContentSnapshot
@@ -73,7 +74,7 @@ else:
         "devmem.memory.memory": "Memory",
         "devmem.memory.opening": "aopen open",
         "devmem.memory.runs": "MemoryRun",
-        "devmem.model.caller": "Caller Stage Turn acting_as",
+        "devmem.model.caller": "Caller Stage Turn acting_as asking_at",
         "devmem.model.filters": "Filter",
         "devmem.model.items": "ANY MemoryContentSnapshot MemoryItem Scope",
         "devmem.model.results": "Hit MemoryRetrievalResult MemoryWritePayload SearchReport WriteOutcome WriteStatus",

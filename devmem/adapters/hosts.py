@@ -15,21 +15,23 @@ import re
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
 from datetime import date, datetime
 from importlib.util import find_spec
+from itertools import islice
 from typing import Any, Final, ParamSpec, TypeVar, Unpack
 from uuid import uuid4
 
 import numpy as np
 from pydantic import JsonValue
 
-from devmem import Filter, Hit, Memory, MemoryContentSnapshot, MemoryItem, Scope, acting_as
+from devmem import Filter, Hit, Memory, MemoryContentSnapshot, MemoryItem, Scope, acting_as, asking_at
 from devmem.errors import DevmemError, MissingExtraError
 from devmem.memory import ScopeParts, record_recall
 from devmem.messages import Message, Role, message_to_item
+from devmem.storage import one_of, present
 from devmem.stores import TRUST, CollectionMemory, Embedder, Provenance, SourceKind, Vector
 from devmem.text import shorten
 
@@ -149,15 +151,17 @@ def recalled(
 ) -> str:
     """Return the block of what answers a query, without what the prompt shows already, by its id or its text.
 
-    It is empty where nothing relevant is stored, unless `relevance` is off. "Yesterday" counts from `asked_at`, in the
-    days of its zone, or of the machine's if that is UTC, in which hosts note times whoever asks.
+    It is empty where nothing relevant is stored, unless `relevance` is off. "Yesterday" counts from `devmem.asking_at`,
+    or else from `asked_at`, in the days of its zone, or of the machine's if that is UTC, in which hosts note times
+    whoever asks.
 
     A memory that fails is logged and costs the host's request nothing.
     """
     if not query.strip():
         return ""
+    when = asked_at if asked_at is None or asked_at.utcoffset() else asked_at.timestamp()
     try:
-        with acting_as(host, by_default=True):
+        with acting_as(host, by_default=True), asking_at(when, by_default=True):
             return memory.context(
                 query,
                 limit=limit,
@@ -166,7 +170,6 @@ def recalled(
                 shown=shown,
                 relevance=relevance,
                 where=where,
-                asked_at=asked_at if asked_at is None or asked_at.utcoffset() else asked_at.timestamp(),
             )
     except DevmemError as error:
         _LOG.warning("nothing is recalled: %s", error)
@@ -299,6 +302,14 @@ KEY: Final = "key"
 """Metadata key of a document's id, which names it within its scope."""
 _OWN: Final = "devmem."
 _META: Final = "meta"
+_BATCH: Final = 1000
+
+
+def named(host: str, ids: Iterable[str]) -> Iterator[Filter]:
+    """Yield filters that admit the host's documents of these ids, each a thousand of them."""
+    left = iter(ids)
+    while some := list(islice(left, _BATCH)):
+        yield Filter(metadata={host: present(), KEY: one_of(*some)})
 
 
 def source_of(host: str) -> Provenance:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import islice
 from typing import Any, Final, Self, TypeAlias
 from uuid import uuid4
 
@@ -20,6 +19,7 @@ from devmem.adapters.hosts import (
     kept_message,
     kept_metadata,
     metadata_key,
+    named,
     require,
     role_of,
     shown,
@@ -29,7 +29,7 @@ from devmem.adapters.hosts import (
 from devmem.errors import EmbeddingError
 from devmem.messages import Message
 from devmem.models import checked_vector
-from devmem.storage import SearchQuery, Unique, Weights, one_of, present, starts_with
+from devmem.storage import SearchQuery, Unique, Weights, present, starts_with
 
 require("langchain_core", package="langchain-core", extra="langchain")
 
@@ -51,7 +51,6 @@ __all__ = ["DevmemChatMessageHistory", "DevmemRetriever", "DevmemVectorStore"]
 
 DOCUMENT: Final = "langchain"
 """Metadata key that every document has."""
-_BATCH: Final = 1000
 Wanted: TypeAlias = Filter | Mapping[str, Any] | None
 """A filter: `devmem.Filter`, or metadata with the values that they have, `{"topic": "launch", "stars": {">=": 3}}`."""
 _HOST: Final = "langchain"
@@ -144,19 +143,16 @@ class DevmemVectorStore(VectorStore):
         """Delete documents permanently; ids that are not there are passed over, and None deletes all."""
         if ids is None:
             self._memory.forget(where=_DOCUMENTS)
-        left = iter(ids or ())
-        while some := list(islice(left, _BATCH)):
-            self._memory.forget(where=_named(some))
+        for part in named(DOCUMENT, ids or ()):
+            self._memory.forget(where=part)
         return True
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
         """Return the documents of ids that are there, in the order of the ids."""
-        left, found = iter(dict.fromkeys(ids)), dict[str, Document]()
-        while some := list(islice(left, _BATCH)):
-            found |= {
-                str(record.metadata[KEY]): document_of(record) for record in self._memory.scan(where=_named(some))
-            }
-        return [found[one] for one in dict.fromkeys(ids) if one in found]
+        wanted = dict.fromkeys(ids)
+        records = (record for part in named(DOCUMENT, wanted) for record in self._memory.scan(where=part))
+        found = {str(record.metadata[KEY]): document_of(record) for record in records}
+        return [found[one] for one in wanted if one in found]
 
     def similarity_search(self, query: str, k: int = 4, *, filter: Wanted = None) -> list[Document]:  # noqa: A002
         """Return the documents that are most similar to a query, best first; `filter` narrows them, see `Wanted`."""
@@ -268,10 +264,6 @@ class DevmemVectorStore(VectorStore):
         store = cls(devmem.open(place, embedding={"provider": "given", "model": model}), embedding)
         store.add_texts(texts, metadatas, ids=ids)
         return store
-
-
-def _named(ids: Sequence[str]) -> Filter:
-    return _DOCUMENTS & Filter(metadata={KEY: one_of(*ids)})
 
 
 class DevmemRetriever(BaseRetriever):

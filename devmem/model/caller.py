@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
+from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Self
 
@@ -106,6 +107,31 @@ def acting_as(name: str | None = None, *, run: str | None = None, by_default: bo
 def current_actor() -> Actor:
     """Return who changes items here; a thread that was started without a copy of the context has no actor."""
     return _CURRENT.get()
+
+
+_ASKED_AT: Final[ContextVar[datetime | float | None]] = ContextVar("devmem_asked_at", default=None)
+
+
+@contextmanager
+def asking_at(when: datetime | float | None, *, by_default: bool = False) -> Iterator[None]:
+    """Have questions in the block asked at a time, for frameworks whose searches take none; None changes nothing.
+
+    Args:
+        when: the time from which "last week" in a question counts, with the asker's zone; seconds since the epoch have
+            none. A search's own `asked_at` takes precedence.
+        by_default: whether it counts only where no time is known around the block.
+    """
+    outer = _ASKED_AT.get()
+    token = _ASKED_AT.set(outer if when is None or (by_default and outer is not None) else when)
+    try:
+        yield
+    finally:
+        _ASKED_AT.reset(token)
+
+
+def current_asked_at() -> datetime | float | None:
+    """Return the time of questions here, where `asking_at` named one."""
+    return _ASKED_AT.get()
 
 
 class Stage(StrEnum):

@@ -22,6 +22,7 @@ from devmem.errors import (
     EmbeddingError,
     Finding,
 )
+from devmem.model.caller import current_asked_at
 from devmem.model.conditions import Order, Scalar
 from devmem.model.fields import embedded_hash
 from devmem.model.filters import Filter
@@ -383,6 +384,7 @@ class CollectionMemory(MemoryBase):
 
     def _asked_at(self, when: datetime | float | None) -> datetime | float | None:
         """Return the time of a question in the zone of those who ask, where it names none."""
+        when = current_asked_at() if when is None else when
         if self._options.retrieval.timezone is None or (isinstance(when, datetime) and when.tzinfo is not None):
             return when
         zone = ZoneInfo(self._options.retrieval.timezone)

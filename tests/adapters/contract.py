@@ -7,8 +7,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from datetime import datetime
 from pathlib import Path
 from typing import Final
+
+import pytest
 
 import devmem
 from devmem import MemoryItem
@@ -123,6 +127,18 @@ def _said(memory: devmem.Memory) -> list[str]:
     return [record.text for record in memory.scoped(user=devmem.ANY) if record.role]
 
 
+MEALS: Final = {"noodles": "2026-11-26T08:00:00+08:00", "congee": "2026-11-25T08:00:00+08:00"}
+"""Meals, and when they were eaten."""
+MEAL: Final = "What did I eat yesterday?"
+ASKED: Final = {"noodles": "2026-11-27T07:00:00+08:00", "congee": "2026-11-26T23:00:00+00:00"}
+"""Meals of the day before a question, and when it is asked: one moment in two zones."""
+
+
+def asked_about(meal: str) -> AbstractContextManager[None]:
+    """Ask on the day after a meal."""
+    return devmem.asking_at(datetime.fromisoformat(ASKED[meal]))
+
+
 class Recalls(ABC):
     """Of hosts whose prompts get what is recalled."""
 
@@ -149,6 +165,14 @@ class Recalls(ABC):
         block = self.recalled(memory, QUESTION)
         assert all(f"{role}: {text}" in block for role, text in said.items())
 
+    @pytest.mark.parametrize("meal", MEALS)
+    def test_yesterday_is_that_of_the_asker(self, memory: devmem.Memory, meal: str) -> None:
+        for text, when in MEALS.items():
+            memory.add(f"I ate {text}.", time=when)
+        with asked_about(meal):
+            block = self.recalled(memory, MEAL)
+        assert [one for one in MEALS if one in block] == [meal]
+
     def test_what_a_prompt_gets_is_recorded(self, tmp_path: Path) -> None:
         with recording_memory(tmp_path) as memory:
             item = memory.add(ANSWER)
@@ -168,9 +192,9 @@ class Searches(ABC):
     def found(self, memory: devmem.Memory, query: str) -> int:
         """Search as an agent of the host does, and return the number of results."""
 
-    def keep(self, memory: devmem.Memory, text: str) -> None:
+    def keep(self, memory: devmem.Memory, text: str, time: str | None = None) -> None:
         """Store a text where the host's search finds it."""
-        memory.add(text, agent=self.agent)
+        memory.add(text, time=time, agent=self.agent)
 
     agent: str | None = None
     """Agent whose items the host's search is limited to; None where it searches those of all agents."""
@@ -185,3 +209,15 @@ class Searches(ABC):
         assert step.node
         assert [(entry.store, entry.user) for entry in step.entries] == [("notes", "ann")]
         assert ANSWER in (step.block or "")
+
+    def test_yesterday_is_that_of_the_asker(self, tmp_path: Path) -> None:
+        with recording_memory(tmp_path) as memory:
+            ann = memory.scoped(user="ann")
+            for meal, when in MEALS.items():
+                self.keep(ann, f"I ate {meal}.", when)
+            for meal in ASKED:
+                with asked_about(meal):
+                    self.found(ann, MEAL)
+            texts = {item.id: item.text for item in ann}
+        best = [texts[step.entries[0].item] for step in recalls_in(tmp_path)]
+        assert best == [f"I ate {meal}." for meal in ASKED]

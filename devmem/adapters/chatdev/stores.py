@@ -127,8 +127,9 @@ class DevmemMemory(MemoryBase):  # type: ignore[misc] # ChatDev is not in the en
         """Return the best items for a query; a store that fails is logged and returns none, as ChatDev expects."""
         if top_k < 1:
             return []
-        attachment = Attachment(name=self.name, **limits(top_k, similarity_threshold))
-        options = MemoryOptions(token_budget=None)
+        # As in ChatDev: the nearest items whatever was said, and equal ones too.
+        attachment = Attachment(name=self.name, relevance=False, **limits(top_k, similarity_threshold))
+        options = MemoryOptions(token_budget=None, dedupe=False)
         reader = devmem.MemoryManager([attachment], {self.name: self.kept}, options=options)
         found = reader.retrieve(agent_role=agent_role, query=query.text, user=self.installation.user)
         return [MemoryItem.from_dict(chatdev_form(item)) for item in found.items] if found else []

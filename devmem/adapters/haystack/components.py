@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any, ClassVar
 
 from haystack import Document, component, default_from_dict, default_to_dict
@@ -11,7 +10,7 @@ from haystack.document_stores.types import FilterPolicy, apply_filter_policy
 
 from devmem.adapters.haystack.documents import document_of
 from devmem.adapters.haystack.store import DevmemDocumentStore, Signal
-from devmem.adapters.hosts import recalled, remember, role_of
+from devmem.adapters.hosts import in_thread, recalled, remember, role_of
 from devmem.messages import Message
 
 
@@ -19,6 +18,13 @@ class _WithStore:
     """A component over a document store, which a pipeline's YAML holds within it."""
 
     document_store: DevmemDocumentStore
+    parameters: ClassVar[tuple[str, ...]] = ()
+    """Names of its other parameters, which are attributes too."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the component as a pipeline's YAML holds it."""
+        given = {name: getattr(self, name) for name in self.parameters}
+        return default_to_dict(self, document_store=self.document_store.to_dict(), **given)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Any:  # noqa: ANN401 - of the component's class
@@ -34,6 +40,7 @@ class _Retriever(_WithStore):
     """A component that returns documents of a store: filters, and how many at most."""
 
     signal: ClassVar[Signal]
+    parameters = ("filters", "top_k", "return_embedding", "filter_policy")
 
     def __init__(
         self,
@@ -59,23 +66,12 @@ class _Retriever(_WithStore):
             raise ValueError(f"`top_k` is above 0, not {top_k}")
         self.document_store, self.filters, self.top_k = document_store, filters, top_k
         self.return_embedding = return_embedding
-        self.filter_policy = FilterPolicy.from_str(filter_policy) if isinstance(filter_policy, str) else filter_policy
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the component as a pipeline's YAML holds it."""
-        return default_to_dict(
-            self,
-            document_store=self.document_store.to_dict(),
-            filters=self.filters,
-            top_k=self.top_k,
-            return_embedding=self.return_embedding,
-            filter_policy=self.filter_policy.value,
-        )
+        self.filter_policy = FilterPolicy(filter_policy).value
 
     def _found(
         self, query: str, vector: list[float] | None, filters: dict[str, Any] | None, top_k: int | None
     ) -> dict[str, list[Document]]:
-        chosen = apply_filter_policy(self.filter_policy, self.filters, filters)
+        chosen = apply_filter_policy(FilterPolicy(self.filter_policy), self.filters, filters)
         documents = self.document_store.search(
             query,
             vector=vector,
@@ -107,16 +103,7 @@ class DevmemHybridRetriever(_Retriever):
         """Return `documents`, best first."""
         return self._found(query, query_embedding, filters, top_k)
 
-    @component.output_types(documents=list[Document])
-    async def run_async(
-        self,
-        query: str,
-        query_embedding: list[float] | None = None,
-        filters: dict[str, Any] | None = None,
-        top_k: int | None = None,
-    ) -> dict[str, list[Document]]:
-        """Return `documents`, best first."""
-        return await asyncio.to_thread(self._found, query, query_embedding, filters, top_k)
+    run_async = in_thread(run)
 
 
 @component
@@ -132,12 +119,7 @@ class DevmemKeywordRetriever(_Retriever):
         """Return `documents`, best first."""
         return self._found(query, None, filters, top_k)
 
-    @component.output_types(documents=list[Document])
-    async def run_async(
-        self, query: str, filters: dict[str, Any] | None = None, top_k: int | None = None
-    ) -> dict[str, list[Document]]:
-        """Return `documents`, best first."""
-        return await asyncio.to_thread(self._found, query, None, filters, top_k)
+    run_async = in_thread(run)
 
 
 @component
@@ -153,17 +135,14 @@ class DevmemEmbeddingRetriever(_Retriever):
         """Return `documents`, nearest first."""
         return self._found("", query_embedding, filters, top_k)
 
-    @component.output_types(documents=list[Document])
-    async def run_async(
-        self, query_embedding: list[float], filters: dict[str, Any] | None = None, top_k: int | None = None
-    ) -> dict[str, list[Document]]:
-        """Return `documents`, nearest first."""
-        return await asyncio.to_thread(self._found, "", query_embedding, filters, top_k)
+    run_async = in_thread(run)
 
 
 @component
 class DevmemMemoryWriter(_WithStore):
     """Remembers the messages of a conversation: new ones, or with `history` what is new in the conversation so far."""
+
+    parameters = ("history",)
 
     def __init__(self, document_store: DevmemDocumentStore, history: bool = False) -> None:
         """Take the store.
@@ -173,10 +152,6 @@ class DevmemMemoryWriter(_WithStore):
             history: whether a run is given the whole conversation, see `Memory.add`; then it needs a session.
         """
         self.document_store, self.history = document_store, history
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the component as a pipeline's YAML holds it."""
-        return default_to_dict(self, document_store=self.document_store.to_dict(), history=self.history)
 
     @component.output_types(messages_written=int)
     def run(self, messages: list[ChatMessage], session: str | None = None) -> dict[str, int]:
@@ -200,6 +175,8 @@ class DevmemMemoryWriter(_WithStore):
 class DevmemMemoryRetriever(_WithStore):
     """Recalls what was said or stored before: as documents, and as one block for a prompt."""
 
+    parameters = ("top_k", "token_budget")
+
     def __init__(self, document_store: DevmemDocumentStore, top_k: int = 5, token_budget: int = 2000) -> None:
         """Take the store.
 
@@ -209,12 +186,6 @@ class DevmemMemoryRetriever(_WithStore):
             token_budget: maximum size of the block, in estimated tokens.
         """
         self.document_store, self.top_k, self.token_budget = document_store, top_k, token_budget
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the component as a pipeline's YAML holds it."""
-        return default_to_dict(
-            self, document_store=self.document_store.to_dict(), top_k=self.top_k, token_budget=self.token_budget
-        )
 
     @component.output_types(documents=list[Document], block=str)
     def run(self, query: str, messages: list[ChatMessage] | None = None) -> dict[str, Any]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
@@ -16,17 +15,16 @@ from haystack.document_stores.types import DuplicatePolicy
 from haystack.utils.filters import document_matches_filter
 
 import devmem
-from devmem import Filter, Hit, Memory, MemoryItem
+from devmem import Filter, Hit, Memory
 from devmem.adapters.haystack.documents import DOCUMENT, document_of, metadata_key, text_form, translate
-from devmem.adapters.hosts import KEY, collection_of, in_thread, is_reserved, source_of, widened
+from devmem.adapters.hosts import KEY, collection_of, in_thread, is_reserved, named, source_of, widened
 from devmem.errors import EmbeddingError
 from devmem.memory import record_recall
 from devmem.models import checked_vector
-from devmem.storage import SearchQuery, Weights, one_of, present
+from devmem.storage import SearchQuery, Weights, present
 
 GIVEN: Final = {"provider": "given", "model": "haystack"}
 """The model of a store whose documents come with their vectors."""
-_BATCH: Final = 1000
 Signal: TypeAlias = Literal["both", "words", "vector"]
 """Signals by which documents are ranked."""
 
@@ -71,8 +69,7 @@ class DevmemDocumentStore:
             if self._opened is None:
                 options = {} if "#" in self._place else {"embedding": self._embedding}
                 self._opened = devmem.open(self._place, **options)  # type: ignore[arg-type]
-            named = {name: value for name, value in self._scope.items() if value is not None}
-            return self._opened.scoped(**named) if named else self._opened.scoped()
+            return self._opened.scoped(**{name: value for name, value in self._scope.items() if value is not None})
 
     def close(self) -> None:
         """Close the memory; it is opened again when it is used."""
@@ -124,7 +121,8 @@ class DevmemDocumentStore:
             raise ValueError("`write_documents` takes a list of documents")
         by_id = {each.id: each for each in documents}
         repeats = len(documents) - len(by_id)
-        known = {str(record.metadata[KEY]) for record in self._records(by_id)}
+        found = (self.memory.scan(where=part) for part in named(DOCUMENT, by_id))
+        known = {str(record.metadata[KEY]) for records in found for record in records}
         if policy in (DuplicatePolicy.NONE, DuplicatePolicy.FAIL) and (known or repeats):
             raise DuplicateDocumentError(f"stored already, or given twice: {', '.join(sorted(known)) or 'an id'}")
         if policy is DuplicatePolicy.SKIP:
@@ -133,16 +131,10 @@ class DevmemDocumentStore:
         self.memory.add([text_form(document) for document in by_id.values()], source=source_of(DOCUMENT))
         return len(by_id) + (repeats if policy is DuplicatePolicy.OVERWRITE else 0)
 
-    def _records(self, ids: Iterable[str]) -> Iterator[MemoryItem]:
-        left = iter(ids)
-        while some := list(islice(left, _BATCH)):
-            yield from self.memory.scan(where=_DOCUMENTS & Filter(metadata={KEY: one_of(*some)}))
-
     def delete_documents(self, document_ids: list[str]) -> None:
         """Delete documents permanently; ids that are not there are passed over."""
-        left = iter(document_ids)
-        while some := list(islice(left, _BATCH)):
-            self.memory.forget(where=_DOCUMENTS & Filter(metadata={KEY: one_of(*some)}))
+        for part in named(DOCUMENT, document_ids):
+            self.memory.forget(where=part)
 
     def delete_all_documents(self) -> None:
         """Delete all documents of the scope permanently."""
@@ -172,11 +164,7 @@ class DevmemDocumentStore:
         found = translate(filters)
         if found.is_exact:
             return [found.where & _DOCUMENTS]
-        ids = (document.id for document in self._matching(filters))
-        parts: list[Filter] = []
-        while some := list(islice(ids, _BATCH)):
-            parts.append(_DOCUMENTS & Filter(metadata={KEY: one_of(*some)}))
-        return parts
+        return list(named(DOCUMENT, (document.id for document in self._matching(filters))))
 
     # Metadata.
 

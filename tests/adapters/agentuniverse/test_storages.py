@@ -19,7 +19,7 @@ import devmem
 from devmem.adapters.agentuniverse import DevmemConversationStorage, DevmemMemoryStorage
 from devmem.errors import CollectionError
 from tests.adapters.actors import actors
-from tests.adapters.contract import ANSWER, QUESTION, RESULT, Histories, Talks
+from tests.adapters.contract import ANSWER, ASKED, MEAL, MEALS, QUESTION, RESULT, Histories, Talks, asked_about
 
 NOW = datetime(2026, 7, 20, 12, 30)
 
@@ -70,6 +70,12 @@ class TestMessages:
         said = ["The launch of the ferry is on June 2nd.", "Bread is in the oven.", "The launch was moved."]
         storage.add([Message(type="human", content=text) for text in said], "s", "bob")
         assert texts(storage.get("s", "bob", input="When is the launch?", top_k=2)) == [said[0], said[2]]
+
+    def test_yesterday_is_that_of_the_asker(self, storage: DevmemMemoryStorage) -> None:
+        storage.add([Message(content=f"I ate {meal}.", metadata={"timestamp": time}) for meal, time in MEALS.items()])
+        for meal in ASKED:
+            with asked_about(meal):
+                assert texts(storage.get(input=MEAL, top_k=1)) == [f"I ate {meal}."]
 
     def test_a_message_is_kept_once_by_its_id_and_without_one_each_time(self, storage: DevmemMemoryStorage) -> None:
         storage.add([Message(id="1", content="tea")], "s", "bob")

@@ -52,7 +52,7 @@ def test_what_was_written_is_found_and_shown_with_both_sides() -> None:
     assert item.input_snapshot.text == "Where does the ferry land?"
     assert item.output_snapshot.text == "It lands at pier nine."
     assert [each.id for each in store.contents] == [item.id]
-    assert store.count() == 1
+    assert store.count_memories() == 1
 
 
 def test_attachments_come_back_as_they_were() -> None:
@@ -75,7 +75,7 @@ def test_two_stores_on_one_json_file_lose_nothing_of_each_other(folder: Path) ->
     one.save()
     other.save()
     assert len(json.loads((folder / "shared.json").read_text(encoding="utf-8"))) == 2
-    assert made(memory_path="shared.json").count() == 2
+    assert made(memory_path="shared.json").count_memories() == 2
 
 
 def test_a_long_input_does_not_swallow_the_answer() -> None:
@@ -117,7 +117,7 @@ def test_what_agents_are_shown_is_recorded_in_a_workflows_log(folder: Path) -> N
 def test_every_store_type_and_key_of_devmem_can_be_declared() -> None:
     store = made("role_zero", memory_k=3)
     store.update(payload("Hello there, captain.", "Ahoy."))
-    assert store.count()
+    assert store.count_memories()
     board = made("blackboard", order="chronological", memory_path=None)
     assert board.kept.config.order == "chronological"
 

@@ -252,7 +252,7 @@ def test_crewais_memory_remembers_recalls_and_forgets(storage: DevmemStorage) ->
     memory.remember("The kitchen is closed on Mondays.", categories=["house"], **options)
     [best, *_] = memory.recall("Which database has the ledger?", depth="shallow", limit=2)
     assert "PostgreSQL 17" in best.record.content
-    assert memory.forget(scope="/project", categories=["house"]).items == 1
+    assert memory.forget(scope="/project", categories=["house"]) == 1
     memory.close()
     assert storage.count() == 1
 

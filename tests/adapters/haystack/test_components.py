@@ -19,7 +19,7 @@ from devmem.adapters.haystack import (
     DevmemMemoryRetriever,
     DevmemMemoryWriter,
 )
-from tests.adapters.contract import EXCHANGES, Histories
+from tests.adapters.contract import ASKED, EXCHANGES, MEAL, MEALS, Histories, asked_about
 from tests.adapters.pages import run_example
 
 
@@ -85,6 +85,17 @@ def test_what_was_said_is_remembered_once_and_recalled(tmp_path: Path) -> None:
     assert "June" not in reader.run("launch", messages=history)["block"]
     assert reader.run("  ")["documents"] == []
     assert store.count_documents() == 0, "messages are no documents"
+
+
+def test_yesterday_is_that_of_the_asker() -> None:
+    store = DevmemDocumentStore(embedding=None)
+    for meal, when in MEALS.items():
+        store.memory.add(f"I ate {meal}.", time=when)
+    for meal in ASKED:
+        with asked_about(meal):
+            found = DevmemMemoryRetriever(store).run(MEAL)
+        assert meal in str(found["documents"][0].content)
+        assert [one for one in MEALS if one in found["block"]] == [meal]
 
 
 class TestContract(Histories):
