@@ -13,13 +13,8 @@ from .conftest import Devmem
 
 SETTINGS = """\
 {
-  // what I allow
   "permissions": {"allow": ["Bash(make:*)"]},
-  "hooks": {
-    "SessionStart": [
-      {"hooks": [{"type": "command", "command": "echo mine"}]}, /* mine */
-    ],
-  },
+  "hooks": {"SessionStart": [{"hooks": [{"type": "command", "command": "echo mine"}]}]}
 }
 """
 SERVERS = '{"mcpServers": {"tickets": {"command": "tickets", "args": ["--stdio"]}}}'
@@ -45,12 +40,13 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "home"
 
 
-def files() -> dict[str, str]:
-    return {str(file): file.read_text() for file in sorted(Path().rglob("*")) if file.is_file()}
+def files() -> dict[str, Any]:
+    texts = {str(file): file.read_text() for file in sorted(Path().rglob("*")) if file.is_file()}
+    return {name: text if name.endswith(".toml") else json.loads(text) for name, text in texts.items()}
 
 
 @pytest.mark.parametrize("agent", ["claude-code", "cursor", "codex"])
-def test_what_is_written_is_taken_out_byte_for_byte(devmem: Devmem, agent: str) -> None:
+def test_what_is_written_is_taken_out_again(devmem: Devmem, agent: str) -> None:
     before = files()
     devmem("init", "notes.db", "--agent", agent)
     written = files()
@@ -66,11 +62,9 @@ def test_claude_code_gets_a_server_and_two_hooks_beside_its_own(devmem: Devmem) 
     servers = json.loads(Path(".mcp.json").read_text())["mcpServers"]
     assert servers["devmem"]["args"] == ["-m", "devmem", "mcp", str(Path("notes.db").resolve())]
     assert servers["tickets"] == {"command": "tickets", "args": ["--stdio"]}
-    text = Path(".claude/settings.json").read_text()
-    assert "// what I allow" in text
-    assert "/* mine */" in text
-    plain = text.replace("// what I allow", "").replace(", /* mine */", "").replace("],\n  },\n}", "]\n  }\n}")
-    hooks = json.loads(plain)["hooks"]
+    settings = json.loads(Path(".claude/settings.json").read_text())
+    assert settings["permissions"] == {"allow": ["Bash(make:*)"]}
+    hooks = settings["hooks"]
     assert hooks["SessionStart"][0]["hooks"][0]["command"].split()[-3:-1] == ["hook", "start"]
     assert hooks["SessionStart"][1]["hooks"] == [{"type": "command", "command": "echo mine"}]
     assert hooks["SessionEnd"][0]["hooks"][0]["command"].split()[-3:-1] == ["hook", "end"]
@@ -93,7 +87,13 @@ def test_cursor_and_codex_get_theirs(devmem: Devmem, home: Path) -> None:
     ("agent", "file", "text", "message"),
     [
         ("claude-code", ".claude/settings.json", '{"hooks": ', "not JSON"),
-        ("claude-code", ".claude/settings.json", '{"hooks": {"SessionStart": "x"}}', "neither an object nor a list"),
+        (
+            "claude-code",
+            ".claude/settings.json",
+            '{"hooks": {"SessionStart": "x"}}',
+            "SessionStart is not a list",
+        ),
+        ("claude-code", ".claude/settings.json", "{} // what I allow", "not JSON"),
         ("cursor", ".cursor/mcp.json", "[]", "not an object"),
         ("codex", "home/.codex/config.toml", "model = ", "not TOML"),
     ],
@@ -102,11 +102,10 @@ def test_a_malformed_file_is_refused_and_nothing_is_changed(
     devmem: Devmem, agent: str, file: str, text: str, message: str
 ) -> None:
     Path(file).write_text(text)
-    before = files()
     output = devmem("init", "notes.db", "--agent", agent, code=2).output
     assert Path(file).name in output
     assert message in output
-    assert files() == before
+    assert Path(file).read_text() == text
 
 
 def test_a_session_is_remembered_once_at_its_end_and_recalled_at_the_next_start(devmem: Devmem) -> None:

@@ -1,7 +1,6 @@
 """`devmem init --agent` and `devmem hook`: the MCP entry and the hooks of coding agents, and the work of the hooks.
 
-An entry is put at the beginning of its list or object, so that taking it out leaves the file as it was, comments
-included.
+Taking an entry out leaves what else a file holds.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import shlex
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -72,23 +71,18 @@ def agent_files(agent: Agent, memory: Path, project: Path, home: Path, *, remove
     def claude(when: str) -> dict[str, Any]:
         return {"hooks": [{"type": "command", **hook(when)}]}
 
-    entries: Mapping[Agent, Mapping[Path, Sequence[tuple[tuple[str, ...], object]]]] = {
+    hooks = {"SessionStart": [claude("start")], "SessionEnd": [claude("end")]}
+    entries: Mapping[Agent, Mapping[Path, Mapping[str, Any]]] = {
         Agent.CLAUDE_CODE: {
-            project / ".mcp.json": [(("mcpServers", NAME), server)],
-            project / ".claude/settings.json": [
-                (("hooks", "SessionStart"), claude("start")),
-                (("hooks", "SessionEnd"), claude("end")),
-            ],
+            project / ".mcp.json": {"mcpServers": {NAME: server}},
+            project / ".claude/settings.json": {"hooks": hooks},
         },
         Agent.CURSOR: {
-            project / ".cursor/mcp.json": [(("mcpServers", NAME), server)],
-            project / ".cursor/hooks.json": [(("version",), 1), (("hooks", "sessionStart"), hook("start"))],
+            project / ".cursor/mcp.json": {"mcpServers": {NAME: server}},
+            project / ".cursor/hooks.json": {"version": 1, "hooks": {"sessionStart": [hook("start")]}},
         },
         Agent.CODEX: {
-            home / ".codex/hooks.json": [
-                (("hooks", "SessionStart"), claude("start")),
-                (("hooks", "Stop"), claude("end")),
-            ],
+            home / ".codex/hooks.json": {"hooks": {"SessionStart": [claude("start")], "Stop": [claude("end")]}},
         },
     }
     changed = {file: _edited(file, _read(file), each, remove=remove) for file, each in entries[agent].items()}
@@ -132,129 +126,43 @@ def _toml(file: Path, text: str, server: Mapping[str, Any], *, remove: bool) -> 
     return f"{rest}{end}\n[mcp_servers.{NAME}]\n{lines}"
 
 
-# JSON, with comments.
-
-_COMMENT: Final = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
-_LAST_COMMA: Final = re.compile(r'"(?:\\.|[^"\\])*"|,(?=\s*[}\]])')
-
-
-def _edited(file: Path, given: str, entries: Sequence[tuple[tuple[str, ...], object]], *, remove: bool) -> str:
-    """Return the text of a file with the entries, each a member of an object or an element of a list, or without."""
-    text = given if given.strip() else "{}\n"
-    for path, value in entries:
-        # A value in an object stands under the last key, one in a list below it.
-        is_hook = isinstance(value, dict) and path[-1] != NAME
-        where = path if is_hook else path[:-1]
-        if path == ("version",):
-            if not remove and "version" not in _parsed(file, text):
-                text = _inserted(file, text, (), '"version": 1')
+def _edited(file: Path, text: str, entries: Mapping[str, Any], *, remove: bool) -> str:
+    """Return the JSON text of a file with the entries, or without them; empty where nothing else is left."""
+    found, before = _object(file, text), _object(file, text)
+    for key, members in entries.items():
+        if not isinstance(members, dict):
+            # The version of a file of hooks.
+            found = {key: members, **found} if not remove else found
             continue
-        text = _taken_out(file, text, where, is_ours if is_hook else lambda key, _: key == NAME)
-        if not remove:
-            shown = json.dumps(value, indent=2, ensure_ascii=False)
-            text = _inserted(file, text, where, shown if is_hook else f'"{NAME}": {shown}', in_list=is_hook)
-    return "" if remove and _parsed(file, text) in ({}, {"version": 1}) else text
+        held = found.setdefault(key, {})
+        if not isinstance(held, dict):
+            raise DataFileError(file, f"{key} is not an object, and the file was not changed")
+        for name, own in members.items():
+            kept = None if remove else own
+            if isinstance(own, list):
+                others = held.get(name, [])
+                if not isinstance(others, list):
+                    raise DataFileError(file, f"{key}.{name} is not a list, and the file was not changed")
+                kept = [*(kept or ()), *(one for one in others if _HOOK not in json.dumps(one))]
+            if kept:
+                held[name] = kept
+            else:
+                held.pop(name, None)
+        if not held:
+            del found[key]
+    if remove and found in ({}, {"version": 1}):
+        return ""
+    return text if found == before else json.dumps(found, indent=2, ensure_ascii=False) + "\n"
 
 
-def is_ours(_key: str, value: object) -> bool:
-    """Whether an element of a list of hooks is one of devmem."""
-    return _HOOK in json.dumps(value, ensure_ascii=False)
-
-
-def _blank(text: str) -> str:
-    """Return a text of the same length without comments and without commas behind the last member."""
-
-    def blank(found: re.Match[str]) -> str:
-        return found[0] if found[0].startswith('"') else re.sub(r"\S", " ", found[0])
-
-    return _LAST_COMMA.sub(blank, _COMMENT.sub(blank, text))
-
-
-def _parsed(file: Path, text: str) -> dict[str, Any]:
+def _object(file: Path, text: str) -> dict[str, Any]:
     try:
-        found = json.loads(_blank(text))
+        found = json.loads(text) if text.strip() else {}
     except ValueError as error:
         raise DataFileError(file, f"it is not JSON, and was not changed: {error}") from error
     if not isinstance(found, dict):
         raise DataFileError(file, f"it holds a {type(found).__name__}, not an object, and was not changed")
     return found
-
-
-def _members(blank: str, start: int) -> Iterator[tuple[str, int, int, int]]:
-    """Yield key, beginning, beginning of the value and end of the members of an object, or of a list without keys."""
-    decoder, at = json.JSONDecoder(), start + 1
-    while True:
-        at = _next(blank, at, " \t\r\n,")
-        if blank[at] in "}]":
-            return
-        key, begin, value = "", at, at
-        if blank[start] == "{":
-            key, at = decoder.raw_decode(blank, at)
-            value = _next(blank, at, " \t\r\n:")
-        _, at = decoder.raw_decode(blank, value)
-        yield key, begin, value, at
-
-
-def _next(text: str, at: int, passed: str) -> int:
-    while text[at] in passed:
-        at += 1
-    return at
-
-
-def _container(file: Path, text: str, path: Sequence[str]) -> tuple[int, int]:
-    """Return the place of the deepest bracket on a path, and the number of keys that lead there."""
-    blank = _blank(text)
-    start, depth = blank.index("{"), 0
-    for key in path:
-        found = {name: value for name, _, value, _ in _members(blank, start)}.get(key)
-        if found is None:
-            break
-        if blank[found] not in "{[":
-            raise DataFileError(file, f"{'.'.join(path[: depth + 1])} is neither an object nor a list")
-        start, depth = found, depth + 1
-        if blank[start] == "[":
-            break
-    return start, depth
-
-
-def _inserted(file: Path, text: str, path: Sequence[str], member: str, *, in_list: bool = False) -> str:
-    _parsed(file, text)
-    start, depth = _container(file, text, path)
-    if depth == len(path) and in_list != (text[start] == "["):
-        raise DataFileError(file, f"{'.'.join(path)} is not {'a list' if in_list else 'an object'}")
-    for at, key in reversed(list(enumerate(path[depth:]))):
-        is_list = in_list and at == len(path) - depth - 1
-        inner = member.replace("\n", "\n  ")
-        member = f'"{key}": ' + (f"[\n  {inner}\n]" if is_list else f"{{\n  {inner}\n}}")
-    indent = "  " * (depth + 1)
-    empty = next(_members(_blank(text), start), None) is None
-    end = f"\n{indent[2:]}" if empty else ","
-    return f"{text[: start + 1]}\n{indent}" + member.replace("\n", f"\n{indent}") + end + text[start + 1 :]
-
-
-def _taken_out(file: Path, text: str, path: Sequence[str], ours: Callable[[str, object], bool]) -> str:
-    """Return a text without the members of a container that are ours, nor the containers that are empty then."""
-    _parsed(file, text)
-    start, depth = _container(file, text, path)
-    if depth < len(path):
-        return text
-    blank = _blank(text)
-    members, before, changed = list(_members(blank, start)), start + 1, False
-    for at, (key, _, value, end) in enumerate(members):
-        if ours(key, json.loads(blank[value:end])):
-            following = _next(blank, end, " \t\r\n")
-            if blank[following] == ",":
-                text = text[:before] + text[following + 1 :]
-            else:
-                text = text[: before - (at > 0)] + (text[end:] if at else text[following:])
-            changed = True
-            break
-        before = _next(blank, end, " \t\r\n") + 1
-    if not changed:
-        return text
-    if next(_members(_blank(text), start), None) is None and path:
-        return _taken_out(file, text, path[:-1], lambda key, _: key == path[-1])
-    return _taken_out(file, text, path, ours)
 
 
 # The work of the hooks.
