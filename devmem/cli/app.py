@@ -93,8 +93,7 @@ _COMMANDS: Final = {
     "run": ("running", "Run a workflow's agents with their memories."),
     "validate": ("checking", "List every problem of workflows, also for continuous integration."),
     "plan": ("plan", "Show what a run will read, write, send away and cost, without running it."),
-    "stores": ("stores", "List the store types, or a workflow's stores and where they are."),
-    "stats": ("stats", "Show counts, sizes, hit rates and slow searches."),
+    "stores": ("stores", "List the store types, or show what is in a memory's stores, where they are, and hit rates."),
     "runs": ("runs", "List the runs of a memory, end those that are pending, or undo one."),
     "log": ("records", "List conversations and traces, show one, or draw who sent what to whom."),
     "shown": ("records", "Show what agents were shown."),
@@ -106,7 +105,7 @@ _COMMANDS: Final = {
     "index": ("stores", "Bring a store of files up to date."),
     "stale": ("maintenance", "List items whose sources changed or are gone, or renew them."),
     "consolidate": ("consolidate", "Merge near-duplicates, archive old items, or summarize older ones."),
-    "facts": ("stats", "Show how many facts were extracted from turns, or extract those that wait."),
+    "facts": ("facts", "Show how many facts were extracted from turns, or extract those that wait."),
     "quarantine": ("consolidate", "List what a guard caught, newest first, and approve or reject it."),
     "tombstones": ("forgetting", "List what erased texts left to keep them out, or remove it."),
     "web": ("web", "Open a page that shows what is remembered, and why."),
@@ -119,7 +118,7 @@ _COMMANDS: Final = {
 """Subcommands, each with its module and its summary."""
 _GROUPS: Final = {
     "Remember and find": "add get list search context update forget history count log import export copy",
-    "Workflows": "init run validate plan stores stats shown runs",
+    "Workflows": "init run validate plan stores shown runs",
     "Care": "doctor backup restore rekey index reindex consolidate stale facts quarantine tombstones",
     "Servers": "web mcp hook token",
     "Authors": "new schema",
@@ -130,6 +129,7 @@ _OTHER_WORDS: Final = {
     **dict.fromkeys(("edit", "set"), "update"),
     **dict.fromkeys(("diff", "versions"), "history"),
     **dict.fromkeys(("delete", "remove", "rm", "erase", "clear"), "forget"),
+    "stats": "stores",
     **dict.fromkeys(("find", "query", "recall", "retrieve"), "search"),
 }
 """Words of other programs, by the subcommand that does it here."""

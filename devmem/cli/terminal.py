@@ -33,6 +33,11 @@ _LONG_REASON: Final = 80
 """Characters from which a reason is not repeated."""
 
 
+def can_ask() -> bool:
+    """Whether a person is there to be asked."""
+    return sys.stdin.isatty()
+
+
 def _escaped(char: str) -> str:
     return json.dumps(char)[1:-1] if char != "\x7f" else "\\u007f"
 

@@ -39,7 +39,7 @@ def team(tmp_path: Path, service: ChatService) -> Path:
 
 
 def test_what_waits_is_shown_and_extracted(devmem: Devmem, team: Path, service: ChatService) -> None:
-    """A model that is down is reported with exit code 1; counts are in `stats` and `doctor` too."""
+    """A model that is down is reported with exit code 1; counts are in `stores` and `doctor` too."""
     good, service.script[:] = service.script[0], [DOWN]
     devmem("add", f"{team}#notes", "My diet is vegan.", "--user", "ann")
     assert "0 facts extracted, 1 turn waiting" in devmem("facts", team, "notes").stdout
@@ -57,8 +57,8 @@ def test_what_waits_is_shown_and_extracted(devmem: Devmem, team: Path, service: 
     found = json.loads(devmem("facts", team, "notes", "--json").stdout)
     assert (found["calls"], found["failures"]) == (asked, asked - 1)
     assert found["dropped"] == {"the value is not in the quote": 1}
-    assert f"1 fact extracted, 0 turns waiting {calls}, 1 statements" in devmem("stats", team).stdout
-    (notes,) = json.loads(devmem("stats", team, "--json").stdout)["stores"]
+    assert f"1 fact extracted, 0 turns waiting {calls}, 1 statements" in devmem("stores", team).stdout
+    notes, *_ = json.loads(devmem("stores", team, "--json").stdout)["stores"]
     assert (notes["facts"]["extracted"], notes["facts"]["waiting"]) == (1, 0)
     assert 'Fact: ann, diet: vegan (ann said: "My diet is vegan")' in devmem("list", f"{team}#notes").stdout
 

@@ -43,7 +43,7 @@ def test_what_is_written_is_valid_and_runs_in_an_empty_folder(
 
 
 def test_three_answers_are_taken_for_three_flags(folder: Path, devmem: Devmem, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(init, "_can_ask", lambda: True)
+    monkeypatch.setattr(init, "can_ask", lambda: True)
     devmem("init", stdin="strange\nbrain\ngpt-4o-mini\nmultilingual\n")
     asked = (folder / "team.yaml").read_text(encoding="utf-8")
     devmem("init", "other.yaml", "--store", "brain", "--model", "gpt-4o-mini", "--language", "multilingual")

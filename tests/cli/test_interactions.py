@@ -86,7 +86,7 @@ def test_what_waits_for_a_store_is_shown_with_the_stores(devmem: Devmem, tmp_pat
     shown = " ".join(devmem("stores", file).stderr.split())
     assert "1 record that wait; the next recorder" in shown
     assert "1 record that the store refused" in shown
-    (store, _) = json.loads(devmem("stores", file, "--json").stdout)
+    store, _ = json.loads(devmem("stores", file, "--json").stdout)["stores"]
     assert store["pending"] == {"file": str(waiting), "waiting": 1, "refused": 1}
 
 

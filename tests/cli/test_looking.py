@@ -209,15 +209,15 @@ def test_types_of_store_are_listed(devmem: Devmem) -> None:
     shown = devmem("stores").stdout.splitlines()
     assert shown[0].split() == ["type", "provided", "by", "summary"]
     assert any(line.startswith("simple ") and "devmem" in line for line in shown)
-    rows = json.loads(devmem("stores", "--json").stdout)
+    rows = json.loads(devmem("stores", "--json").stdout)["types"]
     assert all(row["error"] is None for row in rows)
 
 
 def test_stores_of_a_workflow_are_listed(filled: Path, devmem: Devmem) -> None:
-    rows: list[dict[str, Any]] = json.loads(devmem("stores", filled, "--json").stdout)
+    rows: list[dict[str, Any]] = json.loads(devmem("stores", filled, "--json").stdout)["stores"]
     notes, board, passing = rows
     assert (notes["items"], notes["waiting"], notes["embedding"]) == (3, 0, None)
-    assert notes["size"] > 0
+    assert notes["size_bytes"] > 0
     assert (board["items"], board["location"]) == (0, str(filled.parent / ".devmem/default/memory_board.db"))
     assert passing["location"] == "this process"
     assert not (filled.parent / ".devmem").exists()
@@ -263,7 +263,7 @@ def test_stores_indexes_no_files(make_workflow: Callable[[str], Path], devmem: D
     )
     devmem("index", path, "docs")
     (tmp_path / "docs" / "two.md").write_text("# Two\n\nThe key hangs beside the door.\n", encoding="utf-8")
-    (row,) = json.loads(devmem("stores", path, "--json").stdout)
+    (row,) = json.loads(devmem("stores", path, "--json").stdout)["stores"]
     assert row["items"] == 1
     assert "key hangs" in devmem("search", path, "docs", "key").stdout
 

@@ -49,8 +49,8 @@ def test_it_waits_by_itself_and_is_named(
 
     reason = f"notes: item {refused} has no embedding, as its text was refused: {service.address}/: status 413: at most"
     assert reason in devmem("doctor", path).stderr
-    assert reason in devmem("stats", path).stderr
-    (numbers,) = json.loads(devmem("stats", path, "--json").stdout)["stores"]
+    assert reason in devmem("stores", path).stderr
+    (numbers,) = json.loads(devmem("stores", path, "--json").stdout)["stores"]
     assert list(numbers["refused"]) == [refused]
     done = devmem("reindex", path, "notes", code=1)
     assert reason in done.stderr

@@ -1,4 +1,4 @@
-"""`devmem stats`: counts, sizes, hit rates and slow searches."""
+"""`devmem stores`: counts, sizes, hit rates and slow searches."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def filled(folder: Path) -> Path:
 
 def test_the_items_of_a_store_by_agent_user_source_and_day(devmem: Devmem, tmp_path: Path) -> None:
     file = filled(tmp_path)
-    (store,) = json.loads(devmem("stats", file, "--days", "4", "--json").stdout)["stores"]
+    (store,) = json.loads(devmem("stores", file, "--days", "4", "--json").stdout)["stores"]
     assert (store["store"], store["type"], store["items"], store["waiting"]) == ("notes", "simple", 4, 0)
     assert store["size_bytes"] > 0
     assert store["agents"] == {"": 2, "scribe": 2}
@@ -45,7 +45,7 @@ def test_the_items_of_a_store_by_agent_user_source_and_day(devmem: Devmem, tmp_p
     assert store["source_kinds"] == {"node": 2, "user": 2}
     assert list(store["days"].values()) == [1, 0, 0, 3]
     assert list(store["days"])[-1] == date.today().isoformat()
-    shown = devmem("stats", tmp_path / "notes.db").stdout
+    shown = devmem("stores", tmp_path / "notes.db").stdout
     assert "notes: items by agent, user, source and day" in shown.replace(str(tmp_path / "notes.db"), "notes")
     assert "user" in shown
     assert "(none)" in shown
@@ -54,7 +54,7 @@ def test_the_items_of_a_store_by_agent_user_source_and_day(devmem: Devmem, tmp_p
 def test_how_often_agents_find_something_and_which_searches_are_slow(devmem: Devmem, tmp_path: Path) -> None:
     file = filled(tmp_path)
     devmem("run", file, "--input", "When is the launch?")
-    recalls = json.loads(devmem("stats", file, "--json").stdout)["recalls"]
+    recalls = json.loads(devmem("stores", file, "--json").stdout)["recalls"]
     assert (recalls["all"]["recalls"], recalls["all"]["answered"]) == (1, 1)
     assert recalls["agents"][0]["agent"] == "helper"
     (store,) = recalls["stores"]
@@ -62,14 +62,14 @@ def test_how_often_agents_find_something_and_which_searches_are_slow(devmem: Dev
     (slow,) = recalls["slowest"]
     assert slow["query"] == "When is the launch?"
     assert 0 < slow["seconds"] < 60
-    shown = devmem("stats", file).stdout
+    shown = devmem("stores", file).stdout
     assert "Recalls: 1, of which 1 found something (100%)" in shown
     assert "When is the launch?" in shown
 
 
 def test_watching_prints_again_until_it_is_interrupted(tmp_path: Path) -> None:
     file = filled(tmp_path)
-    command = [sys.executable, "-m", "devmem", "stats", str(file), "--watch", "--every", "0.1", "--json"]
+    command = [sys.executable, "-m", "devmem", "stores", str(file), "--watch", "--every", "0.1", "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
         assert running.stdout is not None
         first, second = (json.loads(running.stdout.readline()) for _ in range(2))

@@ -209,7 +209,7 @@ def test_lines_are_asked_for_at_a_terminal(workflow: Path, devmem: Devmem, monke
             raise EOFError from None
 
     monkeypatch.setattr(Console, "input", typed)
-    monkeypatch.setattr("devmem.cli.commands.running._at_terminal", lambda: True)
+    monkeypatch.setattr("devmem.cli.commands.running.can_ask", lambda: True)
     shown = devmem("run", workflow, "--node", "scribe").stdout
     assert "The launch moved to the third of May." in shown
 

@@ -308,7 +308,7 @@ def _expanded(word: str, folder: Path) -> list[str]:
 _SERVING = {
     r"devmem mcp .*--http": "://",
     r"devmem web (?!.*--export)": "://",
-    r"devmem stats .*--watch": "embedding",
+    r"devmem stores .*--watch": "embedding",
 }
 """Commands that end with Ctrl+C, as patterns, with what they print once they serve."""
 

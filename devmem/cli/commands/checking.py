@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import sys
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -16,7 +15,7 @@ import typer
 from devmem.cli.commands.agents import Agent, agent_files
 from devmem.cli.failures import EXIT_FAILED, EXIT_PARTLY
 from devmem.cli.targets import AsJson, WorkflowFiles, load
-from devmem.cli.terminal import Terminal
+from devmem.cli.terminal import Terminal, can_ask
 from devmem.config.reading import WorkflowCheck
 from devmem.config.workflow import Workflow
 from devmem.errors import CommandError, Level, install_command
@@ -347,14 +346,10 @@ def _ask(question: str, default: Choice) -> Choice:
 
 
 def _ask_text(question: str, default: str, values: type[StrEnum] | None = None) -> str:
-    if not _can_ask():
+    if not can_ask():
         return default
     while True:
         answer = str(typer.prompt(question, default=default, err=True)).strip()
         if values is None or answer in list(values):
             return answer
         typer.echo(f"expected one of {', '.join(values)}", err=True)
-
-
-def _can_ask() -> bool:
-    return sys.stdin.isatty()

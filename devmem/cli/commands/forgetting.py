@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -36,7 +35,7 @@ from devmem.cli.targets import (
     opened_existing,
     shown_store,
 )
-from devmem.cli.terminal import Terminal, date_text, item_date, zoned
+from devmem.cli.terminal import Terminal, can_ask, date_text, item_date, zoned
 from devmem.config.workflow import Workflow
 from devmem.errors import CommandError
 from devmem.memory.opening import is_workflow
@@ -123,11 +122,6 @@ def confirm_forgetting(terminal: Terminal, items: Sequence[MemoryItem], derived:
         raise CommandError(f"{count} of {of} would be forgotten, and there is no terminal to confirm it: add --yes.")
     list_forgotten(terminal, items, derived)
     typer.confirm(f"Forget {count} of {of}?", abort=True, err=True)
-
-
-def can_ask() -> bool:
-    """Whether somebody is there to be asked."""
-    return sys.stdin.isatty()
 
 
 def list_forgotten(terminal: Terminal, items: Sequence[MemoryItem], derived: Container[str]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,9 +29,8 @@ from devmem.cli.targets import (
     load,
     load_with_progress,
 )
-from devmem.cli.terminal import Terminal, outcome_text
-from devmem.config.placeholders import Unresolved
-from devmem.config.store import EmbeddingConfig, StoreDeclaration
+from devmem.cli.terminal import Terminal, can_ask, outcome_text
+from devmem.config.store import EmbeddingConfig
 from devmem.config.workflow import Workflow
 from devmem.errors import CommandError, DataFileError, DevmemError, NodeFailedError
 from devmem.model.caller import DEFAULT_SESSION
@@ -89,7 +87,8 @@ class RunPrinter:
         self._writes += writes_of(result.nodes)
         if self._each:
             self._report_writes()
-            self._report_trace(result)
+            if result.trace is not None and not self._as_json:
+                self._terminal.report("note", f"recorded as trace {result.trace}")
             self._report_usage(result)
         for store, count in result.hidden.items():
             report_left_out(self._terminal, count, store=store)
@@ -117,10 +116,6 @@ class RunPrinter:
                 self._terminal.report("note", f"memory, {what}: {writes_text(writes)}", repeat=True)
         if self.done:
             self._terminal.report("note", f"{self.done} input(s) were answered before the one that failed.")
-
-    def _report_trace(self, result: RunResult) -> None:
-        if result.trace is not None and not self._as_json:
-            self._terminal.report("note", f"recorded as trace {result.trace}")
 
     def _report_usage(self, result: RunResult) -> None:
         usage = result.usage
@@ -243,13 +238,9 @@ def _find_inputs(terminal: Terminal, text: str | None, file: Path | None) -> Inp
     if file is not None:
         texts = [_text(file, number, line) for number, line in Source(file).lines()]
         return Inputs(texts=iter(texts), total=len(texts))
-    if _at_terminal():
+    if can_ask():
         return Inputs(texts=_asked_for(terminal), total=None)
     raise CommandError("nothing to run: give --input TEXT, --input-file FILE, or --input-file - to read a pipe.")
-
-
-def _at_terminal() -> bool:
-    return sys.stdin.isatty()
 
 
 def _from_stdin() -> Iterator[str]:
@@ -296,55 +287,21 @@ class EmbeddingChoice(StrEnum):
     NONE = "none"
 
 
-def _with_embedding(
-    workflow: Workflow, choice: EmbeddingChoice, replaced: Sequence[StoreDeclaration] | None = None
-) -> Workflow:
-    """Return the workflow with another embedding model for some of its stores; None takes all that have one.
+def _with_embedding(workflow: Workflow, choice: EmbeddingChoice | None) -> Workflow:
+    """Return the workflow with another embedding model for the stores that have one.
 
     Placeholders in the `embedding:` blocks that are replaced need no value any more.
     """
-    if replaced is None:
-        replaced = [store for store in workflow.memory if getattr(store.config, _KEY, None) is not None]
-    unresolved = tuple(one for one in workflow.unresolved if not any(_is_in_embedding(one, each) for each in replaced))
-    stores = tuple(_with(store, choice) if store in replaced else store for store in workflow.memory)
-    return workflow.model_copy(update={"memory": stores, "unresolved": unresolved})
-
-
-def _is_in_embedding(unresolved: Unresolved, store: StoreDeclaration) -> bool:
-    block = (*store.place.location, "config", _KEY)
-    return unresolved.location[: len(block)] == block
-
-
-def _with_models(
-    terminal: Terminal, workflow: Workflow, chat: str | None, embedding: EmbeddingChoice | None
-) -> Workflow:
-    """Return the workflow with the embedding models that `--embedding` names, or those that `--chat` can do with."""
-    if embedding is not None:
-        return _with_embedding(workflow, embedding)
-    return _without_keyless(terminal, workflow) if chat == "extractive" else workflow
-
-
-def _without_keyless(terminal: Terminal, workflow: Workflow) -> Workflow:
-    """Return the workflow without the embedding models that are behind a service for which no key is given."""
-
-    def lacks_key(store: StoreDeclaration) -> bool:
-        block: EmbeddingConfig | None = getattr(store.config, _KEY, None)
-        if block is None or block.provider != "openai":
-            return False
-        is_unset = any(_is_in_embedding(one, store) for one in workflow.unresolved)
-        return is_unset or (block.api_key is None and not os.environ.get("OPENAI_API_KEY"))
-
-    without = [store for store in workflow.memory if lacks_key(store)]
-    if not without:
+    if choice is None:
         return workflow
-    names = ", ".join(store.name for store in without)
-    terminal.report("note", f"searched by words alone, since there is no key for the embedding model: {names}")
-    return _with_embedding(workflow, EmbeddingChoice.NONE, without)
-
-
-def _with(store: StoreDeclaration, choice: EmbeddingChoice) -> StoreDeclaration:
     block = None if choice is EmbeddingChoice.NONE else EmbeddingConfig(provider="minilm")
-    return store.model_copy(update={"config": store.config.model_copy(update={_KEY: block})})
+    stores, blocks = list(workflow.memory), set[tuple[str | int, ...]]()
+    for at, store in enumerate(stores):
+        if getattr(store.config, _KEY, None) is not None:
+            blocks.add((*store.place.location, "config", _KEY))
+            stores[at] = store.model_copy(update={"config": store.config.model_copy(update={_KEY: block})})
+    unresolved = [one for one in workflow.unresolved if not any(one.location[: len(each)] == each for each in blocks)]
+    return workflow.model_copy(update={"memory": tuple(stores), "unresolved": tuple(unresolved)})
 
 
 def _chat_models(workflow: Workflow, provider: str | None) -> ChatModels:
@@ -406,8 +363,9 @@ def run(
         devmem run devall.yaml --chat extractive --embedding none --input "Hello."
     """
     terminal: Terminal = ctx.obj
-    workflow = _with_models(terminal, _checked(load(terminal, file), node, session), chat, embedding)
-    _check_user(user, all_users=all_users)
+    workflow = _with_embedding(_checked(load(terminal, file), node, session), embedding)
+    if user is not None and checked_name("--user", user) and all_users:
+        raise CommandError("give either --user or --all-users, not both.")
     inputs, files = _find_inputs(terminal, text, input_file), _attached(attach or ())
     streamed = _streamed(terminal, stream=stream, others=show_memory or as_json)
     printer = RunPrinter(terminal, with_memory=show_memory, as_json=as_json, each=inputs.few, streamed=streamed)
@@ -443,13 +401,6 @@ def _streamed(terminal: Terminal, *, stream: bool, others: bool) -> StreamPrinte
     if stream and others:
         raise CommandError("--stream prints answers while they come; it goes with neither --json nor --show-memory.")
     return StreamPrinter(terminal) if stream else None
-
-
-def _check_user(user: str | None, *, all_users: bool) -> None:
-    if user is not None:
-        checked_name("--user", user)
-        if all_users:
-            raise CommandError("give either --user or --all-users, not both.")
 
 
 def _attached(paths: Sequence[Path]) -> list[MessageBlock]:

@@ -1,125 +1,153 @@
-"""`devmem stores` and `index`: the store types, the stores of a workflow, and those that are made from files."""
+"""`devmem stores` and `index`: what is in the stores of a memory, and bringing those of files up to date."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+import time
 from contextlib import closing
-from pathlib import Path
-from typing import Annotated, Any
+from dataclasses import asdict
+from typing import Annotated, Any, Final
 
 import typer
 
+from devmem.cli.commands.facts import status_text
 from devmem.cli.failures import EXIT_PARTLY
 from devmem.cli.targets import (
     AsJson,
+    OptionalStore,
     Session,
     StoreAddress,
     WorkflowFile,
+    announce,
+    check_session,
+    find_store,
     index_with_progress,
     load,
     location_of,
     make,
     plan_text,
     report_text,
+    several_stores,
     shown_store,
     why_empty,
 )
-from devmem.cli.terminal import Terminal, size_text
+from devmem.cli.terminal import Terminal, date_text, size_text, zoned
 from devmem.config.workflow import Workflow
 from devmem.errors import CommandError, DevmemError
+from devmem.memory.statistics import statistics_of
 from devmem.model.caller import DEFAULT_SESSION
+from devmem.model.filters import Filter
+from devmem.model.results import refused_embeddings
+from devmem.plugins import plugin_errors
 from devmem.recording.forwarder import pending_file, records_in
 from devmem.storage.opening import file_of
+from devmem.storage.pending import STATE_FILE
+from devmem.storage.recall_log import RecallLog, RecallStatistics
+from devmem.stores.collection_memory import CollectionMemory
+from devmem.stores.fact_queue import FactStatus
+from devmem.stores.facts import FactKeepingMemory
 from devmem.stores.indexing import Indexing, IndexPlan, IndexReport
 from devmem.stores.memory import MemoryBase
+from devmem.text.analysis import shorten
 from devmem.text.display import number_of
+from devmem.workflow.stores import load_store, session_folder
 
 _TYPE_COLUMNS = ("type", "provided by", "summary")
-_STORE_COLUMNS = ("store", "type", "items", "waiting", "size", "embedding", "location")
+_COUNTED: Final = {"agents": "agent", "users": "user", "source_kinds": "kind of source", "sources": "source"}
 
 
 def stores(
     ctx: typer.Context,
-    file: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="A workflow; without it, the store types are listed.")
+    memory: Annotated[
+        str | None,
+        typer.Argument(metavar="[MEMORY]", help="A file or a workflow; without it, the store types are listed."),
     ] = None,
+    store: OptionalStore = None,
+    days: Annotated[int, typer.Option("--days", metavar="N", min=1, help="Number of the last days.")] = 14,
+    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="Values of each kind.")] = 10,
+    watch: Annotated[bool, typer.Option("--watch", help="Print the numbers again until interrupted.")] = False,
+    every: Annotated[float, typer.Option("--every", metavar="SECONDS", min=0.1, help="Pause of --watch.")] = 2.0,
     session: Session = DEFAULT_SESSION,
     as_json: AsJson = False,
 ) -> None:
-    """List the store types, or a workflow's stores and where they are.
+    """List the store types, or show what is in a memory's stores, where they are, and hit rates.
 
-    Shows for each store the number of items, its size, embedding model and location, and the store types that the
-    workflow's `plugins:` bring. Items that wait for their embedding are found by their words; recorded interactions
-    that wait are not in the store yet. No file is created.
+    Shows for each store its size, embedding model and location, and its items by agent, user, source and day; for a
+    workflow also the store types that its `plugins:` bring, and with `record_recalls: true` how often each agent found
+    something, and the slowest searches. Items that wait for their embedding are found by their words; recorded
+    interactions that wait are not in the store yet. Nothing is written and no model is called.
 
     Examples:
-        devmem stores configs/demo/team.yaml --session demo
+        devmem stores
+        devmem stores notes.db
+        devmem stores team.yaml --watch
     """
     from devmem.plugins import registry
 
     terminal: Terminal = ctx.obj
-    installed, types = set(registry.names()), list[dict[str, Any]]()
-    if file is None:
-        rows = _types()
-        columns: tuple[str, ...] = _TYPE_COLUMNS
-    else:
-        workflow = load(terminal, file)
-        rows = [_store(workflow, store.name, store.type, session) for store in workflow.memory]
-        columns = _STORE_COLUMNS
-        types = [row for row in _types() if row["type"] not in installed]
-    if as_json:
-        terminal.json(rows)
-    else:
-        shown = [[_shown(column, row) for column in columns] for row in rows]
-        terminal.table(columns, shown, numbers=("items", "waiting", "size"))
-        if types:
-            terminal.table(_TYPE_COLUMNS, [[_shown(column, row) for column in _TYPE_COLUMNS] for row in types])
-        for note in (note for row in rows for note in _notes(row)):
-            terminal.report("warning", note)
-    if any(row["error"] for row in rows):
+    installed = set(registry.names()) if memory is not None else set()
+    addresses = [] if memory is None else _addresses(terminal, memory, store, session)
+    types = [_type(name) for name in registry.names() if name not in installed]
+    while True:
+        rows = [_store(terminal, address, days, limit) for address in addresses]
+        recalls = _recalls(addresses[0], limit) if addresses else None
+        if as_json:
+            terminal.json({"stores": rows, "types": types, "recalls": recalls and asdict(recalls)})
+        else:
+            _print(terminal, rows, types, recalls)
+        if not watch or not rows:
+            break
+        time.sleep(every)
+        if not as_json:
+            terminal.out.clear() if terminal.out.is_terminal else terminal.print()
+    if any(row["error"] for row in [*rows, *types]):
         raise typer.Exit(EXIT_PARTLY)
 
 
-def _types() -> list[dict[str, Any]]:
+def _type(name: str) -> dict[str, Any]:
     from devmem.plugins import registry
 
-    rows = []
-    for name in registry.names():
-        row: dict[str, Any] = {"type": name, "provided by": registry.owner(name), "summary": None, "error": None}
-        try:
-            row["summary"] = registry.summary(name)
-        except DevmemError as error:
-            row["error"] = str(error)
-        rows.append(row)
-    return rows
-
-
-def _store(workflow: Workflow, name: str, store_type: str, session: str) -> dict[str, Any]:
-    from devmem.plugins import plugin_errors
-    from devmem.workflow.stores import load_store
-
-    row: dict[str, Any] = {"store": name, "type": store_type, **dict.fromkeys((*_STORE_COLUMNS[2:], "error"))}
+    row: dict[str, Any] = {"type": name, "provided by": registry.owner(name), "summary": None, "error": None}
     try:
-        store = make(StoreAddress(workflow=workflow, store=name, session=session))
+        return row | {"summary": registry.summary(name)}
+    except DevmemError as error:
+        return row | {"error": str(error)}
+
+
+def _addresses(terminal: Terminal, memory: str, store: str | None, session: str) -> list[StoreAddress]:
+    workflow = several_stores(memory, [], after=0) if store is None else None
+    if workflow is None:
+        return [find_store(terminal, memory, store, session, reading=True)]
+    announce(terminal, workflow)
+    check_session(workflow, session)
+    return [StoreAddress(workflow=workflow, store=each.name, session=session) for each in workflow.memory]
+
+
+def _store(terminal: Terminal, address: StoreAddress, days: int, limit: int) -> dict[str, Any]:
+    """Return the numbers of a store, or the error for which it cannot be used."""
+    declared = next(each for each in address.workflow.memory if each.name == address.store)
+    row: dict[str, Any] = {"store": address.store, "type": declared.type, "error": None}
+    try:
+        store = make(address)
         row |= {"pending": _pending(location_of(store))}
-        if why_empty(store):
-            return row | {"items": 0, "waiting": 0, "size": 0, "location": _location(store)}
+        if (reason := why_empty(store)) is not None:
+            terminal.report("note", reason)
+            sizes = {"items": 0, "archived": 0, "waiting": 0, "size_bytes": 0, "embedding": None}
+            return row | sizes | {"location": _location(store)}
         try:
             load_store(store, looking=True)
             with plugin_errors(store.setup, type(store)):
-                info = store.info()
+                info, found = store.info(), statistics_of(store, Filter(), days=days)
+                facts = store.fact_status() if isinstance(store, FactKeepingMemory) else None
+                refused = store.collection.refusals() if isinstance(store, CollectionMemory) else {}
         finally:
             store.close()
     except DevmemError as error:
         return row | {"error": str(error)}
-    return row | {
-        "items": info.items,
-        "waiting": info.waiting,
-        "size": info.size_bytes,
-        "embedding": info.embedding,
-        "location": info.location,
-    }
+    counts = {name: {value or "": count for value, count in getattr(found, name)[:limit]} for name in _COUNTED}
+    by_day = {day.isoformat(): count for day, count in found.days}
+    facts_found = {} if facts is None else {"facts": asdict(facts)}
+    return row | asdict(info) | {"items": found.items, **counts, "days": by_day, "refused": refused} | facts_found
 
 
 def _location(store: MemoryBase) -> str:
@@ -138,21 +166,90 @@ def _pending(location: str | None) -> dict[str, Any] | None:
     return found if found["waiting"] or found["refused"] else None
 
 
-def _notes(row: dict[str, Any]) -> Iterator[str]:
-    if (found := row.get("pending")) is None:
+def _recalls(address: StoreAddress, limit: int) -> RecallStatistics | None:
+    """Return the rates of the log of a workflow's session; None where nothing is logged."""
+    log = RecallLog(session_folder(address.workflow, address.session) / STATE_FILE)
+    return log.statistics(limit) if address.workflow.file is not None and log.file.exists() else None
+
+
+def _print(
+    terminal: Terminal, rows: list[dict[str, Any]], types: list[dict[str, Any]], recalls: RecallStatistics | None
+) -> None:
+    if rows:
+        columns = ("store", "type", "items", "archived", "waiting", "size", "embedding", "location")
+        cells = [
+            (row["store"], row["type"], *("",) * 5, f"cannot be used: {row['error']}") if row["error"] else
+            (row["store"], row["type"], *(f"{row[name]:,}" for name in columns[2:5]), size_text(row["size_bytes"]),
+             row["embedding"] or "", row["location"])
+            for row in rows
+        ]  # fmt: skip
+        terminal.table(columns, cells, numbers=columns[2:6])
+    if types:
+        summaries = [row["summary"] or f"cannot be used: {row['error']}" for row in types]
+        named = [(row["type"], row["provided by"], text) for row, text in zip(types, summaries, strict=True)]
+        terminal.table(_TYPE_COLUMNS, named)
+    for row in rows:
+        _print_store(terminal, row)
+    if recalls is not None:
+        _print_recalls(terminal, recalls)
+
+
+def _print_store(terminal: Terminal, row: dict[str, Any]) -> None:
+    """Print what waits for a store or was refused, and its items by what they have in common."""
+    if (pending := row.get("pending")) is not None:
+        where = f"memory store {row['store']!r}: {pending['file']} has"
+        if count := pending["waiting"]:
+            told = f"{number_of(count, 'record')} that wait; the next recorder of this store sends them"
+            terminal.report("warning", f"{where} {told}")
+        if count := pending["refused"]:
+            terminal.report("warning", f"{where} {number_of(count, 'record')} that the store refused")
+    if not row.get("items"):
         return
-    where = f"memory store {row['store']!r}: {found['file']} has"
-    if found["waiting"]:
-        yield f"{where} {number_of(found['waiting'], 'record')} that wait; the next recorder of this store sends them"
-    if found["refused"]:
-        yield f"{where} {number_of(found['refused'], 'record')} that the store refused"
+    for finding in refused_embeddings(row["refused"]):
+        terminal.report(finding.level.value, f"{row['store']}: {finding.message}")
+    terminal.print()
+    counts = [(kind, f"{count:,}", value or "(none)") for name, kind in _COUNTED.items()
+              for value, count in row[name].items()]  # fmt: skip
+    counts += [("day", f"{count:,}", day) for day, count in row["days"].items() if count]
+    terminal.print(f"{row['store']}: items by agent, user, source and day")
+    terminal.table(("by", "items", "value"), counts, numbers=("items",))
+    if (facts := row.get("facts")) is not None:
+        status = FactStatus(**facts)
+        terminal.print(f"{row['store']}: {status_text(status)}, {sum(status.dropped.values()):,} statements dropped")
 
 
-def _shown(column: str, row: dict[str, Any]) -> str:
-    value = row[column]
-    if value is None:
-        return f"cannot be used: {row['error']}" if row["error"] and column in ("summary", "location") else ""
-    return size_text(value) if column == "size" else f"{value:,}" if isinstance(value, int) else str(value)
+def _print_recalls(terminal: Terminal, recalls: RecallStatistics) -> None:
+    terminal.print()
+    whole = recalls.all
+    terminal.print(f"Recalls: {whole.recalls:,}, of which {whole.answered:,} found something ({whole.rate:.0%})")
+    columns = ("agent", "recalls", "found", "rate", "tokens", "ms")
+    rates = [
+        (one.agent, f"{one.recalls:,}", f"{one.answered:,}", f"{one.rate:.0%}", f"{one.tokens or 0:.0f}",
+         "" if one.seconds is None else f"{one.seconds * 1000:.1f}")
+        for one in recalls.agents
+    ]  # fmt: skip
+    terminal.table(columns, rates, numbers=columns[1:])
+    terminal.print()
+    of_stores = ("store", "found in", "shown in", "shown", "left out")
+    stores = [
+        (one.store, f"{one.found_in:,}", f"{one.shown_in:,}", f"{one.shown:,}", f"{one.left_out:,}")
+        for one in recalls.stores
+    ]
+    terminal.table(of_stores, stores, numbers=of_stores[1:])
+    terminal.print()
+    terminal.print("Slowest searches")
+    slow = [
+        (
+            str(one.id),
+            f"{one.seconds * 1000:.1f}",
+            date_text(one.at),
+            one.agent,
+            one.stage,
+            shorten(one.query or "", 60),
+        )
+        for one in recalls.slowest
+    ]
+    terminal.table(zoned(("step", "ms", "date", "agent", "stage", "asked")), slow, numbers=("step", "ms"))
 
 
 _SIGNS = (("new", "+"), ("changed", "~"), ("deleted", "-"))
