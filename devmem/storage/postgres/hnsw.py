@@ -50,12 +50,13 @@ def drop_hnsw(connection: Connection, store: int) -> None:
     connection.execute(sql.SQL("DROP INDEX IF EXISTS {}").format(sql.Identifier(connection.schema, index_name(store))))
 
 
-_STATE: Final = f"""
-SELECT dimension, (SELECT indisvalid FROM pg_index WHERE indexrelid = {table_of("%(index)s")}),
-    EXISTS (SELECT FROM pg_stat_progress_create_index WHERE relid = 'vectors'::regclass
-        AND index_relid = {table_of("%(index)s")}),
-    %(least)s <= (
-        SELECT count(*) FROM (SELECT FROM vectors WHERE store = %(store)s AND is_current LIMIT %(least)s) AS first)
+_IS_THERE: Final = f"""
+SELECT FROM pg_index WHERE indexrelid = {table_of("%(index)s")} AND indisvalid UNION ALL
+SELECT FROM pg_stat_progress_create_index WHERE relid = 'vectors'::regclass AND index_relid = {table_of("%(index)s")}
+"""
+_STATE: Final = """
+SELECT dimension, %(least)s <= (
+    SELECT count(*) FROM (SELECT 1 FROM vectors WHERE store = %(store)s AND is_current LIMIT %(least)s) AS first)
 FROM stores WHERE store = %(store)s
 """
 
@@ -117,13 +118,13 @@ class HnswIndex:
         values = {"index": index_name(self._store), "store": self._store, "least": self.least}
 
         def read(connection: Connection) -> int | None:
-            found = connection.execute(composed(_STATE), values).fetchone()
+            is_there = connection.execute(composed(_IS_THERE), values).fetchone() is not None
             # Only the owner of a table may give it an index.
-            if found is None or not owns_tables(connection):
+            if is_there or not owns_tables(connection):
                 return None
-            dimension, is_valid, is_built, is_large = found
-            is_due = is_large and not is_valid and not is_built and 0 < (dimension or 0) <= MOST_COMPONENTS
-            return dimension if is_due else None
+            found = connection.execute(composed(_STATE), values).fetchone()
+            dimension, is_large = found or (None, False)
+            return dimension if is_large and 0 < (dimension or 0) <= MOST_COMPONENTS else None
 
         dimension = self._database.read(read)
         if dimension is None:

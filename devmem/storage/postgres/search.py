@@ -54,19 +54,20 @@ SEARCH_SETTINGS: Final = "; ".join(
 )
 """Statements by which rows are looked up one by one until the transaction ends, and nothing is compiled."""
 
-_STATE: Final = f"""
+_STATE: Final = """
 SELECT model, dimension, texts, total_length,
-    COALESCE((SELECT indisvalid FROM pg_index WHERE indexrelid = {table_of("%(index)s")}), false),
-    EXISTS (SELECT FROM items WHERE store = {{store}} AND {{shown}} AND conversation IS NOT NULL)
-    OR EXISTS (SELECT FROM items WHERE store = {{store}} AND {{shown}} AND session IS NOT NULL),
-    EXISTS (SELECT FROM items WHERE store = {{store}} AND {{shown}} AND expires_at <= %(now)s),
+    EXISTS (SELECT FROM items WHERE store = {store} AND {shown} AND conversation IS NOT NULL)
+    OR EXISTS (SELECT FROM items WHERE store = {store} AND {shown} AND session IS NOT NULL),
+    EXISTS (SELECT FROM items WHERE store = {store} AND {shown} AND expires_at <= %(now)s),
     (SELECT string_agg(int4send(term) || int4send(texts), ''::bytea) FROM terms
-        WHERE store = {{store}} AND term = ANY(%(terms)s)),
-    {{admitted}}, {{hidden}}
-FROM stores WHERE store = {{store}}
+        WHERE store = {store} AND term = ANY(%(terms)s)),
+    {admitted}, {hidden}
+FROM stores WHERE store = {store}
 """
+# Apart: a statement on the catalog and on distributed tables would not be sent to one node as it is.
+_HAS_HNSW: Final = f"SELECT FROM pg_index WHERE indexrelid = {table_of('%(index)s')} AND indisvalid"
 _ADMITTED: Final = (
-    "(SELECT count(*) FROM (SELECT FROM items WHERE store = {store} AND {condition} "
+    "(SELECT count(*) FROM (SELECT 1 FROM items WHERE store = {store} AND {condition} "
     f"LIMIT {_MOST_EXACT + 1}) AS admitted)"
 )
 _HIDDEN: Final = (
@@ -225,11 +226,11 @@ class PostgresSource:
             condition, values = _named(*self._dialect.where(scope, self._now), "scope")
             hidden = _HIDDEN.replace("{scope}", condition)
         query = _STATE.replace("{admitted}", _ADMITTED if restricts else "NULL").replace("{hidden}", hidden)
-        asked = {"index": index_name(self.store), "now": self._now, "terms": numbers, **values}
-        found = self.execute(query, **asked).fetchone()
+        index = self.execute(_HAS_HNSW, index=index_name(self.store))
+        found = self.execute(query, now=self._now, terms=numbers, **values).fetchone()
         if found is None:
             raise dropped(self._location)
-        model, dimension, texts, length, has_hnsw, conversations, expired, raw, admitted, number = found
+        model, dimension, texts, length, conversations, expired, raw, admitted, number = found
         if self._query.vector is not None:
             check_name(self._location, made=model, given=self._model)
             if dimension is not None:
@@ -239,7 +240,7 @@ class PostgresSource:
             dimension=dimension,
             texts=int(texts),
             length=int(length),
-            has_hnsw=has_hnsw and self.hnsw.least is not None and not self.shows_state,
+            has_hnsw=index.fetchone() is not None and self.hnsw.least is not None and not self.shows_state,
             has_conversations=conversations,
             expired=expired,
             frequencies={int(term): int(texts) for term, texts in pairs},
