@@ -302,7 +302,7 @@ class ItemChanges:
         if stored_before is not None:
             deleted += self._writer.remove(f"created_at < ? AND {unpinned}", [stored_before, *values])
             deleted += self._tables.delete("archived AND created_at < ?", [stored_before])
-        if keep is not None and (surplus := surplus_of(self._tables, self._writer.state, keep, self._now)):
+        if keep is not None and (surplus := self._tables.count(self._writer.state, self._now) - keep) > 0:
             lives = f"{self._shown} AND (expires_at IS NULL OR expires_at > ?)"
             oldest = f"row IN (SELECT row FROM items WHERE {lives} ORDER BY row LIMIT ?)"
             deleted += self._writer.remove(f"{oldest} AND {unpinned}", [self._now, surplus, *values])
@@ -310,16 +310,6 @@ class ItemChanges:
 
     def _condition(self, where: Filter | None) -> Sql:
         return ("true", []) if where is None else self._tables.dialect.where(where, self._now)
-
-
-def surplus_of(tables: StoreTables, state: State, keep: int, now: float) -> int:
-    """Return by how many the items are more than `keep`; what has expired at `now` takes no item's place."""
-    total = tables.count(state)
-    if total <= keep:
-        return 0
-    query = f"SELECT count(*) FROM items WHERE {tables.of} AND {state.shown} AND expires_at <= ?"
-    ((expired,),) = tables.execute(query, (now,))
-    return max(total - int(expired) - keep, 0)
 
 
 class _Addition:

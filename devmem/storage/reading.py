@@ -205,7 +205,9 @@ class SqlReader(TransactionalStore):
 
     def count(self, where: Filter | None = None) -> int:
         """Return the number of items that a search could find."""
-        condition, values = self._filters.where(where or NO_FILTER, self._now())
+        if where is None or where.everything():
+            return self._reading(lambda tables: tables.count(self._viewed, self._now()))
+        condition, values = self._filters.where(where, self._now())
         return self._fetch_number(f"SELECT count(*) FROM items WHERE {self._of}{condition}", values)
 
     def derived(self, after: int = 0) -> list[MemoryItem]:

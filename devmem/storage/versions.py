@@ -14,7 +14,7 @@ from devmem.model.items import MemoryItem, SourceKind, version_hash
 from devmem.model.results import ERASED_BEFORE, NOT_ARCHIVED, WriteOutcome, WriteStatus
 from devmem.model.versions import Change, ItemDifference, ItemVersion, Operation, RunInfo, RunState
 from devmem.models.embedder import EmbeddingRefusal, PassageEmbeddings
-from devmem.storage.changes import CurrentVersionWriter, ItemChanges, RunVersionWriter, store_embeddings, surplus_of
+from devmem.storage.changes import CurrentVersionWriter, ItemChanges, RunVersionWriter, store_embeddings
 from devmem.storage.properties import (
     lacks_words_only,
     record_fields,
@@ -158,7 +158,7 @@ class VersionedStore(WritingCollection, TransactionalStore):
             query = f"SELECT 1 FROM items WHERE {tables.of} AND ({NOW} OR archived) AND created_at < ? LIMIT 1"
             if stored_before is not None and tables.execute(query, (stored_before,)):
                 return True
-            return keep is not None and surplus_of(tables, CURRENT, keep, self._clock()) > 0
+            return keep is not None and tables.count(CURRENT, self._clock()) > keep
 
         # Asked without locks, which others may hold: most stores are within their limits.
         return super().trim(keep=keep, stored_before=stored_before) if self._reading(is_due) else 0

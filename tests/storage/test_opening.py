@@ -34,12 +34,6 @@ def test_a_file_has_a_url(tmp_path: Path, name: str) -> None:
     again.close()
 
 
-@pytest.mark.parametrize("location", ["sqlite://store.db", "json://store.json"])
-def test_a_file_url_without_its_third_slash(location: str) -> None:
-    with pytest.raises(CollectionError, match="three slashes"):
-        open_collection(location)
-
-
 def test_postgresql_names_the_extra_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.startswith("devmem.storage.postgres.")]:
         monkeypatch.delitem(sys.modules, name)

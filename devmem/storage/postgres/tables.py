@@ -39,7 +39,7 @@ from devmem.storage.postgres.rows import (
 )
 from devmem.storage.postgres.schema import PASSAGE_BITS, owns_tables
 from devmem.storage.sql import Dialect
-from devmem.storage.tables import NOW, NewItem, Origin, State, StoreTables
+from devmem.storage.tables import NOW, NewItem, Origin, StoreTables
 from devmem.storage.writing import (
     COLUMNS,
     INTEGER_COLUMNS,
@@ -149,11 +149,6 @@ class PostgresTables(StoreTables):
                 "ON CONFLICT (store, kind, name, tenant) DO UPDATE SET value = excluded.value",
                 (name, str(value).encode()),
             )
-
-    def count(self, state: State) -> int:
-        """Return the number of items of a state."""
-        ((number,),) = self.execute(f"SELECT count(*) FROM items WHERE {self.of} AND {state.shown}")
-        return int(number)
 
     def insert(self, new: Sequence[NewItem], origins: Sequence[Origin]) -> list[int]:
         """Insert versions with their passages and embeddings, each as its origin says; return their rows."""

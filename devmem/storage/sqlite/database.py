@@ -246,7 +246,6 @@ def _new_meta(store_type: str | None) -> Mapping[str, str | int | None]:
         "collection": uuid4().hex,
         "store_type": store_type,
         "analysis": ANALYSIS_VERSION,
-        "count": 0,
         "generation": 0,
         "changes_floor": 0,
     }

@@ -74,7 +74,7 @@ class Examination:
 
     path: Path
     facts: dict[str, str | int | None] = field(default_factory=dict)
-    """Recorded properties: `format`, `store_type`, `model`, `dimension`, `count`, ..."""
+    """Recorded properties: `format`, `store_type`, `model`, `dimension`, ..."""
     counts: dict[str, int] = field(default_factory=dict)
     """Items, passages, vectors, token codes, and items that are `waiting` for their embedding."""
     damage: list[str] = field(default_factory=list)
@@ -95,12 +95,7 @@ class Examination:
     @property
     def is_sound(self) -> bool:
         """Whether nothing is lost and nothing needs to be rebuilt."""
-        return not (self.damage or self.unreadable or self.without_terms or self.attachments or self.miscounted)
-
-    @property
-    def miscounted(self) -> bool:
-        """Whether the recorded number of items is not the number of rows."""
-        return "items" in self.counts and self.facts.get("count") not in (None, self.counts["items"])
+        return not (self.damage or self.unreadable or self.without_terms or self.attachments)
 
 
 def examine(path: Path) -> Examination:
@@ -270,7 +265,7 @@ def connect_read_only(path: Path) -> sqlite3.Connection:
 def repair(examined: Examination) -> list[str]:
     """Rebuild what an examination found wrong and return what was done, one line each.
 
-    Orphans and leftovers are deleted, the number of items is corrected, and versions without terms get theirs again.
+    Orphans and leftovers are deleted, and versions without terms get theirs again.
     Items that cannot be read stay as they are. The indexes are built again by the next opening.
 
     Raises:
@@ -290,9 +285,6 @@ def repair(examined: Examination) -> list[str]:
             table, condition = _ORPHANS[kind]
             connection.execute(f"DELETE FROM {table} WHERE {condition}")
             done.append(f"{count:,} {kind} were deleted")
-        if examined.miscounted:
-            connection.execute(f"UPDATE meta SET value = ({_COUNTED['items']}) WHERE key = 'count'")
-            done.append("the number of items was corrected")
         if given := _give_terms(connection, examined):
             done.append(f"{given:,} items without terms got theirs again")
         if done:
@@ -339,8 +331,6 @@ def _findings(found: Examination) -> Iterator[Finding]:
         yield damage(f"and {len(found.unreadable) - _SHOWN:,} more items cannot be read")
     if count := len(found.without_terms):
         yield damage(f"{count:,} item{'' if count == 1 else 's'} without terms, which no search finds")
-    if found.miscounted:
-        yield damage(f"{found.facts['count']} items are recorded, {found.counts['items']:,} are there")
     yield from found.attachments
     yield from refused_embeddings(found.refused)
     yield from (unfinished(f"{count:,} {kind}") for kind, count in found.orphans.items())

@@ -52,16 +52,14 @@ T = TypeVar("T")
 _INDEXED_COLUMNS: Final = frozenset({"agent", "user", "conversation", "trace"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Values:
-    """Where the values of a key stand."""
-
-    table: str
-    value: str
-    kind: str
-    """Expression of the JSON type."""
-    condition: str
-    parameters: tuple[object, ...]
+_WALK: Final = """
+WITH RECURSIVE walk(value) AS (
+    SELECT min({value}) FROM items WHERE {first}
+    UNION ALL
+    SELECT (SELECT min({value}) FROM items WHERE {next}) FROM walk WHERE walk.value IS NOT NULL
+)
+SELECT value FROM walk WHERE value IS NOT NULL LIMIT ? OFFSET ?
+"""
 
 
 def distinct_values(
@@ -81,8 +79,8 @@ def distinct_values(
         connection: in a read transaction.
         key: the name of a column, or `metadata.KEY`.
         where: restricts the items.
-        walks: whether an index has all that the restriction admits in the order of the values: then it is read value by
-            value, not entry by entry.
+        walks: whether an index has all that the restriction admits in the order of the values: then each is sought in
+            the index behind the one before, instead of reading entry by entry.
         indexed: metadata keys that have an index.
         prefix: of the values, which are texts then.
         limit: maximum number of values; None for all.
@@ -91,32 +89,35 @@ def distinct_values(
     Raises:
         FilterError: no item has such a key.
     """
-    values = _values_of(key, where, indexed)
-    others = [] if prefix or values.kind == "'text'" else _flags_and_numbers(connection, values)
-    chosen = others[offset:][:limit]
-    wanted = None if limit is None else limit - len(chosen)
-    texts = _next_texts if walks else _texts
-    return [*chosen, *texts(connection, values, prefix, wanted, max(offset - len(others), 0))]
-
-
-def _values_of(key: str, where: Sql, indexed: Collection[str]) -> _Values:
     condition, parameters = where
     name = metadata_key(key)
-    if name is None or name in indexed:
-        return _Values(
-            table="items",
-            value=key if name is None else metadata_value(name),
-            kind="'text'" if name is None else metadata_type(name),
-            condition=condition,
-            parameters=tuple(parameters),
+    table, value, kind = "items", key, "'text'"
+    if name is not None and name in indexed:
+        value, kind = metadata_value(name), metadata_type(name)
+    elif name is not None:
+        table, value, kind = "items, json_each(body, '$.metadata') AS entry", "entry.atom", "entry.type"
+        condition, parameters = f"{condition} AND entry.key = ?", [*parameters, name]
+    others: list[Scalar] = []
+    if name is not None and not prefix:
+        # Numbers come before texts in an index.
+        query = (
+            f"SELECT DISTINCT {value}, {kind} IN ('true', 'false') FROM {table} WHERE {condition} AND {value} < '' "
+            f"AND {kind} IN ('true', 'false', 'integer', 'real') ORDER BY 2 DESC, 1"
         )
-    return _Values(
-        table="items, json_each(body, '$.metadata') AS entry",
-        value="entry.atom",
-        kind="entry.type",
-        condition=f"{condition} AND entry.key = ?",
-        parameters=(*parameters, name),
-    )
+        others = [bool(found) if is_flag else found for found, is_flag in connection.execute(query, parameters)]
+    end = after_prefix(prefix)
+    texts = f"{condition} AND {kind} = 'text'{'' if end is None else f' AND {value} < {TEXT_MARK}'} AND {value}"
+    bounds = [*parameters, *([] if end is None else [end])]
+    first, values = f"{texts} >= {TEXT_MARK}", [*bounds, prefix]
+    if walks:
+        query = _WALK.format(value=value, first=first, next=f"{texts} > walk.value")
+        values += bounds
+    else:
+        query = f"SELECT DISTINCT {value} FROM {table} WHERE {first} ORDER BY 1 LIMIT ? OFFSET ?"
+    chosen = others[offset:][:limit]
+    wanted = -1 if limit is None else limit - len(chosen)
+    found = connection.execute(query, (*values, wanted, max(offset - len(others), 0))).fetchall()
+    return [*chosen, *(text for (text,) in found)]
 
 
 _VALUE_COUNTS: Final = """
@@ -143,62 +144,6 @@ def value_counts(connection: sqlite3.Connection, key: str, where: Sql) -> Iterat
         query, parameters = _VALUE_COUNTS.format(condition=condition), [name, *parameters]
     for value, is_flag, count in connection.execute(query, parameters):
         yield (bool(value) if is_flag and value is not None else value), count
-
-
-def _flags_and_numbers(connection: sqlite3.Connection, values: _Values) -> list[Scalar]:
-    # Numbers come before texts in an index.
-    query = (
-        f"SELECT DISTINCT {values.value}, {values.kind} IN ('true', 'false') FROM {values.table} "
-        f"WHERE {values.condition} AND {values.value} < '' AND {values.kind} IN ('true', 'false', 'integer', 'real') "
-        "ORDER BY 2 DESC, 1"
-    )
-    found = connection.execute(query, values.parameters).fetchall()
-    return [bool(value) if is_flag else value for value, is_flag in found]
-
-
-def _texts(
-    connection: sqlite3.Connection, values: _Values, prefix: str, limit: int | None, offset: int
-) -> list[Scalar]:
-    bounds, end = _range(values, prefix, ">=", TEXT_MARK)
-    query = (
-        f"SELECT DISTINCT {values.value} FROM {values.table} WHERE {values.condition} AND {bounds} "
-        f"AND {values.kind} = 'text' ORDER BY 1 LIMIT ? OFFSET ?"
-    )
-    shown = -1 if limit is None else limit
-    found = connection.execute(query, (*values.parameters, prefix, *end, shown, offset)).fetchall()
-    return [value for (value,) in found]
-
-
-_WALK: Final = """
-WITH RECURSIVE walk(value) AS (
-    SELECT min({value}) FROM items WHERE {first}
-    UNION ALL
-    SELECT (SELECT min({value}) FROM items WHERE {next}) FROM walk WHERE walk.value IS NOT NULL
-)
-SELECT value FROM walk WHERE value IS NOT NULL LIMIT ? OFFSET ?
-"""
-
-
-def _next_texts(
-    connection: sqlite3.Connection, values: _Values, prefix: str, limit: int | None, offset: int
-) -> list[Scalar]:
-    """Return the texts of a key, seeking each in the index behind the one before."""
-    first, bounds = _range(values, prefix, ">=", TEXT_MARK)
-    following, rest = _range(values, prefix, ">", "walk.value")
-    condition = f"{values.condition} AND {values.kind} = 'text'"
-    query = _WALK.format(value=values.value, first=f"{condition} AND {first}", next=f"{condition} AND {following}")
-    parameters = [*values.parameters, prefix, *bounds, *values.parameters, *rest]
-    found = connection.execute(query, (*parameters, -1 if limit is None else limit, offset)).fetchall()
-    return [value for (value,) in found]
-
-
-def _range(values: _Values, prefix: str, comparison: str, after: str) -> tuple[str, list[object]]:
-    """Return the condition that a value comes after another one, or is it, and begins with a prefix.
-
-    The parameters are those of the end of the prefix.
-    """
-    end, lower = after_prefix(prefix), f"{values.value} {comparison} {after}"
-    return (lower, []) if end is None else (f"{lower} AND {values.value} < {TEXT_MARK}", [end])
 
 
 _SELECTED_BELOW: Final = 5000
@@ -417,7 +362,7 @@ class SqliteReader(SqlReader):
         wanted = where or NO_FILTER
 
         def read(connection: sqlite3.Connection) -> list[Scalar]:
-            walks = self._walks(key, wanted) and not self._any_expired(connection)
+            walks = self._walks(key, wanted) and not rows.any_expired(connection, self._clock())
             return distinct_values(
                 connection,
                 key,
@@ -443,21 +388,6 @@ class SqliteReader(SqlReader):
     def _value_counts(self, key: str, where: Filter) -> list[tuple[Scalar | None, int]]:
         return self._read(lambda connection: list(value_counts(connection, key, self._condition(where))))
 
-    def count(self, where: Filter | None = None) -> int:
-        """Return the number of items that a search could find."""
-        if self._viewed is CURRENT and (where is None or where.everything()):
-            counted = self._read(lambda connection: None if self._any_expired(connection) else self._total(connection))
-            if counted is not None:
-                return counted
-        return super().count(where)
-
-    def _any_expired(self, connection: sqlite3.Connection) -> bool:
-        return rows.any_expired(connection, self._clock())
-
-    def _total(self, connection: sqlite3.Connection) -> int:
-        """Return the number of items, expired ones that are still there included."""
-        return self._tables(connection).count(self._viewed)
-
     def info(self) -> CollectionInfo:
         """Report what the collection is and how much it holds."""
 
@@ -466,10 +396,11 @@ class SqliteReader(SqlReader):
             waits = f"SELECT count(*) FROM items WHERE waiting AND {self._viewed.shown}"
             (waiting,) = connection.execute(waits).fetchone()
             (archived,) = connection.execute("SELECT count(*) FROM items WHERE archived").fetchone()
+            (items,) = connection.execute(f"SELECT count(*) FROM items WHERE {self._viewed.shown}").fetchone()
             model, dimension = meta.get("model"), meta.get("dimension")
             return CollectionInfo(
                 location=self.location,
-                items=self._total(connection),
+                items=int(items),
                 waiting=int(waiting) if model else 0,
                 size_bytes=0 if self.location == MEMORY else _size_bytes(self.location),
                 embedding=str(model) if model else None,

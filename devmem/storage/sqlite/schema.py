@@ -79,15 +79,10 @@ CREATE TABLE tombstones(
 CREATE TABLE exports(number INTEGER PRIMARY KEY, body TEXT NOT NULL);
 CREATE TABLE changes(number INTEGER PRIMARY KEY AUTOINCREMENT, row INTEGER NOT NULL, kind TEXT NOT NULL);
 CREATE TRIGGER insert_current AFTER INSERT ON items WHEN new.{NOW} BEGIN
-    UPDATE meta SET value = value + 1 WHERE key = 'count';
     UPDATE items SET archived = NULL WHERE id = new.id AND archived;
 END;
 CREATE TRIGGER end_current AFTER UPDATE OF slot ON items WHEN old.{NOW} BEGIN
-    UPDATE meta SET value = value - 1 WHERE key = 'count';
     INSERT INTO changes(row, kind) VALUES (old.row, 'gone');
-END;
-CREATE TRIGGER delete_current AFTER DELETE ON items WHEN old.{NOW} BEGIN
-    UPDATE meta SET value = value - 1 WHERE key = 'count';
 END;
 CREATE TRIGGER delete_version AFTER DELETE ON items BEGIN
     DELETE FROM vectors WHERE passage IN (SELECT passage FROM passages WHERE row = old.row);

@@ -24,7 +24,7 @@ from devmem.storage.sqlite.compact_rows import (
     parts_of,
     split_codes,
 )
-from devmem.storage.tables import CURRENT, MISSING, NOW, NewItem, Origin, State, StoreTables
+from devmem.storage.tables import MISSING, NOW, NewItem, Origin, StoreTables
 from devmem.storage.writing import (
     COLUMNS,
     PreparedItem,
@@ -172,12 +172,6 @@ class SqliteTables(StoreTables):
     def set_property(self, name: str, value: str | int | None) -> None:
         """Record a property of the store."""
         database.set_meta(self.connection, name, value)
-
-    def count(self, state: State) -> int:
-        """Return the number of items of a state; that of the current ones is kept."""
-        if state is CURRENT:
-            return int(self.property("count") or 0)
-        return int(self.connection.execute(f"SELECT count(*) FROM items WHERE {state.shown}").fetchone()[0])
 
     def insert(self, new: Sequence[NewItem], origins: Sequence[Origin]) -> list[int]:
         """Insert versions with their passages and embeddings, each as its origin says; return their rows."""

@@ -59,18 +59,6 @@ def test_another_machine_goes_on_with_the_conversation(open_brain: OpenBrain) ->
     assert "It moved to July." in history(one)
 
 
-def test_summaries_are_shared(open_brain: OpenBrain) -> None:
-    one, two = open_brain(), open_brain()
-    for number in range(8):
-        tell(one, f"Note number {number} about the launch in June.")
-    assert one.compress()
-    assert (
-        [s.text for s in two.brain("ann").snapshot().summaries]
-        == [s.text for s in one.brain("ann").snapshot().summaries]
-        != []
-    )
-
-
 def test_what_is_forgotten_leaves_the_conversation_everywhere(open_brain: OpenBrain) -> None:
     one, two = open_brain(), open_brain()
     tell(one, "The code is 4711.")

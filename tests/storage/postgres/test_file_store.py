@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from devmem.errors import EmbeddingMismatchError
 from devmem.stores import Embedder, MemoryQuery, StoreSetup
 from devmem.testing import HashEmbedder
 from devmem_stores.file import FileConfig, FileMemory
@@ -77,47 +76,9 @@ def test_another_machine_finds_everything_indexed(open_files: OpenFiles, docs: P
     assert one.plan().is_empty()
 
 
-def test_a_pass_that_was_interrupted_is_completed(
-    open_files: OpenFiles, docs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    one = open_files()
-    one.index()
-    (docs / "page0.md").write_text("# Page 0\n\nThe boiler of house 0 is red.\n")
-
-    def die(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(type(one.collection), "delete", die)
-        with pytest.raises(KeyboardInterrupt):
-            one.index()
-    two = open_files()
-    two.index()
-    assert len(chunks(two)) == 6
-    assert [text for text in chunks(two) if "red" in text]
-    assert two.plan().is_empty()
-
-
-def test_chunks_that_someone_else_deleted_are_indexed_again(open_files: OpenFiles) -> None:
-    one = open_files()
-    one.index()
-    one.collection.delete(ids=[next(one.collection.scan()).id])
-    assert open_files().index().stored == 1
-    assert len(chunks(one)) == 6
-
-
 def test_machines_that_index_at_once_agree(open_files: OpenFiles) -> None:
     stores = [open_files() for _ in range(4)]
     with ThreadPoolExecutor(4) as pool:
         reports = list(pool.map(FileMemory.index, stores))
     assert sorted(report.stored for report in reports) == [0, 0, 0, 6]
     assert len(chunks(stores[0])) == 6
-
-
-def test_another_model_is_refused_until_everything_is_embedded_again(open_files: OpenFiles) -> None:
-    open_files().index()
-    other = open_files(HashEmbedder(16))
-    with pytest.raises(EmbeddingMismatchError, match="reindex"):
-        other.index()
-    assert other.reindex() == 6
-    assert open_files(HashEmbedder(16)).index().unchanged == 6

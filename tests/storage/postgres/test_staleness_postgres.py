@@ -41,39 +41,6 @@ def told(memory: Memory) -> None:
     memory.add("So the caterer comes on May 5th.", derived_from=["venue"], id="caterer")
 
 
-def test_a_chain_and_a_circle_are_marked_hidden_and_reverted(opened: Opened) -> None:
-    stale = {"venue": CHANGED_REASON} | dict.fromkeys(("caterer", "one", "two"), CHAINED)
-    with opened() as memory:
-        told(memory)
-        one, two = Provenance(parents=("two", "caterer")), Provenance(parents=("one",))
-        memory.store.add(
-            [
-                MemoryItem(content_summary="One leads to two.", id="one", provenance=one),
-                MemoryItem(content_summary="Two leads to one.", id="two", provenance=two),
-            ]
-        )
-        assert reasons(memory) == {}
-        with memory.run("again") as pending:
-            pending.add(CHANGED, key="launch")
-        assert reasons(memory) == stale
-        assert {hit.id: hit.stale for hit in memory.search("leads two one caterer venue")}.items() >= stale.items()
-    with opened(on_stale="hide") as memory:
-        assert [hit.text for hit in memory.search("caterer venue launch two")] == [CHANGED]
-        memory.revert("again")
-        assert reasons(memory) == {}
-        assert len(memory.search("caterer venue launch two")) == 5
-
-
-def test_an_erased_source_and_a_handles_view(opened: Opened) -> None:
-    with opened() as memory:
-        ann = memory.scoped(user="ann")
-        memory.add(CONCLUSION, derived_from=[fact := ann.add(FACT)], id="venue", user="bob")
-        ann.forget(fact, verify=True)
-        assert reasons(memory.scoped(user="bob")) == {"venue": "based on something that is gone"}
-        assert reasons(ann) == {}
-        assert memory.renew() == []
-
-
 def test_ten_thousand_dependants(opened: Opened) -> None:
     with opened() as memory:
         fact = memory.add(FACT, key="launch")

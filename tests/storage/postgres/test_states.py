@@ -43,15 +43,6 @@ def test_values_are_what_was_written_last(table: StateTable, writes: list[dict[t
         assert table.names(kind) == sorted(of_kind)
 
 
-def test_a_value_is_replaced_only_where_the_expected_one_is_there(table: StateTable) -> None:
-    key = ("state", "ann")
-    assert not table.write({key: b"2"}, expected={key: b"1"})
-    assert table.write({key: b"1"}, expected={key: None})
-    assert not table.write({key: b"2"}, expected={key: None})
-    assert table.write({key: b"2"}, expected={key: b"1"})
-    assert table.get([key]) == {key: b"2"}
-
-
 def test_of_many_that_count_at_once_none_is_lost(table: StateTable) -> None:
     key = ("count", "")
 
