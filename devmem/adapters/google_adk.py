@@ -6,7 +6,7 @@ runner = Runner(agent=agent, app_name="shop", session_service=..., memory_servic
 from __future__ import annotations
 
 import asyncio
-import math
+import json
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from datetime import UTC
@@ -304,14 +304,8 @@ def _json_of(metadata: Mapping[str, object] | None) -> dict[str, Any]:
 
 
 def _is_json(value: object) -> bool:
-    match value:
-        case float():
-            return math.isfinite(value)
-        case None | bool() | int() | str():
-            return True
-        case list() | tuple():
-            return all(_is_json(each) for each in value)
-        case dict():
-            return all(isinstance(key, str) and _is_json(each) for key, each in value.items())
-        case _:
-            return False
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError):
+        return False
+    return True

@@ -21,7 +21,6 @@ from devmem.adapters.crewai.records import (
     OTHERS,
     SCOPE,
     SOURCE,
-    RecordSelection,
     below,
     is_own,
     item_id,
@@ -36,88 +35,13 @@ from devmem.adapters.hosts import EmbeddedTexts, collection_of, in_thread, shown
 from devmem.errors import VersionConflictError
 from devmem.memory import User
 from devmem.storage import Filter, Order, PreparedItem, SearchQuery, Unique, Weights, differs_from, version_hash
-from devmem.stores import CollectionMemory, MemoryQuery, ModelIdentity, PassageEmbeddings, Vector
+from devmem.stores import MemoryQuery, ModelIdentity, PassageEmbeddings, Vector
 
 
-class Searcher:
-    """Searches the part of a memory that a handle reaches."""
-
-    def __init__(self, memory: Memory, store: CollectionMemory, texts: EmbeddedTexts) -> None:
-        self._memory, self._store, self._texts = memory, store, texts
-
-    def search(
-        self, vector: Sequence[float], meant: RecordSelection, *, limit: int, min_score: float
-    ) -> list[tuple[MemoryRecord, float]]:
-        """Return at most `limit` records, best first, with scores from 0 to 1.
-
-        A vector of a known text is searched for with the text: by meaning and by words. CrewAI computes with cosines,
-        so the order is devmem's and the scores are the hits' cosines in descending order. A hit whose own cosine is
-        below `min_score` is left out. Without a model a hit's score is that of its rank.
-
-        Raises:
-            EmbeddingDimensionMismatchError: the vector is of another length than the memory's.
-            ValueError: the memory has no model, and `texts` did not make the vector.
-        """
-        self.check_dimension(vector)
-        if limit < 1 or not len(vector):
-            return []
-        score_of = _cosine if self._store.embedder is not None else _by_words
-        hits = shown(
-            SOURCE,
-            self._memory,
-            self._texts.text_of(vector) or "",
-            lambda: [hit for hit in self._passing(vector, meant, limit) if score_of(hit) >= min_score],
-        )
-        scores = sorted(map(score_of, hits), reverse=True)
-        return [(record_from(hit.item), score) for hit, score in zip(hits, scores, strict=True)]
-
-    def check_dimension(self, vector: Sequence[float]) -> None:
-        """Refuse a vector of another length than those of the memory, once that is known.
-
-        Raises:
-            EmbeddingDimensionMismatchError: it is of another length.
-        """
-        model = self._store.embedder
-        expected = model.identity.dimension if model else None
-        if expected is not None and len(vector) and len(vector) != expected:
-            raise EmbeddingDimensionMismatchError(expected, len(vector))
-
-    def _passing(self, vector: Sequence[float], meant: RecordSelection, limit: int) -> list[Hit]:
-        where, text = self._memory.guard.matching(meant.where), self._texts.text_of(vector)
-        if text is None and self._store.embedder is None:
-            raise ValueError("without a model texts are searched: make CrewAI's Memory with embedder=storage.embedder")
-        return widened(
-            lambda asked: self._ranked(text, vector, asked, where),
-            lambda hit: meant.admits(record_from(hit.item)),
-            limit,
-            filtered=meant.rest is not None,
-        )
-
-    def _ranked(self, text: str | None, vector: Sequence[float], limit: int, where: Filter) -> Sequence[Hit]:
-        # Two records of the same text are two records here, not one that is found twice.
-        ranking = replace(self._store.ranking, collapse=False)
-        if text is not None:
-            asked = MemoryQuery(text=text, limit=limit, where=where)
-            query = self._store.search_query(asked, limit=self._store.search_depth(limit), ranking=ranking)
-            return self._store.rerank(asked, self._store.collection.search(query)).hits
-        length = float(np.linalg.norm(vector))
-        if length == 0:
-            return []
-        unit = np.asarray(vector, dtype=np.float32) / np.float32(length)
-        by_meaning = Weights(similarity=1.0, lexical=0.0)
-        return self._store.collection.search(
-            SearchQuery(vector=unit, limit=limit, where=where, weights=by_meaning, ranking=ranking)
-        ).hits
-
-
-def _cosine(hit: Hit) -> float:
-    """Return the cosine of a hit, at least 0; one whose text is not embedded yet has none."""
-    return max(hit.similarity or 0.0, 0.0)
-
-
-def _by_words(hit: Hit) -> float:
-    """Return the score of a hit that was found by words alone, from 0 to 1."""
-    return min(max(hit.score, 0.0), 1.0)
+def _unit(vector: Sequence[float]) -> Vector | None:
+    """Return a vector as one of unit length; None for a zero vector."""
+    length = float(np.linalg.norm(vector))
+    return np.asarray(vector, dtype=np.float32) / np.float32(length) if length else None
 
 
 _DIMENSION: Final = 32
@@ -167,7 +91,6 @@ class DevmemStorage:
         self._track_access = track_access
         self.embedder = EmbeddedTexts(self._store.embedder or TextNames())
         """Embeds texts for CrewAI's `Memory(embedder=...)`."""
-        self._searcher = Searcher(self._memory, self._store, self.embedder)
 
     @classmethod
     @contextmanager
@@ -215,12 +138,11 @@ class DevmemStorage:
         """Return a record's own vector as that of each of its passages, where devmem did not make it."""
         if not vector or self._store.embedder is None:
             return None
-        self._searcher.check_dimension(vector)
-        length = float(np.linalg.norm(vector))
-        if length == 0 or self.embedder.text_of(vector) is not None:
+        self._check_dimension(vector)
+        unit = _unit(vector)
+        if unit is None or self.embedder.text_of(vector) is not None:
             # The memory's model embeds each passage itself.
             return None
-        unit = np.asarray(vector, dtype=np.float32) / np.float32(length)
         passages = len(PreparedItem.of(item).passages)
         return PassageEmbeddings(vectors=np.stack([unit] * passages), content_hash=item.content_hash)
 
@@ -250,14 +172,63 @@ class DevmemStorage:
         limit: int = 10,
         min_score: float = 0.0,
     ) -> list[tuple[MemoryRecord, float]]:
-        """Return the best records with their scores, best first; see `Searcher.search`.
+        """Return at most `limit` records, best first, with scores from 0 to 1.
+
+        A vector of a known text is searched for with the text: by meaning and by words. CrewAI computes with cosines,
+        so the order is devmem's and the scores are the hits' cosines in descending order. A hit whose own cosine is
+        below `min_score` is left out. Without a model a hit's score is that of its rank.
 
         Raises:
             EmbeddingDimensionMismatchError: the vector is of another length than the memory's.
             ValueError: the memory has no model, and `embedder` did not make the vector.
         """
+        self._check_dimension(query_embedding)
+        if limit < 1 or not len(query_embedding):
+            return []
         meant = selected(below(scope_prefix), categories, metadata_filter)
-        return self._searcher.search(query_embedding, meant, limit=limit, min_score=min_score)
+        text, has_model = self.embedder.text_of(query_embedding), self._store.embedder is not None
+        if text is None and not has_model:
+            raise ValueError("without a model texts are searched: make CrewAI's Memory with embedder=storage.embedder")
+
+        def score_of(hit: Hit) -> float:
+            # A text that is not embedded yet has no cosine.
+            return max(hit.similarity or 0.0, 0.0) if has_model else min(max(hit.score, 0.0), 1.0)
+
+        def found() -> list[Hit]:
+            where = self._memory.guard.matching(meant.where)
+            hits = widened(
+                lambda asked: self._ranked(text, query_embedding, asked, where),
+                lambda hit: meant.admits(record_from(hit.item)),
+                limit,
+                filtered=meant.rest is not None,
+            )
+            return [hit for hit in hits if score_of(hit) >= min_score]
+
+        hits = shown(SOURCE, self._memory, text or "", found)
+        scores = sorted(map(score_of, hits), reverse=True)
+        return [(record_from(hit.item), score) for hit, score in zip(hits, scores, strict=True)]
+
+    def _check_dimension(self, vector: Sequence[float]) -> None:
+        """Refuse a vector of another length than those of the memory, once that is known."""
+        model = self._store.embedder
+        expected = model.identity.dimension if model else None
+        if expected is not None and len(vector) and len(vector) != expected:
+            raise EmbeddingDimensionMismatchError(expected, len(vector))
+
+    def _ranked(self, text: str | None, vector: Sequence[float], limit: int, where: Filter) -> Sequence[Hit]:
+        # Two records of the same text are two records here, not one that is found twice.
+        ranking = replace(self._store.ranking, collapse=False)
+        if text is not None:
+            asked = MemoryQuery(text=text, limit=limit, where=where)
+            query = self._store.search_query(asked, limit=self._store.search_depth(limit), ranking=ranking)
+            return self._store.rerank(asked, self._store.collection.search(query)).hits
+        unit = _unit(vector)
+        if unit is None:
+            return []
+        by_meaning = Weights(similarity=1.0, lexical=0.0)
+        return self._store.collection.search(
+            SearchQuery(vector=unit, limit=limit, where=where, weights=by_meaning, ranking=ranking)
+        ).hits
 
     def delete(
         self,

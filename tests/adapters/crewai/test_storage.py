@@ -19,7 +19,6 @@ from crewai.memory.unified_memory import Memory
 
 import devmem
 from devmem.adapters.crewai import DevmemStorage
-from devmem.adapters.crewai.storage import Searcher
 from devmem.testing import HashEmbedder
 from tests.adapters.actors import actors
 from tests.adapters.contract import Notes, Searches
@@ -73,13 +72,13 @@ def test_the_least_score_is_one_of_each_record(storage: DevmemStorage, monkeypat
     storage.save([MemoryRecord(content=text) for text in ("Found by words", "Found by meaning")])
     [vector] = storage.embedder(["anything"])
     far, near = (storage.list_records()[at].content for at in (0, 1))
-    searched = Searcher._passing
+    searched = DevmemStorage._ranked
 
-    def ranked(self: Searcher, *given: Any) -> list[devmem.Hit]:
+    def ranked(self: DevmemStorage, *given: Any) -> list[devmem.Hit]:
         hits = {hit.item.content_summary: hit for hit in searched(self, *given)}
         return [replace(hits[far], similarity=0.1), replace(hits[near], similarity=0.9)]
 
-    monkeypatch.setattr(Searcher, "_passing", ranked)
+    monkeypatch.setattr(DevmemStorage, "_ranked", ranked)
     assert [(record.content, score) for record, score in storage.search(vector, min_score=0.5)] == [(near, 0.9)]
 
 
