@@ -127,6 +127,17 @@ def test_a_conversation_reads_as_one(team: Path, serve: Serve) -> None:
     assert said == [("Ann", "Shall we meet?"), ("assistant", "At noon.")]
 
 
+def test_a_long_text_is_cut_on_the_page_and_downloaded_whole(team: Path, serve: Serve) -> None:
+    whole = "A long note. " * 2_000 + "\nThe end."
+    item = remember(team, whole)
+    with serve().browser() as browser:
+        page = browser.get(f"/item/notes/{item}").text
+        assert "The end." not in re.sub(r"<textarea.*?</textarea>", "", page, flags=re.DOTALL)
+        assert f'href="/item/notes/{item}/text"' in page
+        download = browser.get(f"/item/notes/{item}/text")
+    assert (download.text, download.headers["content-disposition"]) == (whole, 'attachment; filename="item.txt"')
+
+
 def test_a_step_like_the_one_before_says_so(team: Path, serve: Serve) -> None:
     remember(team, "The launch is on May 1st.")
     with devmem.open(f"{team}#notes") as memory:
