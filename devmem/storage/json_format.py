@@ -160,8 +160,10 @@ def _read_entry(path: Path, at: int, raw: object, model: ModelIdentity | None) -
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
         raise CollectionDamagedError(path, f"entry [{at}].{place}: {first['msg']}; it was left unchanged.") from error
+    passages, form = None, raw.get(_PASSAGES_KEY)
     try:
-        passages = _read_passages(raw, item)
+        if form is not None and item.embedding is not None:
+            passages = load_passages(form, item.embedding)
     except ValueError as error:
         raise CollectionDamagedError(
             path, f"entry [{at}].{_PASSAGES_KEY}: {error}; it was left unchanged: take the key out to embed it again."
@@ -180,12 +182,3 @@ def _refusal_by(model: ModelIdentity | None, form: object) -> str | None:
     if not isinstance(form, Mapping):
         return None
     return next((str(reason) for name, reason in form.items() if model is None or name == model.name), None)
-
-
-def _read_passages(raw: Mapping[str, Any], item: MemoryItem) -> PassageEmbeddings | None:
-    form = raw.get(_PASSAGES_KEY)
-    if form is None or item.embedding is None:
-        return None
-    if not isinstance(form, Mapping):
-        raise ValueError("expected an object")  # noqa: TRY004 - one error for every wrong form
-    return load_passages(form, item.embedding)

@@ -236,11 +236,13 @@ class RecallLog:
             if self._retention is not None and self._recorded % _PRUNED_EVERY == 0:
                 db.execute("DELETE FROM recalls WHERE at < ?", (self._clock() - self._retention,))
             self._recorded += 1
-            values = (
-                recall.at, recall.run, recall.conversation, recall.user, recall.node, recall.agent, recall.stage.value,
-                recall.query if keeps else None, frame if keeps else None, recall.sha256, recall.tokens, recall.budget,
-                json.dumps(recall.failures if keeps else ()), recall.seconds,
-            )  # fmt: skip
+            apart: dict[str, str | None] = {
+                "stage": recall.stage.value,
+                "query": recall.query if keeps else None,
+                "frame": frame if keeps else None,
+                "failures": json.dumps(recall.failures if keeps else ()),
+            }
+            values = [apart[name] if name in apart else getattr(recall, name) for name in _COLUMNS.split(", ")]
             number = db.execute(f"INSERT INTO recalls ({_COLUMNS}) VALUES ({_marks(14)})", values).lastrowid
             rows = (_row(number or 0, at, entry, keeps) for at, entry in enumerate(recall.entries))
             db.executemany(f"INSERT INTO entries VALUES ({_marks(8)})", rows)
@@ -566,16 +568,12 @@ def _entries(db: sqlite3.Connection, recall: int) -> Iterator[RecallEntry]:
 
 
 def _recall(row: tuple[Any, ...], entries: Iterable[RecallEntry]) -> Recall:
-    number, at, run, conversation, user, node, agent, stage, query, frame, sha256, tokens, budget, failures, seconds = (
-        row
-    )
+    named = dict(zip(("id", *_COLUMNS.split(", ")), row, strict=True))
+    stage, frame, failures = (named.pop(name) for name in ("stage", "frame", "failures"))
     found = tuple(entries)
     texts = [ERASED if entry.text is None else entry.text for entry in found if entry.cut is None]
-    return Recall(
-        id=number, at=at, run=run, conversation=conversation, user=user, node=node, agent=agent, stage=Stage(stage),
-        query=query, block=None if frame is None else join_block(frame, texts), sha256=sha256, tokens=tokens,
-        budget=budget, failures=tuple(json.loads(failures)), entries=found, seconds=seconds,
-    )  # fmt: skip
+    block = None if frame is None else join_block(frame, texts)
+    return Recall(**named, stage=Stage(stage), block=block, failures=tuple(json.loads(failures)), entries=found)
 
 
 def _texts_of(item: MemoryItem) -> list[str]:

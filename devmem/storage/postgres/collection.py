@@ -28,7 +28,7 @@ from devmem.storage.postgres.predicates import PostgresDialect
 from devmem.storage.postgres.reader import PostgresRunView, PostgresView
 from devmem.storage.postgres.schema import STORE_TABLES, dropped, owns_tables, prepare_database, recorded_properties
 from devmem.storage.postgres.tables import PROPERTIES, PostgresTables
-from devmem.storage.postgres.transactions import Database
+from devmem.storage.postgres.transactions import IS_THERE, Database
 from devmem.storage.properties import WORDS_ONLY, claim
 from devmem.storage.protocol import DEFAULT_HISTORY_DAYS, Durability
 from devmem.storage.tables import State
@@ -129,16 +129,13 @@ class PostgresCollection(PostgresEraser, VersionedStore):
         self._database.close()
 
 
-_IS_THERE: Final = "SELECT FROM stores WHERE store = %s"
-
-
 def _prepare(access: Access, model: ModelIdentity | None, store_type: str | None, connection: Connection) -> None:
     """Connect once, so that whatever is wrong is known at once, and prepare tables and store."""
     connection.execute(composed(f"BEGIN; {access.settings(writes=True)}"))
     prepare_database(connection, access.location)
     place, values = access.location, (access.location.number,)
     tables = PostgresTables(connection, place.number, str(place), PostgresDialect(place.number))
-    if connection.execute(_IS_THERE, values).fetchone() is None:
+    if connection.execute(IS_THERE, values).fetchone() is None:
         with telemetry.memory_operation("create_memory_store", place.store, (place.shown,)):
             connection.execute(
                 "INSERT INTO stores(store, tenant, name, analysis) VALUES (%s, %s, %s, %s) ON CONFLICT DO NOTHING",
@@ -146,7 +143,7 @@ def _prepare(access: Access, model: ModelIdentity | None, store_type: str | None
             )
     if claim(tables, model, store_type, record=False):
         # Others may be recording the same, or storing the first vector.
-        if connection.execute(f"{_IS_THERE} FOR UPDATE", values).fetchone() is None:
+        if connection.execute(f"{IS_THERE} FOR UPDATE", values).fetchone() is None:
             raise CollectionError(str(place), "the store was dropped while it was being opened.")
         claim(tables, model, store_type, record=True)
     connection.execute("COMMIT")

@@ -15,9 +15,10 @@ from devmem.storage.postgres.database import Access, Connection, composed
 from devmem.storage.postgres.hnsw import HnswIndex
 from devmem.storage.postgres.predicates import PostgresDialect, distinct_values, read_info, value_counts
 from devmem.storage.postgres.rows import item_from
+from devmem.storage.postgres.schema import dropped
 from devmem.storage.postgres.search import SEARCH_SETTINGS, PostgresSource
 from devmem.storage.postgres.tables import SELECT_WHOLE, PostgresTables
-from devmem.storage.postgres.transactions import Database, read_store
+from devmem.storage.postgres.transactions import IS_THERE, Database
 from devmem.storage.protocol import CollectionInfo
 from devmem.storage.reading import SqlReader
 from devmem.storage.sql import ReadOnly
@@ -64,7 +65,14 @@ class PostgresReader(SqlReader):
         Raises:
             CollectionError: the store was dropped.
         """
-        return read_store(self._database, self.location, self._store, operation)
+
+        def read(connection: Connection) -> T:
+            found = operation(connection)
+            if not found and connection.execute(IS_THERE, (self._store,)).fetchone() is None:
+                raise dropped(self.location)
+            return found
+
+        return self._database.read(read)
 
     def _tables(self, connection: Connection) -> PostgresTables:
         return PostgresTables(connection, self._store, self.location, self._filters)

@@ -45,7 +45,7 @@ _BEGIN_CHANGE: Final = (
     "WITH held AS (SELECT store FROM stores WHERE store = %s FOR UPDATE) "
     "INSERT INTO commits(store, token) SELECT store, %s FROM held ON CONFLICT DO NOTHING RETURNING token"
 )
-_IS_THERE: Final = "SELECT FROM stores WHERE store = %s"
+IS_THERE: Final = "SELECT FROM stores WHERE store = %s"
 # Nobody asks for a token longer than `busy_timeout`.
 _PRUNE_COMMITS: Final = "DELETE FROM commits WHERE store = %s AND at < now() - interval '1 day'"
 
@@ -169,7 +169,7 @@ class Database:
                 # The server has not noticed yet that the connection of that attempt was lost.
                 raise CollectionBusyError(self._location, f"the connection was lost. {NOT_KNOWN}") from error
             if not is_new:
-                if connection.execute(_IS_THERE, (self._store,)).fetchone() is None:
+                if connection.execute(IS_THERE, (self._store,)).fetchone() is None:
                     raise dropped(self._location)
                 connection.rollback()
                 return results[-1]
@@ -236,27 +236,6 @@ class Database:
         if not self._closed:
             self._closed = True
             self._shared.release()
-
-
-def read_store(
-    database: Database,
-    location: str,
-    store: int,
-    operation: Callable[[Connection], T],
-) -> T:
-    """Run an operation that reads a store, of which finding nothing may mean that there is no store any more.
-
-    Raises:
-        CollectionError: the store was dropped, or it cannot be done; see `translate_errors`.
-    """
-
-    def read(connection: Connection) -> T:
-        found = operation(connection)
-        if not found and connection.execute(_IS_THERE, (store,)).fetchone() is None:
-            raise dropped(location)
-        return found
-
-    return database.read(read)
 
 
 def without_conflict(transaction: Callable[[Connection], T], connection: Connection) -> T:
