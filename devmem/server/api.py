@@ -44,13 +44,13 @@ M = TypeVar("M", bound=BaseModel)
 _ARCHIVED: Final = "Archived memories instead, which nothing else returns."
 
 
-class NewMemories(requests.Request):
+class NewMemories(requests.RequestModel):
     """Texts to remember, each with what is known of it."""
 
     memories: list[NewMemory] = Field(min_length=1, max_length=100)
 
 
-class NewMessage(requests.Request):
+class NewMessage(requests.RequestModel):
     """A message of a conversation."""
 
     role: str = Field(min_length=1, max_length=100, description="Such as `user`, `assistant`, `tool` or `system`.")
@@ -59,7 +59,7 @@ class NewMessage(requests.Request):
     id: str | None = Field(default=None, max_length=200, description="Its own id, by which it is known again.")
 
 
-class NewMessages(requests.Request):
+class NewMessages(requests.RequestModel):
     """Messages to remember, oldest first."""
 
     messages: list[NewMessage] = Field(min_length=1, max_length=1000)
@@ -69,13 +69,13 @@ class NewMessages(requests.Request):
     conversation: str | None = Field(default=None, max_length=200, description="Conversation that they belong to.")
 
 
-class SearchRequest(requests.Search):
+class SearchRequest(requests.SearchForm):
     """A search."""
 
     archived: bool = Field(default=False, description=f"{_ARCHIVED} The search indexes all of them first.")
 
 
-class ListRequest(requests.Page):
+class ListRequest(requests.ListForm):
     """A page of the newest memories; in a query string `metadata` and `where` are JSON."""
 
     archived: bool = Field(default=False, description=_ARCHIVED)
@@ -292,13 +292,13 @@ def _handler(door: Door, endpoints: Mapping[str, Endpoint[Any]]) -> Callable[[Re
 
 async def _asked(request: Request, endpoint: Endpoint[Any]) -> BaseModel | None:
     """Return the request; what the endpoint would not read, such as a condition on a deletion, is refused."""
-    query, in_query, model = request.query_params, endpoint.method == "GET", endpoint.asked or requests.Request
+    query, in_query, model = request.query_params, endpoint.method == "GET", endpoint.asked or requests.RequestModel
     if in_query and (request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers):
         # Refused unread, as the guard lets the body of such a request pass without a limit.
         raise ValueError("a GET request has no body; write its parameters in the query string")
     if repeated := sorted(key for key, times in Counter(key for key, _ in query.multi_items()).items() if times > 1):
         raise ValueError(f"{repeated[0]}: is in the query string more than once")
-    asked = (model if in_query else requests.Request).model_validate(dict(query))
+    asked = (model if in_query else requests.RequestModel).model_validate(dict(query))
     body = b"" if in_query else await request.body()
     if not in_query and (endpoint.asked is not None or body.strip()):
         asked = model.model_validate_json(body)

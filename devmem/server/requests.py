@@ -46,13 +46,13 @@ Id: TypeAlias = Annotated[str, Field(min_length=1, max_length=200)]
 Time: TypeAlias = Annotated[str, Field(min_length=4, max_length=64, coerce_numbers_to_str=True)]
 
 
-class Request(BaseModel):
+class RequestModel(BaseModel):
     """A request; an unknown key is refused."""
 
     model_config = ConfigDict(extra="forbid")
 
 
-class NewMemory(Request):
+class NewMemory(RequestModel):
     """A text to remember."""
 
     text: Text
@@ -71,7 +71,7 @@ class NewMemory(Request):
     )
 
 
-class MemoryChange(Request):
+class MemoryChange(RequestModel):
     """Changes of a memory; what is left out stays as it was."""
 
     text: Text | None = Field(default=None, description="Replaces the old text.")
@@ -90,7 +90,7 @@ def _with_labels(labels: _Labels) -> Filter:
     return load_filter({f"metadata.{label}": wanted for label, wanted in labels.items()})
 
 
-class Search(Request):
+class SearchForm(RequestModel):
     """A search."""
 
     query: str = Field(min_length=1, max_length=10_000, description="A question, or words to search for.")
@@ -117,7 +117,7 @@ class Search(Request):
         )
 
 
-class Page(Request):
+class ListForm(RequestModel):
     """A page of the newest memories."""
 
     limit: int = Field(default=20, ge=1, le=100, description="Maximum number of memories.")

@@ -9,7 +9,7 @@ from typing import Annotated, TypeAlias
 from pydantic import BaseModel, BeforeValidator, Field, model_validator
 
 from devmem import Filter
-from devmem.server.requests import Id, MemoryChange, NewMemory, Page, Request, Search, Text
+from devmem.server.requests import Id, ListForm, MemoryChange, NewMemory, RequestModel, SearchForm, Text
 from devmem.stores import LEAST_TRUST
 
 
@@ -56,11 +56,11 @@ class RememberArguments(Lenient, NewMemory):
     text: _Texts  # type: ignore[assignment]
 
 
-class RecallArguments(Lenient, Search):
+class RecallArguments(Lenient, SearchForm):
     """Arguments of `recall`."""
 
 
-class ForgetArguments(Lenient, Request):
+class ForgetArguments(Lenient, RequestModel):
     """Arguments of `forget`."""
 
     ids: Annotated[list[Id], BeforeValidator(_ids)] = Field(
@@ -68,7 +68,7 @@ class ForgetArguments(Lenient, Request):
     )
 
 
-class ListArguments(Lenient, Page):
+class ListArguments(Lenient, ListForm):
     """Arguments of `list`."""
 
     def matching(self) -> Filter:
@@ -76,7 +76,7 @@ class ListArguments(Lenient, Page):
         return super().matching() & Filter(min_trust=LEAST_TRUST)
 
 
-class IdArguments(Lenient, Request):
+class IdArguments(Lenient, RequestModel):
     """Arguments of tools for one memory."""
 
     id: Id = Field(description="Id, as recall and list show it.")

@@ -18,14 +18,14 @@ from devmem.adapters.mcp.reports import uri_of
 from devmem.adapters.mcp.tools import HOST, Answer, Tool, ToolCall, passage_of
 from devmem.errors import ItemNotFoundError
 from devmem.search import quote_labels
-from devmem.server.requests import Request, Time
+from devmem.server.requests import RequestModel, Time
 from devmem.text import estimate_tokens, one_line, shorten
 
 _RESULTS: Final = 10
 _TITLE: Final = 80
 
 
-class SearchArguments(Lenient, Request):
+class SearchArguments(Lenient, RequestModel):
     """Arguments of `search`."""
 
     query: str = Field(min_length=1, max_length=10_000, description="A question, or words to search for.")
