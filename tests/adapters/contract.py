@@ -159,6 +159,14 @@ class Recalls(ABC):
         memory.add(ANSWER)
         assert self.recalled(memory, "Thanks!") == ""
 
+    def test_a_memory_that_fails_costs_the_run_nothing(
+        self, memory: devmem.Memory, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        memory.add(ANSWER)
+        memory.close()
+        assert self.recalled(memory, QUESTION) == ""
+        assert "nothing is recalled" in caplog.text
+
     def test_a_line_says_who_spoke(self, memory: devmem.Memory) -> None:
         said = {"user": "Put the launch of the ferry on June 2nd.", "assistant": "The ferry's launch needs a permit."}
         memory.add([{"role": role, "content": text} for role, text in said.items()])

@@ -295,12 +295,6 @@ class TestRecall:
         assert len(stored) == 8
         assert all("Related Memories" not in str(item) for item in stored)
 
-    def test_what_the_model_is_given_already_is_not_recalled(self, memory: devmem.Memory) -> None:
-        session = DevmemSession("s", memory)
-        self.ask(session, "The launch is on June 2nd.")
-        given = self.ask(session, "Is the launch on June 2nd?")
-        assert len(given) == 3
-
     def test_other_sessions_of_the_scope_are_recalled_from_unless_they_are_left_out(
         self, memory: devmem.Memory
     ) -> None:
@@ -319,23 +313,6 @@ class TestRecall:
         block = self.ask(DevmemSession("new", memory), "What is in the calendar, the launch in June?")[0]["content"]
         assert "June 2nd" in block
         assert "calendar(" not in block
-
-    def test_a_memory_that_fails_costs_the_run_nothing(
-        self, memory: devmem.Memory, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        def failing(*_: Any, **__: Any) -> None:
-            raise devmem.errors.CollectionError("nowhere", "it is gone")
-
-        session = DevmemSession("s", memory)
-        monkeypatch.setattr(memory.store, "search", failing)
-        assert [item["content"] for item in self.ask(session, "When is the launch?")] == ["When is the launch?"]
-        assert "nothing is recalled" in caplog.text
-
-
-def test_a_store_without_a_collection_is_refused(memory: devmem.Memory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("devmem.adapters.hosts.CollectionMemory", int)
-    with pytest.raises(TypeError, match="a session needs a collection"):
-        DevmemSession("s", memory)
 
 
 def test_the_example_of_the_page_runs(tmp_path: Path) -> None:

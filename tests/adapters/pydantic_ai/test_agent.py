@@ -151,16 +151,6 @@ class TestRecalling:
             asyncio.run(agent.run("When is the launch?", deps=Deps(user)))
             assert len(model.prompts()) == prompts
 
-    def test_a_memory_that_fails_costs_the_run_nothing(
-        self, memory: devmem.Memory, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        memory.close()
-        model = Model()
-        agent = Agent(model.model, capabilities=[ProcessHistory(recalling(memory))])
-        asyncio.run(agent.run("When is the launch?"))
-        assert model.prompts() == ["When is the launch?"]
-        assert "nothing is recalled" in caplog.text
-
 
 def test_what_was_said_is_remembered_once_and_without_what_was_recalled(memory: devmem.Memory) -> None:
     memory.add(LAUNCH)

@@ -61,18 +61,6 @@ def test_a_version_is_compared_and_set(store: DevmemMemoryStore) -> None:
     asyncio.run(using())
 
 
-def test_a_file_that_is_made_again_has_another_version(store: DevmemMemoryStore) -> None:
-    async def using() -> None:
-        first = await store.write(NOTES, "same", expected_version=None)
-        await store.delete(NOTES, expected_version=first.version)
-        again = await store.write(NOTES, "same", expected_version=None)
-        assert again.version != first.version
-        with pytest.raises(MemoryConflictError):
-            await store.write(NOTES, "stale", expected_version=first.version)
-
-    asyncio.run(using())
-
-
 def test_reading_and_listing_are_bounded(store: DevmemMemoryStore) -> None:
     async def using() -> None:
         for path in ("c.md", "a.md", "b/c.md", "b.md"):
