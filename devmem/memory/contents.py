@@ -31,7 +31,7 @@ from devmem.model.items import (
     with_key,
 )
 from devmem.model.message import MadeId, Message, Role
-from devmem.model.message_json import holds_message, load_message, message_to_item, readable_text
+from devmem.model.message_json import load_message, message_to_item, readable_text
 from devmem.model.record_fields import start_of
 from devmem.model.times import TIME_KEYS, When, datetime_of, time_key
 from devmem.models.given_vectors import checked_vector
@@ -431,7 +431,7 @@ def with_text(item: MemoryItem, text: str) -> MemoryItem:
     _check_text(text)
     summary, whole = _summary_of(text)
     said, answered = item.input_snapshot, item.output_snapshot
-    if holds_message(item):
+    if item.is_message:
         said = replace(said, text=text) if said else None
         answered = replace(answered, text=text) if answered else None
     else:

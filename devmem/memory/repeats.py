@@ -32,7 +32,7 @@ from devmem.memory.contents import (
 from devmem.memory.scope import ScopeGuard, check_sources, split_scope
 from devmem.model.filters import OWNER_PARTS, exactly, same_owner
 from devmem.model.items import KEY, MESSAGE_KEY, REPEATS, VECTOR, MemoryItem, Scope, version_hash
-from devmem.model.message_json import SPEAKER_KEY, holds_message
+from devmem.model.message_json import SPEAKER_KEY
 from devmem.model.results import WriteOutcome, WriteStatus
 from devmem.model.times import datetime_of
 from devmem.models.embedder import PassageEmbeddings
@@ -294,7 +294,7 @@ class _Known:
         where, messages = exactly(scope), list[MemoryItem]()
         for limit in (4 * (wanted + 1) * 8**step for step in count()):
             stored = self.store.recent(limit, where)
-            messages = [item for item in stored if holds_message(item) and same_owner(item.scope, scope)]
+            messages = [item for item in stored if item.is_message and same_owner(item.scope, scope)]
             if len(stored) < limit or (turns and turns <= {item.id for item in messages}):
                 break
         said = [item for item in reversed(messages) if not _is_system(item)]
@@ -343,7 +343,7 @@ def _is_system(item: MemoryItem) -> bool:
 
 def is_same_text(one: MemoryItem, other: MemoryItem) -> bool:
     """Whether two items are one text in one scope; messages, and values of keys, stand for themselves."""
-    is_plain = not any(holds_message(item) or KEY in item.metadata for item in (one, other))
+    is_plain = not any(item.is_message or KEY in item.metadata for item in (one, other))
     return is_plain and one.content_hash == other.content_hash and same_owner(one.scope, other.scope)
 
 
@@ -417,4 +417,4 @@ def is_copy(other: MemoryItem, item: MemoryItem) -> bool:
 
 
 def _may_have_copies(item: MemoryItem) -> bool:
-    return not (holds_message(item) or KEY in item.metadata)
+    return not (item.is_message or KEY in item.metadata)

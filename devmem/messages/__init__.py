@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from devmem.model.message import register_payload as register_payload
     from devmem.model.message_json import dump_message as dump_message
     from devmem.model.message_json import dump_message_json as dump_message_json
-    from devmem.model.message_json import holds_message as holds_message
     from devmem.model.message_json import item_to_message as item_to_message
     from devmem.model.message_json import load_message as load_message
     from devmem.model.message_json import load_message_json as load_message_json
@@ -48,7 +47,7 @@ else:
             "dump_payload keep_unknown load_payload register_payload"
         ),
         "devmem.model.message_json": (
-            "dump_message dump_message_json holds_message item_to_message load_message load_message_json "
+            "dump_message dump_message_json item_to_message load_message load_message_json "
             "message_to_item readable_text"
         ),
     }

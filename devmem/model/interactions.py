@@ -8,7 +8,7 @@ trace form a tree even where they are nested or parallel.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Final, Literal, Self, TypeAlias
@@ -115,24 +115,10 @@ class Interaction:
             ValueError: it is not such a list.
         """
         item_id, conversation, trace, source, source_type, target, target_type, kind, *rest = row
-        content, event_time, sequence, pair_id, parent_id, params, extras, language, user = rest
-        return cls(
-            id=item_id,
-            conversation=conversation,
-            trace=trace,
-            source=Participant(source, ParticipantType(source_type)),
-            target=Participant(target, ParticipantType(target_type)),
-            kind=InteractionKind(kind),
-            content=content,
-            event_time=event_time,
-            sequence=sequence,
-            pair_id=pair_id,
-            parent_id=parent_id,
-            params=params,
-            extras=extras,
-            language=language,
-            user=user,
-        )
+        source = Participant(source, ParticipantType(source_type))
+        target = Participant(target, ParticipantType(target_type))
+        values = (item_id, conversation, trace, source, target, InteractionKind(kind), *rest)
+        return cls(**dict(zip(_FIELDS, values, strict=True)))
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form; the time is ISO 8601 in UTC."""
@@ -158,24 +144,10 @@ class Interaction:
 
 _VALUES: Final[Mapping[str, str]] = {one: one.value for kinds in (ParticipantType, InteractionKind) for one in kinds}
 """Values of the enumerations as plain strings, which are serialized ten times as fast as their members."""
-_JSON_KEYS: Final = (
-    "id",
-    "conversation_id",
-    "trace_id",
-    "source",
-    "source_type",
-    "target",
-    "target_type",
-    "type",
-    "content",
-    "timestamp",
-    "sequence",
-    "pair_id",
-    "parent_id",
-    "params",
-    "extras",
-    "language",
-    "user_id",
+_FIELDS: Final = tuple(part.name for part in fields(Interaction))
+_JSON_KEYS: Final = tuple(
+    "id conversation_id trace_id source source_type target target_type type content timestamp sequence pair_id "
+    "parent_id params extras language user_id".split()
 )
 """Keys of the JSON form, in the order of `Interaction.to_row`."""
 _TIME_KEY: Final = "timestamp"

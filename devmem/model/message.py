@@ -206,59 +206,40 @@ Payload = BaseModel | PayloadData
 """Types that `Message.instruct_content` may have."""
 
 
-class PayloadRegistry:
-    """Payload models by name; safe to use from several threads."""
-
-    def __init__(self) -> None:
-        self._models: dict[str, type[BaseModel]] = {}
-        self._names: dict[type[BaseModel], str] = {}
-        self._lock = threading.Lock()
-
-    def register(self, model: type[BaseModel], name: str = "") -> None:
-        """Register a model under a name, by default its class's, so that its payloads are read as its instances.
-
-        Raises:
-            MessageError: another model has this name.
-        """
-        name = name or model.__name__
-        with self._lock:
-            owner = self._models.setdefault(name, model)
-            # A module that is reloaded defines its classes again.
-            if _path(owner) != _path(model):
-                raise MessageError(
-                    f"payload {name!r} is {_path(owner)} already; register {_path(model)} under another name"
-                )
-            self._models[name] = model
-            self._names[model] = name
-
-    def model(self, name: str) -> type[BaseModel] | None:
-        """Return the model that is registered under a name, None where there is none."""
-        return self._models.get(name)
-
-    def name_of(self, model: type[BaseModel]) -> str:
-        """Return the name under which a model's payloads are stored, registered or not."""
-        with self._lock:
-            if model in self._names:
-                return self._names[model]
-            return _path(model) if model.__name__ in self._models else model.__name__
-
-
-payloads: Final = PayloadRegistry()
-"""The models that this program registered."""
+_MODELS: Final[dict[str, type[BaseModel]]] = {}
+"""The models that this program registered, by the names of their payloads."""
+_REGISTERING: Final = threading.Lock()
 
 
 def register_payload(name: str = "") -> Callable[[M], M]:
     """Return a decorator that registers a model, so that stored messages are read with its instances.
+
+    Args:
+        name: of its payloads where they are stored; by default that of the class.
 
     Raises:
         MessageError: another model has this name.
     """
 
     def register(model: M) -> M:
-        payloads.register(model, name)
+        known_as = name or model.__name__
+        with _REGISTERING:
+            owner = _MODELS.setdefault(known_as, model)
+            # A module that is reloaded defines its classes again.
+            if _path(owner) != _path(model):
+                raise MessageError(
+                    f"payload {known_as!r} is {_path(owner)} already; register {_path(model)} under another name"
+                )
+            _MODELS[known_as] = model
         return model
 
     return register
+
+
+def _name_of(model: type[BaseModel]) -> str:
+    """Return the name under which a model's payloads are stored, registered or not."""
+    registered = next((name for name, each in list(_MODELS.items()) if each is model), None)
+    return registered or (_path(model) if model.__name__ in _MODELS else model.__name__)
 
 
 def dump_payload(payload: Payload) -> dict[str, JsonValue]:
@@ -269,7 +250,7 @@ def dump_payload(payload: Payload) -> dict[str, JsonValue]:
     """
     if isinstance(payload, PayloadData):
         return {**payload.extra, "class": payload.name, "value": payload.value}
-    name = payloads.name_of(type(payload))
+    name = _name_of(type(payload))
     try:
         form = {"value": payload.model_dump(mode="json", by_alias=True, round_trip=True)}
         return {"class": name, **clean_values("instruct_content", form)}
@@ -283,7 +264,7 @@ def load_payload(raw: Mapping[str, Any]) -> Payload:
     if not isinstance(raw.get("class"), str) or "value" not in raw:
         return PayloadData(name="", value=dict(raw))
     kept = PayloadData(name=raw["class"], value=raw["value"], extra=extra)
-    model = payloads.model(kept.name)
+    model = _MODELS.get(kept.name)
     if model is None:
         return kept
     try:

@@ -278,11 +278,6 @@ def message_to_item(
     )
 
 
-def holds_message(item: MemoryItem) -> bool:
-    """Whether an item keeps a message; an import or an exchange of a workflow's node does not."""
-    return _form_of(item) is not None and _snapshot_of(item) is not None
-
-
 def item_to_message(item: MemoryItem) -> Message:
     """Return the message that an item keeps.
 
@@ -292,8 +287,8 @@ def item_to_message(item: MemoryItem) -> Message:
     Raises:
         MessageError: what was stored is not a message; the error names the item.
     """
-    form, snapshot = _form_of(item), _snapshot_of(item)
-    if form is None or snapshot is None:
+    form, snapshot = item.metadata.get(MESSAGE_KEY), item.output_snapshot or item.input_snapshot
+    if not item.is_message or not isinstance(form, Mapping) or snapshot is None:
         return _message_of_summary(item)
     time = {} if time_key(form) else {"created_at": item.created_at}
     try:
@@ -310,15 +305,6 @@ def readable_text(message: Message) -> str:
     if text or message.instruct_content is None:
         return text
     return json.dumps(dump_payload(message.instruct_content), ensure_ascii=False)
-
-
-def _form_of(item: MemoryItem) -> Mapping[str, Any] | None:
-    form = item.metadata.get(MESSAGE_KEY)
-    return form if isinstance(form, Mapping) else None
-
-
-def _snapshot_of(item: MemoryItem) -> MemoryContentSnapshot | None:
-    return item.output_snapshot or item.input_snapshot
 
 
 def _message_of_summary(item: MemoryItem) -> Message:

@@ -26,7 +26,6 @@ from devmem.errors import ConsolidationError, RunConflictError, RunStateError, V
 from devmem.model.caller import current_actor
 from devmem.model.filters import Filter
 from devmem.model.items import KEY, REPEATS, MemoryItem, is_pinned, is_quarantined, version_hash
-from devmem.model.message_json import holds_message
 from devmem.model.versions import MERGED, ItemDifference, RunState, merged_ids, merged_notes
 from devmem.stores.abilities import every_item, versions_of
 from devmem.stores.archiving import ArchiveRule, archivable, archive_of, shown_ids, write_archive
@@ -372,7 +371,7 @@ def _may_merge(item: MemoryItem) -> bool:
         or item.provenance.parents
         or KEY in item.metadata
         or item.metadata.get(_RECORD) is True
-        or holds_message(item)
+        or item.is_message
         or any(snapshot is not None and snapshot.has_multimodal() for snapshot in snapshots)
     )
 

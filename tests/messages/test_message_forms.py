@@ -24,7 +24,6 @@ from devmem.messages import (
     load_message_json,
     register_payload,
 )
-from devmem.model.message import PayloadRegistry
 from tests.strategies import messages
 
 
@@ -95,14 +94,12 @@ def test_a_payload_without_a_class_is_kept() -> None:
 
 
 def test_two_models_cannot_share_a_name() -> None:
-    registry = PayloadRegistry()
-    registry.register(Review)
-    registry.register(Review)
+    assert register_payload("test review")(Review) is Review
     with pytest.raises(MessageError, match="another name"):
-        registry.register(NobodyKnows, "Review")
-    assert registry.name_of(Review) == "Review"
-    namesake = type("Review", (BaseModel,), {"__module__": "elsewhere"})
-    assert registry.name_of(namesake) == "elsewhere.Review"
+        register_payload("test review")(NobodyKnows)
+    namesake = type("test review", (BaseModel,), {"__module__": "elsewhere"})
+    form = dump_message(Message("", instruct_content=namesake()))
+    assert form["instruct_content"]["class"] == "elsewhere.test review"
 
 
 def test_metagpts_message_is_read() -> None:

@@ -15,7 +15,6 @@ from devmem.messages import (
     Role,
     ToolMessage,
     UserMessage,
-    holds_message,
     item_to_message,
     message_to_item,
     readable_text,
@@ -41,7 +40,7 @@ def kept(message: Message, *, as_input: bool | None = None) -> MemoryItem:
 @given(message=messages(), as_input=st.sampled_from([None, True, False]))
 def test_any_message_through_an_item(message: Message, as_input: bool | None) -> None:
     item = kept(message, as_input=as_input)
-    assert holds_message(item)
+    assert item.is_message
     assert item_to_message(item).identical(message)
 
 
@@ -77,13 +76,16 @@ def test_an_item_that_keeps_no_message_becomes_one_of_its_summary(kind: SourceKi
         created_at=7.0,
     )
     read = item_to_message(item)
-    assert not holds_message(item)
+    assert not item.is_message
     assert (read.role, read.content, read.id, read.source, read.created_at) == (role, "text", "x", "plan", 7.0)
 
 
 def test_an_unreadable_message_is_named_by_its_item() -> None:
     item = MemoryItem(
-        content_summary="", id="broken", metadata={"message": {"type": "Gone"}}, output_snapshot=MemoryContentSnapshot()
+        content_summary="",
+        id="broken",
+        metadata={"message": {"type": "Gone", "id": "1", "role": "user"}},
+        output_snapshot=MemoryContentSnapshot(),
     )
     with pytest.raises(MessageError, match=r"item 'broken': .*'Gone'"):
         item_to_message(item)

@@ -15,8 +15,8 @@ from tools.bench.rows import JsonFile, Row, report
 _SIZES = {"1k": 1_000, "100k": 100_000}
 _FOUND = 100
 """Number of messages that a look-up returns, spread over the whole memory, whatever its size."""
-_ROUNDS = 15
-_CALLS = 300
+_ROUNDS = 7
+_CALLS = 10
 
 
 def command(json_file: JsonFile = None) -> None:

@@ -10,7 +10,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from devmem import MemoryContentSnapshot, MemoryItem, MemoryWritePayload, Turn, WriteOutcome
-from devmem.messages import Message, Role, holds_message, item_to_message, message_to_item
+from devmem.messages import Message, Role, item_to_message, message_to_item
 from devmem.stores import TRUST, Provenance, SourceKind, item_from, skipped, turns_of
 from devmem.text import indented, one_line, shorten, strip_frames
 from devmem_stores.brain.config import ChatKey
@@ -95,7 +95,7 @@ def entry_of(message: Message, item: MemoryItem) -> Entry:
 
 def entries_of(item: MemoryItem) -> list[Entry]:
     """Return the messages that an item keeps: one, or the input of a node and its answer."""
-    if holds_message(item):
+    if item.is_message:
         return [entry_of(item_to_message(item), item)]
     when = item.created_at if item.event_time is None else item.event_time
 

@@ -15,7 +15,6 @@ from devmem.messages import (
     ShortTermMemory,
     action_names,
     dump_message,
-    holds_message,
     item_to_message,
     message_to_item,
     readable_text,
@@ -75,7 +74,7 @@ def _hash_of_all(message: Message) -> str:
 
 def whole_text(item: MemoryItem) -> str:
     """Return the text of the message that an item keeps, or else its summary."""
-    return item_to_message(item).text() if holds_message(item) else item.content_summary
+    return item_to_message(item).text() if item.is_message else item.content_summary
 
 
 def same_words(one: str, other: str) -> bool:

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import ClassVar, Final
 
 from devmem import DevmemError, Hit, MemoryItem, MemoryWritePayload, Scope, WriteOutcome
-from devmem.messages import Message, Role, UserMessage, holds_message, item_to_message
+from devmem.messages import Message, Role, UserMessage, item_to_message
 from devmem.stores import (
     AGENT_KEY,
     CollectionMemory,
@@ -75,7 +75,7 @@ _LOG: Final = logging.getLogger(__name__)
 def _rated(item: MemoryItem) -> Message:
     """Return the message of an item, with the importance that the writer of an exchange gave it."""
     message, importance = item_to_message(item), item.metadata.get("importance")
-    return message if holds_message(item) or importance is None else message.with_metadata(importance=importance)
+    return message if item.is_message or importance is None else message.with_metadata(importance=importance)
 
 
 def incoming_message(query: MemoryQuery) -> Message:

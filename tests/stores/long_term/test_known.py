@@ -154,7 +154,7 @@ def test_an_item_that_is_no_message_any_more_is_named(open_store: OpenStore) -> 
     broken = MemoryItem(
         id="broken",
         content_summary="x",
-        metadata={"message": {"type": "Letter"}},
+        metadata={"message": {"type": "Letter", "id": "1", "role": "user"}},
         output_snapshot=MemoryContentSnapshot(text="x"),
         scope=Scope(agent="r"),
     )
