@@ -42,7 +42,9 @@
     │   ├── ModelNotFoundError
     │   ├── ModelDamagedError
     │   ├── EmbeddingUnavailableError  the provider does not answer; try again later
+    │   ├── RequestRefusedError      a service refused a request, perhaps because of one of its texts
     │   └── TextsRefusedError        the provider embedded the other texts
+    ├── AnswerRefusedError           an answer of a service is too large, or a redirect to another origin
     ├── ChatModelError
     │   └── NodeFailedError          the chat model of a workflow's node
     ├── RerankerError
@@ -460,6 +462,10 @@ class EmbeddingUnavailableError(EmbeddingError):
     """The provider does not answer now; the same call may work later."""
 
 
+class RequestRefusedError(EmbeddingError):
+    """The service refused a request, perhaps because of one of its texts."""
+
+
 class TextsRefusedError(EmbeddingError):
     """The provider refused some of the texts, and embedded the others."""
 
@@ -468,6 +474,10 @@ class TextsRefusedError(EmbeddingError):
         self.refused, self.made = refused, made
         reason = next(iter(refused.values()))
         super().__init__(reason if len(refused) == 1 else f"{len(refused)} texts were refused, the first one: {reason}")
+
+
+class AnswerRefusedError(DevmemError):
+    """An answer of a service is too large, packed in another way than asked for, or a redirect to another origin."""
 
 
 class ChatModelError(DevmemError):

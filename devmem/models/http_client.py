@@ -18,7 +18,7 @@ from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from devmem.errors import DeadlineError, DevmemError, MissingExtraError
+from devmem.errors import AnswerRefusedError, DeadlineError, DevmemError, MissingExtraError
 from devmem.redaction import usable_key, without_credentials
 from devmem.text.retry import within
 
@@ -66,10 +66,6 @@ def openai_key(given: SecretStr | None) -> str:
 def is_in_process(provider: str) -> bool:
     """Whether a provider of ours sends nothing to any service."""
     return provider in _IN_PROCESS
-
-
-class AnswerRefusedError(Exception):
-    """An answer is against the policy: too large, packed in another way, or a redirect to another origin."""
 
 
 @contextmanager

@@ -247,10 +247,10 @@ class Provider(TransformerEmbedder):
                 f"the provider 'minilm' has one model, {_NAME}, not {config.model!r}. "
                 "Leave `model` out, or use another one by `provider: local, params: {model_path: FOLDER}`."
             )
-        super().__init__(_Model(config.params))
+        super().__init__(_MiniLM(config.params))
 
 
-class _Model(LazyModel):
+class _MiniLM(LazyModel):
     @property
     def identity(self) -> ModelIdentity:
         return ModelIdentity(name=f"minilm:{_NAME}", dimension=WIDTH, least_similarity=0.33)

@@ -300,7 +300,7 @@ class _Loaded:
         return CommonDirections.of([tokens[1:-1] for tokens in self.run([self.encode(text) for text in SAMPLE_TEXTS])])
 
 
-class _Model(LazyModel):
+class _FolderModel(LazyModel):
     """The model of a folder."""
 
     def __init__(self, config: EmbeddingConfig) -> None:
@@ -334,4 +334,4 @@ class Provider(TransformerEmbedder):
     def __init__(self, config: EmbeddingConfig) -> None:
         if config.params.model_path is None:
             read_layout(config)
-        super().__init__(_Model(config))
+        super().__init__(_FolderModel(config))

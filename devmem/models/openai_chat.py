@@ -22,10 +22,10 @@ from pydantic import (
     WrapValidator,
 )
 
-from devmem.errors import ChatModelError, DeadlineError, MissingExtraError
+from devmem.errors import AnswerRefusedError, ChatModelError, DeadlineError, MissingExtraError
 from devmem.model.message import AttachmentRef, Message, MessageBlock, Role
 from devmem.models.chat import MAX_RETRIES, TIMEOUT, ChatReply, ChatRequest, ToolCall, Usage
-from devmem.models.http_client import AnswerRefusedError, answers_within, guarded_client, library_errors, openai_key
+from devmem.models.http_client import answers_within, guarded_client, library_errors, openai_key
 from devmem.redaction import without_repeated
 from devmem.text.display import well_formed
 from devmem.text.retry import RETRIES_SHARE, within
@@ -133,7 +133,7 @@ class _ToolCall(_Lenient):
     function: _Function | None = None
 
 
-class _Message(_Lenient):
+class _CompletionMessage(_Lenient):
     content: str | None = None
     tool_calls: list[_ToolCall] | None = None
 
@@ -159,22 +159,22 @@ _Cost = Annotated[_Usage | None, WrapValidator(_usage_or_none)]
 
 
 class _Choice(_Lenient):
-    message: _Message
+    message: _CompletionMessage
     finish_reason: object = None
 
 
-class _Answer(_Lenient):
+class _Completion(_Lenient):
     choices: list[_Choice]
     usage: _Cost = None
 
 
-class _Piece(_Lenient):
-    delta: _Message | None = None
+class _ChunkChoice(_Lenient):
+    delta: _CompletionMessage | None = None
     finish_reason: str | None = None
 
 
 class _Chunk(_Lenient):
-    choices: list[_Piece] | None = None
+    choices: list[_ChunkChoice] | None = None
     usage: _Cost = None
 
 
@@ -190,8 +190,8 @@ def parse_answer(body: bytes) -> ChatReply:
         pydantic.ValidationError: it is not an answer to a chat request.
         RecursionError: it is nested too deeply.
     """
-    answer = _Answer.model_validate_json(body)
-    message = answer.choices[0].message if answer.choices else _Message()
+    answer = _Completion.model_validate_json(body)
+    message = answer.choices[0].message if answer.choices else _CompletionMessage()
     if answer.choices:
         _warn_of_cut(answer.choices[0].finish_reason)
     return ChatReply(
@@ -220,10 +220,10 @@ class StreamedAnswer:
         piece = _Chunk.model_validate(chunk)
         if piece.usage is not None:
             self._usage = piece.usage.counted()
-        choice = piece.choices[0] if piece.choices else _Piece()
+        choice = piece.choices[0] if piece.choices else _ChunkChoice()
         self.is_finished = self.is_finished or choice.finish_reason is not None
         _warn_of_cut(choice.finish_reason)
-        delta = choice.delta or _Message()
+        delta = choice.delta or _CompletionMessage()
         for call in delta.tool_calls or ():
             self._add_call(call)
         text = delta.content or ""

@@ -16,10 +16,18 @@ import numpy as np
 from pydantic import BaseModel, ValidationError
 
 from devmem.config.store import EmbeddingConfig
-from devmem.errors import DeadlineError, EmbeddingError, EmbeddingUnavailableError, MissingExtraError, TextsRefusedError
+from devmem.errors import (
+    AnswerRefusedError,
+    DeadlineError,
+    EmbeddingError,
+    EmbeddingUnavailableError,
+    MissingExtraError,
+    RequestRefusedError,
+    TextsRefusedError,
+)
 from devmem.model.items import Vector
 from devmem.models.embedder import ModelIdentity, unit_rows
-from devmem.models.http_client import KEY_VARIABLE, AnswerRefusedError, answers_within, guarded_client, openai_key
+from devmem.models.http_client import KEY_VARIABLE, answers_within, guarded_client, openai_key
 from devmem.redaction import without_repeated
 from devmem.text.display import one_line
 from devmem.text.retry import RETRIES_SHARE, Backoff, within
@@ -36,7 +44,7 @@ class _Entry(BaseModel):
     index: int | None = None
 
 
-class _Answer(BaseModel):
+class _Embeddings(BaseModel):
     data: list[_Entry]
 
 
@@ -49,7 +57,7 @@ def read_answer(body: bytes, *, texts: Sequence[str], address: str) -> Vector:
         EmbeddingError: the body is not an answer, not one vector a text, or vectors of unequal length.
     """
     try:
-        entries = _Answer.model_validate(json.loads(body)).data
+        entries = _Embeddings.model_validate(json.loads(body)).data
     except (ValidationError, ValueError, RecursionError):
         # RecursionError: arrays in arrays, deeper than Python reads. Without its cause, which quotes the body.
         raise EmbeddingError(f"{address}: not an answer to an embedding request: {_shown(body, texts)}") from None
@@ -84,10 +92,6 @@ _REFUSALS: Final = (400, 413, 422)
 """Statuses with which services answer a text that is too long, or too many texts."""
 
 
-class _RefusedError(EmbeddingError):
-    """The service refused a request, perhaps because of one of its texts."""
-
-
 @contextmanager
 def translated_errors(*, address: str, texts: Sequence[str] = ()) -> Iterator[None]:
     """Turn what the `openai` package raises inside the block into our errors.
@@ -111,7 +115,7 @@ def translated_errors(*, address: str, texts: Sequence[str] = ()) -> Iterator[No
         # Without its cause, here and below: it holds the library's own words, which may hold the key.
         raise EmbeddingUnavailableError(f"{address}: no connection: {error.__cause__ or error}") from None
     except openai.APIStatusError as error:
-        refusal = _RefusedError if error.status_code in _REFUSALS else EmbeddingError
+        refusal = RequestRefusedError if error.status_code in _REFUSALS else EmbeddingError
         kind = EmbeddingUnavailableError if _passes(error.status_code) else refusal
         said = without_repeated(_message(error), texts)
         raise kind(f"{address}: status {error.status_code}: {said}") from None
@@ -211,7 +215,7 @@ class Provider:
             return [answer for part in parts for answer in self._ask_in_parts(client, part, is_half=is_half)]
         try:
             return [*self._ask(client, texts)]
-        except _RefusedError as error:
+        except RequestRefusedError as error:
             if not is_half:
                 self._ask(client, ["probe"])
             if len(texts) == 1:

@@ -31,7 +31,7 @@ from devmem.text.files import expanded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Piece:
+class _TextToken:
     """A token of a text itself."""
 
     at: int
@@ -41,7 +41,7 @@ class _Piece:
     """Whether it stands for what the vocabulary does not have."""
 
 
-class _Model:
+class _SentenceModel:
     """The model of a folder, loaded when it is first needed."""
 
     def __init__(self, config: EmbeddingConfig, folder: Path) -> None:
@@ -77,7 +77,7 @@ class _Model:
             pieces = [self._pieces(text, start) for text in texts]
         return [_embedding(text, one, kept, common) for text, one, kept in zip(texts, made, pieces, strict=True)]
 
-    def _pieces(self, text: str, start: int) -> list[_Piece]:
+    def _pieces(self, text: str, start: int) -> list[_TextToken]:
         """Return a text's own tokens."""
         try:
             found: Mapping[str, Any] = self._loaded.tokenizer(
@@ -95,7 +95,7 @@ class _Model:
         unknown = self._loaded.tokenizer.unk_token_id
         marks = zip(found["offset_mapping"], found["special_tokens_mask"], found["input_ids"], strict=True)
         return [
-            _Piece(at=at, span=(span[0], span[1]), is_unknown=number == unknown)
+            _TextToken(at=at, span=(span[0], span[1]), is_unknown=number == unknown)
             for at, (span, special, number) in enumerate(marks)
             if not special and span[1] > start
         ]
@@ -134,7 +134,7 @@ class _Model:
 class LocalEmbedder:
     """Embeds with sentence-transformers, with a prefix before each text; the model is loaded at the first one."""
 
-    def __init__(self, model: _Model, *, for_queries: bool) -> None:
+    def __init__(self, model: _SentenceModel, *, for_queries: bool) -> None:
         self._model, self._for_queries = model, for_queries
 
     @property
@@ -179,7 +179,7 @@ class Provider(LocalEmbedder):
                 "the embedding provider 'local' needs the folder of a sentence-transformers model: "
                 "`embedding: {provider: local, params: {model_path: FOLDER}}`. Nothing is downloaded."
             )
-        model = _Model(config, expanded(config.params.model_path))
+        model = _SentenceModel(config, expanded(config.params.model_path))
         super().__init__(model, for_queries=False)
         self._queries = LocalEmbedder(model, for_queries=True)
 
@@ -191,7 +191,7 @@ class Provider(LocalEmbedder):
 def _embedding(
     text: str,
     made: Mapping[str, Any],
-    pieces: Sequence[_Piece],
+    pieces: Sequence[_TextToken],
     common: CommonDirections,
 ) -> TokenEmbedding:
     """Return a text's vector as the model made it, with the vectors and words of some of its tokens."""

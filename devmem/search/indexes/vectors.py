@@ -15,7 +15,7 @@ import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, Final, Self
 
@@ -353,10 +353,6 @@ def _ranges(parts: Sequence[_Part]) -> Vector:
     return np.stack([np.where(low < before_low, low - margin, low), np.where(high > before_high, high + margin, high)])
 
 
-class _CancelledError(Exception):
-    """The index is not needed any more."""
-
-
 class _Build:
     """An index being built out of parts, which do not change meanwhile."""
 
@@ -396,7 +392,7 @@ class _Build:
 
     def _check(self) -> None:
         if self._cancelled.is_set():
-            raise _CancelledError
+            raise CancelledError
 
 
 def _background() -> Executor:
