@@ -17,7 +17,14 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any, Final, Generic, TypeAlias, TypeVar, cast
 
-from devmem.errors import BrokenPluginError, PluginClashError, PluginLoadError, UnknownPluginError
+from devmem.errors import (
+    BrokenPluginError,
+    DevmemError,
+    PluginClashError,
+    PluginError,
+    PluginLoadError,
+    UnknownPluginError,
+)
 
 T = TypeVar("T")
 
@@ -101,6 +108,28 @@ class PluginRegistry(Generic[T]):
             close = difflib.get_close_matches(name, known, n=1)
             raise UnknownPluginError(self._kind, name, known, suggestion=close[0] if close else None)
         return self._load(claims[0])
+
+    def make(self, name: str, method: str, error: type[DevmemError], *arguments: object) -> Any:  # noqa: ANN401 - the caller knows
+        """Return what a plugin that is a function makes of some arguments.
+
+        Args:
+            name: of the plugin.
+            method: name of the method that the result has to have.
+            error: raised where the plugin cannot be used, or fails with anything but a `DevmemError`.
+            arguments: of the function.
+        """
+        try:
+            factory = cast("Callable[..., object]", self.get(name))
+            made = factory(*arguments)
+        except PluginError as failure:
+            raise error(str(failure)) from failure
+        except DevmemError:
+            raise
+        except Exception as failure:  # a stranger's code may raise anything
+            raise error(f"{self._kind} {name!r} of {self.owner(name)} failed: {_reason(failure)}") from failure
+        if not callable(getattr(made, method, None)):
+            raise error(f"the factory of {name!r} made {type(made).__name__}, which has no method `{method}`.")
+        return made
 
     def _claims(self, name: str) -> list[EntryPoint]:
         claims = [point for point in self._discover() if point.name == name]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from threading import RLock
-from typing import Final, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import Final, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
 from devmem.config.store import ChunkStrategy, EmbeddingConfig, EmbeddingParams
-from devmem.errors import DevmemError, EmbeddingError, PluginError, TextsRefusedError
+from devmem.errors import DevmemError, EmbeddingError, TextsRefusedError
 from devmem.model.items import Vector
 from devmem.models.embedder import Embedder, ModelIdentity, TokenEmbedder, TokenEmbedding, query_embedder, unit_rows
 from devmem.models.given_vectors import Provider as GivenVectors
@@ -130,13 +130,6 @@ The embedder gets at least one text and no blank ones; long texts are cut before
 """
 
 
-@runtime_checkable
-class _Embeds(Protocol):
-    """The part of an embedder that can be asked for without loading a model, which its identity may need."""
-
-    def embed(self, texts: Sequence[str]) -> Vector: ...
-
-
 PROVIDERS: Final[PluginRegistry[EmbeddingProvider]] = PluginRegistry(
     "embedding provider", "devmem.embeddings", callable_plugin("an embedder")
 )
@@ -164,17 +157,9 @@ def make_provider(config: EmbeddingConfig) -> Embedder:
         EmbeddingError: the provider cannot be used, or the block cannot work.
     """
     name = config.provider
-    try:
-        factory = PROVIDERS.get(name)
-    except PluginError as error:
-        raise EmbeddingError(str(error)) from error
-    made = called(name, lambda: factory(config))
-    if not isinstance(made, _Embeds):
-        raise EmbeddingError(
-            f"the embedding provider {name!r} made {type(made).__name__}, which has no method `embed`."
-        )
+    made: Embedder = PROVIDERS.make(name, "embed", EmbeddingError, config)
     # What is checked afterwards costs a pass over the rows; ours are tested.
-    return made if factory.__module__.startswith("devmem.models.") else guarded(name, made)
+    return made if type(made).__module__.startswith("devmem.models.") else guarded(name, made)
 
 
 class ChunkingEmbedder:

@@ -9,6 +9,7 @@ redirect to another origin is not followed, since the texts of a memory would go
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 import zlib
@@ -23,6 +24,7 @@ from devmem.redaction import usable_key, without_credentials
 from devmem.text.retry import within
 
 if TYPE_CHECKING:
+    from openai import OpenAI
     from pydantic import SecretStr
 
 DEFAULT_LIMIT: Final = 32_000_000
@@ -48,19 +50,9 @@ def service_address(provider: str, base_url: str | None) -> str | None:
     return None if is_in_process(provider) else base_url
 
 
-KEY_VARIABLE: Final = "OPENAI_API_KEY"
+_KEY_VARIABLE: Final = "OPENAI_API_KEY"
+_PLACEHOLDER: Final = re.compile(r"\$\{?\w*\}?")
 _PROXY: Final = "ALL_PROXY, HTTPS_PROXY or HTTP_PROXY"
-
-
-def openai_key(given: SecretStr | None) -> str:
-    """Return the key of a block, or else of the environment; empty where neither has one.
-
-    Raises:
-        ValueError: no HTTP header can carry it.
-    """
-    if given is not None:
-        return usable_key(given.get_secret_value(), "`api_key`")
-    return usable_key(os.environ.get(KEY_VARIABLE, ""), KEY_VARIABLE)
 
 
 def is_in_process(provider: str) -> bool:
@@ -123,6 +115,54 @@ def guarded_client(base: type[Any], timeout: float) -> Any:  # noqa: ANN401 - of
         raise MissingExtraError(feature=f"the SOCKS proxy in {_PROXY}", package="socksio", extra=None) from error
     except ValueError as error:
         raise DevmemError(f"the proxy in {_PROXY} cannot be used: {error}") from None
+
+
+def openai_client(
+    asker: str,
+    error: type[DevmemError],
+    *,
+    api_key: SecretStr | None,
+    base_url: str | None,
+    timeout: float,
+    max_retries: int,
+) -> OpenAI:
+    """Return a client of a service that speaks OpenAI's protocol; nothing is sent yet.
+
+    Args:
+        asker: names who asks, for errors.
+        error: raised where there is no usable key or address.
+        api_key: None takes the environment's OPENAI_API_KEY.
+        base_url: None takes the environment's OPENAI_BASE_URL, then OpenAI's own address.
+        timeout: seconds for one request.
+        max_retries: maximum number of times that a request is repeated after 429, 5xx and time-outs.
+
+    Raises:
+        MissingExtraError: the `openai` package is not installed.
+    """
+    try:
+        import openai
+    except ImportError as missing:
+        raise MissingExtraError(feature=asker, package="openai", extra="openai") from missing
+    if base_url is not None and not base_url.startswith(("http://", "https://")):
+        raise error(f"{asker}: `base_url` begins with http:// or https://, unlike {base_url!r}")
+    given, named = (
+        (os.environ.get(_KEY_VARIABLE, ""), _KEY_VARIABLE)
+        if api_key is None
+        else (api_key.get_secret_value(), "`api_key`")
+    )
+    try:
+        key = usable_key(given, named)
+    except ValueError as unusable:
+        raise error(f"{asker} cannot be asked: {unusable}") from None
+    if not key or _PLACEHOLDER.fullmatch(key):
+        found = f"{key!r} was not replaced" if key else "none is given"
+        raise error(
+            f"{asker} has no key: {found}. Set `api_key`, or {_KEY_VARIABLE} in the environment; a service without "
+            "keys takes any word. Agents and `llm:` blocks need neither with `provider: extractive`, nor do "
+            "`embedding:` blocks with `provider: minilm`."
+        )
+    client = guarded_client(openai.DefaultHttpxClient, timeout)
+    return openai.OpenAI(api_key=key, base_url=base_url, timeout=timeout, max_retries=max_retries, http_client=client)
 
 
 def _followed(send: Callable[[Any], Any], request: Any) -> Any:  # noqa: ANN401 - httpx's
@@ -189,9 +229,9 @@ def _unpacked(pieces: Iterator[bytes]) -> Iterator[bytes]:
         raise AnswerRefusedError(f"the answer is not gzip, as it says it is: {error}") from error
 
 
-def library_errors(client: object) -> type[Exception]:
-    """Return the base of the errors that a client's library raises while an answer is read."""
-    return cast("type[Exception]", _library_of(type(client)).HTTPError)
+def library_errors(client: type[Any]) -> type[Exception]:
+    """Return the base of the errors that the library of a client's class raises while an answer is read."""
+    return cast("type[Exception]", _library_of(client).HTTPError)
 
 
 def _library_of(client: type[Any]) -> Any:  # noqa: ANN401 - httpx or its successor

@@ -22,10 +22,10 @@ from pydantic import (
     WrapValidator,
 )
 
-from devmem.errors import AnswerRefusedError, ChatModelError, DeadlineError, MissingExtraError
+from devmem.errors import AnswerRefusedError, ChatModelError, DeadlineError
 from devmem.model.message import AttachmentRef, Message, MessageBlock, Role
 from devmem.models.chat import MAX_RETRIES, TIMEOUT, ChatReply, ChatRequest, ToolCall, Usage
-from devmem.models.http_client import answers_within, guarded_client, library_errors, openai_key
+from devmem.models.http_client import answers_within, library_errors, openai_client
 from devmem.redaction import without_repeated
 from devmem.text.display import well_formed
 from devmem.text.retry import RETRIES_SHARE, within
@@ -258,12 +258,6 @@ Messages: TypeAlias = list[dict[str, Any]]
 Params: TypeAlias = dict[str, Any]
 
 
-def _check_address(base_url: str | None) -> None:
-    """Raise `ChatModelError` for an address that no service can have."""
-    if base_url is not None and not base_url.startswith(("http://", "https://")):
-        raise ChatModelError(f"`base_url` begins with http:// or https://, unlike {base_url!r}")
-
-
 class OpenAIChat:
     """A chat model behind an OpenAI-compatible service; retries with backoff are the client's own."""
 
@@ -289,30 +283,21 @@ class OpenAIChat:
             MissingExtraError: the `openai` package is not installed.
             ChatModelError: there is no key.
         """
-        try:
-            import openai
-        except ImportError as error:
-            raise MissingExtraError(feature="provider: openai", package="openai", extra="openai") from error
-        _check_address(base_url)
+        self._client = openai_client(
+            f"chat model {model!r}",
+            ChatModelError,
+            api_key=api_key,
+            base_url=base_url,
+            timeout=timeout,
+            max_retries=max_retries,
+        )
+        import openai
+
         self._model, self._timeout = model, timeout
-        client = guarded_client(openai.DefaultHttpxClient, timeout)
         # A stream that breaks off raises the errors of the client's library.
-        self._errors = (openai.OpenAIError, library_errors(client), AnswerRefusedError)
+        self._errors = (openai.OpenAIError, library_errors(openai.DefaultHttpxClient), AnswerRefusedError)
         self._refusal = openai.APIStatusError
         self._takes_attachments = self._counts_streams = True
-        try:
-            key = openai_key(api_key)
-        except ValueError as error:
-            raise ChatModelError(f"chat model {model!r} cannot be asked: {error}") from None
-        try:
-            self._client = openai.OpenAI(
-                api_key=key or None, base_url=base_url, timeout=timeout, max_retries=max_retries, http_client=client
-            )
-        except openai.OpenAIError as error:
-            raise ChatModelError(
-                f"chat model {model!r} has no key: set `api_key`, or OPENAI_API_KEY in the environment "
-                "(agents and `llm:` blocks need neither with `provider: extractive`)."
-            ) from error
 
     def complete(self, request: ChatRequest) -> ChatReply:
         """Ask the service; images, sound and PDFs of the messages go with them.

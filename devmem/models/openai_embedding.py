@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import time
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Sequence
@@ -21,13 +20,12 @@ from devmem.errors import (
     DeadlineError,
     EmbeddingError,
     EmbeddingUnavailableError,
-    MissingExtraError,
     RequestRefusedError,
     TextsRefusedError,
 )
 from devmem.model.items import Vector
 from devmem.models.embedder import ModelIdentity, unit_rows
-from devmem.models.http_client import KEY_VARIABLE, answers_within, guarded_client, openai_key
+from devmem.models.http_client import answers_within, openai_client
 from devmem.redaction import without_repeated
 from devmem.text.display import one_line
 from devmem.text.retry import RETRIES_SHARE, Backoff, within
@@ -135,7 +133,6 @@ def _message(error: object) -> str:
 
 DEFAULT_MODEL: Final = "text-embedding-3-small"
 """Model of a block that names none."""
-_PLACEHOLDER = re.compile(r"\$\{?\w*\}?")
 _BATCH_CHARACTERS = 200_000
 """Maximum number of characters in one request: OpenAI takes 300 000 tokens, and a Chinese character can be several."""
 _WIDEST = 8192
@@ -263,36 +260,12 @@ class Provider:
     def _open(self) -> OpenAI:
         with self._making:
             if self._client is None:
-                self._client = self._make_client()
+                self._client = openai_client(
+                    "the embedding provider 'openai'",
+                    EmbeddingError,
+                    api_key=self._config.api_key,
+                    base_url=self._config.base_url,
+                    timeout=self._params.timeout,
+                    max_retries=self._params.max_retries,
+                )
             return self._client
-
-    def _make_client(self) -> OpenAI:
-        try:
-            from openai import DefaultHttpxClient, OpenAI
-        except ImportError as error:
-            raise MissingExtraError(
-                feature="the embedding provider 'openai'", package="openai", extra="openai"
-            ) from error
-        address = self._config.base_url
-        if address is not None and not address.startswith(("http://", "https://")):
-            raise EmbeddingError(f"the embedding's `base_url` begins with http:// or https://, unlike {address!r}")
-        return OpenAI(
-            api_key=self._key(),
-            base_url=address,
-            timeout=self._params.timeout,
-            max_retries=self._params.max_retries,
-            http_client=guarded_client(DefaultHttpxClient, self._params.timeout),
-        )
-
-    def _key(self) -> str:
-        try:
-            key = openai_key(self._config.api_key)
-        except ValueError as error:
-            raise EmbeddingError(f"the embedding provider 'openai' cannot be asked: {error}") from None
-        if not key or _PLACEHOLDER.fullmatch(key):
-            found = f"{key!r} was not replaced" if key else "none is given"
-            raise EmbeddingError(
-                f"the embedding provider 'openai' has no key: {found}. "
-                f"Set `api_key`, or the environment's {KEY_VARIABLE}; a service without keys takes any word."
-            )
-        return key

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final, Protocol, TypeAlias, runtime_checkable
+from typing import Final, Protocol, TypeAlias, cast
 
 from devmem.config.store import WITHIN_SEARCH, RerankerConfig
-from devmem.errors import DevmemError, PluginClashError, PluginError, RerankerError
+from devmem.errors import PluginClashError, RerankerError
 from devmem.plugin_registry import PluginRegistry, callable_plugin
 
 
-@runtime_checkable
 class Reranker(Protocol):
     """Scores texts for a question; safe to call from several threads."""
 
@@ -62,17 +61,4 @@ def open_reranker(config: RerankerConfig, base_dir: Path) -> Reranker | None:
     """
     if not config.reads_hits:
         return None
-    try:
-        factory = RERANKERS.get(config.type)
-    except PluginError as error:
-        raise RerankerError(str(error)) from error
-    try:
-        made: object = factory(config, base_dir)
-    except DevmemError:
-        raise
-    except Exception as error:  # a stranger's code may raise anything
-        reason = f"{type(error).__name__}: {error}"
-        raise RerankerError(f"reranker {config.type!r} of {RERANKERS.owner(config.type)} failed: {reason}") from error
-    if not isinstance(made, Reranker):
-        raise RerankerError(f"the factory of {config.type!r} made {type(made).__name__}, which has no method `scores`.")
-    return made
+    return cast("Reranker", RERANKERS.make(config.type, "scores", RerankerError, config, base_dir))

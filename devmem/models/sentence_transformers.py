@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from devmem.models.embedder import (
     unit_rows,
 )
 from devmem.models.model_files import Prompts, read_prompts, sampled_digest
+from devmem.models.transformer import LazyModel, TransformerEmbedder, unlike
 from devmem.text.files import expanded
 
 
@@ -41,15 +41,13 @@ class _TextToken:
     """Whether it stands for what the vocabulary does not have."""
 
 
-class _SentenceModel:
+class _SentenceModel(LazyModel):
     """The model of a folder, loaded when it is first needed."""
 
     def __init__(self, config: EmbeddingConfig, folder: Path) -> None:
+        super().__init__(config.params)
         self.folder = folder
         self._config = config
-        # One at a time: the tokenizers below refuse a second thread ("Already borrowed").
-        self._lock = Lock()
-        self._loaded: Any = None
         self._common: CommonDirections | None = None
 
     @cached_property
@@ -63,6 +61,7 @@ class _SentenceModel:
 
     def vectors(self, texts: Sequence[str]) -> Vector:
         """Return what the model makes of the texts, shape (len(texts), dimension)."""
+        # One at a time: the tokenizers below refuse a second thread ("Already borrowed").
         with self._lock:
             return np.asarray(self._encode(texts, "sentence_embedding"))
 
@@ -79,11 +78,12 @@ class _SentenceModel:
 
     def _pieces(self, text: str, start: int) -> list[_TextToken]:
         """Return a text's own tokens."""
+        model: Any = self._loaded
         try:
-            found: Mapping[str, Any] = self._loaded.tokenizer(
+            found: Mapping[str, Any] = model.tokenizer(
                 text,
                 truncation=True,
-                max_length=self._loaded.max_seq_length,
+                max_length=model.max_seq_length,
                 return_offsets_mapping=True,
                 return_special_tokens_mask=True,
             )
@@ -92,7 +92,7 @@ class _SentenceModel:
                 f"{self.folder}: its tokenizer does not tell where tokens stand in a text, so there is no late "
                 "interaction; do without by `retrieval: {reranker: {type: none}}`."
             ) from error
-        unknown = self._loaded.tokenizer.unk_token_id
+        unknown = model.tokenizer.unk_token_id
         marks = zip(found["offset_mapping"], found["special_tokens_mask"], found["input_ids"], strict=True)
         return [
             _TextToken(at=at, span=(span[0], span[1]), is_unknown=number == unknown)
@@ -101,18 +101,20 @@ class _SentenceModel:
         ]
 
     def _encode(self, texts: Sequence[str], output: str | None) -> Any:  # noqa: ANN401 - as sentence-transformers has it
-        if self._loaded is None:
-            self._loaded = self._load()
-        size = self._config.params.batch_size
+        model: Any = self._loaded
         try:
             # An empty prompt, since the texts have theirs already.
-            return self._loaded.encode(
-                list(texts), prompt="", batch_size=size, show_progress_bar=False, output_value=output
+            return model.encode(
+                list(texts),
+                prompt="",
+                batch_size=self.params.batch_size,
+                show_progress_bar=False,
+                output_value=output,
             )
         except Exception as error:
             raise EmbeddingError(f"{self.folder}: the model failed: {error}") from error
 
-    def _load(self) -> Any:  # noqa: ANN401 - sentence-transformers publishes no types
+    def load(self) -> Any:  # noqa: ANN401 - sentence-transformers publishes no types
         _weights(self.folder)
         try:
             package = import_module("sentence_transformers")
@@ -123,7 +125,7 @@ class _SentenceModel:
                 extra="local",
                 advice="Before it, `pip install torch==2.13.0`, or pip may take a much larger build.",
             ) from error
-        device = self._config.params.device
+        device = self.params.device
         try:
             with _without_progress_bars():
                 return package.SentenceTransformer(str(self.folder), device=device, local_files_only=True)
@@ -131,20 +133,17 @@ class _SentenceModel:
             raise EmbeddingError(f"{self.folder}: cannot be loaded on {device!r}: {error}") from error
 
 
-class LocalEmbedder:
+class Provider(TransformerEmbedder):
     """Embeds with sentence-transformers, with a prefix before each text; the model is loaded at the first one."""
 
-    def __init__(self, model: _SentenceModel, *, for_queries: bool) -> None:
-        self._model, self._for_queries = model, for_queries
-
-    @property
-    def identity(self) -> ModelIdentity:
-        """Identity with a digest of samples of the weights, which tells two models of one name apart.
-
-        Raises:
-            ModelNotFoundError: the folder holds no weights.
-        """
-        return self._model.identity
+    def __init__(self, config: EmbeddingConfig) -> None:
+        if config.params.model_path is None:
+            raise EmbeddingError(
+                "the embedding provider 'local' needs the folder of a sentence-transformers model: "
+                "`embedding: {provider: local, params: {model_path: FOLDER}}`. Nothing is downloaded."
+            )
+        self._sentences = _SentenceModel(config, expanded(config.params.model_path))
+        super().__init__(self._sentences)
 
     def embed(self, texts: Sequence[str]) -> Vector:
         """Embed the texts, shape (len(texts), dimension).
@@ -154,38 +153,14 @@ class LocalEmbedder:
             ModelNotFoundError: the folder holds no weights.
             EmbeddingError: sentence-transformers cannot load or run the model.
         """
-        return unit_rows(self._model.vectors(self._prefixed(texts)), source=self.identity.name)
+        vectors = self._sentences.vectors([self._prefix + text for text in texts])
+        return unit_rows(vectors, source=self.identity.name)
 
     def embed_tokens(self, texts: Sequence[str]) -> list[TokenEmbedding]:
         """Embed the texts and their tokens in one pass; raises what `embed` raises."""
-        made = self._model.tokens(self._prefixed(texts), len(self._prefix))
+        made = self._sentences.tokens([self._prefix + text for text in texts], len(self._prefix))
         vectors = unit_rows(np.stack([one.vector for one in made]), source=self.identity.name)
         return [replace(one, vector=vector) for one, vector in zip(made, vectors, strict=True)]
-
-    @property
-    def _prefix(self) -> str:
-        return self._model.prompts.query if self._for_queries else self._model.prompts.passage
-
-    def _prefixed(self, texts: Sequence[str]) -> list[str]:
-        return [self._prefix + text for text in texts]
-
-
-class Provider(LocalEmbedder):
-    """Embeds passages with sentence-transformers."""
-
-    def __init__(self, config: EmbeddingConfig) -> None:
-        if config.params.model_path is None:
-            raise EmbeddingError(
-                "the embedding provider 'local' needs the folder of a sentence-transformers model: "
-                "`embedding: {provider: local, params: {model_path: FOLDER}}`. Nothing is downloaded."
-            )
-        model = _SentenceModel(config, expanded(config.params.model_path))
-        super().__init__(model, for_queries=False)
-        self._queries = LocalEmbedder(model, for_queries=True)
-
-    def for_queries(self) -> LocalEmbedder:
-        """Return the embedder of questions."""
-        return self._queries
 
 
 def _embedding(
@@ -195,11 +170,11 @@ def _embedding(
     common: CommonDirections,
 ) -> TokenEmbedding:
     """Return a text's vector as the model made it, with the vectors and words of some of its tokens."""
-    tokens = common.removed_from(_array(made["token_embeddings"])[[piece.at for piece in pieces]])
+    own = _array(made["token_embeddings"])[[piece.at for piece in pieces]]
     finder, spans = WordFinder(text), [piece.span for piece in pieces]
     return TokenEmbedding(
         vector=_array(made["sentence_embedding"]),
-        tokens=tokens / np.linalg.norm(tokens, axis=1, keepdims=True),
+        tokens=unlike(own, common),
         words=finder.words(spans),
         known=finder.known_share(spans, [piece.is_unknown for piece in pieces]),
     )

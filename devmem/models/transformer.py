@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Container, Iterator, Mapping, Sequence
@@ -9,7 +10,7 @@ from functools import cache, cached_property
 from importlib import import_module
 from importlib.resources import files
 from threading import Lock
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, Self
 
 import numpy as np
 
@@ -134,18 +135,19 @@ class LazyModel(ABC):
 class TransformerEmbedder:
     """Embeds texts, each behind a prompt; the model is located, checked and loaded at the first text."""
 
-    def __init__(self, model: LazyModel, *, for_queries: bool = False) -> None:
-        """Take a model, and whether its questions are embedded or what is searched."""
-        self._model, self._for_queries = model, for_queries
+    def __init__(self, model: LazyModel) -> None:
+        self._model, self._for_queries = model, False
 
     @property
     def identity(self) -> ModelIdentity:
         """Identity of the model; raises what reading its files raises."""
         return self._model.identity
 
-    def for_queries(self) -> TransformerEmbedder:
+    def for_queries(self) -> Self:
         """Return the embedder of questions, which shares the loaded model."""
-        return TransformerEmbedder(self._model, for_queries=True)
+        queries = copy.copy(self)
+        queries._for_queries = True  # noqa: SLF001 - a copy of this one
+        return queries
 
     def embed(self, texts: Sequence[str]) -> Vector:
         """Embed the texts, shape (len(texts), dimension); tokens beyond the model's limit are ignored.

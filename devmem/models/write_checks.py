@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Final, Protocol, TypeAlias, runtime_checkable
+from typing import Final, Protocol, TypeAlias, cast
 
 from devmem.config.store import GuardCheckConfig
-from devmem.errors import ChatModelError, DevmemError, GuardError, PluginError
+from devmem.errors import ChatModelError, GuardError
 from devmem.model.items import MemoryItem, SourceKind
 from devmem.model.message import Message, Role
 from devmem.models.chat import ChatModel, ChatRequest
@@ -19,7 +19,6 @@ from devmem.text.orders import find_order, find_split_order
 from devmem.text.patterns import lazy_pattern
 
 
-@runtime_checkable
 class WriteCheck(Protocol):
     """Decides whether a text may be remembered; safe to call from several threads."""
 
@@ -68,18 +67,7 @@ def open_write_check(config: GuardCheckConfig, base_dir: Path) -> WriteCheck:
         GuardError: it cannot be used, or the block cannot work.
         MissingExtraError: a package that it needs is not installed.
     """
-    try:
-        made: object = WRITE_CHECKS.get(config.type)(config, base_dir)
-    except PluginError as error:
-        raise GuardError(str(error)) from error
-    except DevmemError:
-        raise
-    except Exception as error:  # a stranger's code may raise anything
-        reason = f"{type(error).__name__}: {error}"
-        raise GuardError(f"check {config.type!r} of {WRITE_CHECKS.owner(config.type)} failed: {reason}") from error
-    if not isinstance(made, WriteCheck):
-        raise GuardError(f"the factory of {config.type!r} made {type(made).__name__}, which has no method `reason`.")
-    return made
+    return cast("WriteCheck", WRITE_CHECKS.make(config.type, "reason", GuardError, config, base_dir))
 
 
 _SPEAKER: Final = lazy_pattern(r"(?:^|\n)(?:user|human|assistant|ai|input|output): ", re.IGNORECASE)

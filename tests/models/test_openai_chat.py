@@ -175,7 +175,7 @@ def test_the_key_comes_from_the_environment_when_the_node_has_none(
 @pytest.mark.parametrize("key", [None, SecretStr("")])
 def test_without_any_key_the_error_says_where_to_set_it(key: SecretStr | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    with pytest.raises(ChatModelError, match="set `api_key`, or OPENAI_API_KEY"):
+    with pytest.raises(ChatModelError, match="Set `api_key`, or OPENAI_API_KEY"):
         open_chat_model("openai", model="m", api_key=key)
 
 

@@ -179,7 +179,7 @@ class Stranger(HashEmbedder):
 @pytest.mark.parametrize(
     ("does", "message"),
     [
-        ("refuses", "'stranger' failed: KeyError: 'no such setting'"),
+        ("refuses", "'stranger' of module .* failed: KeyError: 'no such setting'"),
         ("fails", "'stranger' failed: ConnectionError: no route to host"),
         ("fewer", r"shape \(1, 8\) for 2 text\(s\); expected \(2, 8\)"),
         ("shorter", r"shape \(2, 4\) for 2 text\(s\)"),

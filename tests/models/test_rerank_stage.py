@@ -253,7 +253,9 @@ def test_a_chat_model_without_a_key_is_named_with_its_store(make: Make, monkeypa
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with pytest.raises(RerankerError) as caught:
         make(type="llm", model="m")
-    assert str(caught.value).startswith("memory store 'notes': retrieval.reranker: chat model 'm' has no key: set")
+    assert str(caught.value).startswith(
+        "memory store 'notes': retrieval.reranker: chat model 'm' has no key: none is given. Set"
+    )
     assert "node" not in str(caught.value)
 
 
