@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, ClassVar, Final, Literal, Self, TypeAlias
 
 from pydantic import Field, model_validator
@@ -233,10 +233,6 @@ class RetentionConfig(ExpiryConfig):
     """Maximum number of items; the oldest are deleted first. Absent keeps everything."""
 
 
-PROMPT_TOKENS: Final = 450
-"""Tokens of the instructions to the model, with subjects and attributes in use, by which a plan counts."""
-
-
 class FactsConfig(ConfigModel):
     """Facts that are extracted from turns, in the background, and kept beside them; each rests on a quote."""
 
@@ -260,8 +256,6 @@ class FactsConfig(ConfigModel):
 
 class FactKeepingConfig(ConfigModel):
     """Facts beside turns; for store types that keep conversations."""
-
-    model_prompts: ClassVar[Mapping[str, int]] = {"facts.llm": PROMPT_TOKENS}
 
     facts: FactsConfig | None = Field(default=None, json_schema_extra={"advanced": True})
     """Facts that a chat model extracts from what is said, each with the quote that it rests on; absent extracts

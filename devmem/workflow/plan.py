@@ -7,30 +7,23 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol, runtime_checkable
 from urllib.parse import urlsplit
 
 from pydantic import JsonValue
 
 from devmem.config.agent import AgentConfig, Attachment
+from devmem.config.base import ConfigModel
 from devmem.config.filter_forms import dump_filter
 from devmem.config.findings import Rule
-from devmem.config.store import StoreDeclaration
+from devmem.config.store import EmbeddingConfig, RerankerConfig, StoreDeclaration, only_model
 from devmem.config.workflow import NodeConfig, Workflow
 from devmem.errors import ConfigError, Finding
-from devmem.model.caller import Stage
+from devmem.model.caller import RETRIEVING, Stage
+from devmem.models.http_client import is_in_process, service_address
+from devmem.models.openai_embedding import DEFAULT_MODEL
 from devmem.redaction import location_without_credentials
-from devmem.workflow.costs import (
-    DEFAULT_SIZES,
-    Assumed,
-    Model,
-    ModelUse,
-    RunEstimate,
-    model_of,
-    models_of,
-    reads_at,
-    writes_at,
-)
+from devmem.workflow.graph import Graph
 from devmem.workflow.stores import check_workflow
 
 _ABOUT_FLOW: Final = (Rule.UNUSED_STORE, Rule.NEVER_READ, Rule.NEVER_WRITTEN, Rule.READ_BY_ALL, Rule.SHARED_FILE)
@@ -94,24 +87,14 @@ class WorkflowPlan:
     accesses: tuple[StoreAccess, ...]
     stores: tuple[StorePlan, ...]
     destinations: tuple[Destination, ...]
-    models: tuple[ModelUse, ...]
-    assumed: Assumed
     not_run: tuple[str, ...]
     """Nodes that no edge leads to which devmem may follow."""
     findings: tuple[Finding, ...]
     """Findings of `devmem validate` about who reads and writes."""
 
 
-def plan(
-    file: str | os.PathLike[str],
-    *,
-    assumed: Assumed = DEFAULT_SIZES,
-) -> WorkflowPlan:
+def plan(file: str | os.PathLike[str]) -> WorkflowPlan:
     """Return what a run of a workflow will do; nothing is opened, asked or written.
-
-    Args:
-        file: the workflow's file.
-        assumed: sizes that the workflow does not say.
 
     Raises:
         ConfigError: the file cannot be used.
@@ -119,21 +102,19 @@ def plan(
     checked = check_workflow(Path(file))
     if checked.workflow is None:
         raise ConfigError(checked.findings)
-    return plan_of(checked.workflow, assumed, checked.findings)
+    return plan_of(checked.workflow, checked.findings)
 
 
-def plan_of(workflow: Workflow, assumed: Assumed, findings: tuple[Finding, ...] = ()) -> WorkflowPlan:
+def plan_of(workflow: Workflow, findings: tuple[Finding, ...] = ()) -> WorkflowPlan:
     """Return the plan of a workflow that was read; of its findings, those that a plan shows."""
-    estimate = RunEstimate(workflow, assumed)
+    graph = Graph(workflow)
     accesses = tuple(accesses_of(workflow))
     return WorkflowPlan(
         file=str(workflow.file or "workflow"),
         accesses=accesses,
         stores=tuple(_store_plan(workflow, store, accesses) for store in workflow.memory),
         destinations=tuple(_destinations(workflow)),
-        models=estimate.uses(),
-        assumed=assumed,
-        not_run=tuple(estimate.not_run),
+        not_run=tuple(name for name in graph.order if graph.possible_sources(name) is None),
         findings=tuple(one for one in findings if one.rule in _ABOUT_FLOW),
     )
 
@@ -156,8 +137,8 @@ def _access(
         node=node.id,
         agent=agent.agent or node.id,
         store=entry.name,
-        reads_at=reads_at(agent, entry),
-        writes_at=() if getattr(store.config, "read_only", False) else writes_at(agent, entry),
+        reads_at=_reads_at(agent, entry),
+        writes_at=() if getattr(store.config, "read_only", False) else _writes_at(agent, entry),
         top_k=entry.top_k,
         similarity_threshold=entry.similarity_threshold if entry.similarity_threshold > -1 else None,
         min_relevance=of_store if entry.min_relevance is None else entry.min_relevance,
@@ -177,7 +158,7 @@ def _store_plan(workflow: Workflow, store: StoreDeclaration, accesses: tuple[Sto
         name=store.name,
         type=store.type,
         location=_location(store),
-        embedding=None if embedding is None else _model_text(model_of(embedding)),
+        embedding=None if embedding is None else _model_text(_model_of(embedding)),
         readers=tuple(dict.fromkeys(one.agent for one in of_store if one.reads_at)),
         writers=tuple(dict.fromkeys([*written, *recorded])),
     )
@@ -194,7 +175,7 @@ def _sends_to(store: StoreDeclaration) -> tuple[str, ...]:
     return tuple(getattr(store.config, "sends_to", ()))
 
 
-def _model_text(model: Model) -> str:
+def _model_text(model: _Model) -> str:
     return f"{model.provider} {model.name}" if model.name else model.provider
 
 
@@ -213,23 +194,23 @@ def _sendings(workflow: Workflow) -> Iterator[tuple[str, str, str]]:
     """Yield an address, the kind of data, and the agent or the store whose data it is."""
     for node in workflow.nodes:
         agent = node.config
-        if agent is None or (asked := model_of(agent)).in_process:
+        if agent is None or (asked := _model_of(agent)).in_process:
             continue
         yield _address(asked), "roles and inputs of", agent.agent or node.id
         for entry in agent.memories:
-            if reads_at(agent, entry):
+            if _reads_at(agent, entry):
                 yield _address(asked), "recalled items of", entry.name
     attached = {entry.name for node in workflow.nodes if node.config for entry in node.config.memories}
     used = attached | {*workflow.recording_stores}
     for store in (store for store in workflow.memory if store.name in used):
         for address in _sends_to(store):
             yield address, "items and queries of", store.name
-        for path, moment, block in models_of(store):
-            if moment != "never" and not (asked := model_of(block)).in_process:
+        for path, block in _models_of(store):
+            if not (asked := _model_of(block)).in_process:
                 yield _address(asked), f"texts (for `{path}`) of", store.name
 
 
-def _address(model: Model) -> str:
+def _address(model: _Model) -> str:
     return model.address or f"the service of the provider {model.provider!r}"
 
 
@@ -249,3 +230,82 @@ def _is_elsewhere(address: str) -> bool:
         return not ipaddress.ip_address(host).is_loopback
     except ValueError:
         return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Model:
+    """A model that is asked."""
+
+    provider: str
+    name: str | None
+    address: str | None
+    """Address of the service, without credentials; None where there is none, or only a plugin knows it."""
+
+    @property
+    def in_process(self) -> bool:
+        """Whether it runs here, so that no text leaves."""
+        return is_in_process(self.provider)
+
+
+@runtime_checkable
+class _ModelBlock(Protocol):
+    """A block of a configuration that names a model."""
+
+    @property
+    def provider(self) -> str: ...
+    @property
+    def model(self) -> str | None: ...
+    @property
+    def base_url(self) -> str | None: ...
+
+
+def _model_of(block: _ModelBlock) -> _Model:
+    """Return the model that a block names."""
+    address = service_address(block.provider, block.base_url)
+    embeds = isinstance(block, EmbeddingConfig)
+    usual = DEFAULT_MODEL if embeds and block.provider == "openai" else only_model(block.provider)
+    return _Model(
+        provider=block.provider,
+        name=block.model or usual,
+        address=address and location_without_credentials(address),
+    )
+
+
+def _models_of(store: StoreDeclaration) -> Iterator[tuple[str, _ModelBlock]]:
+    """Yield the blocks of a store whose models a run asks, each with its path.
+
+    Token vectors, which no service makes, are left out.
+    """
+    idle: tuple[str, ...] = getattr(store.config, "idle_models", ())
+    return (found for found in _blocks(store.config, "") if found[0] not in idle)
+
+
+def _blocks(config: ConfigModel, path: str) -> Iterator[tuple[str, _ModelBlock]]:
+    for key, value in config:
+        if not isinstance(value, ConfigModel) or key == "tokens":
+            continue
+        inner = f"{path}{key}"
+        if isinstance(value, RerankerConfig) and value.type != "llm":
+            continue
+        if isinstance(value, _ModelBlock):
+            yield inner, value
+        else:
+            yield from _blocks(value, f"{inner}.")
+
+
+def _stages_of(agent: AgentConfig) -> tuple[Stage, ...]:
+    """Return the stages that an agent goes through, in their order."""
+    skipped = {stage for stage, prompt in ((Stage.PLAN, agent.plan), (Stage.CRITIQUE, agent.critique)) if not prompt}
+    return tuple(stage for stage in Stage if stage not in skipped)
+
+
+def _reads_at(agent: AgentConfig, entry: Attachment) -> tuple[Stage, ...]:
+    """Return the stages at which an agent searches a store."""
+    wanted = (entry.retrieve_stage or RETRIEVING) if entry.read else ()
+    return tuple(stage for stage in _stages_of(agent) if stage in wanted)
+
+
+def _writes_at(agent: AgentConfig, entry: Attachment) -> tuple[Stage, ...]:
+    """Return the stages at which an agent writes to a store."""
+    wanted = entry.write_stage if entry.write else ()
+    return tuple(stage for stage in _stages_of(agent) if stage in wanted)

@@ -1,4 +1,4 @@
-"""The plan of a workflow: who reads and writes what, what leaves the machine, what the models are asked."""
+"""The plan of a workflow: who reads and writes what, what leaves the machine."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 import devmem
-from devmem.workflow.costs import Assumed
 
 TEAM = """\
 memory:
@@ -95,19 +94,6 @@ def test_which_data_goes_where_without_the_passwords(team: Path) -> None:
     assert found["postgresql://***@db.example.com/notes"].data == ("items and queries of notes",)
 
 
-def test_what_the_models_are_asked(team: Path) -> None:
-    sizes = Assumed(input_tokens=100, answer_tokens=200, item_tokens=10)
-    found = devmem.plan(team, assumed=sizes)
-    uses = {use.model.name: use for use in found.models}
-    # `max_tokens` limits an answer to 50, and the review reads the draft and six items.
-    large = uses["large"]
-    assert (large.calls, large.tokens_out) == (2, 100)
-    assert large.tokens_in == pytest.approx(2 * 100 + 50 + 30 + 60, abs=20)
-    embedding = uses["text-embedding-3-small"]
-    assert (embedding.calls, embedding.tokens_in) == (2, 100 + 150)
-    assert (uses["small"].calls, uses["small"].tokens_in) == (1, 150)
-
-
 def test_what_is_probably_not_meant_is_what_check_finds(team: Path) -> None:
     assert [one.rule for one in devmem.plan(team).findings] == ["unused-store"]
     team.write_text(TEAM.replace(", min_trust: 0.5", ""))
@@ -125,5 +111,4 @@ def test_a_summary_that_no_run_makes_asks_no_model(tmp_path: Path) -> None:
     )
     found = devmem.plan(file)
     assert found.destinations == ()
-    assert [use.model.provider for use in found.models] == ["extractive"]
     assert found.stores[0].writers == ("a", "conversation")

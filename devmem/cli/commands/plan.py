@@ -13,7 +13,6 @@ from devmem.cli.inputs import Output, deliver
 from devmem.cli.targets import AsJson, WorkflowFile
 from devmem.cli.terminal import Terminal
 from devmem.views.diagrams import mermaid_plan
-from devmem.workflow.costs import DEFAULT_SIZES, Assumed, ModelUse
 from devmem.workflow.plan import Destination, StoreAccess, StorePlan, WorkflowPlan
 from devmem.workflow.plan import plan as plan_of_file
 
@@ -32,31 +31,19 @@ def plan(
     file: WorkflowFile,
     plan_format: Annotated[PlanFormat, typer.Option("--format", help="`table` or `mermaid`.")] = PlanFormat.TABLE,
     output: Output = None,
-    input_tokens: Annotated[
-        int, typer.Option("--input-tokens", metavar="N", min=1, help="Tokens of the workflow's input.")
-    ] = DEFAULT_SIZES.input_tokens,
-    answer_tokens: Annotated[
-        int, typer.Option("--answer-tokens", metavar="N", min=1, help="Tokens of one answer of a chat model.")
-    ] = DEFAULT_SIZES.answer_tokens,
-    item_tokens: Annotated[
-        int, typer.Option("--item-tokens", metavar="N", min=1, help="Tokens of one recalled item.")
-    ] = DEFAULT_SIZES.item_tokens,
     as_json: AsJson = False,
 ) -> None:
-    """Show what a run will read, write, send away and cost, without running it.
+    """Show what a run will read, write and send away, without running it.
 
-    Who reads and writes which store at which stage, with the limits in force; what data is sent where; the maximum
-    number of calls and tokens of each model; and likely mistakes, such as a store that is never read. Nothing is
-    opened, called or written.
+    Who reads and writes which store at which stage, with the limits in force; what data is sent where;
+    and likely mistakes, such as a store that is never read. Nothing is opened, called or written.
 
     Examples:
         devmem plan team.yaml
-        devmem plan team.yaml --answer-tokens 800
         devmem plan team.yaml --format mermaid --output plan.mmd
     """
     terminal: Terminal = ctx.obj
-    sizes = Assumed(input_tokens=input_tokens, answer_tokens=answer_tokens, item_tokens=item_tokens)
-    found = plan_of_file(file, assumed=sizes)
+    found = plan_of_file(file)
     if as_json:
         terminal.json(asdict(found))
     elif plan_format is PlanFormat.MERMAID:
@@ -87,12 +74,6 @@ def _print(terminal: Terminal, found: WorkflowPlan) -> None:
         map(_destination_row, found.destinations),
         "none: everything stays in this process and its files",
     )
-    terminal.print(
-        f"Models, at most, for an input of {found.assumed.input_tokens:,} tokens, answers of "
-        f"{found.assumed.answer_tokens:,} and items of {found.assumed.item_tokens:,}"
-    )
-    columns = ("model", "calls", "tokens in", "tokens out", "for")
-    terminal.table(columns, [*map(_model_row, found.models)], numbers=columns[1:4])
     for name in found.not_run:
         terminal.report("warning", f"node {name!r} will not run: no edge that devmem may follow leads to it")
     for finding in found.findings:
@@ -134,9 +115,3 @@ def _store_row(store: StorePlan) -> tuple[str, ...]:
 
 def _destination_row(place: Destination) -> tuple[str, ...]:
     return place.address, "another" if place.leaves else "this", "; ".join(place.data)
-
-
-def _model_row(use: ModelUse) -> tuple[str, ...]:
-    model = use.model
-    name = f"{model.provider} {model.name}" if model.name else model.provider
-    return name, f"{use.calls:,}", f"{use.tokens_in:,}", f"{use.tokens_out:,}", ", ".join(use.purposes)

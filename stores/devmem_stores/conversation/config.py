@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field, field_validator
@@ -41,7 +40,7 @@ class ConversationConfig(FactKeepingConfig, RetentionConfig, CollectionConfig):
     keeps_records: ClassVar[bool] = True
     """Whether a workflow's `conversation` block may name stores of this type."""
 
-    model_calls: ClassVar[Mapping[str, str]] = {"summary.llm": "never"}
+    idle_models: ClassVar[tuple[str, ...]] = ("summary.llm",)
     """`devmem consolidate --summarize` summarizes, no run does."""
 
     memory_path: Annotated[str, KNOWN_HOME] | None = "auto"

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from threading import Lock
-from typing import Annotated, ClassVar, Final, Literal, Protocol, TypeAlias
+from typing import Annotated, Final, Literal, Protocol, TypeAlias
 
 from pydantic import Field, JsonValue
 
@@ -30,8 +30,6 @@ class RankerConfig(ChatConfig):
 
 class RoleZeroConfig(RetentionConfig, CollectionConfig):
     """Configuration of a `role_zero` store."""
-
-    model_calls: ClassVar[Mapping[str, str]] = {"llm_ranker": "search"}
 
     memory_path: Annotated[str, KNOWN_HOME] | None = "auto"
     """Where the messages live: a path such as `memory/roles.db`, `auto` for a file of the session, null for this
