@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from devmem import MemoryBase, MemoryItem, Workflow, load_workflow, open_stores
+from devmem.storage import STATE_FILE
 from devmem.stores.abilities import versions_of
 from devmem.stores.runs import StoreRun, recover_runs
 from devmem.workflow import commit_run, revert_run
@@ -117,7 +118,7 @@ def _ends_and_dies(folder: Path, ending: str, at: int) -> Callable[[Callable[[st
 def _judge(folder: Path, ending: str, states: tuple[State, State], result: Result, where: str) -> None:
     before, after = states
     with open_stores(_workflow(folder)) as stores:
-        recover_runs(folder / "session" / "runs", stores)
+        recover_runs(folder / "session" / STATE_FILE, stores)
         if (found := _state(stores)) not in states:
             result.fail("wrong", f"{where}: neither in all stores nor in none: {found}")
             return
